@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.program.program import Program
+from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.loops.transforms import split
 
@@ -22,5 +23,5 @@ class Halve(OnStatements):
     loop: Iter
 
     def applied(self, program: Program) -> Program:
-        pairs, within = (Iter(f"{self.loop.name}_{n}") for n in range(2))
-        return split(program, self.names(program), self.loop, 2, pairs, within)
+        name = loop_name(self.loop)
+        return split(program, self.names(program), name, 2, f"{name}_0", f"{name}_1")

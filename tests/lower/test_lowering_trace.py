@@ -11,14 +11,17 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.programs.by_hand import Author, iters, part, sets
 from tests.lower.loops.test_lowering_loops import blur, product
 from tests.lower.statements.test_lowering_pieces import heat, padded, stencil
 from tests.oracle.executed_instances import asked_for, executions
 from tests.programs.by_hand import Author, iters, sets
 from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError, UnsupportedError
 from tiramisu_py.lower.loops import nest as nests
 from tiramisu_py.lower.lowering import lower
+from tiramisu_py.program.loops import Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.locality.compute_at import compute_at
 from tiramisu_py.schedule.loops import order, tags
@@ -69,20 +72,21 @@ class Scheduler:
 
     def tile(self, name: str, _: str) -> Program:
         names = self.program.loop_names(self.program.statements[name])
-        new = [next(self.fresh) for _ in range(4)]
-        return loops.tile(self.program, [name], names[:2], [2, 3], new)
+        new = [Iter(next(self.fresh)) for _ in range(4)]
+        return loops.Tile(part(name), (*map(Iter, names[:2]), 2, 3, *new)).applied(self.program)
 
     def interchange(self, name: str, _: str) -> Program:
-        return loops.interchange(self.program, [name], self.loop(name), self.loop(name))
+        return loops.Interchange(part(name), Iter(self.loop(name)), Iter(self.loop(name))).applied(self.program)
 
     def skew(self, name: str, _: str) -> Program:
-        return loops.skew(self.program, [name], self.loop(name), self.loop(name), self.choice.choice((1, 2, -1)))
+        outer, inner, by = Iter(self.loop(name)), Iter(self.loop(name)), self.choice.choice((1, 2, -1))
+        return loops.Skew(part(name), outer, inner, by).applied(self.program)
 
     def shift(self, name: str, _: str) -> Program:
-        return loops.shift(self.program, [name], self.loop(name), self.choice.choice((-2, 1, 3)))
+        return loops.Shift(part(name), Iter(self.loop(name)), self.choice.choice((-2, 1, 3))).applied(self.program)
 
     def reverse(self, name: str, _: str) -> Program:
-        return loops.reverse(self.program, [name], self.loop(name))
+        return loops.Reverse(part(name), Iter(self.loop(name))).applied(self.program)
 
     def fuse(self, name: str, other: str) -> Program:
         return order.fuse(self.program, [name], [other], self.loop(name), "fuse")
@@ -93,10 +97,10 @@ class Scheduler:
         return compute_at(self.program, source, producers, [other], self.loop(other), "compute_at")
 
     def parallel(self, name: str, _: str) -> Program:
-        return tags.parallelize(self.program, [name], [self.loop(name)])
+        return tags.parallelize(self.program, [name], [self.loop(name)], Parallel(), "")
 
     def vector(self, name: str, _: str) -> Program:
-        return tags.vectorize(self.program, [name], self.loop(name), 4)
+        return tags.tag_loop(self.program, [name], self.loop(name), Vector(4), "")
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -116,7 +120,7 @@ def test_a_strided_set_runs_as_asked():
 
 def test_the_trace_notices_a_wrong_order():
     program, sizes = blur(), {"R": 2, "C": 2}
-    backwards = loops.reverse(program, ["by"], "r")
+    backwards = loops.Reverse(part("by"), Iter("r")).applied(program)
     assert sorted(executions(program, sizes)) == sorted(executions(backwards, sizes))
     assert executions(program, sizes) != asked_for(backwards, sizes)
 

@@ -19,6 +19,12 @@ from tiramisu_py.interpret import run
 from tiramisu_py.ir import Allocate, ArrayArgument, Block, Comment, For, If, Let, Load, LoopFunction, Node, Store
 from tiramisu_py.program.initial import initial_program
 from tiramisu_py.program.program import Program
+from tiramisu_py.schedule.command_fields import NamedParts
+
+
+def part(name: str) -> NamedParts:
+    """The statement of this name, for commands."""
+    return NamedParts(name, name, name, (name,))
 
 
 class Author:

@@ -80,12 +80,11 @@ def find(program: Program, statement: Statement, name: str) -> LoopId | None:
     return None
 
 
-def loops_named(program: Program, names: Sequence[str], given: object) -> list[tuple[Statement, LoopId]]:
+def loops_named(program: Program, names: Sequence[str], wanted: str) -> list[tuple[Statement, LoopId]]:
     """One (statement, loop) for each distinct loop of this name among the statements.
 
     If no statement has such a loop, raises `CommandError` with a list of the existing loops.
     """
-    wanted = loop_name(given)
     found: dict[LoopId, Statement] = {}
     selected = statements(program, names)
     for statement in selected:

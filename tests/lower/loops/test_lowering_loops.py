@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from tests.effort import calls
-from tests.programs.by_hand import Author, computed, every, iters, text
+from tests.programs.by_hand import Author, computed, every, iters, part, text
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import max_, sum_
-from tiramisu_py.algorithm.expressions import ExternFunction, cast
+from tiramisu_py.algorithm.expressions import ExternFunction, Iter, cast
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.ir import For, Load, Store
 from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.lower.lowering import lower
-from tiramisu_py.program.loops import Combine, Parallel
+from tiramisu_py.program.loops import Combine, Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.locality.compute_at import compute_at
 from tiramisu_py.schedule.loops import order, tags
@@ -35,8 +35,8 @@ def blur() -> Program:
 
 def tiled_blur() -> Program:
     program = loops.tile(blur(), ["by"], ["r", "c"], [32, 256], ["r0", "c0", "r1", "c1"])
-    program = tags.vectorize(tags.parallelize(program, ["by"], ["r0"]), ["by"], "c1", 16)
-    return tags.vectorize(compute_at(program, "bx", ["bx"], ["by"], "c0", ""), ["bx"], "c", 16)
+    program = tags.tag_loop(tags.parallelize(program, ["by"], ["r0"], Parallel(), ""), ["by"], "c1", Vector(16), "")
+    return tags.tag_loop(compute_at(program, "bx", ["bx"], ["by"], "c0", ""), ["bx"], "c", Vector(16), "")
 
 
 def blurred(image: np.ndarray) -> np.ndarray:
@@ -95,7 +95,7 @@ def test_a_tiled_product_equals_numpy(n, m, depth):
     program = loops.tile(product(), ["C_update"], ["i", "j"], [32, 32], ["i0", "j0", "i1", "j1"])
     program = loops.split(program, ["C_update"], "k", 8, "k0", "k1")
     program = loops.reorder(program, ["C_update"], ["i0", "j0", "k0", "i1", "k1", "j1"])
-    program = tags.parallelize(program, ["C_update"], ["i0"])
+    program = tags.parallelize(program, ["C_update"], ["i0"], Parallel(), "")
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((n, depth), (depth, m)))
     got = computed(lower(program), {"N": n, "M": m, "K": depth}, {"A": a, "B": b})["C"]
@@ -105,7 +105,7 @@ def test_a_tiled_product_equals_numpy(n, m, depth):
 def test_a_parallel_loop_over_a_reduction_keeps_private_copies():
     program = loops.split(product(), ["C_update"], "k", 8, "k0", "k1")
     program = loops.reorder(program, ["C_update"], ["k0", "i", "k1", "j"])
-    program = tags.parallelize(program, ["C_update"], ["k0"], combine=Combine.PRIVATE)
+    program = tags.parallelize(program, ["C_update"], ["k0"], Parallel(combine=Combine.PRIVATE), "")
     function = lower(program)
     parallel = [loop for loop in every(function.body, For) if loop.tag is not None]
     assert [(p.buffer, p.operator.name, p.combine) for p in parallel[0].reductions] == [("C", "sum", Combine.PRIVATE)]
@@ -116,13 +116,13 @@ def test_a_parallel_loop_over_a_reduction_keeps_private_copies():
 
 
 def test_a_loop_that_does_not_carry_the_reduction_keeps_nothing_private():
-    program = tags.parallelize(product(), ["C_update"], ["i"], combine=Combine.PRIVATE)
+    program = tags.parallelize(product(), ["C_update"], ["i"], Parallel(combine=Combine.PRIVATE), "")
     assert all(loop.reductions == () for loop in every(lower(program).body, For))
 
 
 def test_loops_dealt_out_together_stay_together_where_they_are_adjacent():
     program = loops.tile(product(), ["C_update"], ["i", "j"], [32, 32], ["i0", "j0", "i1", "j1"])
-    program = tags.parallelize(program, ["C_update"], ["i0", "j0"])
+    program = tags.parallelize(program, ["C_update"], ["i0", "j0"], Parallel(), "")
     found = [loop.tag.collapse for loop in every(lower(program).body, For) if isinstance(loop.tag, Parallel)]
     assert found == [2, 0]
 
@@ -133,7 +133,7 @@ def test_loops_whose_bounds_depend_on_each_other_are_not_dealt_out_together():
     i, j = iters("i j")
     x = author.input("x", ty.float32, [N])
     author.computation("t", "i j", "0 <= j <= i < N", x[i] * x[j])
-    program = tags.parallelize(author.program("t"), ["t"], ["i", "j"])
+    program = tags.parallelize(author.program("t"), ["t"], ["i", "j"], Parallel(), "")
     found = [(loop.variable, loop.tag) for loop in every(lower(program).body, For)]
     assert found == [("i", Parallel(collapse=1)), ("j", None)]
 
@@ -145,7 +145,7 @@ def test_a_fused_loop_is_cut_where_a_statement_begins_or_ends():
     x = author.input("x", ty.float32, [N + 2])
     b = author.computation("b", "i", "0 <= i < N + 2", x[i] * 2)
     author.computation("c", "i", "0 <= i < N", b[i] + b[i + 2])
-    program = loops.shift(author.program("c"), ["c"], "i", 2)
+    program = loops.Shift(part("c"), Iter("i"), 2).applied(author.program("c"))
     program = loops.split(order.fuse(program, ["b"], ["c"], "i", ""), ["b", "c"], "i", 4, "i0", "i1")
     function = lower(program)
     assert "if" not in text(function.body).replace("if i0 == 0", "")
@@ -201,7 +201,7 @@ def test_a_reduction_to_a_single_value_needs_no_loop_of_its_own(combine):
     author.computation("y", "i", "0 <= i < N", x[i] / total.value(), dtype=ty.float64)
     program = author.program("total", "y")
     if combine:
-        program = tags.parallelize(program, ["total_update"], ["i"], combine=combine)
+        program = tags.parallelize(program, ["total_update"], ["i"], Parallel(combine=combine), "")
     got = computed(lower(program), {"N": 4}, {"x": np.arange(4.0)})
     assert got["total"] == 6
     np.testing.assert_array_equal(got["y"], np.arange(4) / 6)
@@ -223,7 +223,7 @@ def test_a_reduction_may_be_computed_where_it_is_read(columns):
 
 
 def test_a_loop_runs_backwards_where_it_is_reversed():
-    program = loops.reverse(blur(), ["by"], "r")
+    program = loops.Reverse(part("by"), Iter("r")).applied(blur())
     image = np.random.default_rng(0).random((7, 6), dtype=np.float32)
     np.testing.assert_array_equal(computed(lower(program), {"R": 5, "C": 4}, {"image": image})["by"], blurred(image))
 

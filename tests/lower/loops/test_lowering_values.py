@@ -11,6 +11,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.ir import For, If
 from tiramisu_py.lower.lowering import lower
+from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.loops import tags
 from tiramisu_py.schedule.loops import transforms as loops
@@ -44,7 +45,7 @@ def times(program: Program, matrix: scipy.sparse.csr_matrix, vector: np.ndarray)
 def test_a_sparse_product_equals_scipy(shape, density, strict):
     matrix = scipy.sparse.random(*shape, density=density, format="csr", dtype=np.float32, random_state=2)
     vector = np.random.default_rng(0).random(shape[1], dtype=np.float32)
-    program = tags.parallelize(spmv(strict), ["y_update"], ["i"])
+    program = tags.parallelize(spmv(strict), ["y_update"], ["i"], Parallel(), "")
     np.testing.assert_allclose(times(program, matrix, vector), matrix @ vector, rtol=1e-5, atol=1e-6)
 
 

@@ -16,6 +16,7 @@ from tiramisu_py.dependence.cases import MOST_BODIES
 from tiramisu_py.ir import For, If, LoopFunction, Store
 from tiramisu_py.lower.lowering import lower
 from tiramisu_py.lower.statements.index_set_splitting import pieces_of
+from tiramisu_py.program.loops import Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.loops import tags
 from tiramisu_py.schedule.loops import transforms as loops
@@ -42,7 +43,7 @@ def stencil(kind: str = "nested") -> Program:
 
 def tiled(program: Program) -> Program:
     program = loops.tile(program, ["y"], ["r", "c"], [32, 64], ["r0", "c0", "r1", "c1"])
-    return tags.vectorize(tags.parallelize(program, ["y"], ["r0"]), ["y"], "c1", 8)
+    return tags.tag_loop(tags.parallelize(program, ["y"], ["r0"], Parallel(), ""), ["y"], "c1", Vector(8), "")
 
 
 def expected(x: np.ndarray) -> np.ndarray:

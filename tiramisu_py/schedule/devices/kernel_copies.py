@@ -26,7 +26,7 @@ from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.devices.copy_threads import spread
 from tiramisu_py.schedule.devices.tag_gpu import check_limits, kernel_around
 from tiramisu_py.schedule.locality.cached_copies import check_copy, laid_out
-from tiramisu_py.schedule.locality.compute_at import loads, scope_of, without_holes
+from tiramisu_py.schedule.locality.compute_at import inner_level, loads, scope_of, without_holes
 from tiramisu_py.schedule.nesting import check_nesting
 
 #: Bytes that one asynchronous copy into shared memory can take.
@@ -56,48 +56,6 @@ class KernelCopy:
         return self.name if self.buffers == 1 else f"{self.name}_next"
 
 
-def in_shared_memory(
-    name: str,
-    source: str,
-    iterators: object,
-    threads: object,
-    pad: object,
-    deferred: object,
-    buffers: object,
-    vector: object = 1,
-    layout: object = None,
-) -> KernelCopy:
-    """A cache in shared memory, its arguments checked."""
-    if buffers not in (1, 2) or isinstance(buffers, bool):
-        raise CommandError(f"buffers={buffers!r}: a copy has 1 buffer, or 2 that take turns")
-    named = tuple(loop_name(given) for given in listed(iterators, "iterators"))
-    chosen = None if threads is None else tuple(loop_name(given) for given in listed(threads, "threads"))
-    if vector not in WIDTHS or isinstance(vector, bool):
-        raise CommandError(f"vector={vector!r}: a thread copies {', '.join(map(str, WIDTHS))} neighbours at once")
-    unknown = [given for given in chosen or () if given not in named]
-    if unknown:
-        raise CommandError(f"threads={unknown}: name iterators of the copy, {', '.join(named)}")
-    return KernelCopy(
-        name,
-        source,
-        named,
-        Memory.SHARED,
-        chosen,
-        size(pad, "pad", 0),
-        bool(deferred),
-        int(str(buffers)),
-        int(str(vector)),
-        None if layout is None else tuple(listed(layout, "layout")),
-    )
-
-
-def in_registers(name: str, source: str, iterators: object) -> KernelCopy:
-    """A cache in registers, its arguments checked."""
-    return KernelCopy(
-        name, source, tuple(loop_name(given) for given in listed(iterators, "iterators")), Memory.REGISTER
-    )
-
-
 @dataclass(frozen=True)
 class CopyPlace:
     """Where a copy is made: its kernel, the loops around it, its readers, and the storage that it copies from."""
@@ -108,7 +66,7 @@ class CopyPlace:
     origin: str
 
 
-def cache(program: Program, consumer: Sequence[str], level: object, wanted: KernelCopy, command: str) -> Program:
+def cache(program: Program, consumer: Sequence[str], level: str, wanted: KernelCopy, command: str) -> Program:
     """Copy the values that the consumer reads in each iteration of a loop of its kernel, and let it read the copy."""
     check_copy(program, wanted.source, wanted.iterators, wanted.name)
     place = _place(program, consumer, level, wanted)
@@ -128,7 +86,7 @@ def cache(program: Program, consumer: Sequence[str], level: object, wanted: Kern
     return program
 
 
-def _place(program: Program, consumer: Sequence[str], level: object, wanted: KernelCopy) -> CopyPlace:
+def _place(program: Program, consumer: Sequence[str], level: str, wanted: KernelCopy) -> CopyPlace:
     scope = scope_of(program, consumer, level)
     inside = [s for s in statements(program, consumer) if s.loops[: len(scope)] == scope]
     kernel = kernel_around(program, inside[0])
@@ -137,7 +95,7 @@ def _place(program: Program, consumer: Sequence[str], level: object, wanted: Ker
     last = program.loops[kernel.blocks[-1]]
     if last.id not in scope:
         raise CommandError(
-            f"loop {loop_name(level)} is outside of the kernel's blocks, and a copy belongs to one of them: choose "
+            f"loop {level} is outside of the kernel's blocks, and a copy belongs to one of them: choose "
             f"{last.name}, or a loop inside"
         )
     readers = tuple(s for s in inside if loads(s, wanted.source))
@@ -167,14 +125,12 @@ def _check_possible(program: Program, place: CopyPlace, wanted: KernelCopy) -> N
         raise CommandError(f"deferred: cp.async copies from the GPU's memory, and {place.origin} is in {memory.value}")
 
 
-def _check_own_threads(
-    program: Program, readers: Sequence[Statement], scope: tuple[LoopId, ...], level: object
-) -> None:
+def _check_own_threads(program: Program, readers: Sequence[Statement], scope: tuple[LoopId, ...], level: str) -> None:
     for reader in readers:
         for loop in reader.loops[len(scope) :]:
             if isinstance(program.loops[loop].tag, GpuThread):
                 raise CommandError(
-                    f"registers belong to one thread, and loop {loop_name(level)} is outside of the thread loop "
+                    f"registers belong to one thread, and loop {level} is outside of the thread loop "
                     f"{program.loops[loop].name} of {reader.name}: choose that loop or one inside"
                 )
 
@@ -366,11 +322,36 @@ class CacheShared(OnStatements):
         return self.name or free_name(program, f"{self.copied.source}_shared")
 
     def applied(self, program: Program) -> Program:
-        wanted = in_shared_memory(
-            self.made(program), self.copied.source, self.iterators, self.threads, self.pad, self.deferred,
-            self.buffers, self.vector, self.layout,
-        )  # fmt: skip
-        return cache(program, self.names(program), self.level, wanted, self.text)
+        return cache(program, self.names(program), inner_level(self.level), self._copy(program), self.text)
+
+    def _copy(self, program: Program) -> KernelCopy:
+        """The copy that is asked for, checked; raises `CommandError`."""
+        if self.buffers not in (1, 2) or isinstance(self.buffers, bool):
+            raise CommandError(f"buffers={self.buffers!r}: a copy has 1 buffer, or 2 that take turns")
+        iterators = _names(self.iterators, "iterators")
+        threads = None if self.threads is None else _names(self.threads, "threads")
+        if self.vector not in WIDTHS or isinstance(self.vector, bool):
+            widths = ", ".join(map(str, WIDTHS))
+            raise CommandError(f"vector={self.vector!r}: a thread copies {widths} neighbours at once")
+        unknown = [name for name in threads or () if name not in iterators]
+        if unknown:
+            raise CommandError(f"threads={unknown}: name iterators of the copy, {', '.join(iterators)}")
+        return KernelCopy(
+            self.made(program),
+            self.copied.source,
+            iterators,
+            Memory.SHARED,
+            threads,
+            size(self.pad, "pad", 0),
+            bool(self.deferred),
+            int(self.buffers),
+            int(self.vector),
+            None if self.layout is None else tuple(listed(self.layout, "layout")),
+        )
+
+
+def _names(given: Sequence[Iter], what: str) -> tuple[str, ...]:
+    return tuple(loop_name(one) for one in listed(given, what))
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,5 +369,6 @@ class CacheLocal(OnStatements):
         return self.name or free_name(program, f"{self.copied.source}_local")
 
     def applied(self, program: Program) -> Program:
-        wanted = in_registers(self.made(program), self.copied.source, self.iterators)
-        return cache(program, self.names(program), self.level, wanted, self.text)
+        iterators = _names(self.iterators, "iterators")
+        wanted = KernelCopy(self.made(program), self.copied.source, iterators, Memory.REGISTER)
+        return cache(program, self.names(program), inner_level(self.level), wanted, self.text)

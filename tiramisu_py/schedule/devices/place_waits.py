@@ -23,9 +23,9 @@ from tiramisu_py.program.loops import GpuThread, Loop, LoopId, Tag
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement, Waiting
-from tiramisu_py.schedule.command_arguments import check_new_name, find, loop_name, size, statements
+from tiramisu_py.schedule.command_arguments import check_new_name, find, size, statements
 from tiramisu_py.schedule.command_fields import Named, OnFunction, OnStatements
-from tiramisu_py.schedule.locality.compute_at import scope_of
+from tiramisu_py.schedule.locality.compute_at import inner_level, scope_of
 from tiramisu_py.schedule.nesting import check_nesting
 
 
@@ -114,7 +114,7 @@ def _declared_after(program: Program, statement: Statement, others: Sequence[str
 
 
 def barrier(
-    program: Program, name: str, first: Sequence[str], second: Sequence[str], level: object, command: str
+    program: Program, name: str, first: Sequence[str], second: Sequence[str], level: str, command: str
 ) -> Program:
     """A barrier between two statements of a kernel, inside their shared loops up to `level`."""
     loops = scope_of(program, first, level)
@@ -123,8 +123,8 @@ def barrier(
     if not afters:
         words = "; ".join(nest(program, program.statements[name]) for name in (*first, *second))
         raise CommandError(
-            f"the two do not share loop {loop_name(level)}: {words}; loops of equal names are different loops "
-            "until the two are ordered or fused there"
+            f"the two do not share loop {level}: {words}; loops of one name are different ones until "
+            "the two are ordered or fused there"
         )
     before, after = befores[-1], afters[0]
     follows = program.positions[before.name] < program.positions[after.name]
@@ -257,7 +257,7 @@ class PlaceBarrier(OnFunction):
 
     def applied(self, program: Program) -> Program:
         before, after = self.first.statements(program), self.second.statements(program)
-        return barrier(program, self.made(program), before, after, self.at, self.text)
+        return barrier(program, self.made(program), before, after, inner_level(self.at), self.text)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.schedule.command_arguments import find, listed, loop_name, loops_named, size, statements, unused
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
-from tiramisu_py.schedule.loops.transforms import parted, tile
+from tiramisu_py.schedule.loops.transforms import TILE_ARGUMENTS, parted, tile
 from tiramisu_py.schedule.nesting import block_loops, check_nesting
 from tiramisu_py.schedule.storage.shared_scope import settled
 
@@ -36,37 +36,28 @@ class Tagging:
     combine: Combine | None = None
 
 
-def tagging(
-    blocks: object,
-    threads: object,
-    stream: object,
-    device: object,
-    grid: object,
-    minimum_blocks: object,
-    combine: object,
-    barriers: object,
-) -> Tagging:
-    """The arguments of `tag_gpu`, checked."""
+def tagging(asked: TagGpu | GpuTile, blocks: Sequence[Iter], threads: Sequence[Iter]) -> Tagging:
+    """The arguments of a command, checked."""
     outer = _named(blocks, "blocks")
     inner = _named(threads, "threads")
     repeated = [name for name in (*outer, *inner) if (*outer, *inner).count(name) > 1]
     if repeated:
         raise CommandError(f"loop {repeated[0]} is named twice: a loop runs on blocks or on threads, along one axis")
-    if combine not in (None, Combine.ATOMIC, Combine.TREE):
-        raise CommandError(f"combine={combine!r}: on a GPU, choose tm.ATOMIC or tm.TREE")
+    if asked.combine not in (None, Combine.ATOMIC, Combine.TREE):
+        raise CommandError(f"combine={asked.combine!r}: on a GPU, choose tm.ATOMIC or tm.TREE")
     launch = Launch(
-        size(stream, "stream", 0),
-        size(device, "device", 0),
-        None if grid is None else size(grid, "grid"),
-        None if minimum_blocks is None else size(minimum_blocks, "minimum_blocks"),
-        bool(barriers),
+        size(asked.stream, "stream", 0),
+        size(asked.device, "device", 0),
+        None if asked.grid is None else size(asked.grid, "grid"),
+        None if asked.minimum_blocks is None else size(asked.minimum_blocks, "minimum_blocks"),
+        bool(asked.barriers),
     )
     if inner and not outer and launch != Launch():
         raise CommandError("stream, device, grid, minimum_blocks and barriers are for the kernel: name its block loops")
-    return Tagging(outer, inner, launch, combine if isinstance(combine, Combine) else None)
+    return Tagging(outer, inner, launch, asked.combine)
 
 
-def _named(given: object, what: str) -> tuple[str, ...]:
+def _named(given: Sequence[Iter], what: str) -> tuple[str, ...]:
     names = tuple(loop_name(loop) for loop in listed(given, what))
     if len(names) > MOST_AXES:
         raise CommandError(f"{what} has {len(names)} loops: a GPU has {MOST_AXES} axes, x, y and z")
@@ -217,21 +208,19 @@ def bytes_of(buffer: Buffer) -> int:
 # -- coarsening
 
 
-def coarsen(program: Program, names: Sequence[str], loop: object, factor: object, inner: object) -> Program:
+def coarsen(program: Program, names: Sequence[str], loop: str, factor: int, inner: str) -> Program:
     """Let each thread run `factor` iterations a stride apart, or each block `factor` neighbouring iterations."""
-    by = size(factor, f"the factor of {loop_name(loop)}", 2)
-    fresh = loop_name(inner)
     for statement, found in loops_named(program, names, loop):
-        unused(program, program.with_this_loop(found), [fresh])
+        unused(program, program.with_this_loop(found), [inner])
         current = program.statements[statement.name]
         match program.loops[found].tag:
             case GpuThread():
-                program = _thread_coarsened(program, current, found, by, fresh)
+                program = _thread_coarsened(program, current, found, factor, inner)
             case GpuBlock():
-                program = _block_coarsened(program, current, found, by, fresh)
+                program = _block_coarsened(program, current, found, factor, inner)
             case _:
                 raise CommandError(
-                    f"loop {loop_name(loop)} of {statement.name} runs neither on threads nor on blocks: tag it with "
+                    f"loop {loop} of {statement.name} runs neither on threads nor on blocks: tag it with "
                     "tag_gpu first, or split it"
                 )
     return without_single_iterations(settled(program))
@@ -301,11 +290,7 @@ class TagGpu(OnStatements):
     barriers: bool = True
 
     def applied(self, program: Program) -> Program:
-        tagged = tagging(
-            self.blocks, self.threads, self.stream, self.device, self.grid, self.minimum_blocks, self.combine,
-            self.barriers,
-        )  # fmt: skip
-        return tag_gpu(program, self.names(program), tagged, self.text)
+        return tag_gpu(program, self.names(program), tagging(self, self.blocks, self.threads), self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,17 +309,14 @@ class GpuTile(OnStatements):
     barriers: bool = True
 
     def applied(self, program: Program) -> Program:
-        if len(self.arguments) not in (8, 12):
+        if len(self.arguments) not in TILE_ARGUMENTS:
             raise CommandError(
                 "gpu_tile takes 2 or 3 loops, as many sizes, as many block and as many thread loops: "
                 "gpu_tile(i, j, 16, 16, i0, j0, i1, j1); a single loop is split, and then tagged by tag_gpu"
             )
         loops, sizes, new = parted(self.arguments)
-        tagged = tagging(
-            new[: len(loops)], new[len(loops) :], self.stream, self.device, self.grid, self.minimum_blocks,
-            self.combine, self.barriers,
-        )  # fmt: skip
-        names = self.names(program)
+        made = [Iter(name) for name in new]
+        tagged, names = tagging(self, made[: len(loops)], made[len(loops) :]), self.names(program)
         return tag_gpu(tile(program, names, loops, sizes, new), names, tagged, self.text)
 
 
@@ -347,4 +329,5 @@ class Coarsen(OnStatements):
     inner: Iter
 
     def applied(self, program: Program) -> Program:
-        return coarsen(program, self.names(program), self.loop, self.factor, self.inner)
+        loop, inner = loop_name(self.loop), loop_name(self.inner)
+        return coarsen(program, self.names(program), loop, size(self.factor, f"the factor of {loop}", 2), inner)

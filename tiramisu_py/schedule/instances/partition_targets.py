@@ -11,14 +11,14 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import free_loop
-from tiramisu_py.program.loops import Launch, Loop, LoopId, Rank
-from tiramisu_py.program.program import Program, adds_up
+from tiramisu_py.program.loops import Launch, Loop, LoopId, Parallel, Rank, Vector
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.targets import Cores, Gpu, Target
 from tiramisu_py.schedule.command_arguments import find
 from tiramisu_py.schedule.devices.tag_gpu import Tagging, tag_gpu
 from tiramisu_py.schedule.instances.partition_cuts import Span
-from tiramisu_py.schedule.loops.tags import parallelize, tagged, vectorize
+from tiramisu_py.schedule.loops.tags import parallelize, tag_loop, tagged
 from tiramisu_py.schedule.loops.transforms import split, tile
 from tiramisu_py.schedule.ranks.distribute import check_axes
 
@@ -138,8 +138,8 @@ def _on_cores(program: Program, names: Sequence[str], level: str, target: Cores,
             dealt = _fresh(program, names, f"{level}_block")
             program = split(program, names, level, STRIPS * target.vector, dealt, level)
         for name in names:
-            program = vectorize(program, [name], inner[name], target.vector, command=command)
-    return parallelize(program, names, [dealt], command=command) if target.parallel else program
+            program = tag_loop(program, [name], inner[name], Vector(target.vector), command)
+    return parallelize(program, names, [dealt], Parallel(), command) if target.parallel else program
 
 
 def _on_gpu(

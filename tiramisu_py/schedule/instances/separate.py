@@ -23,30 +23,27 @@ from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.ranks.rank_numbers import RankNumber
 
 
-def separate_at(program: Program, names: Sequence[str], loop: object, points: object) -> Program:
+def separate_at(program: Program, names: Sequence[str], loop: str | RankNumber, points: Sequence[Expr]) -> Program:
     """Cut statements into parts at values of a loop; each part keeps the outer loops and gets the inner ones anew."""
-    wanted, cuts = loop_name(loop), [as_expr(point) for point in listed(points, "the list of points")]
-    if not cuts:
-        raise CommandError(f"separate_at({wanted}, ...) needs at least one point to cut at")
     chosen = [(s, found) for s in statements(program, names) if (found := _loop(program, s, loop)) is not None]
     if not chosen and isinstance(loop, RankNumber):
         raise CommandError(f"separate_at({loop}, ...): no loop here runs on ranks along axis {loop.axis}")
-    if not chosen:
+    if not chosen and isinstance(loop, str):
         loops_named(program, names, loop)
     for statement, found in chosen:
-        program = _separated(program, statement, found, cuts)
+        program = _separated(program, statement, found, points)
     return program
 
 
-def _loop(program: Program, statement: Statement, loop: object) -> LoopId | None:
+def _loop(program: Program, statement: Statement, loop: str | RankNumber) -> LoopId | None:
     """The loop of this name; for the rank's own number, the loop that runs on ranks."""
     if not isinstance(loop, RankNumber):
-        return find(program, statement, loop_name(loop))
+        return find(program, statement, loop)
     depth = depth_of(program, statement, loop.axis)
     return None if depth is None else statement.loops[depth]
 
 
-def _separated(program: Program, statement: Statement, found: LoopId, points: list[Expr]) -> Program:
+def _separated(program: Program, statement: Statement, found: LoopId, points: Sequence[Expr]) -> Program:
     sharing = [s.name for s in program.with_this_loop(found) if s.name != statement.name]
     if sharing:
         name = program.loops[found].name
@@ -64,7 +61,7 @@ def _separated(program: Program, statement: Statement, found: LoopId, points: li
     return in_place_of(program, statement, parts)
 
 
-def _pieces(statement: Statement, coordinate: isl.Aff, points: list[Expr]) -> list[isl.Set]:
+def _pieces(statement: Statement, coordinate: isl.Aff, points: Sequence[Expr]) -> list[isl.Set]:
     reader = Affine(statement.frame, {})
     rest, pieces = statement.instances, []
     for point in points:
@@ -202,7 +199,11 @@ class SeparateAt(OnStatements):
     points: Sequence[Expr | int]
 
     def applied(self, program: Program) -> Program:
-        return separate_at(program, self.names(program), self.loop, self.points)
+        name, points = loop_name(self.loop), [as_expr(point) for point in listed(self.points, "the list of points")]
+        if not points:
+            raise CommandError(f"separate_at({name}, ...) needs at least one point to cut at")
+        loop = self.loop if isinstance(self.loop, RankNumber) else name
+        return separate_at(program, self.names(program), loop, points)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from tiramisu_py.schedule.command_arguments import check_new_name, find, loop_na
 from tiramisu_py.schedule.command_fields import OnStatements
 
 
-def separate_cases(program: Program, names: Sequence[str], level: object) -> Program:
+def separate_cases(program: Program, names: Sequence[str], level: str | None) -> Program:
     """Cut statements by the selects of their bodies; the parts share the loops up to `level` (none if it is None)."""
     found = [s for s in statements(program, names) if s.role is Role.VALUE and len(_cases(program, s)) > 1]
     if not found:
@@ -27,9 +27,9 @@ def separate_cases(program: Program, names: Sequence[str], level: object) -> Pro
     for statement in found:
         depth = 0
         if level is not None:
-            loop = find(program, statement, loop_name(level))
+            loop = find(program, statement, level)
             if loop is None:
-                raise CommandError(f"no loop {loop_name(level)} here: {nest(program, statement)}")
+                raise CommandError(f"no loop {level} here: {nest(program, statement)}")
             depth = statement.depth(loop) + 1
         program = _separated(program, statement, depth)
     return program
@@ -74,4 +74,5 @@ class SeparateCases(OnStatements):
     level: Iter | None = None
 
     def applied(self, program: Program) -> Program:
-        return separate_cases(program, self.names(program), self.level)
+        level = None if self.level is None else loop_name(self.level)
+        return separate_cases(program, self.names(program), level)

@@ -25,7 +25,7 @@ from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, statements
 from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.locality.compute_at import needed_by, reads, scope_of
-from tiramisu_py.schedule.loops.order import Root, root
+from tiramisu_py.schedule.loops.order import Level, Root, level_of, root
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CachedCopy:
     layout: tuple[object, ...] | None
 
 
-def copy_at(program: Program, consumer: Sequence[str], level: object, copy: CachedCopy, command: str) -> Program:
+def copy_at(program: Program, consumer: Sequence[str], level: Level, copy: CachedCopy, command: str) -> Program:
     """Copy the values of a source that the consumer reads, at a level of its loops, and let it read the copy."""
     check_copy(program, copy.source, copy.iterators, copy.name)
     scope = () if isinstance(level, Root) else scope_of(program, consumer, level)
@@ -197,7 +197,7 @@ class CacheAt(Copies):
 
     def applied(self, program: Program) -> Program:
         copy = self.copy(self.iterators, self.layout, self.memory)
-        return copy_at(program, self.names(program), self.level, copy, self.text)
+        return copy_at(program, self.names(program), level_of(self.level), copy, self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,4 +215,4 @@ class Pack(Copies):
 
     def applied(self, program: Program) -> Program:
         copy = self.copy(self.iterators, self.layout, Memory.HOST)
-        return copy_at(program, self.names(program), self.level, copy, self.text)
+        return copy_at(program, self.names(program), level_of(self.level), copy, self.text)

@@ -28,7 +28,7 @@ from tiramisu_py.schedule.storage.store import scoped, store_at
 
 
 def compute_at(
-    program: Program, source: str, names: Sequence[str], consumer: Sequence[str], level: object, command: str
+    program: Program, source: str, names: Sequence[str], consumer: Sequence[str], level: str, command: str
 ) -> Program:
     """Compute `source` inside the consumer's loops up to `level`: for each iteration the values that it reads."""
     scope = scope_of(program, consumer, level)
@@ -57,15 +57,19 @@ def compute_at(
     return without_single_iterations(settled(scoped(program, storage, scope, source)))
 
 
-def scope_of(program: Program, consumer: Sequence[str], level: object) -> tuple[LoopId, ...]:
-    """The consumer's loops up to `level`."""
-    if isinstance(level, Root):
+def inner_level(given: Iter | Root) -> str:
+    """The name of the loop that an iterator gives; raises `CommandError` for `root`, and for anything else."""
+    if isinstance(given, Root):
         raise CommandError("root is outside all loops: name a loop of the consumer")
+    return loop_name(given)
+
+
+def scope_of(program: Program, consumer: Sequence[str], level: str) -> tuple[LoopId, ...]:
+    """The consumer's loops up to `level`."""
     found = loops_named(program, consumer, level)
     if len(found) > 1:
         raise CommandError(
-            f"{loop_name(level)} names several loops ({', '.join(s.name for s, _ in found)}): "
-            "name one part of the consumer"
+            f"{level} names several loops ({', '.join(s.name for s, _ in found)}): name one part of the consumer"
         )
     statement, loop = found[0]
     return statement.loops[: statement.depth(loop) + 1]
@@ -229,7 +233,7 @@ class ComputeAt(OnStatements):
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), self.consumer.statements(program)
-        return compute_at(program, self.source, names, others, self.level, self.text)
+        return compute_at(program, self.source, names, others, inner_level(self.level), self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,5 +245,5 @@ class StoreAt(OnStatements):
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), self.consumer.statements(program)
-        scope = () if isinstance(self.level, Root) else scope_of(program, others, self.level)
+        scope = () if isinstance(self.level, Root) else scope_of(program, others, loop_name(self.level))
         return settled(store_at(program, self.source, names, scope))

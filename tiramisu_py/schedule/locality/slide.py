@@ -30,26 +30,10 @@ from tiramisu_py.schedule.locality.sliding_window import Sliding, Window, window
 from tiramisu_py.schedule.storage.fold import check_plain
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart
 
-
-def slide(
-    program: Program, source: str, names: Sequence[str], level: object, along: object, by: object, origin: object
-) -> Program:
-    """Compute each strip of values once, in the iteration of `level` that first needs it, and keep it for later reads.
-
-    Source: Halide's storage folding and sliding windows.
-    """
-    sliding = _sliding(program, source, names, level)
-    wanted = None if by is None else size(by, "by")
-    window = window_of(program, sliding, along, wanted, whole(origin, "origin"))
-    for statement in sliding.own:
-        program = program.with_statement(_slid(program, sliding, statement, window))
-    return _folded(program, sliding, window)
-
-
 # -- checks
 
 
-def _sliding(program: Program, source: str, names: Sequence[str], level: object) -> Sliding:
+def _sliding(program: Program, source: str, names: Sequence[str], level: str) -> Sliding:
     own = statements(program, names)
     found = {program.storages[statement.target].name for statement in own}
     if len(found) > 1:
@@ -66,7 +50,7 @@ def _sliding(program: Program, source: str, names: Sequence[str], level: object)
         for inner in statement.loops[depth + 1 :]:
             if any(inner in reader.loops for reader in readers):
                 raise CommandError(
-                    f"{own[0].handle} is computed at {program.loops[inner].name}, inside {loop_name(level)}: "
+                    f"{own[0].handle} is computed at {program.loops[inner].name}, inside {level}: "
                     "slide along that loop, or compute it further out"
                 )
     _check_kind(program, own, loop)
@@ -79,9 +63,8 @@ def _loads_from(program: Program, statement: Statement, storage: Storage) -> boo
     return loads(statement, source) and program.storage_for(statement, source).name == storage.name
 
 
-def _level(program: Program, own: Sequence[Statement], readers: Sequence[Statement], level: object) -> LoopId:
+def _level(program: Program, own: Sequence[Statement], readers: Sequence[Statement], wanted: str) -> LoopId:
     """The loop of this name that the statements share with their readers."""
-    wanted = loop_name(level)
     shared = {loop for reader in readers for loop in reader.loops}
     for loop in reversed(own[0].loops):
         if program.loops[loop].name == wanted and loop in shared:
@@ -208,7 +191,10 @@ def _with_zero(space: isl.Space, axis: int) -> isl.MultiAff:
 
 @dataclass(frozen=True, eq=False)
 class Slide(OnStatements):
-    """Each iteration of a loop computes only the values that no earlier one has computed."""
+    """Each strip of values is computed once, in the iteration of a loop that first needs it, and kept for later reads.
+
+    Source: Halide's storage folding and sliding windows.
+    """
 
     level: Iter
     along: Iter | None = None
@@ -217,4 +203,10 @@ class Slide(OnStatements):
     origin: int = 0
 
     def applied(self, program: Program) -> Program:
-        return slide(program, self.source, self.names(program), self.level, self.along, self.by, self.origin)
+        level, along = loop_name(self.level), None if self.along is None else loop_name(self.along)
+        by, origin = None if self.by is None else size(self.by, "by"), whole(self.origin, "origin")
+        sliding = _sliding(program, self.source, self.names(program), level)
+        window = window_of(program, sliding, along, by, origin)
+        for statement in sliding.own:
+            program = program.with_statement(_slid(program, sliding, statement, window))
+        return _folded(program, sliding, window)

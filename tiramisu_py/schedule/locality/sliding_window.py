@@ -14,7 +14,6 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Storage
-from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.locality.compute_at import read_by
 
 
@@ -58,7 +57,7 @@ class Sliding:
     readers: tuple[Statement, ...]
 
 
-def window_of(program: Program, sliding: Sliding, along: object, by: int | None, origin: int) -> Window:
+def window_of(program: Program, sliding: Sliding, along: str | None, by: int | None, origin: int) -> Window:
     needed = read_by(program, sliding.source, sliding.readers, sliding.depth + 1).intersect_params(program.context)
     names = _value_names(program, sliding)
     moving = {axis: steps for axis in range(len(names)) if (steps := _steps(needed, axis, sliding.depth))}
@@ -114,7 +113,7 @@ def _steps(needed: isl.Map, axis: int, depth: int) -> dict[int, list[isl.Aff]]:
 
 
 def _axis(
-    sliding: Sliding, names: list[list[str]], moving: dict[int, dict[int, list[isl.Aff]]], along: object, level: str
+    sliding: Sliding, names: list[list[str]], moving: dict[int, dict[int, list[isl.Aff]]], along: str | None, level: str
 ) -> int:
     source = sliding.source
     if along is None:
@@ -124,14 +123,13 @@ def _axis(
             raise CommandError(f"the part of {source} that an iteration of {level} reads is the same in each of them")
         listed = ", ".join(names[axis][0] for axis in moving)
         raise CommandError(f"several indices of {source} move with {level}: name one of {listed} as along")
-    wanted = loop_name(along)
     for axis, own in enumerate(names):
-        if wanted in own:
+        if along in own:
             if axis in moving:
                 return axis
-            raise CommandError(f"the part of {source} that an iteration of {level} reads does not move along {wanted}")
+            raise CommandError(f"what an iteration of {level} reads of {source} does not move on along {along}")
     known = ", ".join(own[0] for own in names)
-    raise CommandError(f"{wanted} is not an index of {source}: choose one of {known}")
+    raise CommandError(f"{along} is no index of {source}: choose one of {known}")
 
 
 def _measured(needed: isl.Map, axis: int, step: int, start: isl.Aff, depth: int) -> Window | None:

@@ -26,21 +26,27 @@ class Root:
 
 root = Root()
 
+#: A level: the name of a loop, or `root`.
+Level = str | Root
+
 #: The tags that say how partial results of a reduction are combined.
 Combining = Parallel | Vector | GpuBlock | GpuThread | Rank
 
 
+def level_of(given: Iter | Root) -> Level:
+    """The level that an iterator, or `root`, gives; raises `CommandError` for anything else."""
+    return given if isinstance(given, Root) else loop_name(given, "a level")
+
+
 def place_after(
-    program: Program, first: Sequence[str], second: Sequence[str], level: object, keep_first: bool, command: str
+    program: Program, first: Sequence[str], second: Sequence[str], level: Level, keep_first: bool, command: str
 ) -> Program:
     """`second` follows `first`; they share the loops up to `level` (none for `root`)."""
     return _placed(program, first, second, level, keep_first, command, ordered=True)
 
 
-def fuse(program: Program, kept: Sequence[str], joining: Sequence[str], level: object, command: str) -> Program:
+def fuse(program: Program, kept: Sequence[str], joining: Sequence[str], level: str, command: str) -> Program:
     """`joining` enters the loops of `kept` up to `level`; their order stays as it is."""
-    if isinstance(level, Root):
-        raise CommandError("fuse needs a loop to share; at root there is none")
     return _placed(program, kept, joining, level, True, command, ordered=False)
 
 
@@ -48,7 +54,7 @@ def _placed(
     program: Program,
     first: Sequence[str],
     second: Sequence[str],
-    level: object,
+    level: Level,
     keep_first: bool,
     command: str,
     ordered: bool,
@@ -58,7 +64,7 @@ def _placed(
         raise CommandError(f"{pairs[0][0]} cannot be ordered after itself")
     if isinstance(level, Root):
         return _at_root(program, pairs, command)
-    return _at_level(program, pairs, loop_name(level, "a level"), keep_first, command, ordered)
+    return _at_level(program, pairs, level, keep_first, command, ordered)
 
 
 def _at_root(program: Program, pairs: list[tuple[str, str]], command: str) -> Program:
@@ -176,7 +182,7 @@ class After(OnStatements):
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), self.other.statements(program)
-        return place_after(program, others, names, self.level, True, self.text)
+        return place_after(program, others, names, level_of(self.level), True, self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +194,7 @@ class Before(OnStatements):
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), self.other.statements(program)
-        return place_after(program, names, others, self.level, False, self.text)
+        return place_after(program, names, others, level_of(self.level), False, self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +208,8 @@ class Between(OnStatements):
 
     def applied(self, program: Program) -> Program:
         names, first, second = (named.statements(program) for named in (self.of, self.first, self.second))
-        program = place_after(program, first, names, self.first_level, True, self.text)
-        return place_after(program, names, second, self.second_level, False, self.text)
+        program = place_after(program, first, names, level_of(self.first_level), True, self.text)
+        return place_after(program, names, second, level_of(self.second_level), False, self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +220,10 @@ class Fuse(OnStatements):
     level: Iter
 
     def applied(self, program: Program) -> Program:
-        return fuse(program, self.other.statements(program), self.names(program), self.level, self.text)
+        level = level_of(self.level)
+        if isinstance(level, Root):
+            raise CommandError("fuse needs a loop to share; at root there is none")
+        return fuse(program, self.other.statements(program), self.names(program), level, self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,5 +241,5 @@ class InOrder(OnFunction):
     def applied(self, program: Program) -> Program:
         names = [named.statements(program) for named in self.handles]
         for first, second in pairwise(names):
-            program = place_after(program, first, second, self.at, True, self.text)
+            program = place_after(program, first, second, level_of(self.at), True, self.text)
         return program

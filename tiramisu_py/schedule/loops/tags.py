@@ -22,72 +22,32 @@ VECTOR_REMAINDERS = ("scalar", "mask", "overlap", "pad")
 UNROLL_REMAINDERS = ("loop", "specialize")
 
 
-def parallelize(
-    program: Program,
-    names: Sequence[str],
-    loops: Sequence[object],
-    schedule: object = "static",
-    chunk: object = None,
-    combine: object = None,
-    command: str = "",
-) -> Program:
+def parallelize(program: Program, names: Sequence[str], loops: Sequence[str], tag: Parallel, command: str) -> Program:
     """Deal the iterations of a loop (or of several nested ones together) out to threads."""
-    if not loops:
-        raise CommandError("parallelize needs a loop")
-    if schedule not in SCHEDULES:
-        raise CommandError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
-    step = None if chunk is None else size(chunk, "chunk")
-    tag = Parallel(str(schedule), step, _combine(combine), len(loops))
+    outermost = replace(tag, collapse=len(loops))
     for statement, outer in loops_named(program, names, loops[0]):
         run = _adjacent(program, program.statements[statement.name], outer, loops)
-        program = tagged(program, outer, tag, command)
+        program = tagged(program, outer, outermost, command)
         for inner in run[1:]:
             program = tagged(program, inner, replace(tag, collapse=0), command)
     return program
 
 
-def _adjacent(program: Program, statement: Statement, outer: LoopId, loops: Sequence[object]) -> list[LoopId]:
+def _adjacent(program: Program, statement: Statement, outer: LoopId, loops: Sequence[str]) -> list[LoopId]:
     found = [outer]
-    for given in loops[1:]:
-        loop = find(program, statement, loop_name(given))
+    for name in loops[1:]:
+        loop = find(program, statement, name)
         if loop is None or statement.depth(loop) != statement.depth(found[-1]) + 1:
             raise CommandError(
-                f"parallelize takes loops that are perfectly nested: {loop_name(given)} is not just inside "
+                f"loops that are dealt out together are nested directly: {name} is not just inside "
                 f"{program.loops[found[-1]].name} ({nest(program, statement)})"
             )
         found.append(loop)
     return found
 
 
-def vectorize(
-    program: Program,
-    names: Sequence[str],
-    loop: object,
-    width: object,
-    combine: object = None,
-    command: str = "",
-    remainder: object = "scalar",
-) -> Program:
-    """Run a loop in strips of `width` lanes."""
-    if not isinstance(width, Integral) or width not in WIDTHS or isinstance(width, bool):
-        raise CommandError(f"the vector width of {loop_name(loop)} is {width!r}: choose one of {WIDTHS}")
-    tag = Vector(int(width), _combine(combine), _remainder(remainder, VECTOR_REMAINDERS))
-    for _, found in loops_named(program, names, loop):
-        program = tagged(program, found, tag, command)
-    return program
-
-
-def unroll(
-    program: Program,
-    names: Sequence[str],
-    loop: object,
-    factor: object = None,
-    command: str = "",
-    remainder: object = "loop",
-) -> Program:
-    """Repeat a loop's body `factor` times, or for all of its iterations."""
-    times = None if factor is None else size(factor, f"the unrolling factor of {loop_name(loop)}")
-    tag = Unroll(times, _remainder(remainder, UNROLL_REMAINDERS))
+def tag_loop(program: Program, names: Sequence[str], loop: str, tag: Vector | Unroll, command: str) -> Program:
+    """Run a loop in strips of lanes, or repeat its body."""
     for _, found in loops_named(program, names, loop):
         program = tagged(program, found, tag, command)
     return program
@@ -131,8 +91,13 @@ class Parallelize(OnStatements):
     combine: Combine | None = None
 
     def applied(self, program: Program) -> Program:
-        names = self.names(program)
-        return parallelize(program, names, self.over, self.schedule, self.chunk, self.combine, self.text)
+        if not self.over:
+            raise CommandError("parallelize needs a loop")
+        if self.schedule not in SCHEDULES:
+            raise CommandError(f"schedule={self.schedule!r}: choose one of {', '.join(SCHEDULES)}")
+        chunk = None if self.chunk is None else size(self.chunk, "chunk")
+        tag = Parallel(self.schedule, chunk, _combine(self.combine))
+        return parallelize(program, self.names(program), [loop_name(loop) for loop in self.over], tag, self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +111,11 @@ class Vectorize(OnStatements):
     remainder: str = "scalar"
 
     def applied(self, program: Program) -> Program:
-        names = self.names(program)
-        return vectorize(program, names, self.loop, self.width, self.combine, self.text, self.remainder)
+        loop, width = loop_name(self.loop), self.width
+        if not isinstance(width, Integral) or width not in WIDTHS or isinstance(width, bool):
+            raise CommandError(f"the vector width of {loop} is {width!r}: choose one of {WIDTHS}")
+        tag = Vector(int(width), _combine(self.combine), _remainder(self.remainder, VECTOR_REMAINDERS))
+        return tag_loop(program, self.names(program), loop, tag, self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,4 +130,7 @@ class UnrollLoop(OnStatements):
     remainder: str = "loop"
 
     def applied(self, program: Program) -> Program:
-        return unroll(program, self.names(program), self.loop, self.factor, self.text, self.remainder)
+        loop = loop_name(self.loop)
+        factor = None if self.factor is None else size(self.factor, f"the unrolling factor of {loop}")
+        tag = Unroll(factor, _remainder(self.remainder, UNROLL_REMAINDERS))
+        return tag_loop(program, self.names(program), loop, tag, self.text)

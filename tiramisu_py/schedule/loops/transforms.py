@@ -23,17 +23,17 @@ from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named,
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.nesting import check_nesting
 
+#: The numbers of arguments of a tile: of two and of three loops.
+TILE_ARGUMENTS = (8, 12)
+
 
 def split(
-    program: Program, names: Sequence[str], loop: object, by: object, outer: object, inner: object, origin: object = 0
+    program: Program, names: Sequence[str], loop: str, by: int, outer: str, inner: str, origin: int = 0
 ) -> Program:
     """Cut a loop into blocks of a constant size: ``outer = floor((i - origin) / by)``, ``inner`` the rest."""
-    step = size(by, f"the block size of {loop_name(loop)}")
-    start = whole(origin, "origin")
     for _, old in loops_named(program, names, loop):
-        new = (loop_name(outer), loop_name(inner))
-        unused(program, program.with_this_loop(old), new, apart=[old])
-        program = _split(program, old, step, new, start)
+        unused(program, program.with_this_loop(old), (outer, inner), apart=[old])
+        program = _split(program, old, by, (outer, inner), origin)
     return program
 
 
@@ -58,38 +58,33 @@ def _split(program: Program, old: LoopId, step: int, names: tuple[str, str], ori
 
 
 def tile(
-    program: Program, names: Sequence[str], loops: Sequence[object], sizes: Sequence[object], new: Sequence[object]
+    program: Program, names: Sequence[str], loops: Sequence[str], sizes: Sequence[int], new: Sequence[str]
 ) -> Program:
-    """Split each of several adjacent loops and move the block loops outwards."""
-    n = len(loops)
-    if len(sizes) != n or len(new) != 2 * n:
-        raise CommandError(f"tile needs a size and two new names for each of its {n} loops")
-    outer, inner = list(new[:n]), list(new[n:])
-    before = {
-        name for name in names if all(find(program, program.statements[name], loop_name(x)) is not None for x in loops)
-    }
-    if not before:
-        raise CommandError(
-            f"no statement has the loops {', '.join(loop_name(x) for x in loops)}: "
-            + "; ".join(nest(program, s) for s in statements(program, names))
-        )
-    chosen = [name for name in names if name in before]
+    """Split each of several adjacent loops and move the block loops outwards; `new` are the outer and the inner names.
+
+    Statements that lack one of the loops stay as they are.
+    """
+    outer, inner = new[: len(loops)], new[len(loops) :]
+    own = {name: program.statements[name] for name in names}
+    chosen = [name for name in names if all(find(program, own[name], loop) is not None for loop in loops)]
+    if not chosen:
+        words = "; ".join(nest(program, s) for s in statements(program, names))
+        raise CommandError(f"no statement has the loops {', '.join(loops)}: {words}")
     for loop, by, o, i in zip(loops, sizes, outer, inner, strict=True):
         program = split(program, chosen, loop, by, o, i)
     return reorder(program, chosen, [*outer, *inner])
 
 
-def reorder(program: Program, names: Sequence[str], order: Sequence[object]) -> Program:
+def reorder(program: Program, names: Sequence[str], order: Sequence[str]) -> Program:
     """Permute loops: the named loops are put, in the given order, at the positions that they occupy."""
-    wanted = [loop_name(loop) for loop in order]
-    if not wanted:
+    if not order:
         raise CommandError("reorder needs the loops in their new order")
-    if len(set(wanted)) < len(wanted):
-        raise CommandError(f"reorder names a loop twice: {', '.join(wanted)}")
+    if len(set(order)) < len(order):
+        raise CommandError(f"reorder names a loop twice: {', '.join(order)}")
     done: set[tuple[LoopId, ...]] = set()
     for statement in statements(program, names):
         current = program.statements[statement.name]
-        found = [find(program, current, name) for name in wanted]
+        found = [find(program, current, name) for name in order]
         if any(loop is None for loop in found):
             continue
         chosen = tuple(loop for loop in found if loop is not None)
@@ -98,7 +93,7 @@ def reorder(program: Program, names: Sequence[str], order: Sequence[object]) -> 
             done.add(chosen)
     if not done:
         missing = "; ".join(nest(program, s) for s in statements(program, names))
-        raise CommandError(f"no statement has all the loops {', '.join(wanted)}: {missing}")
+        raise CommandError(f"no statement has all the loops {', '.join(order)}: {missing}")
     return program
 
 
@@ -124,69 +119,6 @@ def innermost(program: Program, statement: Statement, loop: LoopId) -> Program:
     return _permuted(program, statement, (*statement.loops[statement.depth(loop) + 1 :], loop))
 
 
-def interchange(program: Program, names: Sequence[str], a: object, b: object) -> Program:
-    """Swap two loops."""
-    first, second = loop_name(a), loop_name(b)
-    for statement, _ in loops_named(program, names, a):
-        current = program.statements[statement.name]
-        x, y = find(program, current, first), find(program, current, second)
-        if x is None or y is None:
-            raise CommandError(f"no loop {second if y is None else first} to swap: {nest(program, current)}")
-        inner, outer = (second, first) if current.depth(x) < current.depth(y) else (first, second)
-        program = _permuted_by_name(program, current, (inner, outer))
-    return program
-
-
-def _permuted_by_name(program: Program, statement: Statement, order: Sequence[str]) -> Program:
-    chosen = [find(program, statement, name) for name in order]
-    return _permuted(program, statement, tuple(loop for loop in chosen if loop is not None))
-
-
-def skew(
-    program: Program, names: Sequence[str], outer: object, inner: object, factor: object, new: object | None = None
-) -> Program:
-    """``inner' = inner + factor * outer``."""
-    by = whole(factor, "the skewing factor")
-    for statement, loop in loops_named(program, names, inner):
-        current = program.statements[statement.name]
-        out = find(program, current, loop_name(outer))
-        if out is None or current.depth(out) >= current.depth(loop):
-            raise CommandError(f"{loop_name(outer)} must be a loop around {loop_name(inner)}: {nest(program, current)}")
-        run = current.loops[current.depth(out) : current.depth(loop) + 1]
-        named = replace(program.loops[loop], name=loop_name(new) if new is not None else program.loops[loop].name)
-        unused(program, program.with_this_loop(loop), [named.name], apart=[loop])
-        fresh = tuple(program.loops[x] for x in run[:-1]) + (named,)
-        program = Rewrite(
-            run,
-            fresh,
-            lambda c, f=by: [*c[:-1], c[-1].add(sets.scaled(c[0], f))],  # type: ignore[misc]
-            lambda c, f=by: [*c[:-1], c[-1].sub(sets.scaled(c[0], f))],  # type: ignore[misc]
-        ).applied(program)
-    return program
-
-
-def reverse(program: Program, names: Sequence[str], loop: object) -> Program:
-    """``i' = -i``: the loop runs backwards."""
-    for _, old in loops_named(program, names, loop):
-        program = reversed_loop(program, old)
-    return program
-
-
-def shift(program: Program, names: Sequence[str], loop: object, by: object) -> Program:
-    """``i' = i + by`` for these statements only; `by` is an integer or affine in the parameters."""
-    distance = as_expr(whole(by, "the distance") if isinstance(by, int) else by)
-    loops_named(program, names, loop)
-    for statement in statements(program, names):
-        found = find(program, statement, loop_name(loop))
-        if found is None:
-            continue
-        position = statement.depth(found)
-        coords = sets.outputs(statement.coords)
-        coords[position] = coords[position].add(_affine(statement, distance))
-        program = program.with_statement(replace(statement, coords=sets.function(statement.frame, None, coords)))
-    return program
-
-
 def _affine(statement: Statement, distance: Expr) -> isl.Aff:
     try:
         return Affine(statement.frame, {}).single(distance)
@@ -209,7 +141,9 @@ class Split(OnStatements):
     origin: int = 0
 
     def applied(self, program: Program) -> Program:
-        return split(program, self.names(program), self.loop, self.by, self.outer, self.inner, self.origin)
+        loop, outer, inner = map(loop_name, (self.loop, self.outer, self.inner))
+        by, origin = size(self.by, f"the block size of {loop}"), whole(self.origin, "origin")
+        return split(program, self.names(program), loop, by, outer, inner, origin)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,18 +155,21 @@ class Tile(OnStatements):
     arguments: tuple[Iter | int, ...]
 
     def applied(self, program: Program) -> Program:
+        if len(self.arguments) not in TILE_ARGUMENTS:
+            raise CommandError(
+                "tile takes 2 or 3 loops, as many sizes, as many outer and as many inner names: "
+                "tile(i, j, 32, 64, i0, j0, i1, j1)"
+            )
         return tile(program, self.names(program), *parted(self.arguments))
 
 
-def parted(arguments: Sequence[object]) -> tuple[Sequence[object], Sequence[object], Sequence[object]]:
+def parted(arguments: Sequence[Iter | int]) -> tuple[list[str], list[int], list[str]]:
     """The loops, the sizes and the new names in the arguments of `tile`; raises `CommandError`."""
-    if len(arguments) not in (8, 12):
-        raise CommandError(
-            "tile takes 2 or 3 loops, as many sizes, as many outer and as many inner names: "
-            "tile(i, j, 32, 64, i0, j0, i1, j1)"
-        )
     count = len(arguments) // 4
-    return arguments[:count], arguments[count : 2 * count], arguments[2 * count :]
+    loops = [loop_name(loop) for loop in arguments[:count]]
+    given = zip(arguments[count : 2 * count], loops, strict=True)
+    sizes = [size(by, f"the block size of {loop}") for by, loop in given]
+    return loops, sizes, [loop_name(name) for name in arguments[2 * count :]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +180,15 @@ class Interchange(OnStatements):
     b: Iter
 
     def applied(self, program: Program) -> Program:
-        return interchange(program, self.names(program), self.a, self.b)
+        names, (first, second) = self.names(program), map(loop_name, (self.a, self.b))
+        for statement, a in loops_named(program, names, first):
+            current = program.statements[statement.name]
+            b = find(program, current, second)
+            if b is None:
+                raise CommandError(f"no loop {second} to swap: {nest(program, current)}")
+            inwards = current.depth(a) < current.depth(b)
+            program = _permuted(program, current, (b, a) if inwards else (a, b))
+        return program
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +200,7 @@ class Reorder(OnStatements):
     order: tuple[Iter, ...]
 
     def applied(self, program: Program) -> Program:
-        return reorder(program, self.names(program), self.order)
+        return reorder(program, self.names(program), [loop_name(loop) for loop in self.order])
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +211,19 @@ class Shift(OnStatements):
     by: Expr | int
 
     def applied(self, program: Program) -> Program:
-        return shift(program, self.names(program), self.loop, self.by)
+        loop = loop_name(self.loop)
+        distance = as_expr(whole(self.by, "the distance") if isinstance(self.by, int) else self.by)
+        names = self.names(program)
+        loops_named(program, names, loop)
+        for statement in statements(program, names):
+            found = find(program, statement, loop)
+            if found is None:
+                continue
+            position = statement.depth(found)
+            coords = sets.outputs(statement.coords)
+            coords[position] = coords[position].add(_affine(statement, distance))
+            program = program.with_statement(replace(statement, coords=sets.function(statement.frame, None, coords)))
+        return program
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +237,27 @@ class Skew(OnStatements):
     new: Iter | None = None
 
     def applied(self, program: Program) -> Program:
-        return skew(program, self.names(program), self.outer, self.inner, self.factor, self.new)
+        outer, inner, by = loop_name(self.outer), loop_name(self.inner), whole(self.factor, "the skewing factor")
+        new = inner if self.new is None else loop_name(self.new)
+        for statement, loop in loops_named(program, self.names(program), inner):
+            current = program.statements[statement.name]
+            around = find(program, current, outer)
+            if around is None or current.depth(around) >= current.depth(loop):
+                raise CommandError(f"{outer} must be a loop around {inner}: {nest(program, current)}")
+            unused(program, program.with_this_loop(loop), [new], apart=[loop])
+            program = _skewed(program, current.loops[current.depth(around) : current.depth(loop) + 1], by, new)
+        return program
+
+
+def _skewed(program: Program, run: tuple[LoopId, ...], by: int, new: str) -> Program:
+    """The last loop of a run starts later by `by` for each iteration of the first, and is called `new`."""
+
+    def moved(c: Coordinates, sign: int) -> Coordinates:
+        return [*c[:-1], c[-1].add(sets.scaled(c[0], sign * by))]
+
+    loops = [program.loops[loop] for loop in run]
+    renamed = (*loops[:-1], replace(loops[-1], name=new))
+    return Rewrite(run, renamed, lambda c: moved(c, 1), lambda c: moved(c, -1)).applied(program)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,4 +267,6 @@ class Reverse(OnStatements):
     loop: Iter
 
     def applied(self, program: Program) -> Program:
-        return reverse(program, self.names(program), self.loop)
+        for _, old in loops_named(program, self.names(program), loop_name(self.loop)):
+            program = reversed_loop(program, old)
+        return program

@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import free_loop
-from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.loops import LoopId, Unroll
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named
+from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size
 from tiramisu_py.schedule.command_fields import OnStatements
-from tiramisu_py.schedule.loops.tags import unroll
+from tiramisu_py.schedule.loops.tags import tag_loop
 from tiramisu_py.schedule.loops.transforms import innermost, split
-
-
-def unroll_and_jam(
-    program: Program,
-    names: Sequence[str],
-    loop: object,
-    factor: object,
-    outer: object = None,
-    inner: object = None,
-    command: str = "",
-) -> Program:
-    """Split a loop by `factor`, move the inner of the two loops inside all others, and unroll it there."""
-    found = loops_named(program, names, loop)
-    for statement, number in found:
-        _check_alone(program, statement, number)
-    blocks = loop_name(loop if outer is None else outer)
-    jammed = [statement for _, number in found for statement in program.with_this_loop(number)]
-    copies = free_loop(program, jammed, f"{loop_name(loop)}_jam") if inner is None else inner
-    inside = {statement.name for statement in jammed}
-    program = split(program, names, loop, factor, blocks, copies)
-    for name in inside:
-        statement = program.statements[name]
-        moved = find(program, statement, loop_name(copies))
-        assert moved is not None
-        program = innermost(program, statement, moved)
-    return unroll(program, sorted(inside), copies, command=command)
 
 
 def _check_alone(program: Program, statement: Statement, loop: LoopId) -> None:
@@ -70,5 +43,19 @@ class UnrollAndJam(OnStatements):
     inner: Iter | None = None
 
     def applied(self, program: Program) -> Program:
-        names = self.names(program)
-        return unroll_and_jam(program, names, self.loop, self.factor, self.outer, self.inner, self.text)
+        names, loop = self.names(program), loop_name(self.loop)
+        factor = size(self.factor, f"the block size of {loop}")
+        found = loops_named(program, names, loop)
+        for statement, number in found:
+            _check_alone(program, statement, number)
+        jammed = [statement for _, number in found for statement in program.with_this_loop(number)]
+        outer = loop if self.outer is None else loop_name(self.outer)
+        inner = free_loop(program, jammed, f"{loop}_jam") if self.inner is None else loop_name(self.inner)
+        program = split(program, names, loop, factor, outer, inner)
+        inside = sorted({statement.name for statement in jammed})
+        for name in inside:
+            statement = program.statements[name]
+            moved = find(program, statement, inner)
+            assert moved is not None
+            program = innermost(program, statement, moved)
+        return tag_loop(program, inside, inner, Unroll(), self.text)

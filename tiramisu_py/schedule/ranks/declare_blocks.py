@@ -81,7 +81,7 @@ def block_of(program: Program, given: object) -> Blocks:
 
 
 def tag_distribute(
-    program: Program, names: Sequence[str], loops: Sequence[object], bounds: object, command: str
+    program: Program, names: Sequence[str], loops: Sequence[str], bounds: object, command: str
 ) -> Program:
     """Run on each rank the iterations of a loop that are in its block."""
     block_of(program, bounds)

@@ -27,34 +27,25 @@ from tiramisu_py.schedule.ranks.uneven_distribution import Cut, cut_up
 def tag_distribute(
     program: Program,
     names: Sequence[str],
-    loops: Sequence[object],
-    axis: object,
-    local: object,
-    combine: object,
+    loops: Sequence[str],
+    first: int,
+    local: bool,
+    combine: Combine | None,
     command: str,
 ) -> Program:
-    """Run loops on ranks: the first along axis 0 of the process grid, the second along axis 1, and so on.
+    """Run loops on ranks: the first along axis `first` of the process grid, the second along the next axis, and so on.
 
-    A single loop may be along another `axis`.
+    A rank keeps its part of the values (`local`), or all of them.
     """
-    if not loops:
-        raise CommandError("tag_distribute needs a loop")
     _check_no_bounds(program, f"give tag_distribute one loop, and bounds=({_bounds(program)})")
-    wanted = [loop_name(loop) for loop in loops]
-    twice = [name for name in wanted if wanted.count(name) > 1]
+    twice = [name for name in loops if loops.count(name) > 1]
     if twice:
         raise CommandError(f"loop {twice[0]} is named twice: a loop runs along one axis of the process grid")
-    if axis is not None and len(loops) > 1:
-        raise CommandError("axis= is for a single loop: several are along axes 0, 1, ... in the order they are named")
-    if not isinstance(local, bool):
-        raise CommandError(f"drop_rank_iter={local!r}: give True (a rank keeps its own part) or False (all of it)")
-    first = 0 if axis is None else size(axis, "axis", 0)
-    combined = combine if isinstance(combine, Combine) else None
-    for number, name in enumerate(wanted, start=first):
+    for number, name in enumerate(loops, start=first):
         found = [loop for _, loop in loops_named(program, names, name)]
         _check_combined(program, found, name, combine)
         for loop in found:
-            program = tagged(program, loop, Rank(number, local, combined), command)
+            program = tagged(program, loop, Rank(number, local, combine), command)
     check_axes(program)
     return program
 
@@ -69,12 +60,10 @@ def _check_no_bounds(program: Program, advice: str) -> None:
         raise CommandError(f"ranks have blocks already, with the bounds {_bounds(program)}: {advice}")
 
 
-def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combine: object) -> None:
+def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combine: Combine | None) -> None:
     """Refuse `combine` where no reduction runs over the loop, or where MPI lacks the operator."""
     if combine is None:
         return
-    if not isinstance(combine, Combine):
-        raise CommandError(f"combine={combine!r}: choose tm.PRIVATE, for the loop of a reduction")
     over = [s for loop in loops for s in program.with_this_loop(loop) if _reduces_over(program, s, loop)]
     if not over:
         raise CommandError(f"combine=tm.{combine.name}: no reduction runs over loop {name}; leave combine= out")
@@ -307,12 +296,22 @@ class TagDistribute(OnStatements):
     bounds: object = None
 
     def applied(self, program: Program) -> Program:
-        names = self.names(program)
-        if self.bounds is None:
-            return tag_distribute(program, names, self.loops, self.axis, self.drop_rank_iter, self.combine, self.text)
-        if self.combine is not None:
-            raise CommandError("combine= with bounds=: ranks combine no partial results over blocks with bounds")
-        return run_time_blocks.tag_distribute(program, names, self.loops, self.bounds, self.text)
+        names, loops, local = self.names(program), [loop_name(loop) for loop in self.loops], self.drop_rank_iter
+        if self.bounds is not None:
+            if self.combine is not None:
+                raise CommandError("combine= with bounds=: ranks combine no partial results over blocks with bounds")
+            return run_time_blocks.tag_distribute(program, names, loops, self.bounds, self.text)
+        if not loops:
+            raise CommandError("tag_distribute needs a loop")
+        if self.axis is not None and len(loops) > 1:
+            words = "several are along axes 0, 1, ... in the order they are named"
+            raise CommandError(f"axis= is for a single loop: {words}")
+        if not isinstance(local, bool):
+            raise CommandError(f"drop_rank_iter={local!r}: give True (a rank keeps its own part) or False (all of it)")
+        if not isinstance(self.combine, Combine | None):
+            raise CommandError(f"combine={self.combine!r}: choose tm.PRIVATE, for the loop of a reduction")
+        axis = 0 if self.axis is None else size(self.axis, "axis", 0)
+        return tag_distribute(program, names, loops, axis, local, self.combine, self.text)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,21 +25,6 @@ _ELSEWHERE = {
 _MOST_BYTES = 2**62
 
 
-def store_nontemporal(program: Program, names: Sequence[str], above: object) -> Program:
-    """Let statements store past the caches, in calls whose arrays have more than `above` bytes."""
-    chosen = NonTemporal(None if above is None else _bound(above))
-    for statement in statements(program, names):
-        _check(program, statement)
-        program = program.with_statement(replace(statement, nontemporal=chosen))
-    return program
-
-
-def _bound(above: object) -> int:
-    if isinstance(above, bool) or not isinstance(above, int) or not 0 <= above < _MOST_BYTES:
-        return size(above, "above", 0)
-    return above
-
-
 def _check(program: Program, statement: Statement) -> None:
     handle = statement.handle
     if not statement.stores:
@@ -72,21 +57,16 @@ def check_past_caches(program: Program, names: Sequence[str], into: Memory) -> N
 # -- prefetches
 
 
-def prefetch(
-    program: Program, names: Sequence[str], read: str, loop: object, distance: object, locality: object
-) -> Program:
+def prefetch(program: Program, names: Sequence[str], read: str, wanted: str, distance: int, locality: int) -> Program:
     """Let statements prefetch the elements of `read` that they will read `distance` iterations of a loop later."""
-    steps = size(distance, "distance")
-    if isinstance(locality, bool) or not isinstance(locality, int) or locality not in (0, 1, 2, 3):
-        raise CommandError(f"locality={locality!r}: choose 0 (not needed again soon) to 3 (keep in all caches)")
-    loops_named(program, names, loop)
-    wanted, found = loop_name(loop), False
+    loops_named(program, names, wanted)
+    found = False
     for statement in statements(program, names):
         for source in _sources(program, statement, read) if find(program, statement, wanted) is not None else ():
             found = True
             _check_prefetched(program, statement, source)
             _check_moves(program, statement, source, wanted)
-            ahead = Ahead(source, wanted, steps, locality)
+            ahead = Ahead(source, wanted, distance, locality)
             others = (other for other in statement.prefetches if (other.source, other.loop) != (source, wanted))
             program = program.with_statement(replace(program.statements[statement.name], prefetches=(*others, ahead)))
     if not found:
@@ -157,7 +137,18 @@ class StoreNontemporal(OnStatements):
     above: int | None = None
 
     def applied(self, program: Program) -> Program:
-        return store_nontemporal(program, self.names(program), self.above)
+        chosen = NonTemporal(None if self.above is None else _bound(self.above))
+        for statement in statements(program, self.names(program)):
+            _check(program, statement)
+            program = program.with_statement(replace(statement, nontemporal=chosen))
+        return program
+
+
+def _bound(above: int) -> int:
+    """A number of bytes, which may be larger than other sizes are."""
+    if isinstance(above, bool) or not isinstance(above, int) or not 0 <= above < _MOST_BYTES:
+        return size(above, "above", 0)
+    return above
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,4 +162,7 @@ class Prefetch(OnStatements):
     locality: int = MOST_LOCAL
 
     def applied(self, program: Program) -> Program:
-        return prefetch(program, self.names(program), self.read.name, self.level, self.distance, self.locality)
+        locality, distance = self.locality, size(self.distance, "distance")
+        if isinstance(locality, bool) or not isinstance(locality, int) or locality not in range(MOST_LOCAL + 1):
+            raise CommandError(f"locality={locality!r}: choose 0 (not needed again soon) to 3 (keep in all caches)")
+        return prefetch(program, self.names(program), self.read.name, loop_name(self.level), distance, locality)
