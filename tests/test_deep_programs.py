@@ -156,7 +156,7 @@ def _costs(f: tm.Function) -> Iterator[int]:
 def test_the_cost_grows_with_the_terms_and_not_faster(
     make: Callable[[Any, int], Expr], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stacks, "is_full", lambda: False)  # profiles are of one thread
+    monkeypatch.setattr(stacks, "is_full", lambda most: False)  # profiles are of one thread
     few, many = _costs(_function(make, size)), _costs(_function(make, 2 * size))
     assert all(more < 2.6 * less for less, more in zip(few, many, strict=True))
 
@@ -196,7 +196,7 @@ def test_a_chain_without_a_schedule_compiles_and_runs() -> None:
 
 @pytest.mark.parametrize("how", ["apart", "fused", "inlined"])
 def test_the_cost_of_a_chain_grows_with_its_length_and_not_faster(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "is_full", lambda: False)
+    monkeypatch.setattr(stacks, "is_full", lambda most: False)
     few, many = _costs(_chain(20, how)), _costs(_chain(40, how))
     assert all(more < 2.6 * less for less, more in zip(few, many, strict=True))
 

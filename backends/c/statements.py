@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
@@ -65,7 +65,7 @@ class Statements:
         self.division: FunctionParts | None = None
         self.printers = self.parts.printers(self)
 
-    @deep
+    @deep_nest
     def emit(self, node: Node, scope: Scope) -> Lines:
         """The C statements of a node, for a C block with the names in `scope`."""
         return [*self._before(node), *self._emitted(node, scope)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
@@ -196,7 +196,7 @@ class Alignment:
         """Whether a store is aligned if all `conditions` hold."""
         return node in self.checked
 
-    @deep
+    @deep_nest
     def _visit(self, node: Node, known: Mapping[str, Residue]) -> None:
         if isinstance(node, Store) and is_stream(node):
             self._store(node, known)

@@ -5,8 +5,8 @@ deep nevertheless: a sum of thousands of terms, a thousand nested temporaries. E
 count of frames. A function decorated with `deep` continues on a new thread, and waits for it, long before Python's
 recursion limit. Only one of the threads runs at a time, and the limit is not raised.
 
-A function over expressions, which may share subtrees, can be a generator instead: `unstacked` runs it without a stack,
-and visits a shared node once.
+A thread costs as much as a thousand calls. Statements (`deep_nest`) leave a stack before expressions do, so that a deep
+nest takes one thread at a few of its statements, not one for each expression inside.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ from typing import Any, ParamSpec, TypeVar
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-#: A generator that yields the arguments of recursive calls, is sent their results, and returns its own.
-Steps = Generator[tuple[Any, ...], Any, _T]
+#: A stack with this many frames counts as full (Python's own limit is at least 1000) ..
+MOST_FRAMES = 550
+#: .. and for the functions of statements with this many.
+MOST_IN_NESTS = 400
 
-#: A stack with this many frames counts as full (Python's own limit is at least 1000).
-MOST_FRAMES = 400
 
-
-def is_full() -> bool:
-    """Whether the current stack has `MOST_FRAMES` frames or more."""
+def is_full(most: int) -> bool:
+    """Whether the current stack has `most` frames or more."""
     try:
-        sys._getframe(MOST_FRAMES)
+        sys._getframe(most)
     except ValueError:
         return False
     return True
@@ -39,10 +38,18 @@ def is_full() -> bool:
 
 def deep(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """A version of a function that may recurse, directly or indirectly, to any depth."""
+    return _guarded(function, MOST_FRAMES)
 
+
+def deep_nest(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """A version of a function of statements that may recurse to any depth, and leaves room for their expressions."""
+    return _guarded(function, MOST_IN_NESTS)
+
+
+def _guarded(function: Callable[_P, _T], most: int) -> Callable[_P, _T]:
     @functools.wraps(function)
     def guarded(*arguments: _P.args, **named: _P.kwargs) -> _T:
-        if is_full():
+        if is_full(most):
             return on_new_stack(lambda: function(*arguments, **named))
         return function(*arguments, **named)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
 from tiramisu_py.algorithm.spellings import counted, fresh_name
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep, deep_nest
 from tiramisu_py.ir import (
     Block,
     Comment,
@@ -65,6 +65,7 @@ def children(node: Node) -> tuple[Node, ...]:
     return tuple([inner for field in fields if (inner := getattr(node, field)) is not None]) if fields else ()
 
 
+@deep_nest
 def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     """The statement with `change` applied to the statements directly inside."""
     return _with_children(node, change) if isinstance(node, Block) or node.roles.inside else node

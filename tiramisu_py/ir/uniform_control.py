@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Barrier, For, GpuIndex, If, Let, Load, Node, TreeReduce, Variable
@@ -33,7 +33,7 @@ def check_uniform(node: Node, kernel: str, varying: frozenset[str] = frozenset()
     _check(node, kernel, varying, False)
 
 
-@deep
+@deep_nest
 def _check(node: Node, kernel: str, varying: frozenset[str], divergent: bool) -> None:
     if divergent and isinstance(node, Barrier | TreeReduce):
         raise CompilerDefect(

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TypeVar
 
-from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import KernelFunction, LoopFunction, Node
 from tiramisu_py.ir.arithmetic.facts import Facts, facts_of
@@ -176,7 +175,6 @@ def applied(passes: Sequence[Pass[T]], what: T, about: About) -> T:
     return what
 
 
-@deep
 def over_nests(node: Node, change: Callable[[Node], Node]) -> Node:
     """The body of a function with `change` applied to each of its nests."""
     return with_children(node, lambda child: over_nests(child, change)) if around_nests(node) else change(node)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import branches, rewrite, walk
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import If, Let, LoopFunction, Node
@@ -57,7 +57,7 @@ class _Known:
         self.definitions = definitions
         self.coordinates = coordinates
 
-    @deep
+    @deep_nest
     def inside(self, node: Node, at: Mapping[str, int]) -> Node:
         """Code that only ranks with the coordinates `at` execute, with their parameters' values."""
         if at:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.expressions import Expr, Param
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
@@ -112,7 +112,7 @@ def _line(name: str, box: DeviceBox) -> str:
     return f"{name} is held from [{', '.join(map(str, origins))}] on"
 
 
-@deep
+@deep_nest
 def _moved(node: Node, boxes: Mapping[str, DeviceBox]) -> Node:
     def load(e: Expr) -> Expr | None:
         if not isinstance(e, Load) or e.buffer not in boxes:

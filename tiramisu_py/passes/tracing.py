@@ -11,7 +11,7 @@ from itertools import groupby
 
 from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.expressions import Binary, Expr
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import (
     AllReduce,
@@ -74,7 +74,7 @@ class _Events:
 
     kernels: Mapping[str, str]
 
-    @deep
+    @deep_nest
     def of(self, node: Node) -> Node:
         match node:
             case Block():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.ir import Allocate, LoopFunction, Node
 from tiramisu_py.ir.arithmetic.simplify import without_stores
 from tiramisu_py.ir.rewriting import read_buffers, with_children
@@ -36,7 +36,7 @@ def without_unread(node: Node) -> Node:
     return _without(node, read_buffers(node))
 
 
-@deep
+@deep_nest
 def _without(node: Node, read: AbstractSet[str]) -> Node:
     if isinstance(node, Allocate) and around_nests(node) and node.buffer not in read:
         return _without(without_stores(node.body, node.buffer), read)

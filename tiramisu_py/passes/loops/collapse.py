@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.ir import Allocate, Block, Events, For, If, Let, LoopFunction, Node, Requests
 from tiramisu_py.ir.properties import collapses_together
@@ -40,7 +40,7 @@ def settled(node: Node) -> Node:
     return _settle(node, False)
 
 
-@deep
+@deep_nest
 def _settle(node: Node, inside: bool) -> Node:
     match node:
         case Block():

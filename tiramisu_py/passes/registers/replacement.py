@@ -8,7 +8,7 @@ So the first store to it in an iteration replaces the whole element, including t
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.ir import Allocate, For, If, Load, Node, Store
 from tiramisu_py.ir.rewriting import children, walk
@@ -33,7 +33,7 @@ class Stores:
         self.cells: dict[int, Cell | None] = {}
         self.later: set[int] = set()
 
-    @deep
+    @deep_nest
     def visit(self, node: Node, stored: frozenset[Cell | None]) -> frozenset[Cell | None]:
         """Visit a statement, given the cells stored to since the window last moved; return them as of its end."""
         if isinstance(node, Store) and node.buffer == self.node.buffer:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Select, typed_const
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import bool_
@@ -75,7 +75,7 @@ class Promotion:
         """The stores to a ring that replace an element completely, whatever the mask (see `replacing`)."""
         return replacing(self.node) if self.node.ring else frozenset()
 
-    @deep
+    @deep_nest
     def _promoted(self, node: Node, mask: Mask | None = None) -> Node:
         if any(node is kept for kept in self.after):
             return block([*self._stored(), node]) if node is self.after[0] else node

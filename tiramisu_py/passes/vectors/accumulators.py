@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr, Iter, as_typed
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import Assign, Comment, Declare, For, Lane, Load, Node, Private, Store, Variable
@@ -109,7 +109,7 @@ def _loaded(e: Expr) -> Iterator[bool]:
         yield from _loaded(child)
 
 
-@deep
+@deep_nest
 def _with_variables(node: Node, partials: dict[Place, Partial]) -> Node:
     if not partials:
         return node

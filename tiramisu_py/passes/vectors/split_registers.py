@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts_of
 from tiramisu_py.algorithm.types import DType, int64
@@ -87,7 +87,7 @@ class RegisterParts:
         """The number of parts of a vector."""
         return self.width // self.size
 
-    @deep
+    @deep_nest
     def split(self, node: Node) -> Node:
         """The statement with every vector split into parts."""
         match node:

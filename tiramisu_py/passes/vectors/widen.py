@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter, Select, as_typed
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
@@ -53,7 +53,7 @@ class Strips:
     reduced: frozenset[str]
     atomic: frozenset[str]
 
-    @deep
+    @deep_nest
     def vectors(self, node: Node, lanes: Lanes) -> Node:
         """The statement for all lanes."""
         match node:
