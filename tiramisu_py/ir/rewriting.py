@@ -176,35 +176,35 @@ def variables(e: Expr) -> set[str]:
 
 def names(node: Node) -> set[str]:
     """Every name of a variable or buffer in a statement."""
+    return used_names(node, {})
+
+
+def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
+    """The names that a statement uses, with those in the extents of arrays by which it finds elements."""
     found: set[str] = set()
-    for statement in walk(node):
-        _collect_names(statement, found)
+    needed: list[Expr] = []
+    for inner in walk(node):
+        _collect_names(inner, found)
+        store = inner.store if isinstance(inner, Deferred) else inner
+        if isinstance(store, Store | Prefetch | TreeReduce):
+            needed += _factors(store.indices, extents.get(store.buffer, ()))
+        elif isinstance(store, For):
+            copied = (one.buffer for one in store.reductions if one.combine is Combine.PRIVATE)
+            needed += [extent for buffer in copied for extent in extents.get(buffer, ())]
     for e in all_expressions(node):
         if isinstance(e, Iter | Param | Scalar):
             found.add(e.name)
         elif isinstance(e, Load):
             found.add(e.buffer)
-    return found
-
-
-def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
-    """The names that a statement uses, with those in the extents of arrays by which it finds elements."""
-    needed: list[Expr] = []
-    for inner in walk(node):
-        if isinstance(inner, Store | Prefetch | TreeReduce):
-            needed += _factors(inner.indices, extents.get(inner.buffer, ()))
-        elif isinstance(inner, Deferred):
-            needed += _factors(inner.store.indices, extents.get(inner.store.buffer, ()))
-        elif isinstance(inner, For):
-            copied = (one.buffer for one in inner.reductions if one.combine is Combine.PRIVATE)
-            needed += [extent for buffer in copied for extent in extents.get(buffer, ())]
-    for load in loads(node):
-        needed += _factors(load.indices, extents.get(load.buffer, ()))
-    return names(node) | {e.name for extent in needed for e in traversal.walk(extent) if isinstance(e, Iter | Param)}
+            if e.buffer in extents:
+                needed += _factors(e.indices, extents[e.buffer])
+    return found | {e.name for extent in needed for e in traversal.walk(extent) if isinstance(e, Iter | Param)}
 
 
 def _factors(indices: tuple[Expr, ...], extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The extents that are factors of an element's position: those of the dimensions after an index other than 0."""
+    if len(extents) < 2:
+        return ()
     zeros = next((k for k, index in enumerate(indices) if constant(index) != 0), len(extents))
     return extents[zeros + 1 :]
 
