@@ -15,7 +15,6 @@ if [ -z "${HOME:-}" ] || [ ! -d "$HOME" ] || [ ! -w "$HOME" ]; then
     export HOME="$venv/home"
 fi
 unset PYTHONPATH PYTHONHOME
-unset PYTHONDONTWRITEBYTECODE # each process that a test starts would compile every module again, which takes half its time
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
 # Tests start many processes: each finds the modules compiled, and nothing is written beside the sources.
 unset PYTHONDONTWRITEBYTECODE

@@ -16,7 +16,8 @@ from tiramisu_py.backends.cuda.kernel_scalars import builtin
 from tiramisu_py.backends.cuda.kernel_scope import KernelScope, given, of_kernel
 from tiramisu_py.backends.cuda.kernel_statements import KernelStatements
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature, unused_params, used_by
-from tiramisu_py.backends.cuda.simulated import BACKENDS, RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
+from tiramisu_py.backends.cuda.simulated import RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
+from tiramisu_py.backends.cuda.tree_calls import definitions
 from tiramisu_py.ir import (
     Allocate,
     Barrier,
@@ -110,13 +111,13 @@ class KernelSource:
         scope = of_kernel(self.function, self.kernel, self.names)
         body = KernelStatements(self.name, self.kernel).emit(self.kernel.body, scope)
         types = {array.name: array.dtype.c_name for array in self.kernel.arrays}
-        body = [*self._unused(body), *definitions(self.kernel, types), *body]
+        body = [*self._unused(), *definitions(self.kernel, types), *body]
         signature = self.signature()
         bounds = ", ".join(str(n) for n in (signature.threads, self.kernel.minimum_blocks) if n is not None)
         parameters = ", ".join(map(declared, signature.parameters))
         head = f"TM_KERNEL void TM_LAUNCH_BOUNDS({bounds}) {self.name}({parameters})"
         documentation = [cgen.LineComment(" ".join(line.split())) for line in self.kernel.documentation]
-        return [*documentation, cgen.Line(head), cgen.Block([*self._numbers(scope), *self._unused(), *body])]
+        return [*documentation, cgen.Line(head), cgen.Block([*self._numbers(scope), *body])]
 
     def _numbers(self, scope: KernelScope) -> list[cgen.Generable]:
         """The definitions of the block and thread numbers that the kernel uses directly."""

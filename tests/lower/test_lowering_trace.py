@@ -11,11 +11,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.programs.by_hand import Author, iters, part, sets
 from tests.lower.loops.test_lowering_loops import blur, product
 from tests.lower.statements.test_lowering_pieces import heat, padded, stencil
 from tests.oracle.executed_instances import asked_for, executions
-from tests.programs.by_hand import Author, iters, sets
+from tests.programs.by_hand import Author, iters, part, sets
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError, UnsupportedError

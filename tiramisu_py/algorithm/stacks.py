@@ -7,6 +7,9 @@ recursion limit. Only one of the threads runs at a time, and the limit is not ra
 
 A thread costs as much as a thousand calls. Statements (`deep_nest`) leave a stack before expressions do, so that a deep
 nest takes one thread at a few of its statements, not one for each expression inside.
+
+A function over expressions, which may share subtrees, can be a generator instead: `unstacked` runs it without a stack,
+and visits a shared node once.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ from typing import Any, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+#: A generator that yields the arguments of recursive calls, is sent their results, and returns its own.
+Steps = Generator[tuple[Any, ...], Any, _T]
 
 #: A stack with this many frames counts as full (Python's own limit is at least 1000) ..
 MOST_FRAMES = 550

@@ -123,8 +123,8 @@ def barrier(
     if not afters:
         words = "; ".join(nest(program, program.statements[name]) for name in (*first, *second))
         raise CommandError(
-            f"the two do not share loop {level}: {words}; loops of one name are different ones until "
-            "the two are ordered or fused there"
+            f"the two do not share loop {level}: {words}; loops of equal names are different loops "
+            "until the two are ordered or fused there"
         )
     before, after = befores[-1], afters[0]
     follows = program.positions[before.name] < program.positions[after.name]

@@ -12,7 +12,7 @@ from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import free_loop
 from tiramisu_py.program.loops import Launch, Loop, LoopId, Parallel, Rank, Vector
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, adds_up
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.targets import Cores, Gpu, Target
 from tiramisu_py.schedule.command_arguments import find

@@ -127,9 +127,9 @@ def _axis(
         if along in own:
             if axis in moving:
                 return axis
-            raise CommandError(f"what an iteration of {level} reads of {source} does not move on along {along}")
+            raise CommandError(f"the part of {source} that an iteration of {level} reads does not move along {along}")
     known = ", ".join(own[0] for own in names)
-    raise CommandError(f"{along} is no index of {source}: choose one of {known}")
+    raise CommandError(f"{along} is not an index of {source}: choose one of {known}")
 
 
 def _measured(needed: isl.Map, axis: int, step: int, start: isl.Aff, depth: int) -> Window | None:

@@ -39,7 +39,7 @@ def _adjacent(program: Program, statement: Statement, outer: LoopId, loops: Sequ
         loop = find(program, statement, name)
         if loop is None or statement.depth(loop) != statement.depth(found[-1]) + 1:
             raise CommandError(
-                f"loops that are dealt out together are nested directly: {name} is not just inside "
+                f"parallelize takes loops that are perfectly nested: {name} is not just inside "
                 f"{program.loops[found[-1]].name} ({nest(program, statement)})"
             )
         found.append(loop)
