@@ -112,8 +112,11 @@ class Execution:
     def inside(self, place: Place) -> bool:
         """Whether an element lies in its buffer."""
         buffer, _, element = place
-        extents = integers(self.program.buffers[buffer].extents, self.params)
-        return all(0 <= i < n for i, n in zip(element, extents, strict=True))
+        return all(0 <= i < n for i, n in zip(element, self._extents[buffer], strict=True))
+
+    @cached_property
+    def _extents(self) -> dict[str, Point]:
+        return {name: integers(buffer.extents, self.params) for name, buffer in self.program.buffers.items()}
 
     def outside_any_loop(self, storage: str, index: Point) -> Place:
         """The place of a value as the caller sees it."""

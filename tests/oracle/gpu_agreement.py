@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tests.oracle.agreement import Verdict, loops_of, verdict, wrong_results
 from tests.oracle.gpu_judge import judge
 from tests.oracle.judge import Failure, sizes
 from tests.oracle.script import Script
 from tiramisu_py.derive.barriers.barriers import with_barriers
+from tiramisu_py.program.program import Program
 
 
 def judged(script: Script, params: Mapping[str, int]) -> list[Failure]:
     """What the judge finds in the program with its barriers; it has its own idea of what a tree is."""
-    return judge(with_barriers(script.program), params)
+    return judge(_with_barriers(script.program), params)
+
+
+@lru_cache(maxsize=4)
+def _with_barriers(program: Program) -> Program:
+    """The same program for all sizes at which it is judged."""
+    return with_barriers(program)
 
 
 def small(script: Script) -> list[dict[str, int]]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+
+import islpy as isl
 
 from tests.oracle.events import Event, Execution, Misplaced, Place, parted
 from tests.oracle.plain import Point, function, points
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.loops import GpuBlock, GpuThread
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Memory, Storage
 
@@ -133,21 +136,17 @@ class GpuExecution(Execution):
 
     def kernel(self, statement: Statement) -> KernelNest | None:
         """The kernel that a statement is part of."""
-        return next((kernel for kernel in self._kernels if statement.loops and kernel.first in statement.loops), None)
+        return _kernel(self.program, statement)
 
     def numbered(self) -> None:
         """Raises `UnsupportedError` where blocks or threads have no numbers."""
-        for kernel in self._kernels:
+        for kernel in _kernels(self.program):
             for loop in {loop for s in kernel.statements for loop in s.loops if self.program.loops[loop].is_gpu}:
                 kernel.corner(loop)
 
-    @cached_property
-    def _kernels(self) -> tuple[KernelNest, ...]:
-        return kernels(self.program)
-
     def _threads(self, statement: Statement) -> Callable[[Point], Point]:
-        kernel = self.kernel(statement)
-        return (lambda _: ()) if kernel is None else function(kernel.thread_of(statement), self.params)
+        thread_of = _thread_of(self.program, statement)
+        return (lambda _: ()) if thread_of is None else function(thread_of, self.params)
 
     def _block_depth(self, statement: Statement) -> int:
         tags = [isinstance(self.program.loops[loop].tag, GpuBlock) for loop in statement.loops]
@@ -216,6 +215,23 @@ class GpuExecution(Execution):
         kernel = self.kernel(statement)
         assert kernel is not None
         return (kernel.first,)
+
+
+@lru_cache(maxsize=4)
+def _kernels(program: Program) -> tuple[KernelNest, ...]:
+    """The kernels of a program: the same at all sizes at which it is judged."""
+    return kernels(program)
+
+
+def _kernel(program: Program, statement: Statement) -> KernelNest | None:
+    of = (kernel for kernel in _kernels(program) if statement.loops and kernel.first in statement.loops)
+    return next(of, None)
+
+
+@lru_cache(maxsize=64)
+def _thread_of(program: Program, statement: Statement) -> isl.MultiAff | None:
+    kernel = _kernel(program, statement)
+    return None if kernel is None else kernel.thread_of(statement)
 
 
 class Happens:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import islpy as isl
 
@@ -16,12 +17,33 @@ _IN, _OUT, _PARAM, _DIV = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.param
 
 def function(of: isl.MultiAff, params: Mapping[str, int]) -> Callable[[Point], Point]:
     """The function at given parameter values, compiled to Python integers."""
-    texts = [_text(of.get_at(i), params) for i in range(of.dim(_OUT))]
-    compiled: Callable[[Point], Point] = eval(f"lambda x: ({''.join(text + ', ' for text in texts)})")
+    return _compiled(_Itself(of))(params)
+
+
+class _Itself:
+    """A function of isl as a key: isl cannot tell whether two of them are equal."""
+
+    def __init__(self, of: isl.MultiAff) -> None:
+        self.of = of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self.of is other.of
+
+
+@lru_cache(maxsize=256)
+def _compiled(key: _Itself) -> Callable[[Mapping[str, int]], Callable[[Point], Point]]:
+    """The function for all parameter values: compiled once, since a judge asks at many sizes."""
+    of = key.of
+    texts = [_text(of.get_at(i)) for i in range(of.dim(_OUT))]
+    compiled: Callable[[Mapping[str, int]], Callable[[Point], Point]]
+    compiled = eval(f"lambda n: lambda x: ({''.join(text + ', ' for text in texts)})")
     return compiled
 
 
-def _text(aff: isl.Aff, params: Mapping[str, int]) -> str:
+def _text(aff: isl.Aff) -> str:
     """``numerator // denominator`` of an affine expression with its floors; exact where its value is an integer."""
     denominator = int(aff.get_denominator_val().to_python())
 
@@ -32,12 +54,12 @@ def _text(aff: isl.Aff, params: Mapping[str, int]) -> str:
 
     terms = [str(whole(aff.get_constant_val()))]
     for i in range(aff.dim(_PARAM)):
-        terms.append(f"{whole(aff.get_coefficient_val(_PARAM, i)) * params[str(aff.get_dim_name(_PARAM, i))]}")
+        terms.append(f"{whole(aff.get_coefficient_val(_PARAM, i))} * n[{aff.get_dim_name(_PARAM, i)!r}]")
     for i in range(aff.dim(_IN)):
         terms.append(f"{whole(aff.get_coefficient_val(_IN, i))} * x[{i}]")
     for i in range(aff.dim(_DIV)):
         factor = whole(aff.get_coefficient_val(_DIV, i))
-        terms.append(f"{factor} * ({_text(aff.get_div(i), params)})" if factor else "0")
+        terms.append(f"{factor} * ({_text(aff.get_div(i))})" if factor else "0")
     return f"({' + '.join(terms)}) // {denominator}"
 
 

@@ -38,7 +38,12 @@ class Values:
 
     def shape(self, source: Input) -> Point:
         """The extents of an input."""
-        return tuple(max(0, n) for n in integers(source.shape, self.params))
+        return self._shapes[source.name]
+
+    @cached_property
+    def _shapes(self) -> dict[str, Point]:
+        inputs = self.algorithm.inputs
+        return {name: tuple(max(0, n) for n in integers(inputs[name].shape, self.params)) for name in inputs}
 
     def has(self, value: Named) -> bool:
         """Whether a value exists (for an input: lies inside the array)."""
