@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+import tiramisu_py as tm
 from tests.oracle.events import Execution, misplaced
 from tests.oracle.judge import Failure, judge, kinds, sizes
-from tests.oracle.plain import integers
+from tests.oracle.plain import Point, integers
 from tests.oracle.script import Script
 from tests.oracle.values import Values
 from tiramisu_py.dependence.accesses import MemoryAccesses
@@ -19,8 +21,6 @@ from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.errors import Violation
 from tiramisu_py.interpret import InterpretError, run
 from tiramisu_py.ir import ArrayArgument, LoopFunction
-from tiramisu_py.lower import lower
-from tiramisu_py.passes import optimise
 from tiramisu_py.proof import requested_code
 from tiramisu_py.proof.report import PRESERVED
 
@@ -47,7 +47,8 @@ class Verdict:
 def verdict(script: Script, judged: Judged, small: Sequence[Mapping[str, int]]) -> Verdict:
     """The proof's verdict beside that of a judge, at all small sizes and at the proof's counterexamples.
 
-    Memory that cannot be reached, and partial results that are kept apart, are properties of a program at all sizes.
+    Memory that cannot be reached, and partial results that are kept apart, are properties of a program at all sizes;
+    the former of branches too that are never taken.
     """
     report = script.function.check()
     if report.ok:
@@ -63,6 +64,8 @@ def verdict(script: Script, judged: Judged, small: Sequence[Mapping[str, int]]) 
     for violation in (each for each in known if each.message not in code):
         at_all_sizes = small if violation.kind in ("reach", "reduction") else []
         counterexample = {**small[0], **violation.witness.params}
+        if violation.kind == "reach" and misplaced(script.program):
+            continue
         if not any(judged(script, params) for params in (counterexample, *at_all_sizes)):
             return Verdict("strict", f"the judge finds nothing: {violation}")
     return Verdict("refused")
@@ -130,12 +133,6 @@ def kind_agrees(script: Script) -> bool:
 # -- results
 
 
-def loops_of(script: Script) -> dict[str, LoopFunction]:
-    """The loops of a proven program, before and after the passes."""
-    plain = lower(script.function.completed)
-    return {"plain": plain, "optimised": optimise(plain)}
-
-
 def inputs(script: Script, params: Mapping[str, int], seed: int) -> dict[str, Array]:
     """Random inputs: small whole numbers, so that sums are exact in every order, unless all bits are preserved."""
     rng = np.random.default_rng(seed)
@@ -154,46 +151,77 @@ def inputs(script: Script, params: Mapping[str, int], seed: int) -> dict[str, Ar
     return found
 
 
-def wrong_results(script: Script, function: LoopFunction, params: Mapping[str, int], seed: int) -> str:
-    """What is wrong with the loops at one size, run by the adversarial machine; empty where nothing is."""
-    given = inputs(script, params, seed)
-    arrays: dict[str, Array] = {}
-    for declared in function.arguments:
-        assert isinstance(declared, ArrayArgument)
-        shape = tuple(max(0, n) for n in integers(declared.extents, params))
-        arrays[declared.name] = given[declared.name].copy() if declared.is_input else _garbage(shape, declared)
-    try:
-        run(function, arrays, params, seed)
-    except InterpretError as error:
-        return f"at {dict(params)}: {error}"
-    return compare(script, params, given, arrays)
+@dataclass(frozen=True)
+class Call:
+    """One call of a proven program: its inputs, and what `evaluate()` says of its outputs, for all who run it."""
+
+    script: Script
+    params: Mapping[str, int]
+    seed: int
+
+    @cached_property
+    def given(self) -> dict[str, Array]:
+        """The inputs, which nobody may change."""
+        return inputs(self.script, self.params, self.seed)
+
+    @cached_property
+    def expected(self) -> dict[str, Array]:
+        """The outputs, by name."""
+        outputs = self.script.program.algorithm.outputs
+        found = self.script.function.evaluate(**self.given, **self.params)
+        return dict(zip(outputs, found if len(outputs) > 1 else (found,), strict=True))
+
+    @cached_property
+    def _outputs(self) -> list[tuple[str, Point, Point, str]]:
+        """Each value of an output: its name and index, and its element of a buffer."""
+        values = Values(self.script.program.algorithm, self.params)
+        execution = Execution(self.script.program, self.params, values)
+        found = []
+        for name in self.script.program.algorithm.outputs:
+            for index in sorted(values.exist[name]):
+                buffer, _, element = execution.outside_any_loop(name, index)
+                found.append((name, index, element, buffer))
+        return found
+
+    def wrong_loops(self, function: LoopFunction) -> str:
+        """What is wrong with loops, run by the adversarial machine; empty where nothing is."""
+        arrays: dict[str, Array] = {}
+        for declared in function.arguments:
+            assert isinstance(declared, ArrayArgument)
+            shape = tuple(max(0, n) for n in integers(declared.extents, self.params))
+            arrays[declared.name] = self.given[declared.name].copy() if declared.is_input else _garbage(shape, declared)
+        try:
+            run(function, arrays, self.params, self.seed)
+        except InterpretError as error:
+            return f"at {dict(self.params)}: {error}"
+        return self.wrong_values(arrays)
+
+    def wrong_kernel(self, kernel: tm.Kernel) -> str:
+        """What is wrong with compiled code; empty where nothing is."""
+        storages, outputs = self.script.program.storages, self.script.program.algorithm.outputs
+        got = kernel(**{name: np.copy(array) for name, array in self.given.items()}, **self.params)
+        results = zip(outputs, got if isinstance(got, tuple) else (got,), strict=True)
+        return self.wrong_values({storages[name].buffer: np.asarray(array) for name, array in results})
+
+    def wrong_values(self, arrays: Mapping[str, Array]) -> str:
+        """The first value of an output that is not what `evaluate()` says; `arrays` are by buffer.
+
+        Bit for bit, where the report says so: the order of terms can change the sign of a zero even where sums are
+        exact.
+        """
+        preserved = self.script.function.check().bits == PRESERVED
+        for name, index, element, buffer in self._outputs:
+            got, wanted = arrays[buffer][element], self.expected[name][index]
+            same = got.tobytes() == wanted.tobytes() if preserved else got == wanted
+            if not same and not (np.isnan(got) and np.isnan(wanted)):
+                return f"at {dict(self.params)}: {name}{list(index)} is {got}, not {wanted}"
+        return ""
 
 
 def _garbage(shape: tuple[int, ...], declared: ArrayArgument) -> Array:
     return np.full(shape, 77, dtype=declared.dtype.numpy)
 
 
-def compare(script: Script, params: Mapping[str, int], given: Mapping[str, Array], arrays: Mapping[str, Array]) -> str:
-    """The first value of an output that is not what `evaluate()` says; `arrays` are by buffer.
-
-    Bit for bit, where the report says so: the order of terms can change the sign of a zero even where sums are exact.
-    """
-    preserved = script.function.check().bits == PRESERVED
-    expected = script.function.evaluate(**given, **params)
-    outputs = script.program.algorithm.outputs
-    expected = dict(zip(outputs, expected if len(outputs) > 1 else (expected,), strict=True))
-    for name, index, element, buffer in _outputs(script, params):
-        got, wanted = arrays[buffer][element], expected[name][index]
-        same = got.tobytes() == wanted.tobytes() if preserved else got == wanted
-        if not same and not (np.isnan(got) and np.isnan(wanted)):
-            return f"at {dict(params)}: {name}{list(index)} is {got}, not {wanted}"
-    return ""
-
-
-def _outputs(script: Script, params: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, ...], tuple[int, ...], str]]:
-    values = Values(script.program.algorithm, params)
-    execution = Execution(script.program, params, values)
-    for name in script.program.algorithm.outputs:
-        for index in sorted(values.exist[name]):
-            buffer, _, element = execution.outside_any_loop(name, index)
-            yield name, index, element, buffer
+def wrong_results(script: Script, function: LoopFunction, params: Mapping[str, int], seed: int) -> str:
+    """What is wrong with the loops at one size, run by the adversarial machine; empty where nothing is."""
+    return Call(script, params, seed).wrong_loops(function)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 import tiramisu_py as tm
-from tests.oracle.agreement import Verdict, inputs, loops_of, verdict, wrong_results
+from tests.oracle.agreement import Verdict, inputs, verdict
 from tests.oracle.gpu_agreement import judged
 from tests.oracle.judge import sizes
 from tests.oracle.script import Script
@@ -38,16 +38,6 @@ def compared(script: Script, seed: int, most: int = 5) -> Verdict:
 def copies(script: Script) -> bool:
     """Whether something is copied from or to a GPU."""
     return any(statement.transfer is not None for statement in script.program.statements.values())
-
-
-def wrong_loops(script: Script, seed: int, most: int = 3) -> str:
-    """What is wrong with the loops of a proven program, at the worst times; empty where nothing is."""
-    for params in splits(script, seed + 1, most):
-        for which, function in loops_of(script).items():
-            wrong = wrong_results(script, function, params, seed)
-            if wrong:
-                return f"{which} loops, {wrong}"
-    return ""
 
 
 def wrong_kernel(script: Script, seed: int, most: int = 4) -> str:

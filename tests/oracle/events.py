@@ -128,7 +128,7 @@ class Execution:
 
 def misplaced(program: Program) -> bool:
     """Whether some statement names a buffer outside of its loops, if only in a branch that is never taken."""
-    for statement in program.statements.values():
+    for statement in program.storing:
         read = {a.source for a in accesses(statement.body)} & set(program.storages)
         storages = [program.storages[statement.target], *(program.storage_for(statement, name) for name in read)]
         if not all(program.in_scope(statement, storage) for storage in storages):

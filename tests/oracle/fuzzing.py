@@ -1,8 +1,8 @@
-"""Random programs for as long as there is time, each before four judges that know nothing of each other.
+"""Random programs before four judges that know nothing of each other: `test_fuzz` tries some, ``scripts/fuzz`` as many
+as there is time for.
 
-The proof; a judge that enumerates executions and uses no isl; the loops, before and after the passes, on a machine that
-does everything at the worst time; and the compiled code, on the simulated GPU where the program uses one. Programs with
-ranks have the first three judges: their C needs mpirun.
+A program is made, proven and lowered once, for all of them; `tests.oracle.kinds` says which programs there are, and
+what the judges do with them.
 """
 
 from __future__ import annotations
@@ -10,142 +10,149 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
+import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
+from tests.oracle.kinds import KINDS, Drawn, Kind
+from tests.oracle.script import shrunk
+from tests.oracle.seeds import OF_SCRIPT, first_of
 
-from tests.oracle import agreement, cooperative_agreement, gpu_agreement, rank_agreement
-from tests.oracle.agreement import Verdict, compare, inputs, loops_of, wrong_results
-from tests.oracle.cooperative_random import random_cooperative_script
-from tests.oracle.cpu_judge import judged
-from tests.oracle.cpu_random import random_cpu_script
-from tests.oracle.gpu_random import random_gpu_script
-from tests.oracle.judge import sizes
-from tests.oracle.plain import points
-from tests.oracle.random_programs import random_script
-from tests.oracle.rank_patterns import random_pattern_script
-from tests.oracle.rank_random import random_rank_script
-from tests.oracle.script import Script, shrunk
-from tests.oracle.seeds import commits, of_commit
-
-#: What no program may be: accepted and wrong, or refused and right.
-WRONG = ("unsound", "strict")
+#: How many programs are in one source.
+TOGETHER = 8
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Programs of a kind: how a seed makes one, what the proof and the judge say, what loops and code compute wrong."""
+class Wanted:
+    """How many programs are judged; of the proven ones, run after each pass and compiled; and how many are refused."""
 
-    made: Callable[[int], Script]
-    compared: Callable[[Script, int], Verdict]
-    wrong_loops: Callable[[Script, int], str]
-    wrong_code: Callable[[Script, int], str]
-    wrong: tuple[str, ...] = WRONG
+    judged: int
+    run: int
+    compiled: int = 0
+    refused: int = 0
 
-
-def at_sizes(script: Script) -> list[dict[str, int]]:
-    """All small sizes, and those of two larger ones, with full strips and a rest, for which a program is defined."""
-    names = script.program.algorithm.params
-    context = script.program.context.params().from_params()
-    larger = [dict(zip(names, values, strict=False)) for values in ((9, 11, 7, 9), (17, 8, 5, 6))]
-    return [*small(script), *(params for params in larger if points(context, params))]
+    def times(self, factor: int) -> Wanted:
+        """So many times as many."""
+        return Wanted(factor * self.judged, factor * self.run, factor * self.compiled, factor * self.refused)
 
 
-def small(script: Script) -> list[dict[str, int]]:
-    """All small sizes for which a program is defined."""
-    return sizes(script.program, {1: 5, 2: 3}.get(len(script.program.algorithm.params), 2))
+@dataclass
+class Trial:
+    """A program before its judges: `came` is the verdict, or what is wrong; `by` are the judges that have seen it."""
+
+    name: str
+    seed: int
+    came: str = ""
+    wrong: str = ""
+    by: set[str] = field(default_factory=set)
+
+    @property
+    def text(self) -> str:
+        """What is wrong, and how to have it again."""
+        again = f"scripts/fuzz --programs 1 --seed {self.seed} --kinds {self.name}"
+        return f"{self.came}: {self.name}, seed {self.seed}: {self.wrong}\nagain: {again}"
 
 
-def wrong_machine(script: Script, seed: int) -> str:
-    """What the loops compute wrong; nothing of programs whose lanes may load what nobody has written."""
-    if "remainder='pad'" in script.text:
-        return ""
-    for which, function in loops_of(script).items():
-        for params in at_sizes(script)[::2]:
-            wrong = wrong_results(script, function, params, seed)
+class Campaign:
+    """Programs of one kind from these seeds, until enough of them have been judged, run and compiled."""
+
+    def __init__(self, name: str, seeds: Iterable[int], wanted: Wanted) -> None:
+        self.name = name
+        self.kind: Kind = KINDS[name]
+        self.seeds = seeds
+        self.wanted = wanted
+        #: How many have been before each judge, and how many were refused.
+        self.seen: Counter[str] = Counter()
+        self._waiting: list[tuple[Trial, Drawn]] = []
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there are as many of each sort as are wanted."""
+        return all(self.seen[sort] >= count for sort, count in asdict(self.wanted).items())
+
+    def trials(self) -> Iterator[Trial]:
+        """The programs, each as soon as all of its judges have spoken; code is compiled several in one source."""
+        for seed in self.seeds:
+            if self.is_complete:
+                break
+            trial = Trial(self.name, seed)
+            drawn = self._said(trial, self._judged)
+            if drawn is not None and trial.came == "accepted":
+                self._said(trial, self._run, drawn)
+            if drawn is not None and trial.came == "accepted" and self._is_compiled(drawn):
+                self._waiting.append((trial, drawn))
+            else:
+                yield trial
+            if len(self._waiting) == TOGETHER or self.is_complete:
+                yield from self._compiled()
+        yield from self._compiled()
+
+    def _said(self, trial: Trial, judge: Any, *given: Any) -> Any:
+        """What a judge says; an exception is something wrong, too."""
+        try:
+            return judge(trial, *given)
+        except Exception:  # whatever it is: the next programs are tried all the same
+            trial.came, trial.wrong = "raised", traceback.format_exc()
+            return None
+
+    def _count(self, trial: Trial, judge: str) -> None:
+        trial.by.add(judge)
+        self.seen[judge] += 1
+
+    def _judged(self, trial: Trial) -> Drawn:
+        script, kind, seed = self.kind.made(trial.seed), self.kind, trial.seed
+        found = kind.compared(script, seed)
+        self._count(trial, "judged")
+        self.seen["refused"] += found.kind == "refused"
+        trial.came = found.kind
+        if found.kind in kind.wrong:
+            shorter = shrunk(script, lambda s: kind.compared(s, seed).kind == found.kind)
+            trial.wrong = f"{kind.compared(shorter, seed).text}\n{shorter.text}"
+        return Drawn(seed, script)
+
+    def _run(self, trial: Trial, drawn: Drawn) -> None:
+        if self.seen["run"] < self.wanted.run and self.kind.runs(drawn.script):
+            wrong = self.kind.wrong_loops(drawn)
+            self._count(trial, "run")
             if wrong:
-                return f"{which} loops, {wrong}"
-    return ""
+                trial.came, trial.wrong = "loops", f"{wrong}\n{drawn.script.text}"
 
+    def _is_compiled(self, drawn: Drawn) -> bool:
+        left = self.wanted.compiled - self.seen["compiled"]
+        wanted = left > 0 and self.kind.wrong_code is not None and self.kind.compiles(drawn.script)
+        self.seen["compiled"] += wanted
+        return wanted
 
-def wrong_compiled(script: Script, seed: int) -> str:
-    """What the compiled code computes wrong."""
-    kernel = script.function.compile()
-    storages, outputs = script.program.storages, script.program.algorithm.outputs
-    for params in at_sizes(script):
-        given = inputs(script, params, seed)
-        got = kernel(**{name: np.copy(array) for name, array in given.items()}, **params)
-        results = zip(outputs, got if len(outputs) > 1 else (got,), strict=True)
-        wrong = compare(script, params, given, {storages[name].buffer: array for name, array in results})
-        if wrong:
-            return wrong
-    return ""
-
-
-def of_cores(script: Script, _seed: int) -> Verdict:
-    """Lanes past the end are no executions, of which the judge knows."""
-    if "remainder='pad'" in script.text:
-        return Verdict("accepted" if script.function.check().ok else "refused")
-    return agreement.verdict(script, judged, small(script))
-
-
-def on_gpu(script: Script, seed: int) -> str:
-    """What it computes wrong on the simulated GPU, or without one where it uses none."""
-    if gpu_agreement.uses_gpu(script) or cooperative_agreement.copies(script):
-        return cooperative_agreement.wrong_kernel(script, seed)
-    return wrong_compiled(script, seed)
-
-
-def no_code(_script: Script, _seed: int) -> str:
-    return ""
-
-
-def of_ranks(made: Callable[[int], Script]) -> Kind:
-    """A few of them are refused that are right: the proof asks for what holds on any number of ranks."""
-    return Kind(made, lambda s, _: rank_agreement.compared(s), rank_agreement.wrong_loops, no_code, ("unsound",))
-
-
-KINDS: Mapping[str, Kind] = {
-    "any": Kind(random_script, lambda s, _: agreement.compared(s), wrong_machine, wrong_compiled),
-    "cores": Kind(random_cpu_script, of_cores, wrong_machine, wrong_compiled),
-    "gpu": Kind(random_gpu_script, lambda s, _: gpu_agreement.compared(s), gpu_agreement.wrong_loops, on_gpu),
-    "cooperative": Kind(
-        random_cooperative_script, cooperative_agreement.compared, cooperative_agreement.wrong_loops, on_gpu
-    ),
-    "ranks": of_ranks(random_rank_script),
-    "patterns": of_ranks(random_pattern_script),
-}  # fmt: skip
-
-
-def tried(kind: Kind, seed: int) -> tuple[str, str]:
-    """What came of a program: its verdict, and what is wrong, with the shortest program that shows it; or nothing."""
-    script = kind.made(seed)
-    found = kind.compared(script, seed)
-    if found.kind in kind.wrong:
-        shorter = shrunk(script, lambda s: kind.compared(s, seed).kind == found.kind)
-        return found.kind, f"{kind.compared(shorter, seed).text}\n{shorter.text}"
-    if found.kind == "accepted":
-        for what, judge in (("loops", kind.wrong_loops), ("code", kind.wrong_code)):
-            wrong = judge(script, seed)
+    def _compiled(self) -> Iterator[Trial]:
+        waiting, self._waiting = self._waiting, []
+        assert self.kind.wrong_code is not None or not waiting
+        found = self._found([drawn for _, drawn in waiting]) if waiting else []
+        for (trial, drawn), (came, wrong) in zip(waiting, found, strict=True):
+            trial.by.add("compiled")
             if wrong:
-                return what, f"{wrong}\n{script.text}"
-    return found.kind, ""
+                trial.came, trial.wrong = came, f"{wrong}\n{drawn.script.text}"
+            yield trial
+
+    def _found(self, programs: Sequence[Drawn]) -> list[tuple[str, str]]:
+        """What is wrong with the code of each; after an exception each is tried alone."""
+        assert self.kind.wrong_code is not None
+        try:
+            return [("code", wrong) for wrong in self.kind.wrong_code(programs)]
+        except Exception:
+            if len(programs) == 1:
+                return [("raised", traceback.format_exc())]
+            return [found for each in programs for found in self._found([each])]
 
 
-def outcome(kind: Kind, seed: int) -> tuple[str, str]:
-    """The same, where an exception is something wrong too."""
-    try:
-        return tried(kind, seed)
-    except Exception as error:  # whatever it is: the next programs are tried all the same
-        return "raised", f"{type(error).__name__}: {error}"
-
-
-def turns(names: Sequence[str], first: int) -> Iterator[tuple[str, int]]:
-    """One program of each kind, then the next of each."""
-    return ((name, seed) for seed in itertools.count(first) for name in names)
+def turns(names: Sequence[str], first: int, programs: int | None) -> Iterator[tuple[str, range]]:
+    """Some seeds of each kind, then the next of each; `programs` of each in all."""
+    for start in itertools.count(first, TOGETHER):
+        left = TOGETHER if programs is None else min(TOGETHER, first + programs - start)
+        if left <= 0:
+            return
+        yield from ((name, range(start, start + left)) for name in names)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -155,15 +162,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     counts: dict[str, Counter[str]] = {name: Counter() for name in given.kinds}
     failed = 0
     print(f"first seed {given.seed}", flush=True)
-    for number, (name, seed) in enumerate(turns(given.kinds, given.seed)):
-        if number == given.programs or (given.programs is None and time.monotonic() > end):
+    for name, seeds in turns(given.kinds, given.seed, given.programs):
+        if given.programs is None and time.monotonic() > end:
             break
-        came, wrong = outcome(KINDS[name], seed)
-        counts[name][came] += 1
-        if wrong:
-            failed += 1
-            again = f"scripts/fuzz --programs 1 --seed {seed} --kinds {name}"
-            print(f"\n{came}: {name}, seed {seed}: {wrong}\nagain: {again}", flush=True)
+        for trial in Campaign(name, seeds, Wanted(len(seeds), len(seeds), len(seeds))).trials():
+            counts[name][trial.came] += 1
+            counts[name].update(trial.by - {"judged"})
+            if trial.wrong:
+                failed += 1
+                print(f"\n{trial.text}", flush=True)
     for name, found in counts.items():
         print(f"{name}: {', '.join(f'{count} {came}' for came, count in sorted(found.items())) or 'none'}")
     print(f"{failed} failed")
@@ -173,9 +180,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__, formatter_class=_Formatter)
     parser.add_argument("--minutes", type=float, default=10.0, help="for so long; ten, if nothing is said")
-    parser.add_argument("--programs", type=int, help="so many programs, however long they take")
+    parser.add_argument("--programs", type=int, help="so many programs of each kind, however long they take")
     parser.add_argument(
-        "--seed", type=int, default=of_commit(commits()), help="the first seed; by default that of the commit"
+        "--seed", type=int, default=first_of(OF_SCRIPT), help="the first seed; by default others with every commit"
     )
     parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS], help="of these kinds only")
     return parser

@@ -1,11 +1,11 @@
-"""Whether the proof and the judge agree about a GPU program, and whether its loops compute what the algorithm says."""
+"""Whether the proof and the judge agree about a GPU program."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tests.oracle.agreement import Verdict, loops_of, verdict, wrong_results
+from tests.oracle.agreement import Verdict, verdict
 from tests.oracle.gpu_judge import judge
 from tests.oracle.judge import Failure, sizes
 from tests.oracle.script import Script
@@ -37,13 +37,3 @@ def compared(script: Script) -> Verdict:
 def uses_gpu(script: Script) -> bool:
     """Whether a kernel or a transfer is part of the program."""
     return any(script.program.queue_of(statement) is not None for statement in script.program.storing)
-
-
-def wrong_loops(script: Script, seed: int) -> str:
-    """What is wrong with the loops of a proven program; empty where nothing is."""
-    for number, params in enumerate(small(script)[::2]):
-        for which, function in loops_of(script).items():
-            wrong = wrong_results(script, function, params, seed + number)
-            if wrong:
-                return f"{which} loops, {wrong}"
-    return ""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-from tests.oracle.agreement import Verdict, inputs, loops_of, verdict
+from tests.oracle.agreement import Array, Verdict, inputs, verdict
 from tests.oracle.judge import Failure, sizes
-from tests.oracle.rank_arrays import agreed, ran_on_ranks
+from tests.oracle.rank_arrays import differing, ran_on_ranks
 from tests.oracle.rank_events import RankExecution
 from tests.oracle.rank_judge import judge
 from tests.oracle.script import Script
@@ -36,29 +39,46 @@ def communicates(script: Script) -> bool:
     return any(statement.role is Role.SEND for statement in script.program.statements.values())
 
 
-def wrong_loops(script: Script, seed: int) -> str:
-    """What is wrong with the loops of a proven program, or with what they send; empty where nothing is."""
-    for number, params in enumerate(small(script)[1::3]):
-        for which, function in loops_of(script).items():
-            for timing in range(3):
-                wrong = wrong_run(script, function, params, 3 * (seed + number) + timing)
-                if wrong:
-                    return f"{which} loops at {params}: {wrong}"
-    return ""
+@dataclass(frozen=True)
+class RankCall:
+    """One call of a proven program on ranks: its inputs, what it sends, and what `evaluate()` says."""
+
+    script: Script
+    params: Mapping[str, int]
+    seed: int
+
+    @cached_property
+    def given(self) -> dict[str, Array]:
+        """The inputs, whole."""
+        return inputs(self.script, self.params, self.seed)
+
+    @cached_property
+    def expected(self) -> Any:
+        """The outputs, as `evaluate()` returns them."""
+        return self.script.function.evaluate(**self.given, **self.params)
+
+    @cached_property
+    def sent(self) -> tuple[int, int, int]:
+        """How many messages, elements and bytes the program names."""
+        return named(self.script, self.params)
+
+    def wrong_loops(self, function: LoopFunction, timing: int) -> str:
+        """What is wrong with one run of the loops; empty where nothing is."""
+        try:
+            ran = ran_on_ranks(self.script.function, None, timing, function=function, **self.given, **self.params)
+        except (InterpretError, AssertionError) as error:
+            return f"at {dict(self.params)}: {error}"
+        outputs = ran.outputs if len(ran.outputs) > 1 else ran.outputs[0]
+        counted = (ran.traffic.messages, ran.traffic.elements, ran.traffic.bytes)
+        if counted != self.sent:
+            return f"{counted} are sent, {self.sent} in the program (messages, elements, bytes)"
+        wrong = differing(self.script.function, outputs, self.expected, self.params)
+        return wrong and f"at {dict(self.params)}: {wrong}"
 
 
 def wrong_run(script: Script, function: LoopFunction, params: Mapping[str, int], seed: int) -> str:
     """What is wrong with one run of the loops; empty where nothing is."""
-    given = inputs(script, params, seed)
-    try:
-        ran = ran_on_ranks(script.function, None, seed, function=function, **given, **params)
-    except (InterpretError, AssertionError) as error:
-        return str(error)
-    outputs = ran.outputs if len(ran.outputs) > 1 else ran.outputs[0]
-    counted = (ran.traffic.messages, ran.traffic.elements, ran.traffic.bytes)
-    if counted != named(script, params):
-        return f"{counted} are sent, {named(script, params)} in the program (messages, elements, bytes)"
-    return agreed(script.function, outputs, **given, **params)
+    return RankCall(script, params, seed).wrong_loops(function, seed)
 
 
 def named(script: Script, params: Mapping[str, int]) -> tuple[int, int, int]:

@@ -177,9 +177,12 @@ def _pairs(held: Sequence[Sequence[int]]) -> list[tuple[Point, Point]]:
 
 def agreed(f: tm.Function, outputs: Any, **given: Any) -> str:
     """The first value that is not what `evaluate()` says; empty where all are."""
+    return differing(f, outputs, f.evaluate(**given), {name: int(given[name]) for name in f.program.algorithm.params})
+
+
+def differing(f: tm.Function, outputs: Any, expected: Any, params: Mapping[str, int]) -> str:
+    """The first value of an output that is not as expected; empty where all are."""
     names = f.program.algorithm.outputs
-    expected = f.evaluate(**given)
-    params = {name: int(given[name]) for name in f.program.algorithm.params}
     many = len(names) > 1
     for name, got, want in zip(names, outputs if many else (outputs,), expected if many else (expected,), strict=True):
         for value in sorted(points(f.program.algorithm.computations[name].domain, params)):

@@ -1,7 +1,7 @@
-"""Seeds of random programs: the same in every run, or others with every commit.
+"""Seeds of random programs: others with every commit, or the same in every run.
 
-``TIRAMISU_FUZZ`` multiplies the number of programs. ``TIRAMISU_FUZZ_SEED`` is the first seed, or ``commit``: then each
-commit has seeds of its own, and a run may fail because no program of a kind that is asked for is among them.
+``TIRAMISU_FUZZ`` multiplies the number of programs. ``TIRAMISU_FUZZ_SEED`` is the first seed, or ``commit``, the
+default: then each commit has seeds of its own. All tests of a process, and of all workers, have the same.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ TIMES = int(os.environ.get("TIRAMISU_FUZZ", "1"))
 #: Seeds of one region, and how many of them a commit may use.
 REGION = 1_000_000
 OF_A_COMMIT = 1000
+#: The region of `scripts/fuzz`, which tries none of those that the tests have tried.
+OF_SCRIPT = 50
 
 
 def of_commit(number: int) -> int:
@@ -33,12 +35,10 @@ def commits() -> int:
     return int(said)
 
 
-#: One answer for all tests of a process: the tests of all workers have the same seeds.
-GIVEN = os.environ.get("TIRAMISU_FUZZ_SEED", "0")
+GIVEN = os.environ.get("TIRAMISU_FUZZ_SEED", "commit")
 FIRST = of_commit(commits()) if GIVEN == "commit" else int(GIVEN)
 
 
-def seeds(chunk: int, count: int, region: int) -> range:
-    """The seeds of one of several tests alike, each of which takes so many; regions are for different questions."""
-    start = FIRST + region * REGION + chunk * count
-    return range(start, start + count)
+def first_of(region: int) -> int:
+    """The first seed in a region: each of several tests alike has a region of its own."""
+    return region * REGION + FIRST
