@@ -129,20 +129,21 @@ class Campaign:
         waiting, self._waiting = self._waiting, []
         assert self.kind.wrong_code is not None or not waiting
         found = self._found([drawn for _, drawn in waiting]) if waiting else []
-        for (trial, drawn), (came, wrong) in zip(waiting, found, strict=True):
+        for (trial, _), (came, wrong) in zip(waiting, found, strict=True):
             trial.by.add("compiled")
             if wrong:
-                trial.came, trial.wrong = came, f"{wrong}\n{drawn.script.text}"
+                trial.came, trial.wrong = came, wrong
             yield trial
 
     def _found(self, programs: Sequence[Drawn]) -> list[tuple[str, str]]:
         """What is wrong with the code of each; after an exception each is tried alone."""
         assert self.kind.wrong_code is not None
         try:
-            return [("code", wrong) for wrong in self.kind.wrong_code(programs)]
+            found = zip(self.kind.wrong_code(programs), programs, strict=True)
+            return [("code", wrong and f"{wrong}\n{each.script.text}") for wrong, each in found]
         except Exception:
             if len(programs) == 1:
-                return [("raised", traceback.format_exc())]
+                return [("raised", f"{traceback.format_exc()}\n{programs[0].script.text}")]
             return [found for each in programs for found in self._found([each])]
 
 

@@ -6,10 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from tests.oracle import fuzzing, seeds
-from tests.oracle.agreement import Verdict
+import tiramisu_py as tm
+from tests.oracle import fuzzing, one_source, seeds
+from tests.oracle.after_passes import wrong_after_a_pass
+from tests.oracle.agreement import Call, Verdict
 from tests.oracle.fuzzing import main
-from tests.oracle.kinds import KINDS
+from tests.oracle.kinds import KINDS, larger, small
+from tests.oracle.script import Script
+from tiramisu_py.backends import emit
+from tiramisu_py.backends.c import Emitted
+from tiramisu_py.ir import LoopFunction
+from tiramisu_py.passes import PIPELINE
 
 
 def test_a_few_programs_of_some_kinds_pass(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,6 +30,12 @@ def test_a_few_programs_of_some_kinds_pass(capsys: pytest.CaptureFixture[str]) -
 def accepted(seed: int = 0) -> int:
     """The first seed of a program that is proven."""
     return next(s for s in range(seed, seed + 100) if KINDS["any"].made(s).function.check().ok)
+
+
+def proven_with(word: str) -> Script:
+    """A program for cores that is proven, with a command of this name, or an option."""
+    programs = (KINDS["cores"].made(seed) for seed in range(1000))
+    return next(script for script in programs if word in script.text and script.function.check().ok)
 
 
 def unsound(_script: object, _seed: int) -> Verdict:
@@ -48,6 +61,45 @@ def test_what_fails_is_named_with_its_seed_and_the_next_is_tried(
     assert f"{came}: any, seed {seed}: " in said
     assert f"again: scripts/fuzz --programs 1 --seed {seed} --kinds any\n" in said
     assert sum(f"seed {number}" in said for number in (seed, seed + 1)) >= 1 and said.count("\nany: ") == 1
+
+
+def test_programs_of_one_source_have_kernels_of_their_own() -> None:
+    """What they define alike, vectors and versions for constant sizes, is there once, or under other names."""
+    scripts = {f"f_{number}": proven_with(word) for number, word in enumerate(("specialize", "nontemporal", "mask"))}
+    made = one_source.kernels(scripts)
+    assert len({kernel.library for kernel in made.values() if isinstance(kernel, tm.Kernel)}) == 1
+    for name, script in scripts.items():
+        kernel = made[name]
+        assert isinstance(kernel, tm.Kernel), kernel
+        for params in [*small(script), *larger(script)]:
+            assert Call(script, params, 1).wrong_kernel(kernel) == ""
+
+
+def test_a_program_that_does_not_compile_is_told_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(function: LoopFunction) -> Emitted:
+        emitted = emit(function)
+        text = {"bad.c": emitted["bad.c"] + "static int nobody_uses_it;\n"} if function.name == "bad" else {}
+        return replace(emitted, files={**emitted.files, **text})
+
+    monkeypatch.setattr(one_source, "emit", broken)
+    script = KINDS["any"].made(accepted())
+    made = one_source.kernels({"good": script, "bad": script})
+    assert isinstance(made["good"], tm.Kernel)
+    assert "nobody_uses_it" in str(made["bad"])
+
+
+def test_the_pass_after_which_loops_are_wrong_is_named() -> None:
+    script = proven_with("vectorize")
+    seen: list[LoopFunction] = []
+
+    def wrong(function: LoopFunction) -> str:
+        seen.append(function)
+        return "wrong" if len(seen) == 2 else ""
+
+    said = wrong_after_a_pass(script, wrong)
+    assert said.removeprefix("after ").removesuffix(": wrong") in PIPELINE.names, said
+    assert len(seen) == 2
+    assert wrong_after_a_pass(script, lambda _: "") == ""
 
 
 def test_no_time_is_no_program(capsys: pytest.CaptureFixture[str]) -> None:
