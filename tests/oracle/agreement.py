@@ -183,7 +183,7 @@ class Call:
                 found.append((name, index, element, buffer))
         return found
 
-    def wrong_loops(self, function: LoopFunction) -> str:
+    def wrong_loops(self, function: LoopFunction, timing: int | None = None) -> str:
         """What is wrong with loops, run by the adversarial machine; empty where nothing is."""
         arrays: dict[str, Array] = {}
         for declared in function.arguments:
@@ -191,7 +191,7 @@ class Call:
             shape = tuple(max(0, n) for n in integers(declared.extents, self.params))
             arrays[declared.name] = self.given[declared.name].copy() if declared.is_input else _garbage(shape, declared)
         try:
-            run(function, arrays, self.params, self.seed)
+            run(function, arrays, self.params, self.seed if timing is None else timing)
         except InterpretError as error:
             return f"at {dict(self.params)}: {error}"
         return self.wrong_values(arrays)

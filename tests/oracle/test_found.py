@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.oracle.agreement import compared, wrong_results
+from tests.oracle.agreement import Call, compared
 from tests.oracle.judge import sizes
 from tests.oracle.script import Script
 from tiramisu_py.lower import lower
@@ -130,10 +130,12 @@ def test_right_programs_are_proven_and_their_loops_are_right(name: str) -> None:
     assert verdict.kind == "accepted", verdict
     assert "f.c" in program.function.source()
     loops = lower(program.program)
+    both = (loops, optimise(loops))
     for params in sizes(program.program, 8):
-        for function in (loops, optimise(loops)):
-            for seed in range(3):
-                assert not wrong_results(program, function, params, seed)
+        call = Call(program, params, 0)
+        for function in both:
+            for timing in range(3):
+                assert not call.wrong_loops(function, timing)
 
 
 @pytest.mark.parametrize("name", WRONG)
