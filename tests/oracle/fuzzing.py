@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.oracle.kinds import KINDS, Drawn, Kind
 from tests.oracle.script import shrunk
-from tests.oracle.seeds import OF_SCRIPT, first_of
+from tests.oracle.seeds import OF_SCRIPT, commits, first_of, of_commit
 
 #: How many programs are in one source.
 TOGETHER = 8
@@ -182,9 +182,8 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__, formatter_class=_Formatter)
     parser.add_argument("--minutes", type=float, default=10.0, help="for so long; ten, if nothing is said")
     parser.add_argument("--programs", type=int, help="so many programs of each kind, however long they take")
-    parser.add_argument(
-        "--seed", type=int, default=first_of(OF_SCRIPT), help="the first seed; by default others with every commit"
-    )
+    own = first_of(OF_SCRIPT, of_commit(commits()))
+    parser.add_argument("--seed", type=int, default=own, help="the first seed; by default others with every commit")
     parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS], help="of these kinds only")
     return parser
 

@@ -104,7 +104,9 @@ def test_the_pass_after_which_loops_are_wrong_is_named() -> None:
 
 def test_no_time_is_no_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--minutes", "0"]) == 0
-    assert f"first seed {seeds.first_of(seeds.OF_SCRIPT)}\n" in capsys.readouterr().out
+    assert (
+        f"first seed {seeds.OF_SCRIPT * seeds.REGION + seeds.of_commit(seeds.commits())}\n" in capsys.readouterr().out
+    )
 
 
 def test_each_commit_has_seeds_of_its_own_and_none_leaves_its_region() -> None:
