@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 import tiramisu_py as tm
+from tests.oracle.gpu_agreement import compared, judged
 from tests.oracle.gpu_judge import judge
 from tests.oracle.judge import kinds, sizes
+from tests.oracle.script import Script
 
 (N,) = tm.params("N")
 i, i0, i1, j, k, k0, k1, t, y = tm.iters("i i0 i1 j k k0 k1 t y")
@@ -200,3 +202,28 @@ def test_two_gpus_have_memories_of_their_own() -> None:
     s.f.remove(over)
     transfer(s, "p", tm.GPU2GPU, device=1, to_device=0)
     assert "order" in verdict(s)
+
+
+def test_memory_out_of_reach_is_refused_in_a_branch_too_that_is_never_taken() -> None:
+    """The proof refuses it, and the judge, which sees no read, does not call that too strict."""
+    script = Script()
+    for line in """N, = tm.params('N')
+i, x0, x1, x6, x7 = tm.iters('i x0 x1 x6 x7')
+f = tm.Function('f', params=[N], assume='N >= 1')
+a = f.input('a', tm.int64, [N])
+q = f.computation('q', {i: N}, 2 * a[i])
+r = f.computation('r', {i: (1, N - 1)}, q[i + 1] - a[i - 1])
+s = f.computation('s', {i: (1, N - 2)}, tm.select(i < N - 1, r[i + 1], q[i - 1]))
+f.outputs(s)
+r.split(i, 3, x0, x1)
+q.store_in(tm.SHARED)
+q.compute_at(r, x0)
+r.tag_gpu(blocks=[x0], threads=[x1])
+q.tag_gpu(threads=[i])
+s.split(i, 3, x6, x7)
+s.tag_gpu(blocks=[x6], threads=[x7])
+f.derive_transfers()""".splitlines():
+        script.do(line)
+    assert [violation.kind for violation in script.function.check().violations] == ["reach"]
+    assert not any(judged(script, params) for params in sizes(script.program, 5))
+    assert compared(script).kind == "refused"
