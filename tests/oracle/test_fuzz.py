@@ -29,8 +29,8 @@ class Share:
 
 
 #: Verdicts that are few, measured on other seeds. Of 2100 programs of any kind none was unknown or refused for a
-#: counterexample that is not the smallest, and 7 for another kind of failure than the judge's first; of 515 on GPUs, 240
-#: cooperative ones, 400 for cores and 420 patterns none was unknown; of 420 on ranks 5 were, and of 840 with ranks none
+#: counterexample that is not the smallest, and 7 for another kind of failure than the judge's first. Of 515 on GPUs,
+#: 240 cooperative ones, 400 for cores and 420 patterns none was unknown; of 420 on ranks 5 were. Of 840 with ranks none
 #: was refused that is right. A test may have the fewest that it exceeds less than once in 250 times, were the rate at
 #: the upper end of its 95 % confidence interval.
 SHARES = {
