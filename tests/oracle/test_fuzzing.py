@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.oracle import fuzzing, one_source, seeds
 from tests.oracle.after_passes import wrong_after_a_pass
 from tests.oracle.agreement import Call, Verdict
 from tests.oracle.fuzzing import main
-from tests.oracle.kinds import KINDS, larger, small
+from tests.oracle.kinds import KINDS, larger
 from tests.oracle.script import Script
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import Emitted
@@ -32,9 +33,10 @@ def accepted(seed: int = 0) -> int:
     return next(s for s in range(seed, seed + 100) if KINDS["any"].made(s).function.check().ok)
 
 
+@cache
 def proven_with(word: str) -> Script:
-    """A program for cores that is proven, with a command of this name, or an option."""
-    programs = (KINDS["cores"].made(seed) for seed in range(1000))
+    """A short program for cores that is proven, with a command of this name, or an option."""
+    programs = (script for script in map(KINDS["cores"].made, range(1000)) if "time_tile" not in script.text)
     return next(script for script in programs if word in script.text and script.function.check().ok)
 
 
@@ -71,8 +73,7 @@ def test_programs_of_one_source_have_kernels_of_their_own() -> None:
     for name, script in scripts.items():
         kernel = made[name]
         assert isinstance(kernel, tm.Kernel), kernel
-        for params in [*small(script), *larger(script)]:
-            assert Call(script, params, 1).wrong_kernel(kernel) == ""
+        assert not any(Call(script, params, 1).wrong_kernel(kernel) for params in larger(script))
 
 
 def test_a_program_that_does_not_compile_is_told_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +90,7 @@ def test_a_program_that_does_not_compile_is_told_from_the_others(monkeypatch: py
 
 
 def test_the_pass_after_which_loops_are_wrong_is_named() -> None:
-    script = proven_with("vectorize")
+    script = proven_with("mask")
     seen: list[LoopFunction] = []
 
     def wrong(function: LoopFunction) -> str:
