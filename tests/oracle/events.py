@@ -127,8 +127,11 @@ class Execution:
 
 
 def misplaced(program: Program) -> bool:
-    """Whether some statement names a buffer outside of its loops, if only in a branch that is never taken."""
-    for statement in program.storing:
+    """Whether some statement names a buffer outside of its loops, if only in a branch that is never taken.
+
+    A part that has no instance at any size names nothing.
+    """
+    for statement in (each for each in program.storing if not each.instances.is_empty()):
         read = {a.source for a in accesses(statement.body)} & set(program.storages)
         storages = [program.storages[statement.target], *(program.storage_for(statement, name) for name in read)]
         if not all(program.in_scope(statement, storage) for storage in storages):

@@ -36,6 +36,13 @@ p.update.vectorize(k, 4, combine=tm.PRIVATE, remainder='overlap')""",
 p = f.reduction('p', {i: N}, {k: 3}, tm.sum, a[i + k])
 f.outputs(p)
 p.init.vectorize(i, 4, remainder='overlap')""",
+    "a part without an instance reads a buffer of other loops": """
+p = f.computation('p', {i: (1, N + 2)}, a[i - 1])
+q = f.computation('q', {i: (1, N + 1)}, tm.select(i < N - 1, p[i], p[i + 1]))
+f.outputs(q)
+q_0, q_1 = q.separate_at(i, [1])
+q_1.split(i, 2, x0, x1)
+p.compute_at(q_1, x1)""",
 }
 
 #: Refused, for a reason that the judge confirms.
