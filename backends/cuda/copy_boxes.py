@@ -11,7 +11,7 @@ from tiramisu_py.ir.rewriting import constant
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class BoxLevel:
     """As many pieces as the product of `counts`, `source` elements apart in the source and `target` in the target."""
 
     counts: tuple[Expr, ...]
@@ -19,12 +19,12 @@ class Level:
     target: Expr
 
 
-def levels(extents: tuple[Expr, ...], source: tuple[Expr, ...], target: tuple[Expr, ...]) -> list[Level]:
+def levels(extents: tuple[Expr, ...], source: tuple[Expr, ...], target: tuple[Expr, ...]) -> list[BoxLevel]:
     """The levels of a box of `extents` in arrays with extents `source` and `target`, contiguous elements first.
 
     A dimension that the box fills in both arrays is merged with the next one: all rows of a matrix are one run.
     """
-    found = [Level((), number(1), number(1))]
+    found = [BoxLevel((), number(1), number(1))]
     whole = True
     source_step: Expr = number(1)
     target_step: Expr = number(1)
@@ -32,9 +32,9 @@ def levels(extents: tuple[Expr, ...], source: tuple[Expr, ...], target: tuple[Ex
         if constant(extent) != 1:
             if whole:
                 last = found.pop()
-                found.append(Level((*last.counts, extent), last.source, last.target))
+                found.append(BoxLevel((*last.counts, extent), last.source, last.target))
             else:
-                found.append(Level((extent,), source_step, target_step))
+                found.append(BoxLevel((extent,), source_step, target_step))
                 whole = True
         whole = whole and difference(extent, of_source) == 0 and difference(extent, of_target) == 0
         source_step, target_step = product(of_source, source_step), product(of_target, target_step)

@@ -14,7 +14,7 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
-from tiramisu_py.backends.cuda.copy_boxes import Level, levels, product
+from tiramisu_py.backends.cuda.copy_boxes import BoxLevel, levels, product
 from tiramisu_py.backends.cuda.signature import unused_params
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
@@ -251,7 +251,7 @@ def _place(array: NamedArray, position: Expr, text: Text) -> str:
     return array.name if constant(position) == 0 else f"&{array.name}[{text(position)}]"
 
 
-def _box(box: list[Level], kind: str, text: Text) -> list[str]:
+def _box(box: list[BoxLevel], kind: str, text: Text) -> list[str]:
     """The members of a `tm_gpu_box`, in bytes."""
     members = [f".run = {_bytes(box[0].counts, kind, text)}"]
     for n, (counted, step) in enumerate((("lines", "pitch"), ("planes", "plane")), 1):

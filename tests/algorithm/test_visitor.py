@@ -12,8 +12,8 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.algorithm.visitor import Visitor
 from tiramisu_py.interpret.devices.host_strand import Host
 from tiramisu_py.interpret.devices.thread_strands import Thread
-from tiramisu_py.interpret.machine import Machine
-from tiramisu_py.interpret.ranks.rank import Rank
+from tiramisu_py.interpret.machine import Interpreter
+from tiramisu_py.interpret.ranks.rank import SimulatedRank
 from tiramisu_py.ir import Node
 from tiramisu_py.view.pseudocode import Pseudocode
 
@@ -58,12 +58,14 @@ def test_pseudocode_knows_every_statement() -> None:
 
 
 def test_the_machines_know_every_statement_between_them() -> None:
-    assert known(Machine) <= known(Host) <= known(Rank)
+    assert known(Interpreter) <= known(Host) <= known(SimulatedRank)
     everything = {of.__name__ for of in get_args(Node)}
-    assert known(Rank) | known(Thread) == everything - {"Traced"}, "what is logged is added after what is interpreted"
+    assert known(SimulatedRank) | known(Thread) == everything - {"Traced"}, (
+        "what is logged is added after what is interpreted"
+    )
 
 
-@pytest.mark.parametrize("visitor", [Told, ToldOtherwise, Pseudocode, Machine, Rank, Thread])
+@pytest.mark.parametrize("visitor", [Told, ToldOtherwise, Pseudocode, Interpreter, SimulatedRank, Thread])
 def test_a_method_of_a_visitor_is_for_a_class_that_exists(visitor: type[Visitor[object]]) -> None:
     classes = {of.__name__.lower() for of in get_args(Node)} | {"const"}
     methods = {name.removeprefix("visit_") for name in dir(visitor) if name.startswith("visit_")}

@@ -13,7 +13,7 @@ from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.lower.loops.nest import Nest
 from tiramisu_py.lower.lowering import groups
 from tiramisu_py.lower.statements.body import Body
-from tiramisu_py.lower.statements.index_set_splitting import Piece, pieces_of
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, pieces_of
 from tiramisu_py.lower.statements.loop_names import loop_variables, reserved_names
 from tiramisu_py.lower.statements.templates import Forms
 from tiramisu_py.program.program import Program
@@ -53,7 +53,7 @@ def _traced_nests(program: Program) -> Iterator[Node]:
             yield nest.node
 
 
-def _traced(piece: Piece) -> Body:
+def _traced(piece: DomainPiece) -> Body:
     """A body that stores nothing but its instance."""
     statement = piece.statement
     forms = Forms(statement.frame)

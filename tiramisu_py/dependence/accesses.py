@@ -14,7 +14,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation
-from tiramisu_py.algorithm.declare.soundness import Values
+from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.algorithm.domains.reads import Reading
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.dependence.access import ENTRY, EXIT, Actor, MemoryAccess
@@ -35,9 +35,9 @@ class MemoryAccesses:
     Programs that share statements may share `memory`, as long as all of them are alive.
     """
 
-    def __init__(self, program: Program, values: Values | None = None, memory: Memory | None = None) -> None:
+    def __init__(self, program: Program, values: ValueSets | None = None, memory: Memory | None = None) -> None:
         self.program = program
-        self.values = values or Values(program.algorithm)
+        self.values = values or ValueSets(program.algorithm)
         self._memory: Memory = {} if memory is None else memory
         self._of_buffer: dict[str, dict[Home, tuple[list[MemoryAccess], list[MemoryAccess]]]] = {}
 

@@ -26,7 +26,7 @@ from tiramisu_py.ir import Allocate, Assign, Block, Comment, Declare, For, If, L
 from tiramisu_py.program.loops import Parallel, Vector
 
 
-class Machine(Visitor[OwnSteps]):
+class Interpreter(Visitor[OwnSteps]):
     """The steps of statements."""
 
     def __init__(self, choice: random.Random) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 import islpy as isl
 
-from tiramisu_py.algorithm.declare.soundness import Values
+from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.dependence.accesses import Memory, MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import CommandError, Violation
@@ -29,7 +29,7 @@ NOT_FOUND = "(the command could not be found within the budget of the check)"
 class History:
     """The states of a program, each with all declarations of the final one, and their dataflow."""
 
-    def __init__(self, program: Program, values: Values, completion: Completion | None = None) -> None:
+    def __init__(self, program: Program, values: ValueSets, completion: Completion | None = None) -> None:
         self.program = program
         self.values = values
         self.completion = completion
@@ -40,7 +40,7 @@ class History:
         """The dataflow of a state of the program."""
         if id(state) not in self._flows:
             same = state.algorithm is self.program.algorithm
-            values = self.values if same else Values(state.algorithm)
+            values = self.values if same else ValueSets(state.algorithm)
             self._flows[id(state)] = Flow(
                 MemoryAccesses(self._completed(state), values, self._memory if same else None)
             )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from tiramisu_py import sets
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
-from tiramisu_py.algorithm.declare.soundness import Values
+from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.algorithm.domains.conditions import in_words
 from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.traversal import accesses, walk
@@ -24,7 +24,7 @@ _KNOWN = (
 )  # fmt: skip
 
 
-def trusted(program: Program, values: Values, asserted: Collection[str] = ()) -> tuple[str, ...]:
+def trusted(program: Program, values: ValueSets, asserted: Collection[str] = ()) -> tuple[str, ...]:
     """What the proof of a program relies on without proving it, in words; `asserted` are conditions it left out."""
     facts = [*_assumed(program.algorithm), *_of_blocks(program), *_declared(program.algorithm, values)]
     facts += [*_alike(program), *_of_gpus(program)]
@@ -66,7 +66,7 @@ def _of_gpus(program: Program) -> Iterator[str]:
         yield f"the header of {target.name}, {target.header}, gives its names the meaning that tm_kernel.h gives them"
 
 
-def _declared(algorithm: Algorithm, values: Values) -> Iterator[str]:
+def _declared(algorithm: Algorithm, values: ValueSets) -> Iterator[str]:
     for computation in algorithm.computations.values():
         for reading in values.of(computation):
             yield from _ranges(algorithm, reading.facts)

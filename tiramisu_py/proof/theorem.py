@@ -10,18 +10,18 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py.algorithm.declare import soundness
-from tiramisu_py.algorithm.declare.soundness import Values
+from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof import requested_code
 from tiramisu_py.proof.blame import NOT_FOUND, Completion, History
 from tiramisu_py.proof.budget import OPERATIONS, Budget, is_used_up, reason
-from tiramisu_py.proof.kernels import conditions as kernels
-from tiramisu_py.proof.memory import conditions as memory
-from tiramisu_py.proof.messages import conditions as messages
+from tiramisu_py.proof.kernels import kernel_conditions as kernels
+from tiramisu_py.proof.memory import memory_conditions as memory
+from tiramisu_py.proof.messages import message_conditions as messages
 from tiramisu_py.proof.reductions import bits
-from tiramisu_py.proof.reductions import conditions as reductions
+from tiramisu_py.proof.reductions import reduction_conditions as reductions
 from tiramisu_py.proof.report import PRESERVED, Report
 from tiramisu_py.proof.sentences import proven, trusted
 from tiramisu_py.proof.violations.condition import Condition
@@ -80,7 +80,7 @@ class _Check:
     def __init__(self, program: Program, budget: Budget, completion: Completion | None = None) -> None:
         self.program = program
         self.budget = budget
-        self.values = Values(program.algorithm)
+        self.values = ValueSets(program.algorithm)
         self.history = History(program, self.values, completion)
         self.asserted: list[str] = []
         self.unexamined: list[str] = []

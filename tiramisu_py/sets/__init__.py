@@ -28,7 +28,7 @@ from tiramisu_py.sets.affine_functions import (
     with_params_of,
     without_dim_names,
 )
-from tiramisu_py.sets.bounding_boxes import Interval, greatest, interval_around, interval_between, nearest_bounds
+from tiramisu_py.sets.bounding_boxes import AxisInterval, greatest, interval_around, interval_between, nearest_bounds
 from tiramisu_py.sets.domains import (
     as_set,
     at_any_params,
@@ -172,7 +172,7 @@ from tiramisu_py.sets.whole_blocks import in_whole_blocks
 
 __all__ = [
     "ISL_WORDS",
-    "Interval",
+    "AxisInterval",
     "greatest",
     "interval_around",
     "interval_between",

@@ -22,31 +22,31 @@ from tiramisu_py.sets.relations import lower_bounds, on_line, span_above
 
 
 @dataclass(frozen=True, eq=False)
-class Interval:
+class AxisInterval:
     """The `extent` numbers from an affine form on."""
 
     low: isl.Aff
     extent: int
 
 
-def interval_around(of: isl.Map, lows: Iterable[isl.Aff] | None = None) -> Interval | None:
+def interval_around(of: isl.Map, lows: Iterable[isl.Aff] | None = None) -> AxisInterval | None:
     """The smallest interval of constant extent around the images of a one-dimensional map, for each of its inputs.
 
     It begins at one of the affine forms `lows` of the input that is above no image; these are the map's `lower_bounds`
     unless given. None where no constant bounds how far the images are above such a form.
     """
-    found: Interval | None = None
+    found: AxisInterval | None = None
     for low in lower_bounds(of) if lows is None else lows:
         span = span_above(of, low)
         if span is not None and span[0] >= 0 and (found is None or span[1] + 1 < found.extent):
-            found = Interval(low, span[1] + 1)
+            found = AxisInterval(low, span[1] + 1)
     return found
 
 
-def interval_between(lows: Sequence[isl.Aff], highs: Sequence[isl.Aff]) -> Interval | None:
+def interval_between(lows: Sequence[isl.Aff], highs: Sequence[isl.Aff]) -> AxisInterval | None:
     """The smallest interval from a lower to an upper bound that a constant is between; None where none is."""
     apart = [(high.sub(low), low) for low in lows for high in highs]
-    found = [Interval(low, constant_of(gap) + 1) for gap, low in apart if is_constant(gap)]
+    found = [AxisInterval(low, constant_of(gap) + 1) for gap, low in apart if is_constant(gap)]
     return min(found, key=lambda interval: interval.extent, default=None)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.programs.drafts import Draft
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import max_, min_
-from tiramisu_py.algorithm.declare.soundness import Values, violations
+from tiramisu_py.algorithm.declare.soundness import ValueSets, violations
 from tiramisu_py.algorithm.domains.conditions import in_words, missing_condition
 from tiramisu_py.algorithm.expressions import Expr, Iter, Param, call, cast, select
 from tiramisu_py.errors import Violation
@@ -18,7 +18,7 @@ i, j = Iter("i"), Iter("j")
 
 
 def found(draft: Draft) -> list[Violation]:
-    return violations(Values(draft.algorithm))
+    return violations(ValueSets(draft.algorithm))
 
 
 def reading(shape: object, index: Expr, domain: object = N, params: str = "N M", assume: object = None) -> Draft:

@@ -24,7 +24,7 @@ from tiramisu_py.sets import smallest
 MOST_STEPS = 4
 
 
-class Values:
+class ValueSets:
     """The value sets of an algorithm and the reads of each computation. Computed once, kept for one check."""
 
     def __init__(self, algorithm: Algorithm) -> None:
@@ -80,7 +80,7 @@ def box(space: isl.Space, extents: tuple[Expr, ...]) -> isl.Set:
     return inside
 
 
-def violations(values: Values) -> list[Violation]:
+def violations(values: ValueSets) -> list[Violation]:
     """Every reason why the algorithm itself is refused."""
     found = []
     for computation in values.algorithm.computations.values():
@@ -93,7 +93,7 @@ def violations(values: Values) -> list[Violation]:
 # -- bounds
 
 
-def _outside(values: Values, c: Computation) -> list[Violation]:
+def _outside(values: ValueSets, c: Computation) -> list[Violation]:
     found = []
     unbounded: dict[str, tuple[Reading, isl.Map]] = {}
     for reading in values.of(c):
@@ -111,7 +111,7 @@ def _outside(values: Values, c: Computation) -> list[Violation]:
     return _one_each(found)
 
 
-def _nonexistent(values: Values, c: Computation) -> list[Violation]:
+def _nonexistent(values: ValueSets, c: Computation) -> list[Violation]:
     """Reads of values that exist only under guards, by a computation without these guards."""
     found = []
     for reading in values.of(c):
@@ -140,7 +140,7 @@ def _one_each(found: list[Violation]) -> list[Violation]:
     return list({str(violation): violation for violation in found}.values())
 
 
-def _out_of_bounds(values: Values, c: Computation, reading: Reading, bad: isl.Map) -> Violation:
+def _out_of_bounds(values: ValueSets, c: Computation, reading: Reading, bad: isl.Map) -> Violation:
     source = reading.access.source
     params, point, element = first_pair(bad)
     reader = (c.name, point[: len(c.iterators)])
@@ -161,7 +161,7 @@ def _out_of_bounds(values: Values, c: Computation, reading: Reading, bad: isl.Ma
     return Violation("bounds", message, witness, repair=f"assume {needed}, or {smaller}")
 
 
-def _or_larger(values: Values, source: str, c: Computation) -> str:
+def _or_larger(values: ValueSets, source: str, c: Computation) -> str:
     """The advice to declare an input large enough for all reads of a computation; "" if no shape is."""
     declared = values.algorithm.inputs.get(source)
     read = values.domain(source)
@@ -190,14 +190,14 @@ def _from_zero(space: isl.Space) -> isl.Set:
     return found
 
 
-def _declare(values: Values, part: Expr) -> str:
+def _declare(values: ValueSets, part: Expr) -> str:
     source = getattr(part, "source", "")
     if source in values.algorithm.inputs:
         return f"declare what {source} holds: values=(low, high) when the input is declared"
     return f"keep the index in bounds: clip {part} with tm.min and tm.max"
 
 
-def extent_in_words(values: Values, source: str) -> str:
+def extent_in_words(values: ValueSets, source: str) -> str:
     """The elements of an array, or the values of a computation, described for a message."""
     if source in values.algorithm.inputs:
         shape = values.algorithm.inputs[source].shape
@@ -208,7 +208,7 @@ def extent_in_words(values: Values, source: str) -> str:
 # -- recurrences
 
 
-def _endless(values: Values, c: Computation) -> list[Violation]:
+def _endless(values: ValueSets, c: Computation) -> list[Violation]:
     depends = _self_dependence(values, c)
     if depends is None or depends.is_empty():
         return []
@@ -225,7 +225,7 @@ def _endless(values: Values, c: Computation) -> list[Violation]:
     return [Violation("algorithm", message, witness, repair=f"let {c.name} read only values that come before")]
 
 
-def _self_dependence(values: Values, c: Computation) -> isl.Map | None:
+def _self_dependence(values: ValueSets, c: Computation) -> isl.Map | None:
     """``value -> value of the same computation that it reads``."""
     parts = list[isl.Map]()
     for reading in values.of(c):

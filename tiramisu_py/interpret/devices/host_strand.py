@@ -13,7 +13,7 @@ from tiramisu_py.interpret.checked_call import entered, left, returned
 from tiramisu_py.interpret.devices.kernel_run import launched
 from tiramisu_py.interpret.devices.queues import MOODS, QueuedOperation, Queues
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
-from tiramisu_py.interpret.machine import Machine
+from tiramisu_py.interpret.machine import Interpreter
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps
@@ -51,7 +51,7 @@ def _version(function: LoopFunction, params: Mapping[str, int]) -> LoopFunction:
     return function
 
 
-class Host(Machine):
+class Host(Interpreter):
     """The host's part of a function."""
 
     def __init__(self, function: LoopFunction, choice: random.Random, queues: Queues) -> None:

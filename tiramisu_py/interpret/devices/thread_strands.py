@@ -8,7 +8,7 @@ from typing import Any
 
 from tiramisu_py.interpret.devices.race_detector import AccessHistory, Clock, Watched, watched
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
-from tiramisu_py.interpret.machine import Machine
+from tiramisu_py.interpret.machine import Interpreter
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array, allocated
 from tiramisu_py.interpret.strands import Meeting, Nested, OwnSteps, Steps
@@ -24,7 +24,7 @@ class Local:
     shared: dict[Allocate, tuple[Array, AccessHistory]] = field(default_factory=dict)
 
 
-class Thread(Machine):
+class Thread(Interpreter):
     """A thread's part of a kernel."""
 
     def __init__(self, choice: random.Random, number: int, local: Local) -> None:

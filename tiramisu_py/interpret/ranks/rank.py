@@ -51,7 +51,7 @@ class RequestSlot:
     setup: tuple[object, ...] | None = None
 
 
-class Rank(Host):
+class SimulatedRank(Host):
     """One rank: a host, which may have GPUs of its own."""
 
     def __init__(

@@ -14,7 +14,7 @@ from tiramisu_py.interpret.devices.queues import MOODS
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.ranks.collective_meetings import CollectiveMeeting, Meetings
 from tiramisu_py.interpret.ranks.combined_on_ranks import Combinations, Seat
-from tiramisu_py.interpret.ranks.rank import Rank, RankPlace, shape_of
+from tiramisu_py.interpret.ranks.rank import RankPlace, SimulatedRank, shape_of
 from tiramisu_py.interpret.ranks.traffic import Network, Traffic
 from tiramisu_py.ir import LoopFunction
 
@@ -42,7 +42,7 @@ def interpret_ranks(
     with np.errstate(all="ignore"):
         places = product(*map(range, shape))
         ranks = [
-            Rank(function, RankPlace(number, place, len(arguments)), given, params, network, seed, meetings)
+            SimulatedRank(function, RankPlace(number, place, len(arguments)), given, params, network, seed, meetings)
             for number, (place, given) in enumerate(zip(places, arguments, strict=False))
         ]
         Schedule(ranks, network, random.Random(seed), MOODS[seed % len(MOODS)]).run()
@@ -57,7 +57,7 @@ def interpret_ranks(
 class Schedule:
     """The scheduler of the ranks."""
 
-    ranks: list[Rank]
+    ranks: list[SimulatedRank]
     network: Network
     choice: random.Random
     mood: str

@@ -13,13 +13,15 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.lower.loops.anchors import Anchor
-from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.program.loops import GpuThread, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 
 
-def gathering_anchors(program: Program, pieces: Sequence[Piece], outer: int, threads: Sequence[str]) -> list[Anchor]:
+def gathering_anchors(
+    program: Program, pieces: Sequence[DomainPiece], outer: int, threads: Sequence[str]
+) -> list[Anchor]:
     """The anchors of the loops around the barriers of a kernel, inside its `outer` block and host loops.
 
     The pieces are those of one thread; `threads` are the parameters that identify it.
@@ -32,7 +34,9 @@ def gathering_anchors(program: Program, pieces: Sequence[Piece], outer: int, thr
     return [_anchor(program, pieces, path, threads) for path in paths]
 
 
-def _anchor(program: Program, pieces: Sequence[Piece], path: tuple[LoopId, ...], threads: Sequence[str]) -> Anchor:
+def _anchor(
+    program: Program, pieces: Sequence[DomainPiece], path: tuple[LoopId, ...], threads: Sequence[str]
+) -> Anchor:
     depth = len(path)
     inside = [piece for piece in pieces if piece.statement.loops[:depth] == path]
     name = f"@gather{'_'.join(map(str, path))}"
@@ -44,7 +48,7 @@ def _anchor(program: Program, pieces: Sequence[Piece], path: tuple[LoopId, ...],
     return Anchor(name, path[-1], instances, _time(program, instances, [*positions[0][:depth], first]))
 
 
-def _clock(program: Program, piece: Piece, depth: int) -> isl.MultiAff:
+def _clock(program: Program, piece: DomainPiece, depth: int) -> isl.MultiAff:
     """The coordinates of a piece's outermost loops, with 0 for thread loops."""
     space = piece.instances.get_space()
     forms = sets.outputs(sets.from_frame(piece.statement.coords, space))[:depth]

@@ -33,7 +33,7 @@ from tiramisu_py.lower.kernels.tree_code import Tree, is_met, trees
 from tiramisu_py.lower.operations.launches import LaunchGrid
 from tiramisu_py.lower.statements.allocation import allocated_in, allocating
 from tiramisu_py.lower.statements.body import Body, algorithm_line, body_of
-from tiramisu_py.lower.statements.index_set_splitting import Piece, pieces_of
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, pieces_of
 from tiramisu_py.lower.statements.instances import INSIDE, Instance
 from tiramisu_py.lower.statements.loop_names import loop_value, unique
 from tiramisu_py.lower.statements.operation import LoweredOperation
@@ -96,7 +96,7 @@ class Maker:
         program = self.nest.program
         if statement.role is Role.BARRIER:
             instances = statement.instances.intersect_params(program.context)
-            piece = Piece(statement.name, statement, instances, statement.body)
+            piece = DomainPiece(statement.name, statement, instances, statement.body)
             return [LoweredOperation(piece, (), Barrier(statement.name))]
         listed = [body_of(program, piece) for piece in pieces_of(program, statement, split=False)]
         whole = replace(self.nest, statements=program.with_this_loop(self.nest.first))

@@ -27,7 +27,7 @@ from tiramisu_py.lower.loops.nest import Nest
 from tiramisu_py.lower.operations.launches import LaunchGrid
 from tiramisu_py.lower.statements.allocation import Fragment
 from tiramisu_py.lower.statements.body import Body
-from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import Instance
 from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.lower.statements.operation import LoweredOperation
@@ -172,7 +172,7 @@ class KernelLoops(Nest):
 
     # -- the pieces, and their time
 
-    def _placed(self, piece: Piece) -> Piece:
+    def _placed(self, piece: DomainPiece) -> DomainPiece:
         """The part of a piece that one thread executes, as a function of the parameters."""
         instances = sets.with_more_params(piece.instances, self.params)
         frame = instances.get_space()

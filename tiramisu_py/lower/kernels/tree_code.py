@@ -18,7 +18,7 @@ from tiramisu_py.algorithm.declarations import Computation, Operator, value_name
 from tiramisu_py.algorithm.expressions import as_typed
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Load, Store, TreeReduce
-from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import Instance
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
 from tiramisu_py.program.kernels import KernelNest, is_tree
@@ -99,8 +99,10 @@ class Tree:
         name, dtype = self.partial.name, self.partial.buffer.dtype
         start, end = program.statements[self.start.name], program.statements[self.combined.name]
         store = Store(name, (), as_typed(self.start.body, dtype), self.of)
-        begin = LoweredOperation(Piece(start.name, start, start.instances, start.body), (), store, frozenset({name}))
-        piece = Piece(end.name, end, end.instances, end.body)
+        begin = LoweredOperation(
+            DomainPiece(start.name, start, start.instances, start.body), (), store, frozenset({name})
+        )
+        piece = DomainPiece(end.name, end, end.instances, end.body)
         here, template = sets.identity(piece.frame), Template()
         indices = template.places([sets.pulled(form, here) for form in sets.as_function(self._element(end))])
         target = self.nest.program.storages[self.merge.target].buffer

@@ -21,7 +21,7 @@ from tiramisu_py.ir import Piece as Box
 from tiramisu_py.lower.loops.boxes_of_points import Boxes, PointBoxes
 from tiramisu_py.lower.operations.host_part import pieces_of_operation
 from tiramisu_py.lower.operations.message_operations import Messages, Poster, strides_of
-from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
 from tiramisu_py.program.loops import Rank
@@ -41,7 +41,7 @@ class Calls:
         one = self.found[issued.name]
         return [self._operation(one, piece) for piece in pieces_of_operation(issued)]
 
-    def _operation(self, one: Collective, piece: Piece) -> LoweredOperation:
+    def _operation(self, one: Collective, piece: DomainPiece) -> LoweredOperation:
         template = Template()
         root = _Root(self.messages, one)
         halves = [root.first_peer(one.send) if root.is_one else one.send, one.receive]

@@ -18,7 +18,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.ir import Await, Block, Events, Node, Record
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.operations.host_part import HostProgram
-from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
 from tiramisu_py.lower.statements.templates import Wanted
@@ -130,7 +130,7 @@ class Waits:
             if instances.is_empty():
                 continue
             name = f"{wait.name}#{number}"
-            piece = Piece(name, wait, sets.named(instances, name), wait.body)
+            piece = DomainPiece(name, wait, sets.named(instances, name), wait.body)
             template = Template()
             places = template.places(event.indices(event.awaited, piece.frame))
             node = Await(event.name, places, wait.waits.device, wait.waits.on, wait.name)

@@ -15,7 +15,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.operations.transfer_boxes import boxes_of
-from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collective_exchanges import Collective, collectives, issued, renamed
@@ -107,10 +107,10 @@ def _issued(program: Program, name: str, group: Sequence[Statement]) -> Statemen
     )
 
 
-def pieces_of_operation(statement: Statement) -> list[Piece]:
+def pieces_of_operation(statement: Statement) -> list[DomainPiece]:
     """The instances of an operation in disjoint, convex pieces."""
     parts = [part for part in sets.basic_sets(statement.instances) if not part.is_empty()]
     if len(parts) == 1:
-        return [Piece(statement.name, statement, parts[0], statement.body)]
+        return [DomainPiece(statement.name, statement, parts[0], statement.body)]
     named = ((f"{statement.name}#{number}", part) for number, part in enumerate(parts))
-    return [Piece(name, statement, sets.named(part, name), statement.body) for name, part in named]
+    return [DomainPiece(name, statement, sets.named(part, name), statement.body) for name, part in named]

@@ -15,7 +15,7 @@ from tiramisu_py.ir import KernelFunction, Launch, Scalar
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.loop_functions import Precondition
-from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
 from tiramisu_py.program.kernels import KernelNest, axis_name
@@ -88,7 +88,7 @@ def _axis(program: Program, loop: LoopId) -> int:
 
 
 def launch(
-    grid: LaunchGrid, kernel: KernelFunction, piece: Piece, variables: Mapping[LoopId, str], blocks: str | None
+    grid: LaunchGrid, kernel: KernelFunction, piece: DomainPiece, variables: Mapping[LoopId, str], blocks: str | None
 ) -> LoweredOperation:
     """The launch of a kernel in each iteration of the host's loops around it."""
     nest, here, template = grid.nest, sets.identity(piece.frame), Template()

@@ -17,7 +17,7 @@ from tiramisu_py.lower.loops.boxes_of_points import Boxes, PointBoxes
 from tiramisu_py.lower.operations.host_part import HostProgram, pieces_of_operation
 from tiramisu_py.lower.operations.request_operations import Requested
 from tiramisu_py.lower.ranks.one_rank import Ranked
-from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
 from tiramisu_py.program.loops import LoopId
@@ -77,7 +77,7 @@ class Poster:
         self.storage = loaded if sends else self.program.storages[statement.target]
         self.sends = sends
 
-    def operation(self, piece: Piece) -> LoweredOperation:
+    def operation(self, piece: DomainPiece) -> LoweredOperation:
         """The half as an operation."""
         buffer = self.program.buffers[self.storage.buffer]
         array = array_name(buffer, None)

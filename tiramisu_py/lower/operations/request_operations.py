@@ -21,7 +21,7 @@ from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.loops.boxes_of_points import Boxes, PointBoxes
 from tiramisu_py.lower.operations.host_part import HostProgram
-from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
 from tiramisu_py.program.loops import LoopId
@@ -141,7 +141,7 @@ class Requested:
         points = pairs(self.program, wait, statement).apply_range(own.slot).coalesce()
         for number, part in enumerate(sets.basic_sets(points.domain().coalesce())):
             name = f"{wait.name}#{statement.name}#{number}"
-            piece = Piece(name, wait, sets.named(part, name), wait.body)
+            piece = DomainPiece(name, wait, sets.named(part, name), wait.body)
             template = Template()
             mine = sets.domain_named(points.intersect_domain(part), name)
             code = _Completing(self.program, wait, own, mine, self._loop_names(own)).code(template)

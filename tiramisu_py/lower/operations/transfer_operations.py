@@ -8,7 +8,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.ir import Copy
 from tiramisu_py.lower.operations.transfer_boxes import TransferBox, boxes_of, storages_of
-from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
 from tiramisu_py.program.program import Program
@@ -22,12 +22,12 @@ def copies(program: Program, statement: Statement, operation: Statement) -> list
     found = []
     for number, box in enumerate(boxes):
         name = operation.name if len(boxes) == 1 else f"{operation.name}#{number}"
-        piece = Piece(name, operation, sets.named(box.outside, name), statement.body)
+        piece = DomainPiece(name, operation, sets.named(box.outside, name), statement.body)
         found.append(_copy(program, statement, piece, box))
     return found
 
 
-def _copy(program: Program, statement: Statement, piece: Piece, box: TransferBox) -> LoweredOperation:
+def _copy(program: Program, statement: Statement, piece: DomainPiece, box: TransferBox) -> LoweredOperation:
     transfer = statement.transfer
     assert transfer is not None
     here = sets.identity(piece.frame)

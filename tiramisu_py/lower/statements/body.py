@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.expressions import Call, Expr, ExternFunction, as_typ
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
-from tiramisu_py.lower.statements.index_set_splitting import Piece, iterator_names, point_forms
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, iterator_names, point_forms
 from tiramisu_py.lower.statements.prefetch import Lookahead
 from tiramisu_py.lower.statements.store_places import Places
 from tiramisu_py.lower.statements.templates import Forms, filled
@@ -30,7 +30,7 @@ COMMENT_WIDTH = 100
 class Body:
     """The code of every instance of a piece, as templates over `forms` (a function of the instances)."""
 
-    piece: Piece
+    piece: DomainPiece
     forms: isl.MultiAff
     comment: str
     guards: tuple[Expr, ...]
@@ -71,7 +71,7 @@ class Body:
         return [node.extern for node in nodes if isinstance(node, Call) and node.extern is not None]
 
 
-def body_of(program: Program, piece: Piece) -> Body:
+def body_of(program: Program, piece: DomainPiece) -> Body:
     """The code of a piece, as one template for all its leaves in the generated code."""
     statement = piece.statement
     forms = Forms(statement.frame)
@@ -86,7 +86,7 @@ def body_of(program: Program, piece: Piece) -> Body:
     return Body(piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal)
 
 
-def _value(program: Program, piece: Piece, places: Places, stored: Load) -> tuple[Expr, Operator | None]:
+def _value(program: Program, piece: DomainPiece, places: Places, stored: Load) -> tuple[Expr, Operator | None]:
     source = program.algorithm.source(piece.statement.source)
     term = places.template(typed(piece.body, source.dtype))
     if piece.statement.role is not Role.UPDATE:

@@ -24,7 +24,7 @@ MOST_PIECES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class DomainPiece:
     """Some instances of a statement (in the tuple `name`), and the body that applies to them."""
 
     name: str
@@ -52,7 +52,7 @@ def point_forms(program: Program, statement: Statement) -> dict[str, isl.Aff]:
     return dict(zip(names, sets.outputs(statement.point), strict=False))
 
 
-def pieces_of(program: Program, statement: Statement, split: bool = True) -> list[Piece]:
+def pieces_of(program: Program, statement: Statement, split: bool = True) -> list[DomainPiece]:
     """The pieces of a statement, disjoint and convex; one if nothing is to be split, none if nothing is executed.
 
     Unless `split`, bodies keep their selects: a thread of a GPU, which executes one instance, has no loop to cut.
@@ -66,9 +66,9 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
     if len(parts) > 1 or instances.n_basic_set() > 1:
         parts = _convex(parts)
     if len(parts) == 1:
-        return [Piece(statement.name, statement, *parts[0])]
+        return [DomainPiece(statement.name, statement, *parts[0])]
     named = ((f"{statement.name}#{number}", part, body) for number, (part, body) in enumerate(parts))
-    return [Piece(name, statement, sets.named(part, name), body) for name, part, body in named]
+    return [DomainPiece(name, statement, sets.named(part, name), body) for name, part, body in named]
 
 
 def _convex(parts: list[Part]) -> list[Part]:

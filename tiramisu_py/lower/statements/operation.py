@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.expressions import Expr, ExternFunction
 from tiramisu_py.ir import Node
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import with_children, with_expressions
-from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.templates import Wanted, filled
 
 
@@ -19,7 +19,7 @@ from tiramisu_py.lower.statements.templates import Wanted, filled
 class LoweredOperation:
     """The code of every instance of an operation, as a template over `forms` (functions of the piece's instances)."""
 
-    piece: Piece
+    piece: DomainPiece
     forms: tuple[isl.PwAff, ...]
     template: Node
     buffers: frozenset[str] = frozenset()

@@ -26,7 +26,7 @@ from tiramisu_py.program.ranks.collective_exchanges import collectives, with_cal
 from tiramisu_py.program.ranks.combined_reductions import meetings
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.messages import collectives as collective_exchanges
-from tiramisu_py.proof.messages.exchanges import Exchange, exchanges
+from tiramisu_py.proof.messages.exchanges import ExchangeHalves, exchanges
 from tiramisu_py.proof.messages.halves import event_of, events, executed
 from tiramisu_py.proof.messages.matching import matched
 from tiramisu_py.proof.messages.small_sizes import (
@@ -92,7 +92,7 @@ def _needs(flow: Flow) -> Needs:
     return _with_meetings(reduced, tuple(e for e in found if e.name not in names), calls)
 
 
-def _with_meetings(program: Program, found: tuple[Exchange, ...], calls: Mapping[str, isl.Map]) -> Needs:
+def _with_meetings(program: Program, found: tuple[ExchangeHalves, ...], calls: Mapping[str, isl.Map]) -> Needs:
     """What needs what, with combinations of partial results: each is a call of the ranks on one line of the grid."""
     combined = [s for s in program.statements.values() if s.calls_ranks]
     return Needs(program, found, {**calls, **{met.name: _on_its_line(program, met) for met in combined}})

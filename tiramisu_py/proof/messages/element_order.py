@@ -7,13 +7,13 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.messages.exchanges import Exchange, Pairs
+from tiramisu_py.proof.messages.exchanges import ExchangeHalves, Pairs
 from tiramisu_py.proof.messages.halves import element_of, event_of, local_time
 from tiramisu_py.proof.violations.findings import Named, rank_words, words
 from tiramisu_py.sets import smallest
 
 
-def crossed(exchange: Exchange) -> list[Violation]:
+def crossed(exchange: ExchangeHalves) -> list[Violation]:
     """Pairs of elements that are received in another order than they are sent, on one channel."""
     assert exchange.meeting is not None
     moved, before, after = _moved(exchange, exchange.meeting)
@@ -26,7 +26,7 @@ def crossed(exchange: Exchange) -> list[Violation]:
 
 
 def _moved(
-    exchange: Exchange, meeting: Pairs
+    exchange: ExchangeHalves, meeting: Pairs
 ) -> tuple[isl.Map | None, dict[str, isl.MultiAff], dict[str, isl.MultiAff]]:
     """``[channel, time of the send] -> [channel, time of the receive]``, and the functions to both."""
     before = _clocks(exchange, exchange.sends)
@@ -38,7 +38,7 @@ def _moved(
     return (None if moved is None else moved.coalesce()), before, after
 
 
-def _clocks(exchange: Exchange, halves: tuple[Statement, ...]) -> dict[str, isl.MultiAff]:
+def _clocks(exchange: ExchangeHalves, halves: tuple[Statement, ...]) -> dict[str, isl.MultiAff]:
     """``instance -> [channel, time]``; static positions only where there are several halves to tell apart."""
     program, found = exchange.program, {}
     for half in halves:
@@ -52,7 +52,7 @@ def _clocks(exchange: Exchange, halves: tuple[Statement, ...]) -> dict[str, isl.
 
 
 def _crossed(
-    exchange: Exchange,
+    exchange: ExchangeHalves,
     moved: isl.Map,
     before: dict[str, isl.MultiAff],
     after: dict[str, isl.MultiAff],
@@ -86,7 +86,7 @@ def _crossed(
 
 
 def _received(
-    exchange: Exchange, after: dict[str, isl.MultiAff], key: tuple[int, ...], params: dict[str, int]
+    exchange: ExchangeHalves, after: dict[str, isl.MultiAff], key: tuple[int, ...], params: dict[str, int]
 ) -> tuple[Named, tuple[object, ...], str]:
     """The value that is received at ``[channel, time]``, the message it comes in, and the half that receives it."""
     program = exchange.program

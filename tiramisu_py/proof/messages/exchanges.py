@@ -24,7 +24,7 @@ Pairs = dict[tuple[str, str], isl.Map]
 
 
 @dataclass(frozen=True, eq=False)
-class Exchange:
+class ExchangeHalves:
     """One exchange of a program: its sends and its receives (several of each where they were cut into parts)."""
 
     program: Program
@@ -158,14 +158,14 @@ def _one_to_one(pairs: Pairs) -> bool:
     return whole is None or bool(whole.coalesce().is_bijective())
 
 
-def exchanges(flow: Flow) -> tuple[Exchange, ...]:
+def exchanges(flow: Flow) -> tuple[ExchangeHalves, ...]:
     """The exchanges of a program."""
     return flow.kept("exchanges", lambda: tuple(_exchanges(flow.accesses.program)))
 
 
-def _exchanges(program: Program) -> Iterator[Exchange]:
+def _exchanges(program: Program) -> Iterator[ExchangeHalves]:
     halves = [s for s in program.statements.values() if s.message is not None]
     for name in dict.fromkeys(half.message.exchange for half in halves if half.message is not None):
         mine = [half for half in halves if half.message is not None and half.message.exchange == name]
         sends = tuple(half for half in mine if half.role is Role.SEND)
-        yield Exchange(program, name, sends, tuple(half for half in mine if half.role is not Role.SEND))
+        yield ExchangeHalves(program, name, sends, tuple(half for half in mine if half.role is not Role.SEND))

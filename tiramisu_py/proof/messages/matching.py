@@ -17,7 +17,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.messages.element_order import crossed
-from tiramisu_py.proof.messages.exchanges import Exchange, exchanges, united
+from tiramisu_py.proof.messages.exchanges import ExchangeHalves, exchanges, united
 from tiramisu_py.proof.messages.halves import element_of, event_of, has_full_peers, soonest
 from tiramisu_py.proof.messages.value_counts import uneven
 from tiramisu_py.proof.violations.condition import Sentence, Topic
@@ -38,11 +38,11 @@ def matched(flow: Flow) -> bool:
     return all(e.is_placed and next(_of(flow, e), None) is None for e in exchanges(flow))
 
 
-def _of(flow: Flow, exchange: Exchange) -> Iterator[Violation]:
+def _of(flow: Flow, exchange: ExchangeHalves) -> Iterator[Violation]:
     yield from flow.kept(("unmatched", exchange.name), lambda: tuple(_violations(flow, exchange)))
 
 
-def _violations(flow: Flow, exchange: Exchange) -> Iterator[Violation]:
+def _violations(flow: Flow, exchange: ExchangeHalves) -> Iterator[Violation]:
     if any(not has_full_peers(exchange.program, half) for half in exchange.halves):
         return  # refused as executors that do not exist
     alone = [_alone(exchange, h, bad) for h in exchange.halves if not (bad := exchange.unmet(h)).is_empty()]
@@ -63,7 +63,7 @@ def _violations(flow: Flow, exchange: Exchange) -> Iterator[Violation]:
 # -- sends without receives, and receives without sends
 
 
-def _alone(exchange: Exchange, half: Statement, bad: isl.Set) -> Violation:
+def _alone(exchange: ExchangeHalves, half: Statement, bad: isl.Set) -> Violation:
     program = exchange.program
     params, instance = soonest(program, half, bad)
     named, rank, peer = element_of(program, half, instance, params)
@@ -89,7 +89,7 @@ def _agree(half: Statement, other: str) -> str:
     return f"let {half.handle} and {other} name equal values, and each other's ranks (to=, source=)"
 
 
-def _repeated(exchange: Exchange) -> Violation:
+def _repeated(exchange: ExchangeHalves) -> Violation:
     """Some value goes over a channel several times: halves are lacking, or nothing tells which meets which."""
     found = uneven(exchange)
     if found is not None:
@@ -106,7 +106,7 @@ def _repeated(exchange: Exchange) -> Violation:
 # -- sizes
 
 
-def _sizes(exchange: Exchange) -> list[Violation]:
+def _sizes(exchange: ExchangeHalves) -> list[Violation]:
     """Messages whose elements arrive in several messages, or together with those of others."""
     if _all_single(exchange):
         return []
@@ -123,19 +123,19 @@ def _sizes(exchange: Exchange) -> list[Violation]:
     return [Violation("communication", f"{first.handle}: {message}", Witness({}))]
 
 
-def _all_single(exchange: Exchange) -> bool:
+def _all_single(exchange: ExchangeHalves) -> bool:
     """Whether each element is a message of its own."""
     return all(exchange.program.host_depth(half) == len(half.loops) for half in exchange.halves)
 
 
-def _several(exchange: Exchange, name: str, there: isl.Map) -> isl.Set:
+def _several(exchange: ExchangeHalves, name: str, there: isl.Map) -> isl.Set:
     """The events that are related to more than one event."""
     twice = there.reverse().apply_range(there)
     apart = twice.subtract(sets.graph(sets.identity(twice.get_space().domain())))
     return there.intersect_range(apart.domain()).domain()
 
 
-def _sized(exchange: Exchange, mine: str, theirs: str, there: isl.Map, several: isl.Set) -> Violation:
+def _sized(exchange: ExchangeHalves, mine: str, theirs: str, there: isl.Map, several: isl.Set) -> Violation:
     program = exchange.program
     statement, other = program.statements[mine], program.statements[theirs]
     elements = sets.preimage(several, event_of(program, statement)).intersect(exchange.existing[mine])

@@ -10,7 +10,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import SendMode, Statement
-from tiramisu_py.proof.messages.exchanges import Exchange, Pairs
+from tiramisu_py.proof.messages.exchanges import ExchangeHalves, Pairs
 from tiramisu_py.proof.messages.halves import events, static_times
 from tiramisu_py.sets import smallest
 
@@ -82,7 +82,7 @@ class Trial:
     def __init__(
         self,
         program: Program,
-        exchanges: Sequence[Exchange],
+        exchanges: Sequence[ExchangeHalves],
         awaited: Pairs,
         params: Mapping[str, int],
         calls: Mapping[str, isl.Map],

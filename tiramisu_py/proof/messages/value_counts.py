@@ -9,7 +9,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.messages.exchanges import Exchange
+from tiramisu_py.proof.messages.exchanges import ExchangeHalves
 from tiramisu_py.proof.messages.small_sizes import relevant_params, small_params
 from tiramisu_py.proof.violations.findings import rank_words, words
 
@@ -17,7 +17,7 @@ from tiramisu_py.proof.violations.findings import rank_words, words
 MOST_ELEMENTS = 4_000
 
 
-def uneven(exchange: Exchange) -> Violation | None:
+def uneven(exchange: ExchangeHalves) -> Violation | None:
     """A value that one half names more often than the other on its channel, at small sizes."""
     program, left = exchange.program, MOST_ELEMENTS
     instances = [exchange.existing[half.name] for half in exchange.halves]
@@ -34,7 +34,7 @@ def uneven(exchange: Exchange) -> Violation | None:
 
 
 def _tally(
-    exchange: Exchange, halves: tuple[Statement, ...], fixed: dict[str, isl.Set], params: dict[str, int]
+    exchange: ExchangeHalves, halves: tuple[Statement, ...], fixed: dict[str, isl.Set], params: dict[str, int]
 ) -> Counter[tuple[int, ...]]:
     """How often each ``[channel, value]`` occurs in some halves."""
     found: Counter[tuple[int, ...]] = Counter()
@@ -46,7 +46,9 @@ def _tally(
     return found
 
 
-def _too_few(exchange: Exchange, key: tuple[int, ...], sent: int, received: int, params: dict[str, int]) -> Violation:
+def _too_few(
+    exchange: ExchangeHalves, key: tuple[int, ...], sent: int, received: int, params: dict[str, int]
+) -> Violation:
     axes, half = exchange.program.rank_axes, exchange.sends[0]
     sender, receiver, named = key[:axes], key[axes : 2 * axes], (half.source, key[2 * axes :])
     witness = Witness(params, named, None) if sent > received else Witness(params, None, named)

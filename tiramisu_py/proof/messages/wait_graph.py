@@ -12,7 +12,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.messages.exchanges import Exchange, Pairs
+from tiramisu_py.proof.messages.exchanges import ExchangeHalves, Pairs
 from tiramisu_py.proof.messages.halves import earlier, event_of, events, executed
 from tiramisu_py.proof.messages.small_sizes import (
     MOST_OF_ALL,
@@ -33,7 +33,7 @@ class Needs:
     """What needs what in one program whose messages match."""
 
     program: Program
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[ExchangeHalves, ...]
     #: Calls in which all ranks take part, by name: ``event -> event`` of the same call on the other ranks.
     calls: Mapping[str, isl.Map] = field(default_factory=dict)
 
