@@ -19,6 +19,7 @@ from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.lower import lower
 
 Built = SimpleNamespace
+N = tm.params("N")[0]
 PAD: dict[str, Any] = {"remainder": "pad"}
 MASK: dict[str, Any] = {"remainder": "mask"}
 
@@ -168,10 +169,32 @@ def test_an_extent_that_fills_its_vectors_may_be_anywhere() -> None:
     assert f.check().ok
 
 
-def test_updates_are_refused() -> None:
+def test_updates_of_an_array_of_the_caller_are_refused() -> None:
     m = pl.matmul()
     m.C.update.vectorize(j, 4, **PAD)
-    assert "would add terms to the reduction" in refused(m).message
+    assert "an array of the caller" in refused(m).message
+
+
+def test_updates_over_terms_are_refused() -> None:
+    f = tm.Function("f", params=[N])
+    a = f.input("a", tm.int32, [N, N])
+    s = f.reduction("s", {i: N}, {j: N}, tm.sum, a[i, j])
+    f.outputs(f.computation("o", {i: N}, s[i]))
+    s.update.vectorize(j, 4, **PAD)
+    assert any("extra iterations would add terms" in v.message for v in f.check().violations)
+
+
+def test_updates_over_values_may_run_past_the_end() -> None:
+    f = tm.Function("f", params=[N])
+    a = f.input("a", tm.int32, [N, N + 3])
+    s = f.reduction("s", {i: N}, {j: N}, tm.sum, a[j, i])
+    f.outputs(f.computation("o", {i: N}, s[i]))
+    s.update.reorder(j, i)
+    s.update.vectorize(i, 4, **PAD)
+    assert f.check().ok, f.check()
+    for n in (1, 4, 7):
+        given = np.arange(n * (n + 3), dtype=np.int32).reshape(n, n + 3)
+        np.testing.assert_array_equal(f.compile()(given), given[:, :n].sum(axis=0))
 
 
 def test_indices_that_are_values_and_divisions_are_refused() -> None:

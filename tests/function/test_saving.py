@@ -207,7 +207,7 @@ def test_a_file_that_ends_early_and_one_that_is_not_there_are_refused(tmp_path: 
     ) as missing:
         tm.load(tmp_path / "none.json")
     assert isinstance(missing.value.__cause__, FileNotFoundError)
-    with pytest.raises(tm.SavedError, match="cannot be read: it is a folder; give the path of a file"):
+    with pytest.raises(tm.SavedError, match="is a folder: give the path of a file"):
         tm.load(tmp_path)
 
 
@@ -218,7 +218,7 @@ def test_a_file_that_cannot_be_written_is_named_with_what_to_do_and_nothing_is_l
         scale().save(tmp_path / "none" / "f.json")
     assert isinstance(missing.value.__cause__, FileNotFoundError)
     (tmp_path / "folder").mkdir()
-    with pytest.raises(tm.SavedError, match="folder cannot be written: it is a folder; give the path of a file"):
+    with pytest.raises(tm.SavedError, match="folder is a folder: give the path of a file"):
         scale().save(tmp_path / "folder")
     (tmp_path / "file").touch()
     with pytest.raises(tm.SavedError, match=r"there is no folder .*file; create it"):

@@ -173,10 +173,12 @@ def together() -> tm.Function:
 #: Right programs, and what their reports have in this order beside what all have.
 SAID: dict[Callable[[], Any], list[str]] = {
     plain: [],
-    several_times: ["every term is in s once", "no two iterations", "running iterations of i", "what vectors of i"],
+    several_times: [
+        "every term is in s once", "no two iterations", "running iterations of i", "past their ends, vectors",
+    ],
     on_every_rank: ["each rank reads only", "every rank computes p, q"],
     nonblocking: [
-        "each rank reads only", "what the messages of down, up use", "every message of down, up", "no deadlock",
+        "each rank reads only", "nothing overwrites", "every message of down, up", "no deadlock",
     ],
     together: [
         "each rank reads only", "every message of x", "no deadlock is possible on 3 ranks", "each call of x",

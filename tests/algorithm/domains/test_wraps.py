@@ -79,7 +79,7 @@ def test_indices_of_which_nothing_is_known_are_one_reason() -> None:
     f.outputs(f.computation("p", {i: N}, c[x[i] + 1] + c[x[i] * 2] + c[x[N - 1 - i]]))
     report = f.check()
     assert [violation.kind for violation in report.violations] == ["bounds"]
-    assert "indices x[i], x[N - 1 - i] are values" in report.violations[0].message
+    assert "nothing is known of the indices x[i], x[N - 1 - i]" in report.violations[0].message
 
 
 def ghosts(border: str) -> tuple[tm.Function, Any]:

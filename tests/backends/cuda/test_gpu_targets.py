@@ -99,8 +99,9 @@ def test_the_proof_knows_the_limits_of_the_kind_of_gpu() -> None:
 
 def test_the_proof_counts_the_shared_memory_of_a_tree_in_warps_of_the_kind_of_gpu() -> None:
     f = summed(128)
-    assert refusal(on_toy(f, replace(TOY, most_shared=8))) == ""  # a partial result of 4 bytes for each of two warps
-    assert "needs 16 bytes of shared memory" in refusal(on_toy(f, replace(TOY, most_shared=8, warp=32)))
+    assert refusal(on_toy(f, replace(TOY, most_shared=16))) == ""  # a partial result of 4 bytes for each of two warps
+    f = summed(256)
+    assert "needs 32 bytes of shared memory" in refusal(on_toy(f, replace(TOY, most_shared=16, warp=32)))
 
 
 def test_commands_know_the_limits_of_the_kind_of_gpu() -> None:

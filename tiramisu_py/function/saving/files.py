@@ -48,19 +48,14 @@ def written(path: str | os.PathLike[str], algorithm: Algorithm, commands: Iterab
 
 
 def _why_not_written(target: Path, error: OSError) -> str:
-    if target.is_dir():
-        return "it is a folder; give the path of a file"
     if not target.parent.is_dir():
         return f"there is no folder {target.parent}; create it first, or choose another one"
     return f"{error.strerror or error}"
 
 
 def _why_not_read(error: OSError) -> str:
-    match error:
-        case FileNotFoundError():
-            return "there is no such file; give the path that Function.save was given"
-        case IsADirectoryError():
-            return "it is a folder; give the path of a file that Function.save has written"
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file; give the path that Function.save was given"
     return f"{error.strerror or error}"
 
 
