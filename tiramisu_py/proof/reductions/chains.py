@@ -152,11 +152,19 @@ class Chains:
             consumed = list(self.consumed(statement)) if statement.role is Role.MERGE else []
             for k, (a, into) in enumerate(consumed):
                 for b, other in consumed[k:]:
-                    pairs = into.apply_range(other.reverse())
-                    pairs = pairs.intersect(self.terms(a).apply_range(self.terms(b).reverse()))
-                    pairs = pairs.subtract(sets.graph(sets.identity(a.domain.get_space()))) if a is b else pairs
-                    if not pairs.is_empty():
-                        yield a, b, pairs
+                    alike = self._of_one_term(a, b)
+                    if not alike.is_empty():
+                        pairs = into.apply_range(other.reverse()).intersect(alike)
+                        if not pairs.is_empty():
+                            yield a, b, pairs
+
+    def _of_one_term(self, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
+        """``update -> another update`` of those that add the same term."""
+        terms, others = self.terms(a), self.terms(b)
+        if a is b and terms.is_injective():
+            return sets.no_pairs(a.domain.get_space(), b.domain.get_space())
+        alike = terms.apply_range(others.reverse())
+        return alike.subtract(sets.graph(sets.identity(a.domain.get_space()))) if a is b else alike
 
     def combined_again(self) -> Iterator[Miscount]:
         """The partial results that are combined more than once: ``(place, value)``."""
