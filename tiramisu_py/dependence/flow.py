@@ -25,6 +25,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
+from tiramisu_py.dependence.exclusions import Exclusions
 from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.dependence.inherited import Inherited, inherited
 from tiramisu_py.dependence.precedence import Precedence
@@ -50,6 +51,7 @@ class Flow:
         self.accesses = accesses
         self.precedence = Precedence(accesses.program)
         self.happens = Happens(accesses.program)
+        self.exclusions = Exclusions(accesses)
         self._inherited: dict[Home, Inherited | None] = {}
         self._determined: dict[Home, bool] = {}
         self._ties: dict[str, bool] = {}
@@ -156,7 +158,7 @@ class Flow:
             pairs = self.same_place(read, write)
             if write.source == read.source:
                 pairs = pairs.subtract(self.same_value(read, write))
-            yield from self._earlier(read, write, pairs)
+            yield from self._earlier(read, write, self.exclusions.possible(read, write, pairs))
 
     def _earlier(self, read: MemoryAccess, write: MemoryAccess, pairs: isl.Map) -> Iterator[Candidate]:
         if self.precedence.always(write, read) is False or pairs.is_empty():
@@ -171,7 +173,8 @@ class Flow:
         for other in wrong:
             if self.precedence.always(other.write, right.write):
                 continue
-            late = sets.in_few_pieces(self._not_before(other.write, right.write, other.pairs.range(), left.range()))
+            late = self._not_before(other.write, right.write, other.pairs.range(), left.range())
+            late = sets.in_few_pieces(self.exclusions.possible(other.write, right.write, late))
             overwrites = left.intersect(other.pairs.apply_range(late))
             left = left.subtract(overwrites)
         return left

@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.algorithm.domains.conditions import in_words
 from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.traversal import accesses, walk
+from tiramisu_py.dependence.exclusions import Fact
 from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.program import Program
@@ -24,9 +25,15 @@ _KNOWN = (
 )  # fmt: skip
 
 
-def trusted(program: Program, values: ValueSets, asserted: Collection[str] = ()) -> tuple[str, ...]:
-    """What the proof of a program relies on without proving it, in words; `asserted` are conditions it left out."""
+def trusted(
+    program: Program, values: Values, asserted: Collection[str] = (), relied: Iterable[Fact] = ()
+) -> tuple[str, ...]:
+    """What the proof of a program relies on without proving it, in words.
+
+    `asserted` are conditions that it left out, `relied` declared facts that ruled out conflicts.
+    """
     facts = [*_assumed(program.algorithm), *_of_blocks(program), *_declared(program.algorithm, values)]
+    facts += [f"declared: {fact}" for fact in relied]
     facts += [*_alike(program), *_of_gpus(program)]
     for computation in program.algorithm.computations.values():
         facts += _functions(computation)

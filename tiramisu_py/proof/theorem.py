@@ -94,7 +94,9 @@ class _Check:
         kept = self._bits()
         self.budget.begin_share()
         try:
-            facts = proven(self.program, CONDITIONS, self.asserted), trusted(self.program, self.values, self.asserted)
+            relied = self._flow.exclusions.relied
+            known = trusted(self.program, self.values, self.asserted, relied)
+            facts = proven(self.program, CONDITIONS, self.asserted), known
         except isl.Error as error:
             return given_up(name, "what is taken on trust", error)
         return Report(name, (), *facts, kept)

@@ -239,7 +239,7 @@ class _Indices:
         self.indices = [rewrite(index, opaque) for index in self.indices]
 
 
-def _narrowest(part: Expr) -> Expr:
+def narrowest(part: Expr) -> Expr:
     """The operand under a part's widening conversions, which do not change its value."""
     while isinstance(part, Cast) and _holds(part.dtype, part.operand.dtype):
         part = part.operand
@@ -271,7 +271,7 @@ class _Bounds:
         """The points at which `value` is one that `part` can have."""
         if isinstance(part, Binary) and part.op == "%" and part.dtype is weak_int:
             return self._modulo(part, value)
-        part = _narrowest(part)
+        part = narrowest(part)
         declared = self.algorithm.inputs.get(part.source) if isinstance(part, Access) else None
         if declared is not None and declared.values is not None:
             self.facts.append(declared.name)

@@ -4,6 +4,10 @@
     -->
     if lo < hi: low = start[i]; high = start[i + 1]; for p in max(lo, low) .. min(hi, high): body
 
+    for v in lo .. hi: if (index[i] == v) body
+    -->
+    if lo < hi: v = index[i]; if (lo <= v & v < hi) body
+
 The values are loaded once, and only if the loop has an iteration that would have loaded them.
 """
 
@@ -12,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, If, Let, Load, Node
@@ -31,11 +35,14 @@ class _Bound:
 def tightened(loop: For, taken: frozenset[str]) -> Node:
     """The loop with the guards in its body that compare its variable with loaded values moved into its bounds.
 
-    `taken` are names that the variables for the loaded values must not have.
+    A loop without a tag whose variable is equal to a loaded value becomes this one iteration. `taken` are names that
+    the variables for the loaded values must not have.
     """
     guard = loop.body
     if not isinstance(guard, If) or guard.otherwise is not None or loop.step != 1:
         return loop
+    if loop.tag is None and (single := _single(loop, guard)) is not None:
+        return single
     bounds: list[_Bound] = []
     kept: list[Expr] = []
     for condition in arithmetic.conjuncts(guard.condition):
@@ -49,6 +56,34 @@ def tightened(loop: For, taken: frozenset[str]) -> Node:
     rest = arithmetic.conjunction(kept)
     body = guard.then if rest is None else If(rest, guard.then)
     return _hoisted(replace(loop, body=body), bounds, taken)
+
+
+def _single(loop: For, guard: If) -> Node | None:
+    """The one iteration of a loop in which its variable is equal to a loaded value; None if no condition says so."""
+    conditions = arithmetic.conjuncts(guard.condition)
+    for condition in conditions:
+        value = _equal(condition, loop.variable)
+        if value is None:
+            continue
+        rest = arithmetic.conjunction(other for other in conditions if other is not condition)
+        body = guard.then if rest is None else If(rest, guard.then)
+        variable = Iter(loop.variable, int64)
+        inside = Binary("<=", loop.lower, variable, bool_), Binary("<", variable, loop.upper, bool_)
+        within = arithmetic.conjunction(inside)
+        assert within is not None
+        return If(Binary("<", loop.lower, loop.upper, bool_), Let(loop.variable, value, If(within, body)))
+    return None
+
+
+def _equal(condition: Expr, variable: str) -> Expr | None:
+    """The loaded value that is equal to the variable where a condition holds, or None."""
+    if not isinstance(condition, Binary) or condition.op != "==":
+        return None
+    for side, other in ((condition.left, condition.right), (condition.right, condition.left)):
+        offset = _offset(side, variable)
+        if offset is not None and _is_value(other, variable) and (offset == 0 or isinstance(other, Cast)):
+            return arithmetic.plus(other, -offset)  # a value of a narrower type, which does not wrap
+    return None
 
 
 def _hoisted(loop: For, bounds: Sequence[_Bound], taken: frozenset[str]) -> Node:

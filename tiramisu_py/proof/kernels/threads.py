@@ -53,10 +53,10 @@ def _between(flow: Flow, nests: dict[str, KernelNest], a: MemoryAccess, b: Memor
     if conflict.is_empty():
         return
     bad = across_blocks(nest, a, b, conflict)
-    if not bad.is_empty():
+    if not bad.is_empty() and not (bad := flow.exclusions.possible(a, b, bad)).is_empty():
         yield Finding(pair_key(_RACE, a, b), partial(_block_race, flow, nest, a, b, bad))
     bad = across_threads(nest, a, b, conflict)
-    if not bad.is_empty():
+    if not bad.is_empty() and not (bad := flow.exclusions.possible(a, b, bad)).is_empty():
         yield Finding(pair_key(_RACE, a, b), partial(_thread_race, flow, nest, a, b, bad))
 
 
@@ -148,6 +148,7 @@ def _block_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess, 
         loops = ", ".join(nest.program.loops[loop].name for loop in nest.blocks)
         combined = f"combine partial results of different blocks: {_combined(nest, a)}"
         repair = f"{combined}; or keep the reduced loop out of blocks ({loops})"
+        repair = flow.exclusions.advice(a, b, bad, repair)
         return Violation("race", message, witness, repair=repair)
     first, second = statements(a, b)
     apart = "give the dependence a loop inside of a block, or a loop of the host around the kernel"
@@ -168,6 +169,7 @@ def _thread_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess,
         if one.named != other.named:
             return Violation("race", message, witness, repair=_apart(a))
         repair = f"combine partial results of different threads: {_combined(nest, a)}"
+        repair = flow.exclusions.advice(a, b, bad, repair)
         return Violation("race", message, witness, repair=repair)
     tile = own_tile(nest.program, a.storage) or own_tile(nest.program, b.storage)
     apart = own_buffer(a) if _in_place(a, b) else _barrier(nest, *_in_order(flow, one, other))

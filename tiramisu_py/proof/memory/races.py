@@ -83,11 +83,11 @@ def between(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
         return
     for depth in depths:
         bad = race_at(a, b, conflict, depth, flow.accesses.program.loops[first.loops[depth]])
-        if not bad.is_empty():
+        if not bad.is_empty() and not (bad := flow.exclusions.possible(a, b, bad)).is_empty():
             yield Finding(pair_key(_RACE, a, b), partial(_race, flow, a, b, bad, depth))
     if ties:
         bad = _same_time(a, b, conflict)
-        if not bad.is_empty():
+        if not bad.is_empty() and not (bad := flow.exclusions.possible(a, b, bad)).is_empty():
             yield Finding(pair_key(_RACE, a, b), partial(_tie, flow, a, b, bad))
 
 
@@ -170,6 +170,7 @@ def _race(flow: Flow, a: MemoryAccess, b: MemoryAccess, bad: isl.Map, depth: int
         message = f"{reads} from {words(write.element)}, where {same} {where}{on_rank(write)}, {witness}"
     near = _within_a_vector(a, b, bad, depth, loop)
     repair = _advice(a, b, loop) if near else _vectors_in_order(program, statement, loop)
+    repair = flow.exclusions.advice(a, b, bad, repair)
     return Violation("race", message, witness, repair=repair)
 
 

@@ -176,7 +176,14 @@ def _overwritten(flow: Flow, only: MemoryAccess, spot: Spot, where: str) -> Viol
         advice = f"{only.source} is not an output: keep {other[0] if other else 'the value'} in a buffer of its own"
         return Violation("overwritten", message, witness, repair=advice)
     message = f"{where}, where {by} written in the meantime{on_rank(spot)}, {witness}"
-    return Violation("overwritten", message, witness, repair=storage_repair(flow, only))
+    return Violation("overwritten", message, witness, repair=_kept_apart(flow, only))
+
+
+def _kept_apart(flow: Flow, only: MemoryAccess) -> str:
+    """The repair of an overwritten value: a fact under which nothing overwrites it, or another place."""
+    repair = storage_repair(flow, only)
+    advice = {flow.exclusions.advice(only, wrong.write, wrong.pairs, repair) for wrong in flow.wrong(only)}
+    return advice.pop() if len(advice) == 1 else repair
 
 
 def _who_computes(flow: Flow, only: MemoryAccess) -> list[MemoryAccess]:
