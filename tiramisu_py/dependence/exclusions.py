@@ -163,9 +163,14 @@ class Exclusions:
         return [bound for bound in found if bound is not None]
 
     def _guards(self, access: MemoryAccess) -> Iterator[tuple[Affine, Expr]]:
-        """The conditions under which an access takes place, each with a reader of its forms."""
+        """The conditions under which an access takes place, each with a reader of its forms.
+
+        What a statement reads in order to evaluate its guards, it reads in any case.
+        """
         program, statement = self.accesses.program, access.actor.statement
         if statement is not None:
+            if not access.is_write and any(access.source in self.accesses.values.sources(g) for g in statement.guards):
+                return
             forms = sets.outputs(sets.compose(access.instance, statement.point))
             names, guards = program.point_names(statement), statement.guards
         else:

@@ -8,10 +8,12 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param
-from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.domains.reads import narrowest
+from tiramisu_py.algorithm.expressions import Expr, Param
+from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.ir import Block, For, If, Let, Node
+from tiramisu_py.ir import Block, For, If, Let, Load, Node
 from tiramisu_py.ir.arithmetic.large_expressions import with_named_parts
 from tiramisu_py.ir.arithmetic.quotients import in_quotients
 from tiramisu_py.ir.arithmetic.simplify import simplified
@@ -255,16 +257,17 @@ class Nest(TreeToLoops[list[Fragment]]):
         tag = self.program.loops[loop].tag
         tag = None if isinstance(tag, Bulk) else tag
         tagged = replace(node, tag=tag, reductions=privates(self.program, loop, node.body))
-        found = tightened(tagged, self.reserved.union(self.variables.values()))
-        return found if isinstance(found, If) or not self._may_be_unstarted(tagged) else _where_not_empty(tagged)
+        return tightened(tagged, self.reserved.union(self.variables.values()), self._declared)
 
-    def _may_be_unstarted(self, node: For) -> bool:
-        """Whether private copies are combined into a partial result, which is not started where it has no terms."""
-        partials = {
-            s.target for s in self.program.statements.values() if s.combination is not None and s.role is Role.INIT
-        }
-        buffers = {self.program.storages[target].buffer for target in partials}
-        return any(private.buffer in buffers for private in node.reductions)
+    def _declared(self, loaded: Expr) -> tuple[Expr, Expr] | None:
+        """The bounds declared of a loaded value: of an element of an input whose array holds nothing else."""
+        element = narrowest(loaded)
+        storages = list(self.program.storages_in(element.buffer)) if isinstance(element, Load) else []
+        declared = self.program.algorithm.inputs.get(storages[0].source) if len(storages) == 1 else None
+        if declared is None or declared.values is None:
+            return None
+        low, high = declared.values
+        return typed(low, int64), typed(high, int64)
 
     def _is_whole(self, tree: Tree, loop: LoopId) -> bool:
         """Whether a tree contains both anchors of a loop's iteration, hence the whole iteration."""

@@ -8,12 +8,13 @@
     -->
     if lo < hi: v = index[i]; if (lo <= v & v < hi) body
 
-The values are loaded once, and only if the loop has an iteration that would have loaded them.
+The values are loaded once, and only if the loop has an iteration that would have loaded them. What is declared of them
+may say that they lie in the loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter
@@ -32,7 +33,11 @@ class _Bound:
     value: Expr
 
 
-def tightened(loop: For, taken: frozenset[str]) -> Node:
+#: The least value, and the end of the values, that an expression is declared to have; None if nothing is declared.
+Declared = Callable[[Expr], tuple[Expr, Expr] | None]
+
+
+def tightened(loop: For, taken: frozenset[str], declared: Declared) -> Node:
     """The loop with the guards in its body that compare its variable with loaded values moved into its bounds.
 
     A loop without a tag whose variable is equal to a loaded value becomes this one iteration. `taken` are names that
@@ -41,7 +46,7 @@ def tightened(loop: For, taken: frozenset[str]) -> Node:
     guard = loop.body
     if not isinstance(guard, If) or guard.otherwise is not None or loop.step != 1:
         return loop
-    if loop.tag is None and (single := _single(loop, guard)) is not None:
+    if loop.tag is None and (single := _single(loop, guard, declared)) is not None:
         return single
     bounds: list[_Bound] = []
     kept: list[Expr] = []
@@ -58,7 +63,7 @@ def tightened(loop: For, taken: frozenset[str]) -> Node:
     return _hoisted(replace(loop, body=body), bounds, taken)
 
 
-def _single(loop: For, guard: If) -> Node | None:
+def _single(loop: For, guard: If, declared: Declared) -> Node | None:
     """The one iteration of a loop in which its variable is equal to a loaded value; None if no condition says so."""
     conditions = arithmetic.conjuncts(guard.condition)
     for condition in conditions:
@@ -67,12 +72,19 @@ def _single(loop: For, guard: If) -> Node | None:
             continue
         rest = arithmetic.conjunction(other for other in conditions if other is not condition)
         body = guard.then if rest is None else If(rest, guard.then)
-        variable = Iter(loop.variable, int64)
-        inside = Binary("<=", loop.lower, variable, bool_), Binary("<", variable, loop.upper, bool_)
-        within = arithmetic.conjunction(inside)
-        assert within is not None
-        return If(Binary("<", loop.lower, loop.upper, bool_), Let(loop.variable, value, If(within, body)))
+        within = _within(loop, declared(value))
+        inside = Let(loop.variable, value, body if within is None else If(within, body))
+        return If(Binary("<", loop.lower, loop.upper, bool_), inside)
     return None
+
+
+def _within(loop: For, known: tuple[Expr, Expr] | None) -> Expr | None:
+    """Whether the loop's variable lies in its bounds; None if its declared values do."""
+    variable, (low, high) = Iter(loop.variable, int64), known or (None, None)
+    return arithmetic.conjunction([
+        *([] if low is not None and low.same_as(loop.lower) else [Binary("<=", loop.lower, variable, bool_)]),
+        *([] if high is not None and high.same_as(loop.upper) else [Binary("<", variable, loop.upper, bool_)]),
+    ])
 
 
 def _equal(condition: Expr, variable: str) -> Expr | None:

@@ -39,15 +39,18 @@ def _all(e: Expr, value: bool, lanes: Lanes, width: int) -> Expr:
             op = e.op if value else {"&": "|", "|": "&"}[e.op]
             return Binary(op, _all(e.left, value, lanes, width), _all(e.right, value, lanes, width), bool_)
         case Binary() if e.op in COMPARISONS and is_index(e.left.dtype) and is_index(e.right.dtype):
-            return _compared(e.op if value else _OPPOSITE[e.op], e.left, e.right, width)
+            return _compared(e.op if value else _OPPOSITE[e.op], e.left, e.right, lanes, width)
     return _FALSE
 
 
-def _compared(op: str, left: Expr, right: Expr, width: int) -> Expr:
-    """A scalar test for ``left op right`` in all lanes: an evenly growing difference is extreme at either end."""
+def _compared(op: str, left: Expr, right: Expr, lanes: Lanes, width: int) -> Expr:
+    """A scalar test for ``left op right`` in all lanes: an evenly growing difference is extreme at either end.
+
+    There is none for variables with a value of its own in each lane.
+    """
     spaced = along_lanes(Binary("-", left, right, int64))
     exact = linear(left, lanes=True).exact and linear(right, lanes=True).exact
-    if spaced is None or not exact:
+    if spaced is None or not exact or lanes.of(spaced[0]) > 1:
         return _FALSE
     first, step = spaced
     last: Expr = Binary("+", first, number(step * (width - 1)), int64)
