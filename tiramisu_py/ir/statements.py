@@ -66,13 +66,18 @@ class Private:
 
 @dataclass(frozen=True, eq=False)
 class If:
-    """``if (condition) then else otherwise``."""
+    """``if (condition) then else otherwise``.
 
-    roles: ClassVar[Roles] = roles(operands="condition", inside="then otherwise")
+    With `anywhere`, `then` is an update that may also run where the condition does not hold, if it then stores the
+    element as it is: lanes of a vector that the condition excludes.
+    """
+
+    roles: ClassVar[Roles] = roles(operands="condition", inside="then otherwise", data="anywhere")
 
     condition: Expr
     then: Node
     otherwise: Node | None = None
+    anywhere: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,7 +66,8 @@ class _Known:
         if not isinstance(node, If):
             return with_children(node, lambda child: self.inside(child, at))
         otherwise = None if node.otherwise is None else self.inside(node.otherwise, at)
-        return If(node.condition, self.inside(node.then, {**at, **self._required(node.condition)}), otherwise)
+        then = self.inside(node.then, {**at, **self._required(node.condition)})
+        return replace(node, then=then, otherwise=otherwise)
 
     def _required(self, condition: Expr) -> dict[str, int]:
         """The coordinates that a condition requires."""

@@ -10,7 +10,7 @@ have an interval each, and a sign is to be decided though neither variable has a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 
@@ -57,6 +57,10 @@ class Facts:
     def where(self, condition: Expr) -> Facts:
         """The facts where a condition holds."""
         return self._and(list(_of_condition(condition)))
+
+    def behind(self, guard: If) -> Facts:
+        """The facts in the first branch of a guard: none more if that may run where the condition does not hold."""
+        return self if guard.anywhere else self.where(guard.condition)
 
     def _and(self, more: list[Linear]) -> Facts:
         return Facts((*self.forms, *more)) if more else self
@@ -224,6 +228,6 @@ def decide(node: Node, facts: Facts) -> Node:
     node = with_expressions(node, facts.folded)
     if isinstance(node, If):
         otherwise = None if node.otherwise is None else decide(node.otherwise, facts)
-        return If(node.condition, decide(node.then, facts.where(node.condition)), otherwise)
+        return replace(node, then=decide(node.then, facts.behind(node)), otherwise=otherwise)
     inside = facts.inside(node)
     return with_children(node, lambda child: decide(child, inside))

@@ -81,10 +81,12 @@ def _single(loop: For, guard: If, declared: Declared) -> Node | None:
 def _within(loop: For, known: tuple[Expr, Expr] | None) -> Expr | None:
     """Whether the loop's variable lies in its bounds; None if its declared values do."""
     variable, (low, high) = Iter(loop.variable, int64), known or (None, None)
-    return arithmetic.conjunction([
-        *([] if low is not None and low.same_as(loop.lower) else [Binary("<=", loop.lower, variable, bool_)]),
-        *([] if high is not None and high.same_as(loop.upper) else [Binary("<", variable, loop.upper, bool_)]),
-    ])
+    return arithmetic.conjunction(
+        [
+            *([] if low is not None and low.same_as(loop.lower) else [Binary("<=", loop.lower, variable, bool_)]),
+            *([] if high is not None and high.same_as(loop.upper) else [Binary("<", variable, loop.upper, bool_)]),
+        ]
+    )
 
 
 def _equal(condition: Expr, variable: str) -> Expr | None:

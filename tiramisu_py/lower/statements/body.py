@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Computation, Operator
 from tiramisu_py.algorithm.expressions import Call, Expr, ExternFunction, as_typed
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.dependence.spare_updates import may_run_anywhere
 from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, iterator_names, point_forms
@@ -28,7 +29,10 @@ COMMENT_WIDTH = 100
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """The code of every instance of a piece, as templates over `forms` (a function of the instances)."""
+    """The code of every instance of a piece, as templates over `forms` (a function of the instances).
+
+    An update that may run `anywhere` does no harm where its guards do not hold.
+    """
 
     piece: DomainPiece
     forms: isl.MultiAff
@@ -42,10 +46,11 @@ class Body:
     deferred: bool = False
     nontemporal: bool = False
     ahead: tuple[Lookahead, ...] = ()
+    anywhere: bool = False
 
     def as_in_kernel(self, atomic: bool, deferred: bool) -> Body:
         """The body in a kernel, where an update may have to be atomic, and a copy may be deferred."""
-        return replace(self, atomic=atomic, deferred=deferred, nontemporal=False, ahead=())
+        return replace(self, atomic=atomic, deferred=deferred, nontemporal=False, ahead=(), anywhere=False)
 
     def at(self, values: Sequence[Expr]) -> Node:
         """The code for these values of the forms."""
@@ -56,7 +61,7 @@ class Body:
         early = [node for each in self.ahead for node in each.nodes((value, *indices))]
         lines = Block((Comment(self.comment), *early, Deferred(store) if self.deferred else store))
         guard = arithmetic.conjunction(filled(guard, values) for guard in self.guards)
-        return lines if guard is None else If(guard, lines)
+        return lines if guard is None else If(guard, lines, anywhere=self.anywhere)
 
     @property
     def buffers(self) -> frozenset[str]:
@@ -83,7 +88,10 @@ def body_of(program: Program, piece: DomainPiece) -> Body:
     comment = algorithm_line(program, statement, piece.body)
     whole = sets.from_frame(forms.function(), piece.frame)
     nontemporal = statement.nontemporal is not None and update is None
-    return Body(piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal)
+    anywhere = may_run_anywhere(program, statement)
+    return Body(
+        piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal, anywhere=anywhere
+    )
 
 
 def _value(program: Program, piece: DomainPiece, places: Places, stored: Load) -> tuple[Expr, Operator | None]:

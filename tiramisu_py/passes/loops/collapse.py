@@ -47,7 +47,7 @@ def _settle(node: Node, inside: bool) -> Node:
             return Block(tuple(_settle(child, inside) for child in node.body))
         case If():
             otherwise = None if node.otherwise is None else _settle(node.otherwise, inside)
-            return If(node.condition, _settle(node.then, inside), otherwise)
+            return replace(node, then=_settle(node.then, inside), otherwise=otherwise)
         case Let() | Allocate() | Events() | Requests():
             return replace(node, body=_settle(node.body, inside))
         case For():

@@ -6,7 +6,7 @@ Before, with C <= 32768: ``int64(column) < C - 1`` and ``float32(c)``, of an int
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Expr
 from tiramisu_py.algorithm.stacks import deep
@@ -41,7 +41,8 @@ def narrowed(node: Node, facts: Facts, in_vector: bool = False) -> Node:
         node = with_expressions(node, lambda e: rewrite(e, lambda part: _narrower(part, facts)))
     if isinstance(node, If):
         otherwise = None if node.otherwise is None else narrowed(node.otherwise, facts, in_vector)
-        return If(node.condition, narrowed(node.then, facts.where(node.condition), in_vector), otherwise)
+        then = narrowed(node.then, facts.behind(node), in_vector)
+        return replace(node, then=then, otherwise=otherwise)
     inside = facts.inside(node)
     below = in_vector or (isinstance(node, For) and isinstance(node.tag, Vector))
     return with_children(node, lambda child: narrowed(child, inside, below))

@@ -108,10 +108,31 @@ class Strips:
         return self._tested(choice.condition, lanes, taking(choice.yes), taking(choice.no), self.by_lanes(node, lanes))
 
     def _guard(self, node: If, lanes: Lanes) -> Node:
-        """A guard whose condition has lanes: lane by lane only where the lanes differ."""
+        """A guard whose condition has lanes: lane by lane only where the lanes differ, unless it may be a choice."""
+        chosen = self._chosen(node, lanes)
+        if chosen is not None:
+            return chosen
         then = self.vectors(node.then, lanes)
         otherwise = EMPTY if node.otherwise is None else self.vectors(node.otherwise, lanes)
         return self._tested(node.condition, lanes, then, otherwise, self.by_lanes(node, lanes))
+
+    def _chosen(self, node: If, lanes: Lanes) -> Node | None:
+        """An update under a guard as one store of all lanes, of the old element where the guard does not hold.
+
+        None if the guard excludes more than the update, or not all lanes can be computed at once.
+        """
+        lines = node.then.body if isinstance(node.then, Block) else (node.then,)
+        comments, store = lines[:-1], lines[-1] if lines else None
+        if not node.anywhere or node.otherwise is not None or not isinstance(store, Store):
+            return None
+        if not all(isinstance(line, Comment) for line in comments) or not self._independent(store):
+            return None
+        if guards(node.condition) or not lanes.vectorisable(node.condition):
+            return None
+        old = Load(store.buffer, store.indices, store.value.dtype)
+        value = Select(node.condition, store.value, old, store.value.dtype)
+        whole = self._store(replace(store, value=value, update=None), lanes)
+        return block((*comments, whole)) if isinstance(whole, Store) else None
 
     def _tested(self, condition: Expr, lanes: Lanes, yes: Node, no: Node, by_lanes: Node) -> Node:
         in_none = in_no_lane(condition, lanes, self.width)
