@@ -42,8 +42,9 @@ class Author:
     def params(self) -> list[Param]:
         return [Param(name) for name in self.names]
 
-    def input(self, name: str, dtype: DType, shape: Sequence[Any], scalar: bool = False) -> _Handle:
-        declared = Input(name, dtype, tuple(as_expr(extent) for extent in shape), scalar=scalar)
+    def input(self, name: str, dtype: DType, shape: Sequence[Any], scalar: bool = False, values: Any = None) -> _Handle:
+        bounds = None if values is None else (as_expr(values[0]), as_expr(values[1]))
+        declared = Input(name, dtype, tuple(as_expr(extent) for extent in shape), scalar=scalar, values=bounds)
         self.algorithm = self.algorithm.with_input(declared)
         return _Handle(name, dtype)
 

@@ -92,3 +92,69 @@ def test_a_histogram_reads_and_writes_where_values_say():
     table, pick = np.arange(10.0).reshape(5, 2), np.array([[0, 1], [3, 0], [2, 1], [1, 1]], np.int16)
     got = computed(lower(program), {"N": 4, "M": 5}, {"x": table, "which": pick})["y"]
     np.testing.assert_array_equal(got, table[pick[:, 0] + 1, 1 - pick[:, 1]])
+
+
+def scatter(dtype=ty.int32, offset=0, above=None) -> Program:
+    author = Author("scatter", "N M")
+    N, M = author.params()
+    i, v = iters("i v")
+    index = author.input("index", dtype, [N], values=None if above is None else (0, M + above if above else M))
+    points = "0 <= i < N and 0 <= v < M"
+    term = i + 1
+    guards = (v + offset == index[i],)
+    author.reduction("y", "v", "0 <= v < M", "i", points, sum_, term, guards=guards, dtype=ty.int64)
+    return loops.interchange(author.program("y"), ["y_update"], "v", "i")
+
+
+def gathered(index: np.ndarray, size: int, offset: int) -> np.ndarray:
+    wanted = np.zeros(size, np.int64)
+    for number, place in enumerate(index.tolist()):
+        if 0 <= place - offset < size:
+            wanted[place - offset] += number + 1
+    return wanted
+
+
+@pytest.mark.parametrize("offset", [0, 3])
+@pytest.mark.parametrize("index", [[], [2], [0, 5, 5, 1, 40, -1, 7], [3, 3, 3]])
+def test_a_loop_whose_variable_is_a_value_is_this_one_iteration(offset, index):
+    function = lower(scatter(offset=offset))
+    assert [loop.variable for loop in every(function.body, For)] == ["v", "i"]
+    index = np.array(index, np.int32)
+    got = computed(function, {"N": len(index), "M": 6}, {"index": index})["y"]
+    np.testing.assert_array_equal(got, gathered(index, 6, offset))
+
+
+def test_a_value_of_64_bits_is_not_moved_where_that_may_wrap():
+    function = lower(scatter(ty.int64, offset=3))
+    assert [loop.variable for loop in every(function.body, For)] == ["v", "i", "v"]
+    index = np.array([3, np.iinfo(np.int64).min, 8], np.int64)
+    got = computed(function, {"N": 3, "M": 6}, {"index": index})["y"]
+    np.testing.assert_array_equal(got, gathered(index, 6, 3))
+
+
+def test_a_value_that_is_declared_to_lie_in_the_loop_needs_no_test():
+    assert "v < M" in text(lower(scatter()).body)
+    assert "v < M" in text(lower(scatter(above=1)).body)
+    assert "v < M" not in text(lower(scatter(above=0)).body)
+
+
+def test_a_loop_with_a_tag_keeps_its_iterations():
+    program = tags.parallelize(scatter(), ["y_update"], ["v"])
+    assert [loop.variable for loop in every(lower(program).body, For)] == ["v", "i", "v"]
+
+
+@pytest.mark.parametrize("length", [[], [0], [3, 0, 9, 1, 2]])
+def test_a_loop_ends_where_a_value_says(length):
+    author = Author("prefixes", "N W")
+    N, W = author.params()
+    i, w = iters("i w")
+    x, end = author.input("x", ty.int64, [N, W]), author.input("end", ty.int16, [N])
+    points = "0 <= i < N and 0 <= w < W"
+    author.reduction("y", "i", "0 <= i < N", "w", points, sum_, x[i, w], guards=(w < end[i], x[i, w] != 2))
+    function = lower(author.program("y"))
+    inner = [loop for loop in every(function.body, For) if loop.variable == "w"]
+    assert [str(loop.upper) for loop in inner] == ["min(W, w_high)"]
+    values = np.arange(4 * len(length), dtype=np.int64).reshape(len(length), 4) % 5
+    got = computed(function, {"N": len(length), "W": 4}, {"x": values, "end": np.array(length, np.int16)})["y"]
+    wanted = [sum(v for v in row[:end] if v != 2) for row, end in zip(values.tolist(), length, strict=True)]
+    np.testing.assert_array_equal(got, np.array(wanted, np.int64))

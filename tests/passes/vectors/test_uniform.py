@@ -59,3 +59,10 @@ def test_a_condition_without_lanes_is_itself() -> None:
     assert in_all_lanes(test, Lanes(), WIDTH).same_as(test)
     assert evaluate(in_no_lane(test, Lanes(), WIDTH), {"N": 5}) == 1
     assert isinstance(in_all_lanes(Unary("~", Const(False, bool_), bool_), Lanes(), WIDTH), Const)
+
+
+def test_nothing_is_said_of_variables_with_a_value_in_each_lane() -> None:
+    lanes = Lanes().with_variable("a", WIDTH)
+    for condition in (Binary("<", a, N, bool_), Binary("<=", over_lanes(a), a, bool_)):
+        assert in_all_lanes(condition, lanes, WIDTH).same_as(Const(False, bool_))
+        assert in_no_lane(condition, lanes, WIDTH).same_as(Const(False, bool_))
