@@ -13,7 +13,7 @@ from tests.programs import cpu_stories
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ON_CORES = sorted(set(EXAMPLES.glob("cpu/*.py")) - {EXAMPLES / "cpu" / "story.py"})
-STORIES = [*sorted(EXAMPLES.glob("*.py")), *ON_CORES]
+STORIES = [*sorted(EXAMPLES.glob("*.py")), *sorted(EXAMPLES.glob("sparse/*.py")), *ON_CORES]
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)

@@ -39,7 +39,9 @@ class Declarations(Scheduled):
 
         `values` = (low, high) declares that every element x has ``low <= x < high``; `monotone` that elements do not
         decrease along the last dimension; `permutation` that they are 0 to n - 1 in some order. Such facts sharpen
-        proofs; they are verified when a kernel is called from Python. With ``memory=tm.GPU`` the array is in the
+        proofs: conditions such as ``start[i] <= p`` and ``p < start[i + 1]`` exclude each other in different rows if
+        `start` is monotone, and ``order[i] == v`` in different i if `order` is a permutation. They are verified when a
+        kernel is called from Python. With ``memory=tm.GPU`` the array is in the
         memory of the GPU `device`. Raises `DeclarationError`.
         """
         if as_memory(memory) not in (Memory.HOST, Memory.GPU):
