@@ -232,6 +232,23 @@ def test_iterations_are_independent_only_if_no_array_makes_them_conflict(name: s
     assert accepted == case.proven
 
 
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_values_share_elements_only_if_no_array_gives_one_to_two_of_them(name: str, backwards: bool) -> None:
+    case = CASES[name]
+    f = tm.Function("shared", params=[])
+    s = f.input("s", tm.int32, [LENGTH], values=(0, LENGTH), **dict.fromkeys(case.facts, True))
+    a = f.input("a", tm.float32, [ITERATIONS])
+    y = f.computation("y", {i: ITERATIONS, p: LENGTH}, a[i], where=case.condition(s, i, p))
+    y.store_in(tm.Buffer("kept", [LENGTH], tm.float32), [p])
+    f.outputs(y)
+    if backwards:
+        y.reverse(i)
+    accepted = f.check().ok
+    assert not (accepted and conflict(case))
+    assert accepted == case.proven
+
+
 @pytest.mark.parametrize("dtype", [tm.int8, tm.uint8, tm.int16, tm.uint32, tm.int64])
 def test_facts_are_used_whatever_the_type_of_the_values(dtype: Any) -> None:
     f, y = scattered(dtype, permutation=True)
