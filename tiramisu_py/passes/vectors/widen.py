@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tiramisu_py.algorithm.expressions import Expr, Iter, Select, as_typed
-from tiramisu_py.algorithm.stacks import deep_nest
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Select, as_typed
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
@@ -31,7 +31,7 @@ from tiramisu_py.ir import (
     Store,
 )
 from tiramisu_py.ir.arithmetic.lanes import Lanes, guards, is_half
-from tiramisu_py.ir.arithmetic.linear import along_lanes, number
+from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, number
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import (
     EMPTY,
@@ -39,6 +39,8 @@ from tiramisu_py.ir.rewriting import (
     constant,
     expressions,
     rewrite_expressions,
+    substitute,
+    walk,
     with_children,
 )
 from tiramisu_py.passes.vectors.uniform_conditions import in_all_lanes, in_no_lane
@@ -80,6 +82,8 @@ class Strips:
     def _let(self, node: Let, lanes: Lanes) -> Node:
         if not lanes.vectorisable(node.value):
             return self.by_lanes(node, lanes)
+        if lanes.of(node.value) > 1 and _is_place(node):
+            return self.vectors(substitute(node.body, {node.variable: node.value}), lanes)
         inside = lanes.with_variable(node.variable, lanes.of(node.value))
         return replace(node, body=self.vectors(node.body, inside))
 
@@ -170,6 +174,19 @@ class Strips:
 
         body = _stores_of_lane(rewrite_expressions(node, of_lane), lane, lanes)
         return For(self.lane, number(0), number(self.width), simplify(body))
+
+
+def _is_place(node: Let) -> bool:
+    """Whether a definition is an element of an array, as an index of the one store that follows.
+
+    Index arithmetic takes variables for the same in all lanes, so that such an index is written where it is used.
+    """
+    stores = [inner for inner in walk(node.body) if isinstance(inner, Store)]
+    others = any(isinstance(inner, For | Assign) for inner in walk(node.body))
+    value = node.value
+    while isinstance(value, Cast) or (isinstance(value, Binary) and isinstance(value.right, Const)):
+        value = value.operand if isinstance(value, Cast) else value.left
+    return is_index(node.value.dtype) and len(stores) == 1 and not others and isinstance(value, Load)
 
 
 def _apart(index: Expr) -> bool:
