@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.programs.sparse import CASES, compare, expected
 
-
 #: One for each form of loads and stores.
 CHOSEN = (
     "rows on threads", "coordinates, private", "padded rows, mask", "padded rows with marks", "scatter, mask",
