@@ -46,7 +46,7 @@ class Fact(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Bound:
+class _ElementBound:
     """A guard of an access: ``source[index] >= low`` and ``source[index] <= high``, where these are not None.
 
     All are functions of the domain of the access; `low` and `high` of an equation are one form.
@@ -135,7 +135,9 @@ class Exclusions:
                 found.append((permutation, self._repeated(a, x, b, y)))
         yield from found
 
-    def _crossing(self, a: MemoryAccess, upper: _Bound, b: MemoryAccess, lower: _Bound, monotone: bool) -> isl.Map:
+    def _crossing(
+        self, a: MemoryAccess, upper: _ElementBound, b: MemoryAccess, lower: _ElementBound, monotone: bool
+    ) -> isl.Map:
         """The pairs with an upper bound of an element less than the lower bound of the same, or of an earlier, one."""
         assert upper.high is not None and lower.low is not None
         above, below = _graph(a, [*upper.index, upper.high]), _graph(b, [*lower.index, lower.low])
@@ -146,7 +148,7 @@ class Exclusions:
             same = same.union(sets.greater_at(sets.equal_prefix(apart, last - 1), last - 1))
         return above.apply_range(same).apply_range(below.reverse())
 
-    def _repeated(self, a: MemoryAccess, x: _Bound, b: MemoryAccess, y: _Bound) -> isl.Map:
+    def _repeated(self, a: MemoryAccess, x: _ElementBound, b: MemoryAccess, y: _ElementBound) -> isl.Map:
         """The pairs with equations that give two different elements one value."""
         assert x.low is not None and y.low is not None
         first, second = _graph(a, [*x.index, x.low]), _graph(b, [*y.index, y.low])
@@ -157,7 +159,7 @@ class Exclusions:
 
     # -- guards
 
-    def _bounds(self, access: MemoryAccess) -> list[_Bound]:
+    def _bounds(self, access: MemoryAccess) -> list[_ElementBound]:
         """The guards of an access that compare an element of an input with a form."""
         found = (_bound(self.accesses.program.algorithm, reader, guard) for reader, guard in self._guards(access))
         return [bound for bound in found if bound is not None]
@@ -194,7 +196,7 @@ def _any_pair(of: isl.Map) -> isl.Map:
     return isl.Map.universe(of.get_space().range().map_from_set())
 
 
-def _bound(algorithm: Algorithm, reader: Affine, condition: Expr) -> _Bound | None:
+def _bound(algorithm: Algorithm, reader: Affine, condition: Expr) -> _ElementBound | None:
     """A condition as a bound of an element of an input; None if it is none."""
     condition = typed(condition)
     if not isinstance(condition, Binary) or condition.op not in _MIRRORED:
@@ -214,7 +216,7 @@ def _is_array(declared: Input) -> bool:
     return declared.dtype.is_integer and bool(declared.shape)
 
 
-def _compared(reader: Affine, element: Access, op: str, other: Expr) -> _Bound | None:
+def _compared(reader: Affine, element: Access, op: str, other: Expr) -> _ElementBound | None:
     """The bound that ``element op other`` is; None if index or other side have no affine form."""
     if not all(map(_is_exact, (*element.indices, other))):
         return None
@@ -224,7 +226,7 @@ def _compared(reader: Affine, element: Access, op: str, other: Expr) -> _Bound |
         return None
     low = {"==": form, ">=": form, ">": sets.plus(form, 1)}.get(op)
     high = {"==": form, "<=": form, "<": sets.plus(form, -1)}.get(op)
-    return _Bound(element.source, index, low, high)
+    return _ElementBound(element.source, index, low, high)
 
 
 def _is_exact(e: Expr) -> bool:
