@@ -10,8 +10,8 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.domains.reads import narrowest
-from tiramisu_py.algorithm.expressions import Expr, Param
-from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param
+from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Block, For, If, Let, Load, Node
 from tiramisu_py.ir.arithmetic.large_expressions import with_named_parts
@@ -41,7 +41,7 @@ from tiramisu_py.lower.statements.operation import LoweredOperation
 from tiramisu_py.lower.statements.reduction_copies import privates
 from tiramisu_py.program.loops import Bulk, LoopId, Parallel
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import Statement
 
 #: Innermost loops stay whole if cutting them makes more leaves than this for each piece.
 MOST_LEAVES = 16
@@ -257,7 +257,16 @@ class Nest(TreeToLoops[list[Fragment]]):
         tag = self.program.loops[loop].tag
         tag = None if isinstance(tag, Bulk) else tag
         tagged = replace(node, tag=tag, reductions=privates(self.program, loop, node.body))
-        return tightened(tagged, self.reserved.union(self.variables.values()), self._declared)
+        found = tightened(tagged, self.reserved.union(self.variables.values()), self._declared)
+        return found if isinstance(found, If) or not self._may_be_unstarted(tagged) else _where_not_empty(tagged)
+
+    def _may_be_unstarted(self, node: For) -> bool:
+        """Whether private copies are combined into a partial result, which is not started where it has no terms."""
+        partials = {
+            s.target for s in self.program.statements.values() if s.combination is not None and s.role is Role.INIT
+        }
+        buffers = {self.program.storages[target].buffer for target in partials}
+        return any(private.buffer in buffers for private in node.reductions)
 
     def _declared(self, loaded: Expr) -> tuple[Expr, Expr] | None:
         """The bounds declared of a loaded value: of an element of an input whose array holds nothing else."""
