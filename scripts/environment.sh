@@ -3,6 +3,7 @@
 #   environment EXTRA...   makes .venv with the package (editable) and the extras named, if it is not there yet
 #   other_mpi              installs Open MPI beside the MPICH of the environment, where that can be done at once
 #   other_targets          installs Clang, and a compiler for AArch64 with an emulator, where that can be done at once
+#   models                 installs llvm-mca, with LLVM's models of processors, where that can be done at once
 #   simulated              whether the simulated GPU can be used; says what to install where it cannot
 #   step NAME COMMAND...   runs a command as one numbered step, with its time; fails as the command does
 
@@ -110,6 +111,22 @@ other_targets() {
         step "install Clang, and GCC and QEMU for AArch64, to test with them too" install_targets ||
             echo "they cannot all be installed: the tests that need them are skipped"
     fi
+}
+
+# Hot loops are estimated on models of processors; those of LLVM before 17 are of other processors.
+models() {
+    local candidate
+    for candidate in llvm-mca-{40..17}; do
+        command -v "$candidate" >/dev/null 2>&1 && return 0
+    done
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        step "install llvm-mca, to estimate hot loops" install_models ||
+            echo "llvm-mca cannot be installed: what needs it is skipped"
+    fi
+}
+
+install_models() {
+    apt_install llvm-19 || apt_install llvm
 }
 
 install_mpi() {

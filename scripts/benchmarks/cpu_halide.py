@@ -12,23 +12,26 @@ from cpu_workloads import STEPS, Array
 Run = Callable[[], object]
 Plan = tuple[str, ...]
 Programs = dict[str, Callable[[], Run]]
-
-
-def programs(name: str, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
-    """Programs by the name of their schedule, each built when it is called; the usual schedule comes first."""
-    import halide as hl  # noqa: PLC0415 (an optional peer)
-
-    makers: dict[str, Callable[[Any, Mapping[str, Any], Mapping[str, Array]], Programs]] = {
-        "blur": blur, "gauss": gauss, "grey": grey, "edge": edge, "negative": negative, "warp": warp, "warp8": warp,
-        "heat": heat,
-    }  # fmt: skip
-    return makers[name](hl, given, out)
+#: What becomes of a scheduled Halide function and the buffer of its result.
+Finish = Callable[[Any, Any], Run]
 
 
 def realized(result: Any, into: Any) -> Run:
     """A call of a scheduled Halide function."""
     result.compile_jit()
     return lambda: result.realize(into)
+
+
+def programs(name: str, given: Mapping[str, Any], out: Mapping[str, Array], finish: Finish = realized) -> Programs:
+    """Programs by the name of their schedule, each built when it is called; the usual schedule comes first."""
+    import halide as hl  # noqa: PLC0415 (an optional peer)
+
+    if name == "heat":
+        return heat(hl, given, out)
+    makers: dict[str, Callable[[Any, Mapping[str, Any], Mapping[str, Array], Finish], Programs]] = {
+        "blur": blur, "gauss": gauss, "grey": grey, "edge": edge, "negative": negative, "warp": warp, "warp8": warp,
+    }  # fmt: skip
+    return makers[name](hl, given, out, finish)
 
 
 # -- two stages
@@ -62,7 +65,7 @@ def schedule(hl: Any, first: Any, last: Any, kind: str, lanes: int, rows: int) -
 
 
 def staged(
-    hl: Any, stages: Mapping[str, Callable[[], tuple[Any, Any]]], into: Any, widths: tuple[int, ...]
+    hl: Any, stages: Mapping[str, Callable[[], tuple[Any, Any]]], into: Any, widths: tuple[int, ...], finish: Finish
 ) -> Programs:
     """All schedules for each order of the two stages; the first order is the usual one."""
 
@@ -70,7 +73,7 @@ def staged(
         def made() -> Run:
             first, last = make()
             schedule(hl, first, last, kind, lanes, rows)
-            return realized(last, into)
+            return finish(last, into)
 
         return made
 
@@ -81,7 +84,9 @@ def staged(
     }
 
 
-def separable(hl: Any, image: Array, out: Array, weigh: Callable[[list[Any]], Any], taps: int) -> Programs:
+def separable(
+    hl: Any, image: Array, out: Array, weigh: Callable[[list[Any]], Any], taps: int, finish: Finish
+) -> Programs:
     """The same weights along both dimensions, with either dimension first."""
     x, y, picture = hl.Var("x"), hl.Var("y"), hl.Buffer(image)
 
@@ -92,26 +97,28 @@ def separable(hl: Any, image: Array, out: Array, weigh: Callable[[list[Any]], An
         last[x, y] = weigh([first[x + dy, y + dx] for dx, dy in along])
         return first, last
 
-    return staged(hl, {"": lambda: stages(True), "down first, ": lambda: stages(False)}, hl.Buffer(out), (16, 32))
+    return staged(
+        hl, {"": lambda: stages(True), "down first, ": lambda: stages(False)}, hl.Buffer(out), (16, 32), finish
+    )
 
 
-def blur(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
+def blur(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array], finish: Finish) -> Programs:
     """Sums of three, times a third."""
     third = hl.f32(float(np.float32(1 / 3)))
-    return separable(hl, given["image"], out["by"], lambda at: (at[0] + at[1] + at[2]) * third, 3)
+    return separable(hl, given["image"], out["by"], lambda at: (at[0] + at[1] + at[2]) * third, 3, finish)
 
 
-def gauss(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
+def gauss(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array], finish: Finish) -> Programs:
     """Weights 1 4 6 4 1."""
     outer, inner, centre = (hl.f32(w) for w in (0.0625, 0.25, 0.375))
 
     def weigh(at: list[Any]) -> Any:
         return (at[0] + at[4]) * outer + (at[1] + at[3]) * inner + at[2] * centre
 
-    return separable(hl, given["image"], out["smooth"], weigh, 5)
+    return separable(hl, given["image"], out["smooth"], weigh, 5, finish)
 
 
-def edge(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
+def edge(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array], finish: Finish) -> Programs:
     """The mean of a ring of bytes, then two differences."""
     x, y, picture = hl.Var("x"), hl.Var("y"), hl.Buffer(given["image"])
 
@@ -124,13 +131,15 @@ def edge(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Program
         edges[x, y] = hl.u8_sat(hl.u16(first) + hl.u16(second))
         return ring, edges
 
-    return staged(hl, {"": stages}, hl.Buffer(out["edges"]), (32, 64))
+    return staged(hl, {"": stages}, hl.Buffer(out["edges"]), (32, 64), finish)
 
 
 # -- one stage
 
 
-def blocks(hl: Any, make: Callable[[Any], tuple[Any, Any]], widths: tuple[int, ...], count: int) -> Programs:
+def blocks(
+    hl: Any, make: Callable[[Any], tuple[Any, Any]], widths: tuple[int, ...], count: int, finish: Finish
+) -> Programs:
     """A loop over `count` bytes, in blocks distributed over the threads."""
 
     def maker(lanes: int) -> Callable[[], Run]:
@@ -138,14 +147,14 @@ def blocks(hl: Any, make: Callable[[Any], tuple[Any, Any]], widths: tuple[int, .
             x, inner = hl.Var("x"), hl.Var("inner")
             result, into = make(x)
             result.split(x, x, inner, min(64000, count)).parallel(x).vectorize(inner, lanes)
-            return realized(result, into)
+            return finish(result, into)
 
         return made
 
     return {f"{lanes} lanes": maker(lanes) for lanes in widths}
 
 
-def grey(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
+def grey(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array], finish: Finish) -> Programs:
     """Fixed-point weights of interleaved bytes."""
     rgb, into = hl.Buffer(given["rgb"].reshape(-1)), hl.Buffer(out["brightness"])
 
@@ -155,10 +164,10 @@ def grey(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Program
         result[x] = hl.u8((red * 4899 + green * 9617 + blue * 1868 + 8192) >> 14)
         return result, into
 
-    return blocks(hl, make, (32, 16, 64), out["brightness"].size)
+    return blocks(hl, make, (32, 16, 64), out["brightness"].size, finish)
 
 
-def negative(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
+def negative(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array], finish: Finish) -> Programs:
     """Two results in the same loop."""
     image, into = hl.Buffer(given["image"]), [hl.Buffer(out["inverse"]), hl.Buffer(out["brighter"])]
 
@@ -167,10 +176,10 @@ def negative(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Pro
         both[x] = hl.Tuple([hl.u8(255) - v, hl.u8_sat(hl.u16(v) + hl.u16(v >> 1))])
         return both, into
 
-    return blocks(hl, make, (32, 64, 16), out["inverse"].size)
+    return blocks(hl, make, (32, 64, 16), out["inverse"].size, finish)
 
 
-def warp(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
+def warp(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array], finish: Finish) -> Programs:
     """Four neighbours of a computed place."""
     from cpu_workloads import WORKLOADS  # noqa: PLC0415 (not needed by others)
 
@@ -197,7 +206,7 @@ def warp(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Program
             else:
                 warped[x, y] = hl.select(inside, mixed, hl.f32(0))
             warped.vectorize(x, lanes).parallel(y, 8)
-            return realized(warped, into)
+            return finish(warped, into)
 
         return made
 

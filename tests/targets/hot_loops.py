@@ -7,44 +7,19 @@ from __future__ import annotations
 
 import functools
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.folders import modules_of
 from tests.programs.shapes import SHAPES
-from tests.targets.machine_code import Instruction, Loop, innermost_loops
-from tests.targets.machines import INSTALL
-from tiramisu_py.backends import emit
-from tiramisu_py.build import open_cache, processor_for
-from tiramisu_py.build.toolchains.library import prepare
 from tiramisu_py.ir import LoopFunction
 
-ARM_GCC = "aarch64-linux-gnu-gcc"
-
-
-@dataclass(frozen=True)
-class Processor:
-    """A processor by the name that its compiler knows it by."""
-
-    name: str
-    compiler: str = "gcc"
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.compiler.split()[0].split('-')[-1]}"
-
-    @property
-    def missing(self) -> str:
-        """Why there is no code for it here; empty where there is."""
-        return "" if shutil.which(self.compiler.split()[0]) else f"no {self.compiler}: {INSTALL}"
-
-    @property
-    def vector_bytes(self) -> int:
-        """The size of its vectors."""
-        return processor_for(self.name, self.compiler).vector_bytes
-
+BENCHMARKS = Path(__file__).resolve().parents[2] / "scripts" / "benchmarks"
+with modules_of(BENCHMARKS) as load:
+    _assembly, _compiled = load("assembly"), load("compiled_loops")
+Instruction, Loop, innermost_loops = _assembly.Instruction, _assembly.Loop, _assembly.innermost_loops
+Processor, assembly, ARM_GCC = _compiled.Processor, _compiled.assembly, _compiled.ARM_GCC
 
 ICELAKE, SAPPHIRE, SKYLAKE = Processor("icelake-server"), Processor("sapphirerapids"), Processor("skylake-avx512")
 ZEN, NEOVERSE = Processor("znver3"), Processor("neoverse-n1", ARM_GCC)
@@ -137,14 +112,8 @@ def hot_loops(function: LoopFunction, processor: Processor, told: bool = True, r
 
     Without `rests`, those of masked rests, which go around once or not at all, are left out.
     """
-    recipe = prepare(function.name, emit(function), open_cache(), target=processor.name, compiler=processor.compiler)
-    flags = [flag for flag in recipe.flags if told or flag not in recipe.processor.width]
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in recipe.files.items():
-            Path(folder, name).write_text(text)
-        command = [*recipe.toolchain.command, *flags, "-S", f"{function.name}.c", "-o", "-"]
-        made = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    return [loop for loop in innermost_loops(made.stdout) if loop.vector_bytes and (rests or not loop.is_masked)]
+    loops = innermost_loops(assembly(function, processor, told))
+    return [loop for loop in loops if loop.vector_bytes and (rests or not loop.is_masked)]
 
 
 def table() -> Iterator[str]:

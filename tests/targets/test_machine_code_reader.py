@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.targets.machine_code import Instruction, Loop, innermost_loops
+from tests.targets.hot_loops import Instruction, Loop, innermost_loops
 
 NEST = """
 \t.type\tsum, @function

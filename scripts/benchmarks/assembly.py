@@ -1,4 +1,4 @@
-"""Reads the assembly of a compiled source: its innermost loops, and how wide the vectors in them are.
+"""Reads the assembly of a compiled source: its innermost loops, their usual paths, and how wide their vectors are.
 
 The text is what gcc and clang write with ``-S`` for x86 (AT&T's syntax) and AArch64.
 """
@@ -36,6 +36,12 @@ _STACK = re.compile(r"(?<![\w*])-?\d*\((%rsp|%rbp)\)|\[(sp|x29)(?:, ?#?-?\d+)?\]
 _FRAME = re.compile(r"(movq? %rsp, ?%rbp|mov x29, ?sp|add x29, ?sp, ?#?\d+)$")
 #: A register made zero: of the whole of it, whatever part the instruction names.
 _ZERO = re.compile(r"v?p?(xor\w*|sub[bwdq]) (%[xyz]mm\d+), (?:\2, )?\2")
+#: What stores a vector as it is, narrowed, a part of it, or its lowest number.
+_STORE = re.compile(r"v?mov(?!mask)\w*|vpmov\w*|vextract\w*|st(r|ur|p|np|1)")
+_PART = re.compile(r"vpmov(?:u?s)?([wdq])([bwd])|vextract([if]\w+)|v?mov(ss|d|sd|q|[hl]p[sd])")
+_X86_WORDS = {"b": 1, "w": 2, "d": 4, "q": 8}
+_SINGLE = {"ss": 4, "d": 4}
+_ARM_SINGLE = {"q": 16, "d": 8, "s": 4, "h": 2}
 _JOIN = re.compile(r"vp?(insert|extract)[if]\d\w+")
 
 
@@ -60,6 +66,30 @@ class Instruction:
         return 0 if size <= _SMALLEST[self.is_arm] and _ONE_NUMBER.fullmatch(self.name) else size
 
     @property
+    def stored_bytes(self) -> int:
+        """The bytes of a vector, or of one number of it, that it stores."""
+        if not _STORE.fullmatch(self.name):
+            return 0
+        return self._stored_by_arm() if self.is_arm else self._stored_by_x86()
+
+    def _stored_by_arm(self) -> int:
+        registers, found, _ = self.operands.partition("[")
+        single = sum(_ARM_SINGLE[kind] for kind in re.findall(r"\b([qdsh])\d+\b", registers))
+        return (single or self.vector_bytes) if found else 0
+
+    def _stored_by_x86(self) -> int:
+        registers = _X86_VECTOR.findall(self.operands)
+        if not registers or not self.operands.endswith(")"):
+            return 0
+        size, part = _X86_BYTES[registers[0]], _PART.fullmatch(self.name)
+        if part is None:
+            return size
+        wide, narrow, extracted, single = part.groups()
+        if extracted:
+            return 16 if extracted.endswith(("128", "x2", "32x4")) else 32
+        return _SINGLE.get(single, 8) if single else size * _X86_WORDS[narrow] // _X86_WORDS[wide]
+
+    @property
     def is_arm(self) -> bool:
         """Whether its registers are Arm's."""
         return "%" not in self.operands
@@ -76,12 +106,17 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """An innermost loop: its function, the label it begins at, its instructions, and the registers of the stack."""
+    """An innermost loop: its function, the label it begins at, its instructions, and the registers of the stack.
+
+    `usual` are the instructions of an iteration that takes no branch but to its end: compilers put what is seldom
+    reached elsewhere.
+    """
 
     function: str
     label: str
     instructions: tuple[Instruction, ...]
     stack: frozenset[str]
+    usual: tuple[Instruction, ...] = ()
 
     @property
     def vector_bytes(self) -> int:
@@ -93,6 +128,16 @@ class Loop:
         """Whether some of its loads and stores are of the first lanes only: it is the rest of a longer loop."""
         return any(_MASKED.search(each.operands) for each in self.instructions)
 
+    @property
+    def stored_bytes(self) -> int:
+        """The bytes of vectors that an iteration on its usual path stores, not counting spilled ones."""
+        return sum(each.stored_bytes for each in self.usual if not self.is_of_stack(each))
+
+    @property
+    def streams(self) -> bool:
+        """Whether it has stores that bypass the caches."""
+        return any(re.fullmatch(r"v?movnt\w+|stnp", each.name) for each in self.instructions)
+
     def whole(self, size: int) -> list[Instruction]:
         """What works on vectors of `size` bytes, and does not take them apart."""
         return [each for each in self.instructions if each.vector_bytes >= size and not each.joins]
@@ -103,12 +148,12 @@ class Loop:
 
     def spilled(self) -> list[Instruction]:
         """What stores a vector into a place of the stack, or takes it from there."""
-        found = []
-        for each in self.instructions:
-            place = _STACK.search(each.operands)
-            if place and (place.group(1) or place.group(2)) in self.stack and each.vector_bytes:
-                found.append(each)
-        return found
+        return [each for each in self.instructions if each.vector_bytes and self.is_of_stack(each)]
+
+    def is_of_stack(self, instruction: Instruction) -> bool:
+        """Whether it loads from a fixed place of the stack, or stores into one."""
+        place = _STACK.search(instruction.operands)
+        return bool(place) and (place.group(1) or place.group(2)) in self.stack
 
 
 def innermost_loops(assembly: str) -> list[Loop]:
@@ -179,7 +224,18 @@ class _Graph:
 
     def _loop(self, head: int, body: set[int]) -> Loop:
         inside = tuple(each for k in sorted(body) for each in self.blocks[k])
-        return Loop(self.name, self.labels.get(head, ""), inside, self.stack)
+        usual = tuple(each for k in self._usual(head, body) for each in self.blocks[k])
+        return Loop(self.name, self.labels.get(head, ""), inside, self.stack, usual)
+
+    def _usual(self, head: int, body: set[int]) -> list[int]:
+        """The blocks of an iteration: from each back to the head, or else to the next one, if that is in the loop."""
+        path, k = [head], head
+        while True:
+            after = [other for other in self.after[k] if other in body]
+            if head in after or not after or after[0] in path:
+                return path
+            k = after[0]
+            path.append(k)
 
     def _before(self) -> list[list[int]]:
         before: list[list[int]] = [[] for _ in self.blocks]
