@@ -122,6 +122,35 @@
 #define TM_OWN_int32_to_float64x2 ~, vcvtq_f64_s64(vmovl_s32((int32x2_t)a))
 #define TM_OWN_float32_to_float64x2 ~, vcvt_f64_f32((float32x2_t)a)
 
+/* Bytes that are 2, 3 or 4 apart, in wider lanes: two loads, the second of which ends with the last of them, and a
+ * lookup, which makes 0 of what is no place.
+ */
+TM_SHUFFLE uint8x8_t tm_neon_bytes(const uint8_t *place, int size) {
+  uint32_t four;
+  if (size == 8) return vld1_u8(place);
+  memcpy(&four, place, sizeof four);
+  return vcreate_u8(four);
+}
+TM_SHUFFLE uint8x16_t tm_neon_strided_4(const uint8_t *place, int stride) {
+  typedef int32_t places __attribute__((vector_size(16)));
+  const places lane = {0, 1, 2, 3};
+  const int all = 3 * stride + 1, size = all < 8 ? 4 : 8;
+  const places from = lane * stride + (lane >> 1) * (8 + size - all);
+  const uint8x16_t both = vcombine_u8(tm_neon_bytes(place, size), tm_neon_bytes(place + all - size, size));
+  return vqtbl1q_u8(both, (uint8x16_t)(from | (int32_t)0x80808000));
+}
+TM_SHUFFLE uint8x16_t tm_neon_strided_8(const uint8_t *place, int stride) {
+  typedef int16_t places __attribute__((vector_size(16)));
+  const places lane = {0, 1, 2, 3, 4, 5, 6, 7};
+  const int all = 7 * stride + 1, size = all < 16 ? 8 : 16;
+  const places from = lane * (int16_t)stride + (lane >> 2) * (int16_t)(2 * size - all);
+  const uint8x16_t at = (uint8x16_t)(from | INT16_MIN);
+  if (size == 8) return vqtbl1q_u8(vcombine_u8(vld1_u8(place), vld1_u8(place + all - size)), at);
+  return vqtbl2q_u8((uint8x16x2_t){{vld1q_u8(place), vld1q_u8(place + all - size)}}, at);
+}
+#define TM_OWN_strided_uint8_to_32x4 ~, tm_neon_strided_4((const uint8_t *)place, stride)
+#define TM_OWN_strided_uint8_to_16x8 ~, tm_neon_strided_8((const uint8_t *)place, stride)
+
 /* to a half, a quarter and an eighth, the upper bits dropped */
 #define TM_OWN_16_to_8x8 ~, vmovn_u16((uint16x8_t)a)
 #define TM_OWN_32_to_16x4 ~, vmovn_u32((uint32x4_t)a)

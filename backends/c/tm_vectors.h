@@ -114,6 +114,36 @@
 /* Floats to int32 or int64: one instruction where that treats what is out of range as `function` does. */
 #if defined(__x86_64__) || defined(__i386__)
 #define TM_TRUNCATED(V, function, a) (__builtin_convertvector(a, V) ^ tm_unknown_zero())
+#elif defined(__aarch64__)
+/* It is one on Arm, too, but for NaN and what is too large, where the lowest integer is chosen afterwards. The limits are
+ * floats of the lanes' type, which need not be widened; one that is the lower limit itself gives the same. GCC takes
+ * vectors that fit a register together, and all others element by element; for Clang, what is out of range has no value.
+ */
+#define TM_LOWEST_OF(V) ((__typeof__((V){0}[0]))((__typeof__((V){0}[0]))1 << (8 * sizeof((V){0}[0]) - 1)))
+#define TM_LIMIT(V, a, narrow, wide) ((__typeof__((a)[0]))(sizeof((V){0}[0]) == 4 ? (narrow) : (wide)))
+#ifdef __clang__
+#define TM_TOGETHER(V, a) false
+#else
+#define TM_TOGETHER(V, a) (sizeof(V) <= 16 && sizeof(a) <= 16)
+#endif
+#define TM_TRUNCATED(V, function, a)                                                               \
+  (__extension__({                                                                                 \
+    const __auto_type tm_a = (a);                                                                  \
+    const __auto_type tm_low = TM_LIMIT(V, tm_a, -2147483649.0, -0x1p63);                          \
+    const __auto_type tm_high = TM_LIMIT(V, tm_a, 2147483648.0, 0x1p63);                           \
+    V tm_whole;                                                                                    \
+    if (TM_TOGETHER(V, tm_a)) {                                                                    \
+      const V tm_inside = __builtin_convertvector((tm_a > tm_low) & (tm_a < tm_high), V);          \
+      tm_whole = (__builtin_convertvector(tm_a, V) & tm_inside) | (TM_LOWEST_OF(V) & ~tm_inside);  \
+    } else {                                                                                       \
+      tm_whole = __extension__({                                                                   \
+        TM_EACH_LANE(V, tm_a[tm_lane] > tm_low && tm_a[tm_lane] < tm_high                          \
+                            ? (__typeof__((V){0}[0]))tm_a[tm_lane]                                 \
+                            : TM_LOWEST_OF(V))                                                     \
+      });                                                                                          \
+    }                                                                                              \
+    tm_whole;                                                                                      \
+  }) ^ tm_unknown_zero())
 #else
 #define TM_TRUNCATED(V, function, a) TM_MAP(V, function, a)
 #endif
