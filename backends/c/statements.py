@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import cgen
 
@@ -179,10 +180,15 @@ class Statements:
     def _let(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Let)
         lanes = scope.lanes.of(node.value)
-        value = self._value(node.value, scope, lanes)
+        kind, name = self.c_type(node.value.dtype, lanes), scope.names[node.variable]
+        near = gathers.prepared(node.value, scope, self.types) if lanes > 1 else None
+        if near is None:
+            lines: Lines = [cgen.Statement(f"const {kind} {name} = {self._value(node.value, scope, lanes)}")]
+        else:
+            value = cgen.Assign(name, self._value(near.value, near.scope, lanes))
+            lines = [cgen.Statement(f"{kind} {name}"), cgen.Block([*near.lines, value])]
         scope.enter(node, lanes)
-        line = f"const {self.c_type(node.value.dtype, lanes)} {scope.names[node.variable]} = {value}"
-        return [cgen.Statement(line), *self.emit(node.body, scope)]
+        return [*lines, *self.emit(node.body, scope)]
 
     def _declare(self, node: Declare, scope: Scope) -> Lines:
         value = self._value(node.value, scope, node.lanes)
@@ -218,10 +224,11 @@ class Statements:
             if node.update is not None and (node.atomic or node.buffer in scope.atomic):
                 return self.atomic(place(node.buffer, node.indices), target, node.value, scope)
             return [self._updated(place(node.buffer, node.indices), target, node.value, scope, lanes)]
-        near = gathers.prepared(node, scope, self.types)
+        near = gathers.prepared(node.value, scope, self.types)
         if near is not None:
-            store = stored(Vectors(near.scope, self.types, spread), near.store, self._past_caches(near.store))
-            lines: Lines = [cgen.Block([*near.lines, store])]
+            store = replace(node, value=near.value)
+            last = stored(Vectors(near.scope, self.types, spread), store, self._past_caches(store))
+            lines: Lines = [cgen.Block([*near.lines, last])]
         else:
             lines = [stored(Vectors(scope, self.types, spread), node, self._past_caches(node))]
         waits = streams.is_stream(node) and not scope.threaded and not scope.streaming

@@ -11,6 +11,8 @@
 #include "tm_vectors.h"
 #ifdef __AVX2__
 #include <immintrin.h>
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 #define TM_NEIGHBOURS(V, place, rows, columns, row, column, a, b, c, d) \
@@ -32,6 +34,18 @@
         (*a)[lane] = first[0], (*b)[lane] = first[1];                                              \
         (*c)[lane] = second[0], (*d)[lane] = second[1];                                            \
       })
+
+/* For bytes: two neighbours of a row are one load of 16 bits, put into its lane, and are taken apart together. */
+typedef uint16_t tm_two_bytes __attribute__((aligned(1), may_alias));
+#define TM_NEIGHBOURS_OF_BYTES(V, I, n)                                                            \
+  TM_NEIGHBOURS_BY(                                                                                \
+      uint8_t, V, I, typedef uint16_t pairs __attribute__((vector_size(2 * n))); pairs upper, lower; \
+      (void)rows; for (int lane = 0; lane < n; lane++) {                                           \
+        const uint8_t *const first = place + row[lane] * columns + column[lane];                   \
+        upper[lane] = *(const tm_two_bytes *)first;                                                \
+        lower[lane] = *(const tm_two_bytes *)(first + columns);                                    \
+      } *a = __builtin_convertvector(upper & 255, V), *b = __builtin_convertvector(upper >> 8, V); \
+      *c = __builtin_convertvector(lower & 255, V), *d = __builtin_convertvector(lower >> 8, V);)
 
 /* Two neighbours as one value that is loaded. */
 typedef double tm_pair __attribute__((aligned(4), may_alias));
@@ -200,6 +214,31 @@ TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t columns, __m256
                    *c = (float32x8)tap[2], *d = (float32x8)tap[3];)
 #endif
 
+/* -- Arm */
+
+#if defined(__aarch64__) && defined(__ARM_NEON)
+TM_SHUFFLE void tm_near_four_floats(const float *place, int64_t columns, int32x4_t row, int32x4_t column,
+                                    float32x4_t tap[4]) {
+  const float *at[4];
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; j++) at[j] = place + row[j] * columns + column[j];
+#pragma GCC unroll 2
+  for (int k = 0; k < 2; k++) {
+    float32x2_t two[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) two[j] = vld1_f32(at[j] + k * columns);
+    const float32x4_t first = vcombine_f32(two[0], two[1]), second = vcombine_f32(two[2], two[3]);
+    tap[2 * k] = vuzp1q_f32(first, second);
+    tap[2 * k + 1] = vuzp2q_f32(first, second);
+  }
+}
+#define TM_NEIGHBOURS_float32x4                                                                    \
+  TM_NEIGHBOURS_BY(float, float32x4, int32x4, float32x4_t tap[4]; (void)rows;                      \
+                   tm_near_four_floats(place, columns, (int32x4_t)row, (int32x4_t)column, tap);    \
+                   *a = (float32x4)tap[0], *b = (float32x4)tap[1];                                 \
+                   *c = (float32x4)tap[2], *d = (float32x4)tap[3];)
+#endif
+
 /* -- every processor */
 
 #ifndef TM_NEIGHBOURS_float32x16
@@ -207,6 +246,16 @@ TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t columns, __m256
 #endif
 #ifndef TM_NEIGHBOURS_uint8x16
 #define TM_NEIGHBOURS_uint8x16 TM_NEIGHBOURS_OF(uint8_t, uint8x16, int32x16)
+#endif
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define TM_NEIGHBOURS_uint8x8 TM_NEIGHBOURS_OF_BYTES(uint8x8, int32x8, 8)
+#define TM_NEIGHBOURS_uint8x4 TM_NEIGHBOURS_OF_BYTES(uint8x4, int32x4, 4)
+#else
+#define TM_NEIGHBOURS_uint8x8 TM_NEIGHBOURS_OF(uint8_t, uint8x8, int32x8)
+#define TM_NEIGHBOURS_uint8x4 TM_NEIGHBOURS_OF(uint8_t, uint8x4, int32x4)
+#endif
+#ifndef TM_NEIGHBOURS_float32x4
+#define TM_NEIGHBOURS_float32x4 TM_NEIGHBOURS_OF(float, float32x4, int32x4)
 #endif
 #ifndef TM_NEIGHBOURS_float32x8
 #define TM_NEIGHBOURS_float32x8 TM_NEIGHBOURS_OF(float, float32x8, int32x8)

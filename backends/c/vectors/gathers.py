@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import cgen
 
@@ -20,7 +20,7 @@ from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors.vectors import Vectors
-from tiramisu_py.ir import Load, Store, Variable
+from tiramisu_py.ir import Load, Variable
 from tiramisu_py.ir.arithmetic.common_values import repeated, with_names
 from tiramisu_py.ir.arithmetic.linear import Key
 
@@ -66,20 +66,19 @@ def _moved(index: Expr, by: int) -> Expr:
 
 @dataclass
 class Prepared:
-    """A store, the lines before it that define its loads and common subexpressions, and the scope with their names."""
+    """A value, the lines before it that define its loads and common subexpressions, and the scope with their names."""
 
     lines: list[cgen.Generable]
-    store: Store
+    value: Expr
     scope: Scope
 
 
-def prepared(store: Store, scope: Scope, types: VectorTypes) -> Prepared | None:
-    """A store of vectors with its loads of neighbours before it; None if it has none."""
+def prepared(value: Expr, scope: Scope, types: VectorTypes) -> Prepared | None:
+    """A value of vectors with its loads of neighbours before it; None if it has none."""
     if scope.mask is not None:
         return None  # inactive lanes have no valid address
-    groups = [group for group in _neighbours(store.value, scope) if group.is_square]
-    lanes = scope.lanes.of(store.value)
-    return _Preparation(scope.inner(), types, lanes).of(store, groups) if groups else None
+    groups = [group for group in _neighbours(value, scope) if group.is_square]
+    return _Preparation(scope.inner(), types, scope.lanes.of(value)).of(value, groups) if groups else None
 
 
 def _neighbours(value: Expr, scope: Scope) -> Iterable[Neighbours]:
@@ -117,12 +116,12 @@ class _Preparation:
     names: dict[Key, Expr] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
 
-    def of(self, store: Store, groups: Sequence[Neighbours]) -> Prepared:
+    def of(self, value: Expr, groups: Sequence[Neighbours]) -> Prepared:
         taps: dict[Key, Expr] = {}
         for group in groups:
             for (down, right), key in group.placed():
                 taps[key] = Variable(self._fresh(f"{self._own(group.buffer)}_{down}{right}"), group.dtype)
-        value = rewrite(store.value, lambda e: taps.get(e.key()) if isinstance(e, Load) else None)
+        value = rewrite(value, lambda e: taps.get(e.key()) if isinstance(e, Load) else None)
         loaded = {variable.key() for variable in taps.values()}
         places = [index for group in groups for index in group.first()]
         later: list[Expr] = []
@@ -135,7 +134,7 @@ class _Preparation:
             self._load(group, [taps[key] for _, key in group.placed()])
         for part in later:
             self._define(part)
-        return Prepared(self.lines, replace(store, value=with_names(value, self.names)), self.scope)
+        return Prepared(self.lines, with_names(value, self.names), self.scope)
 
     def _is_worth_a_name(self, e: Expr) -> bool:
         """Whether an expression is computed for each lane, and so worth naming if it occurs twice."""

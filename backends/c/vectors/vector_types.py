@@ -16,7 +16,7 @@ GATHERS = "tm_gathers.h"
 #: By the bytes of an element, the largest stride at which shuffles are faster than loads of single elements.
 _SHUFFLED = {1: (2, 3, 4), 2: (2, 3, 4), 4: (3,)}
 #: The vector types for which the header has its own way of loading neighbours.
-_NEIGHBOURS = ("float32x8", "float32x16", "uint8x16")
+_NEIGHBOURS = ("float32x4", "float32x8", "float32x16", "uint8x4", "uint8x8", "uint8x16")
 
 
 class VectorTypes:
