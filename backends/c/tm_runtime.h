@@ -213,6 +213,18 @@ TM_INLINE int32_t tm_unknown_zero(void) {
 typedef double tm_two_doubles __attribute__((vector_size(16)));
 TM_INLINE int32_t tm_to_int32(double value) { return __builtin_ia32_cvttsd2si((tm_two_doubles){value, 0}); }
 TM_INLINE int64_t tm_to_int64(double value) { return __builtin_ia32_cvttsd2si64((tm_two_doubles){value, 0}); }
+#elif defined(__aarch64__)
+/* Here the instruction ends at the lowest and the largest integer, and makes 0 of NaN. */
+TM_INLINE int32_t tm_to_int32(double value) {
+  int32_t whole;
+  __asm__("fcvtzs %w0, %d1" : "=r"(whole) : "w"(value));
+  return value < 2147483648.0 ? whole : INT32_MIN;
+}
+TM_INLINE int64_t tm_to_int64(double value) {
+  int64_t whole;
+  __asm__("fcvtzs %x0, %d1" : "=r"(whole) : "w"(value));
+  return value < 0x1p63 ? whole : INT64_MIN;
+}
 #else
 TM_INLINE int32_t tm_to_int32(double value) {
   return value > -2147483649.0 && value < 2147483648.0 ? (int32_t)value ^ tm_unknown_zero() : INT32_MIN;

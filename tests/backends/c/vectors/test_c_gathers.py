@@ -10,6 +10,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
+from tiramisu_py.backends import emit
 from tiramisu_py.lower import lower
 
 H, W = tm.params("H W")
@@ -123,6 +124,14 @@ def test_neighbours_are_one_call_and_what_they_share_is_computed_once():
     assert strip.count("floorf") == 2
     assert "TM_GATHER(" not in strip
     assert "int64x16" not in strip  # all lanes are of 32 bits
+
+
+def test_values_that_are_joined_to_a_store_load_their_neighbours_in_one_call_each():
+    loops = warp(tm.uint8).lowered(16)
+    text = emit(loops)["warp.c"]
+    strip = text[text.index("x += 16") : text.index("for (int64_t x = x_end")]
+    assert strip.count("TM_NEIGHBOURS(uint8x4,") == 4, "four parts of sixteen lanes"
+    assert "TM_GATHER(" not in strip
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 32])
