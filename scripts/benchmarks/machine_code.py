@@ -139,6 +139,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--only", default=",".join(WORKLOADS), help="workloads, separated by commas")
     options.add_argument("--processors", default=",".join(each.title for each in MACHINES), help="as in the table")
     asked = options.parse_args(arguments)
+    some = any(getattr(asked, name) != options.get_default(name) for name in ("only", "processors"))
+    if asked.save and some:
+        options.error("--save keeps the rows of all workloads and processors: leave --only and --processors out")
     if not program()[0]:
         raise SystemExit(INSTALL)
     machines = [each for each in MACHINES if each.title in asked.processors.split(",")]

@@ -89,6 +89,12 @@ def test_without_a_new_enough_llvm_nothing_is_estimated(monkeypatch: pytest.Monk
         bench.main([])
 
 
+def test_a_part_of_the_table_is_not_saved_in_the_place_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        bench.main(["--save", "--only", "edge"])
+    assert "leave --only and --processors out" in capsys.readouterr().err
+
+
 # -- which loop, and what it computes
 
 BEHIND = """
