@@ -57,6 +57,10 @@ ALLOWED = [
         "16 bytes are all that 16 numbers in float32 become",
     ),
     Allowed(
+        ("warp-uint8",), (ZEN,), r"vp(and|srlw) .*%xmm\d+",
+        "8 pairs of neighbouring bytes, one for each lane of float32, are 16 bytes: both of a pair are taken at once",
+    ),
+    Allowed(
         ("grey",), (*_AVX512, ZEN), r"vmovdqu\w* -?\d*\(%\w+(,%\w+)?\), %[xy]mm\d+|v(insert|extract)\w+ .*",
         "16 pixels are 48 bytes: 32 and 16 of them are loaded, and nothing behind the last",
     ),
