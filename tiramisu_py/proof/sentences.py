@@ -26,7 +26,7 @@ _KNOWN = (
 
 
 def trusted(
-    program: Program, values: Values, asserted: Collection[str] = (), relied: Iterable[Fact] = ()
+    program: Program, values: ValueSets, asserted: Collection[str] = (), relied: Iterable[Fact] = ()
 ) -> tuple[str, ...]:
     """What the proof of a program relies on without proving it, in words.
 

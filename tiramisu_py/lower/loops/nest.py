@@ -41,7 +41,7 @@ from tiramisu_py.lower.statements.operation import LoweredOperation
 from tiramisu_py.lower.statements.reduction_copies import privates
 from tiramisu_py.program.loops import Bulk, LoopId, Parallel
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Role, Statement
 
 #: Innermost loops stay whole if cutting them makes more leaves than this for each piece.
 MOST_LEAVES = 16
