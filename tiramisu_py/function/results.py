@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import islpy as isl
@@ -140,17 +141,12 @@ class Results(Scheduled):
         With `trace` each call logs its actions and their times in ``kernel.trace`` (see `Trace`); without it the
         library contains no tracing code.
         """
-        function: LoopFunction = self.lowered(processor_for(target, compiler).vector_bytes)
-        for option, given in (("trace", trace), ("page_lock", page_lock)):
-            if not isinstance(given, bool):
-                raise ArgumentError(f"{option}={given!r}: give True or False")
-        function = traced(function) if trace else function
-        function = replace(function, pin=as_pin(pin, function.grid is not None), page_lock=page_lock)
-        return compile_function(
-            function, emit(function), self.algorithm, target=target, compiler=compiler, fast=fast,
-            sanitize=sanitize, threads=threads, verify_values=verify_values, kernels=signatures(function),
-            device=device, seed=seed, timing=timing, architectures=architectures,
+        build = emission(
+            self, target=target, compiler=compiler, fast=fast, sanitize=sanitize, threads=threads,
+            verify_values=verify_values, device=device, seed=seed, timing=timing, architectures=architectures, pin=pin,
+            trace=trace, page_lock=page_lock,
         )  # fmt: skip
+        return build()
 
     def evaluate(self, /, *positional: Any, **named: Any) -> Any:
         """The outputs, computed directly in NumPy from the algorithm alone: the oracle of every schedule.
@@ -199,6 +195,33 @@ class Results(Scheduled):
         """The scheduled loops as text, to be read."""
         self._require_outputs()
         return pseudocode(lower(self.completed))
+
+
+def emission(
+    f: Results,
+    *,
+    target: str | None = None,
+    compiler: str | None = None,
+    pin: str | Sequence[int] | None = None,
+    trace: bool = False,
+    page_lock: bool = False,
+    **options: Any,
+) -> Callable[[], Kernel]:
+    """The first half of `Results.compile`, with its options: the program is proven and emitted. What it returns is the
+    second half, which compiles and loads: it makes no isl objects, so that it may be called in any thread.
+
+    Raises what `compile` raises before the C compiler is run.
+    """
+    function: LoopFunction = f.lowered(processor_for(target, compiler).vector_bytes)
+    for option, given in (("trace", trace), ("page_lock", page_lock)):
+        if not isinstance(given, bool):
+            raise ArgumentError(f"{option}={given!r}: give True or False")
+    function = traced(function) if trace else function
+    function = replace(function, pin=as_pin(pin, function.grid is not None), page_lock=page_lock)
+    return partial(
+        compile_function, function, emit(function), f.algorithm, target=target, compiler=compiler,
+        kernels=signatures(function), **options,
+    )  # fmt: skip
 
 
 def _registers(reported: Mapping[str, Resources], gpu: GpuTarget) -> dict[int, int]:

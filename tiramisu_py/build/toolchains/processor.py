@@ -121,7 +121,10 @@ def this_machine() -> str:
             for line in lines:
                 if not line.strip():
                     break
-                if line.lower().startswith(("model", "vendor", "flags", "features", "cpu ", "isa", "cache")):
+                label = line.lower()
+                if label.startswith("cpu mhz"):  # of this moment
+                    continue
+                if label.startswith(("model", "vendor", "flags", "features", "cpu ", "isa", "cache")):
                     words.append(" ".join(line.split()))
     except OSError:
         words.append(platform.platform())
