@@ -92,6 +92,7 @@ from tiramisu_py.errors import (
     SavedError,
     TiramisuError,
     ToolchainError,
+    TuningError,
     UnsupportedError,
     Violation,
     Witness,
@@ -124,7 +125,7 @@ from tiramisu_py.schedule.ranks.exchange_half import Property
 from tiramisu_py.schedule.ranks.rank_numbers import RANK as rank
 from tiramisu_py.schedule.ranks.rank_numbers import rank_numbers as ranks
 from tiramisu_py.schedule.ranks.uneven_distribution import pieces
-from tiramisu_py.tuning import Balance, BalancedPart, Machine, balance
+from tiramisu_py.tuning import Balance, BalancedPart, Machine, Tuned, TunedPoint, balance, powers_of_two, tune
 
 PRIVATE = Combine.PRIVATE
 ATOMIC = Combine.ATOMIC
@@ -216,6 +217,9 @@ __all__ = [
     "Trace",
     "TraceEvent",
     "Transfer",
+    "Tuned",
+    "TunedPoint",
+    "TuningError",
     "UnsupportedError",
     "Violation",
     "Wait",
@@ -277,6 +281,7 @@ __all__ = [
     "params",
     "pieces",
     "pinned_empty",
+    "powers_of_two",
     "product",
     "rint",
     "rank",
@@ -293,6 +298,7 @@ __all__ = [
     "tanh",
     "to_gpu",
     "trunc",
+    "tune",
     "uint16",
     "uint32",
     "uint64",

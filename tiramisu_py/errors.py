@@ -98,6 +98,10 @@ class KernelError(TiramisuError, RuntimeError):
     """A generated function returned an error code."""
 
 
+class TuningError(TiramisuError, RuntimeError):
+    """A kernel computes wrong values when it is measured, or the database of measurements cannot be used."""
+
+
 class UnsupportedError(TiramisuError, RuntimeError):
     """A legal program that this version cannot turn into code: `what` is the obstacle, `repair` what to change."""
 

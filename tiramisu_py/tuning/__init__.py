@@ -1,7 +1,8 @@
-"""Tuning: choosing the points at which a level is partitioned."""
+"""Tuning: choosing the points at which a level is partitioned, and the best schedule of a space."""
 
 from tiramisu_py.tuning.balancing import balance
 from tiramisu_py.tuning.machine_model import Machine
 from tiramisu_py.tuning.result import Balance, BalancedPart
+from tiramisu_py.tuning.search import Tuned, TunedPoint, powers_of_two, tune
 
-__all__ = ["Balance", "BalancedPart", "Machine", "balance"]
+__all__ = ["Balance", "BalancedPart", "Machine", "Tuned", "TunedPoint", "balance", "powers_of_two", "tune"]

@@ -37,7 +37,7 @@ PATIENCE_SECONDS = 60.0
 _MANIFEST = "manifest.json"
 _ATTEMPTS = 10
 #: What a file system without locks answers.
-_WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)
+WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)
 
 _log = logging.getLogger(__name__)
 
@@ -255,7 +255,7 @@ def _acquired(lock: FileLock) -> bool:
     except Timeout:
         return False
     except OSError as error:
-        if error.errno not in _WITHOUT_LOCKS:
+        if error.errno not in WITHOUT_LOCKS:
             raise
     return True
 

@@ -1,0 +1,249 @@
+"""The database of measurements: one SQLite file, in which each outcome is committed as soon as it is known.
+
+::
+
+    contexts    what an outcome holds for: a machine, a compiler, and the arguments
+    points      a program in a context, and its outcome
+    samples     the times of a point's calls: all that were ever taken
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiramisu_py.build.toolchains.cache import digest
+from tiramisu_py.errors import ArgumentError, TuningError
+from tiramisu_py.tuning.search.stopwatch import Samples
+
+#: The version of the tables below: increased when they change.
+VERSION = 1
+#: What tells this file from other SQLite databases: "tmtn".
+APPLICATION = 0x746D746E
+#: The seconds for which a process waits for another that writes.
+PATIENCE = 60.0
+#: A point at whose measurement the process ended this many times is not tried again.
+ATTEMPTS = 2
+
+_TABLES = """
+CREATE TABLE contexts (
+    id INTEGER PRIMARY KEY,
+    machine TEXT NOT NULL, compiler TEXT NOT NULL, workload TEXT NOT NULL,  -- keys of the descriptions
+    description TEXT NOT NULL,                                              -- all three as JSON
+    UNIQUE (machine, compiler, workload)
+);
+CREATE TABLE points (
+    id INTEGER PRIMARY KEY,
+    context INTEGER NOT NULL REFERENCES contexts,
+    program TEXT NOT NULL,                                                  -- key of algorithm and commands
+    function TEXT NOT NULL, parameters TEXT NOT NULL, commands TEXT NOT NULL,
+    outcome TEXT NOT NULL CHECK (outcome IN ('running', 'measured', 'stopped', 'pruned', 'failed')),
+    reason TEXT NOT NULL DEFAULT '',
+    attempts INTEGER NOT NULL DEFAULT 0,
+    time TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    UNIQUE (context, program)
+);
+CREATE TABLE samples (
+    point INTEGER NOT NULL REFERENCES points,
+    size INTEGER NOT NULL, number INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    time TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (point, size, number)
+);
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is known about a point: "measured", "stopped" (early), "pruned" (by the proof) or "failed", with the reason
+    of the last two and the samples of the first two.
+    """
+
+    kind: str
+    reason: str = ""
+    samples: Samples = ()
+
+
+@dataclass(frozen=True)
+class Label:
+    """A point as a reader of the database sees it."""
+
+    function: str
+    parameters: str
+    commands: str
+
+
+class Database:
+    """The outcomes of one context in a file. Raises `TuningError` if the file cannot be used."""
+
+    def __init__(self, path: Path, machine: Any, compiler: Any, workload: Any) -> None:
+        self._path = path
+        if path.is_dir():
+            raise TuningError(f"the database {path} is a folder: give the path of a file, database='tuning.sqlite'")
+        with self._explained():
+            self._connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+        try:
+            with self._explained():
+                self._connection.execute("PRAGMA foreign_keys = ON")
+                self._prepare()
+                self._context = self._context_of(machine, compiler, workload)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._connection.close()
+
+    def known(self, program: str) -> Outcome | None:
+        """The outcome of a program; None if it is still to be found, or has failed in another search."""
+        with self._explained():
+            row = self._connection.execute(
+                "SELECT id, outcome, reason, attempts FROM points WHERE context = ? AND program = ?",
+                (self._context, program),
+            ).fetchone()
+            if row is None:
+                return None
+            point, outcome, reason, attempts = row
+            if outcome == "failed":  # for want of memory, perhaps
+                return None
+            if outcome != "running":
+                return Outcome(outcome, reason, self._samples(point))
+        if attempts >= ATTEMPTS:
+            return Outcome("failed", f"the process ended while it was measured, {attempts} times")
+        return None
+
+    @contextmanager
+    def running(self, program: str, label: Label) -> Iterator[None]:
+        """A context in which a program is measured: if the process ends in it, that is known afterwards."""
+        with self._explained():
+            self._connection.execute(
+                "INSERT INTO points (context, program, function, parameters, commands, outcome, attempts) "
+                "VALUES (?, ?, ?, ?, ?, 'running', 1) ON CONFLICT (context, program) DO UPDATE "
+                "SET attempts = attempts + 1 WHERE outcome = 'running'",
+                (self._context, program, label.function, label.parameters, label.commands),
+            )
+        try:
+            yield
+        except BaseException:
+            with self._explained():
+                self._connection.execute(
+                    "DELETE FROM points WHERE context = ? AND program = ? AND outcome = 'running'",
+                    (self._context, program),
+                )
+            raise
+
+    def keep(self, program: str, label: Label, outcome: Outcome) -> None:
+        """Writes an outcome, with all its samples; those that are there already stay."""
+        with self._explained(), self._transaction():
+            self._connection.execute(
+                "INSERT INTO points (context, program, function, parameters, commands, outcome, reason) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (context, program) DO UPDATE "
+                "SET outcome = excluded.outcome, reason = excluded.reason, attempts = 0, time = CURRENT_TIMESTAMP",
+                (
+                    self._context, program, label.function, label.parameters, label.commands, outcome.kind,
+                    outcome.reason,
+                ),
+            )  # fmt: skip
+            (point,) = self._connection.execute(
+                "SELECT id FROM points WHERE context = ? AND program = ?", (self._context, program)
+            ).fetchone()
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO samples (point, size, number, seconds) VALUES (?, ?, ?, ?)",
+                [
+                    (point, size, number, seconds)
+                    for size, case in enumerate(outcome.samples)
+                    for number, seconds in enumerate(case)
+                ],
+            )
+
+    # -- the file
+
+    def _prepare(self) -> None:
+        """Makes the tables in an empty file, and refuses a file of another program or of a newer version."""
+        with self._transaction():
+            version, application = self._pragma("user_version"), self._pragma("application_id")
+            (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if not tables:
+                for statement in _TABLES.split(";\n"):
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                self._connection.execute(f"PRAGMA user_version = {VERSION}")
+            elif application != APPLICATION:
+                raise TuningError(f"{self._path} is a database of another program: give another path, database=")
+            elif version != VERSION:
+                raise TuningError(
+                    f"{self._path} has version {version} of the tables, of a newer tiramisu_py: this one knows version "
+                    f"{VERSION}; give another path, database="
+                )
+
+    def _context_of(self, machine: Any, compiler: Any, workload: Any) -> int:
+        keys = tuple(digest(described) for described in (machine, compiler, workload))
+        description = json.dumps({"machine": machine, "compiler": compiler, "workload": workload}, sort_keys=True)
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR IGNORE INTO contexts (machine, compiler, workload, description) VALUES (?, ?, ?, ?)",
+                (*keys, description),
+            )
+            (found,) = self._connection.execute(
+                "SELECT id FROM contexts WHERE machine = ? AND compiler = ? AND workload = ?", keys
+            ).fetchone()
+        return int(found)
+
+    def _samples(self, point: int) -> Samples:
+        found: dict[int, list[float]] = {}
+        rows = self._connection.execute(
+            "SELECT size, seconds FROM samples WHERE point = ? ORDER BY size, number", (point,)
+        )
+        for size, seconds in rows:
+            found.setdefault(size, []).append(seconds)
+        return tuple(tuple(found.get(size, ())) for size in range(max(found, default=-1) + 1))
+
+    def _pragma(self, name: str) -> int:
+        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A context whose faults of SQLite are `TuningError`s that name the file."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise TuningError(
+                f"the database {self._path} cannot be used: {error}; give another path, database="
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise TuningError(
+                f"the database {self._path} is damaged, or no SQLite database: {error}; move it away to begin again, "
+                "or give another path, database="
+            ) from error
+
+
+def database_path(given: object, folder: Path) -> Path:
+    """The path that the user gives, or the usual one in the folder of the cache. Raises `ArgumentError`."""
+    if given is None:
+        return folder / "tuning.sqlite"
+    if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str) or not os.fspath(given):
+        raise ArgumentError(f"database={given!r}: give the path of a file, such as 'tuning.sqlite'")
+    return Path(given)
+
+
+def label_of(function: str, parameters: Mapping[str, Any], commands: tuple[object, ...]) -> Label:
+    """A point as readers see it: values that JSON does not have are written as Python does."""
+    return Label(function, json.dumps(dict(parameters), default=repr), "\n".join(map(str, commands)))

@@ -1,0 +1,110 @@
+"""What a right kernel returns: computed once, and compared with the outputs of every kernel that is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py.build.gpu.device_arrays import DeviceArray
+from tiramisu_py.counting.work import Counter
+from tiramisu_py.errors import ArgumentError, TuningError
+from tiramisu_py.function import Function
+from tiramisu_py.tuning.search.workload import Case
+
+Array = npt.NDArray[Any]
+
+#: Up to this number of instances `evaluate` gives the values, which takes seconds; beyond it, the unscheduled program.
+EVALUATED = 2**22
+
+
+class Reference:
+    """The expected outputs of each case, computed when they are first asked for.
+
+    `verify` is True (the values of the algorithm: `evaluate()`, or for large sizes the program without a schedule,
+    compiled), a function of the arguments, the outputs of a single case, or False: nothing is compared.
+    """
+
+    def __init__(self, verify: object, cases: Sequence[Case], options: Mapping[str, Any]) -> None:
+        if not isinstance(verify, bool) and not callable(verify) and len(cases) > 1:
+            raise ArgumentError("verify= has the outputs of one case: for several sizes, give a function of arguments")
+        self._verify = verify
+        self._cases = cases
+        self._options = options
+        self._known: dict[int, tuple[Array, ...]] = {}
+
+    def require_right(self, number: int, results: Sequence[Any], what: str) -> None:
+        """Compares the outputs of a case with what is expected; raises `TuningError`, with the first difference."""
+        if self._verify is False:
+            return
+        if number not in self._known:
+            self._known[number] = self._expected(self._cases[number])
+        case = self._cases[number]
+        for name, got, expected in zip(case.algorithm.outputs, results, self._known[number], strict=True):
+            held = np.asarray(got.get() if isinstance(got, DeviceArray) else got)
+            fault = difference(held, expected)
+            if fault:
+                sizes = ", ".join(f"{size} = {value}" for size, value in case.params.items())
+                raise TuningError(f"{what} computes wrong values: {name}{fault} at {sizes or 'the given arguments'}")
+
+    def _expected(self, case: Case) -> tuple[Array, ...]:
+        found = self._computed(case)
+        listed = (found,) if len(case.algorithm.outputs) == 1 and not isinstance(found, tuple | list) else tuple(found)
+        if len(listed) != len(case.algorithm.outputs):
+            raise ArgumentError(f"verify= has {len(listed)} outputs: give {', '.join(case.algorithm.outputs)}, in order")
+        return tuple(np.array(each.get() if isinstance(each, DeviceArray) else each) for each in listed)
+
+    def _computed(self, case: Case) -> Any:
+        if callable(self._verify):
+            return self._verify(**case.fresh())
+        if self._verify is not True:
+            return self._verify
+        plain = Function.of(case.algorithm)
+        arguments = case.fresh()
+        on_host = not any(isinstance(given, DeviceArray) for given in arguments.values())
+        statements = plain.program.statements
+        if not on_host or Counter(plain.program).instances(statements, case.params) <= EVALUATED:
+            return plain.evaluate(**{name: _on_host(given) for name, given in arguments.items()})
+        return plain.compile(**self._options)(**arguments)
+
+
+def difference(got: Array, expected: Array) -> str:
+    """The first difference of two arrays in words; empty if they are equal, for numbers with a binary point up to the
+    rounding of sums in another order: the root of the type's precision, relative to the value or to the largest one.
+    """
+    if got.shape != expected.shape:
+        return f" has the shape {got.shape}, not {expected.shape}"
+    if not got.size:
+        return ""
+    wrong = _differs(got, expected)
+    if not wrong.any():
+        return ""
+    first = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    index = f"[{', '.join(str(int(k)) for k in first)}]" if wrong.ndim else ""
+    return f"{index} is {got[first]}, not {expected[first]} ({int(wrong.sum())} of {wrong.size} elements differ)"
+
+
+def _differs(got: Array, expected: Array) -> Array:
+    if not _has_fractions(got.dtype):
+        return np.asarray(got != expected)
+    slack = float(np.sqrt(float(ml_dtypes.finfo(got.dtype).eps)))
+    mine, theirs = got.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(theirs)
+    largest = float(np.max(np.abs(theirs[finite]), initial=0.0))
+    with np.errstate(invalid="ignore"):
+        near = np.abs(mine - theirs) <= slack * np.maximum(np.abs(theirs), largest)
+    same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
+    return np.asarray(~np.where(finite, near, same))
+
+
+def _has_fractions(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" or dtype == np.dtype(ml_dtypes.bfloat16)
+
+
+def _on_host(given: Any) -> Any:
+    return given.get() if isinstance(given, DeviceArray) else given
+
+

@@ -1,0 +1,125 @@
+"""tune(): the best schedule of a space, found by measuring the legal ones."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tiramisu_py.build.machine.topology import allowed_cpus
+from tiramisu_py.build.toolchains.cache import open_cache
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.function import Function
+from tiramisu_py.tuning.search.bench import Request, bench_for
+from tiramisu_py.tuning.search.progress import Progress
+from tiramisu_py.tuning.search.proposals import proposals_for
+from tiramisu_py.tuning.search.space import checked_space
+from tiramisu_py.tuning.search.stopwatch import Stopwatch
+from tiramisu_py.tuning.search.tuned import Tuned
+from tiramisu_py.tuning.search.tuner import Limits, Tuner
+from tiramisu_py.tuning.search.turns import Turns
+
+#: Options of `Function.compile` that a search does not take.
+_OWN_OPTIONS = ("trace", "sanitize", "architectures")
+
+
+def tune(
+    make: Callable[..., Function],
+    space: Mapping[str, Iterable[Any]],
+    *,
+    arguments: Any = None,
+    sizes: Any = None,
+    where: Callable[..., object] | None = None,
+    verify: Any = True,
+    points: int = 200,
+    seconds: float | None = None,
+    repeats: int = 7,
+    search: str | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    database: Any = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Tuned:
+    """Find the fastest schedule of a space: legal points only, measured on this machine, every result kept.
+
+    ::
+
+        def make(rows, lanes):
+            f, down, across = blur()                        # declares the algorithm
+            across.unroll_and_jam(r, rows)
+            across.vectorize(c, lanes)
+            ...
+            return f
+
+        result = tm.tune(make, {"rows": range(1, 9), "lanes": tm.powers_of_two(4, 32)}, arguments={"image": image})
+        print(result)                                       # how many points, how many pruned, the best one
+        f = make(**result.best.parameters)                  # or tm.Function.of(f.algorithm, result.best.commands)
+
+    **Points.** `space` has the values of each parameter; ``where(**parameters)`` excludes combinations beforehand. A
+    point that a command or the proof refuses is pruned before anything is compiled, and keeps the reason. A space of
+    up to `points` points is tried completely, in random order. In a larger one `points` are compiled and measured,
+    chosen by Optuna (``pip install 'tiramisu_py[tune]'``). `search` names another way: "grid", "random" or "optuna".
+    After `seconds` no further point begins. `seed` fixes the order, the choice, and random inputs.
+
+    **Measuring.** `arguments` are arrays, scalars and parameters by name; inputs that are missing are random, within
+    their declared ranges. For several sizes give a list of such dicts, or `sizes`, a list of values of the parameters,
+    with `arguments` as a function of these; the time of a point is then the geometric mean. Up to `workers` compilers
+    run side by side (default: as many as there are cpus), then points are measured one at a time, also with respect to
+    other searches of this user. A time is the least of `repeats` samples of at least a millisecond. A point that is
+    clearly slower than the best one is stopped early; the best ones are measured again in turns.
+
+    **Right values.** The first results of every point are compared with those of `evaluate()`, for large sizes with
+    those of the program without a schedule; or with `verify`: the outputs, or a function of the arguments that returns
+    them. Integers must be equal, other numbers close to rounding. ``verify=False`` compares nothing. A wrong result
+    ends the search.
+
+    **Results.** Each outcome is committed to a SQLite file as soon as it is known: `database`, by default
+    ``tuning.sqlite`` in the folder of the cache. A search that was interrupted and is started again measures only what
+    is missing. An outcome holds for the same program, arguments (shapes and types; contents for inputs with declared
+    facts), machine, compiler and its flags, and version of this package. `progress` shows a line on the standard error
+    stream (default: on a terminal). `options` are those of `Function.compile`.
+
+    Raises `ArgumentError` for arguments that do not fit, `TuningError` for wrong values and for a database that cannot
+    be used, `ToolchainError` without a compiler, and `ImportError` if Optuna is needed and missing.
+    """
+    checked = checked_space(space, where, make)
+    _require_at_least_one(points=points, repeats=repeats, workers=1 if workers is None else workers)
+    _require_seconds(seconds)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ArgumentError(f"seed={seed!r}: give an integer of at least 0")
+    if progress is not None and not isinstance(progress, bool):
+        raise ArgumentError(f"progress={progress!r}: give True or False, or None for a line on a terminal")
+    _require_options(options)
+    proposals = proposals_for(checked, search, points, seed)
+    size = sum(1 for _ in checked.points()) if checked.is_listed else None
+    cache = open_cache()
+    request = Request(arguments, sizes, verify, database, seed, options)
+    tuner = Tuner(
+        make, proposals, lambda f: bench_for(f, request, cache), Turns(cache.root),
+        Limits(points, seconds, workers or len(allowed_cpus())), Stopwatch(repeats), Progress(progress), options, size,
+    )  # fmt: skip
+    tuner.run()
+    return Tuned(tuner.name, tuple(tuner.points), size, tuner.complete, tuner.elapsed)
+
+
+def _require_at_least_one(**given: object) -> None:
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ArgumentError(f"{name}={value!r}: give an integer of at least 1")
+
+
+def _require_seconds(seconds: object) -> None:
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise ArgumentError(f"seconds={seconds!r}: give the time limit in seconds, or None for no limit")
+
+
+def _require_options(options: Mapping[str, Any]) -> None:
+    known = [name for name in inspect.signature(Function.compile).parameters if name != "self"]
+    taken = [name for name in known if name not in _OWN_OPTIONS]
+    for name in options:
+        if name not in taken:
+            raise ArgumentError(f"tune has no option {name}=; those for compilation are {', '.join(taken)}")
