@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -190,6 +190,17 @@ class Kernel:
         """Whether all arrays to write are empty; loops over other dimensions could still run for very long."""
         written = (a.name for a in self.function.arguments if isinstance(a, ArrayArgument) and a.is_output)
         return self.shared is not None and not any(call.values[name].size for name in written)
+
+
+def bound_call(kernel: Kernel, arguments: Mapping[str, Any]) -> Callable[[], object]:
+    """A call of a kernel with arguments by name, which are bound and checked once, here: each call of the result runs
+    the function on the same arrays. Raises `ArgumentError`.
+    """
+    call = kernel.arguments.bind((), arguments)
+    if kernel._writes_nothing(call):
+        return lambda: None
+    run = partial(kernel._c_function.run, call)
+    return partial(kernel._where_openmp_works, run) if kernel.recipe.openmp else run
 
 
 def unpacked(given: Packed) -> Kernel:

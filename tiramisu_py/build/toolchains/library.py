@@ -65,10 +65,9 @@ class Recipe:
     @property
     def flags(self) -> tuple[str, ...]:
         """The compiler's flags, in order."""
-        strictness = (*STRICT, *fast_flags(self.fast))
         warnings = (*WARNINGS, *(CLANG_WARNINGS if self.toolchain.family == "clang" else ()))
-        own = (*self.processor.flags, *self.processor.width, *self.openmp, *(self.mpi.compiling if self.mpi else ()))
-        return (*strictness, *OPTIMISED, *own, *sanitize_flags(self.sanitize), *warnings)
+        parallel = (*self.openmp, *(self.mpi.compiling if self.mpi else ()))
+        return (*target_flags(self.processor, self.fast), *parallel, *sanitize_flags(self.sanitize), *warnings)
 
     @property
     def uses_openmp(self) -> bool:
@@ -147,6 +146,11 @@ class Recipe:
         for leftover in [*folder.glob("*.o"), *folder.glob("*.d")]:
             leftover.unlink()
         return headers
+
+
+def target_flags(processor: Processor, fast: Collection[str]) -> tuple[str, ...]:
+    """The flags that all kernels for a processor have in common. Raises `ToolchainError` for an unknown `fast`."""
+    return (*STRICT, *fast_flags(fast), *OPTIMISED, *processor.flags, *processor.width)
 
 
 def _write(files: Mapping[str, str], folder: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tiramisu_py.build import Kernel
+from tiramisu_py.build.kernel import bound_call
 from tiramisu_py.build.toolchains.cache import Cache
 from tiramisu_py.function import Function
 from tiramisu_py.ir import ArrayArgument
@@ -44,10 +45,10 @@ class Bench:
         """A call of a kernel for each case, and what is to be done before each such call.
 
         The first call of each case is done here: its results are compared, and its arrays are used again, so that
-        later calls find their pages in place. Declared facts of inputs are verified by the first call only. Inputs
-        that the kernel overwrites get their values back before each call. Raises `TuningError` for wrong values.
+        later calls find their pages in place; then the arguments are bound, so that a time is that of the function
+        alone. Inputs that the kernel overwrites get their values back before each call. Raises `TuningError` for wrong
+        values.
         """
-        trusting = replace(kernel, arguments=replace(kernel.arguments, verify_values=False))
         written = [one.name for one in kernel.function.arguments if isinstance(one, ArrayArgument) and one.is_output]
         calls: list[Call] = []
         before: list[Call] = []
@@ -62,7 +63,7 @@ class Bench:
                 for name, result in zip(case.algorithm.outputs, listed, strict=True)
                 if kept.get(name, name) not in case.inputs
             }
-            calls.append(partial(trusting, **given, **own))
+            calls.append(bound_call(kernel, {**given, **own}))
             overwritten = [name for name in written if isinstance(case.inputs.get(name), np.ndarray)]
             before.append(partial(_restore, given, case.inputs, overwritten))
         return calls, before

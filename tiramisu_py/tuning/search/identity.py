@@ -12,10 +12,9 @@ from tiramisu_py.build.gpu.available_gpus import as_device
 from tiramisu_py.build.gpu.runtime import runtime_for
 from tiramisu_py.build.machine.processor_caches import caches
 from tiramisu_py.build.machine.topology import allowed_cpus
-from tiramisu_py.build.toolchains import library
 from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, digest, package_digest
-from tiramisu_py.build.toolchains.flags import STRICT, fast_flags
+from tiramisu_py.build.toolchains.library import target_flags
 from tiramisu_py.build.toolchains.processor import resolve_processor, this_machine
 from tiramisu_py.function.saving.algorithms import plain_algorithm
 from tiramisu_py.function.saving.plain import plain
@@ -48,10 +47,9 @@ def compiler_description(cache: Cache, options: Mapping[str, Any]) -> dict[str, 
     """The C compiler, its flags, this package, and all that a user says about compilation. Raises `ToolchainError`."""
     toolchain = known_toolchain(cache, options.get("compiler"))
     processor = resolve_processor(cache, toolchain, options.get("target"))
-    flags = [*STRICT, *fast_flags(options.get("fast", ())), *library.OPTIMISED, *processor.flags, *processor.width]
     return {
         "compiler": toolchain.identity,
-        "flags": [*flags, *toolchain.openmp],
+        "flags": [*target_flags(processor, options.get("fast", ())), *toolchain.openmp],
         "package": package_digest(),
         "options": {name: repr(given) for name, given in sorted(options.items())},
         "environment": {name: os.environ[name] for name in _THREADING if name in os.environ},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any, Protocol
 
@@ -168,7 +169,7 @@ def proposals_for(space: Space, search: object, most: int, seed: int) -> Proposa
 def _is_ordered(values: Sequence[Any]) -> bool:
     """Whether values are numbers that increase."""
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return numbers and all(a < b for a, b in zip(values, values[1:], strict=False))
+    return numbers and all(a < b for a, b in pairwise(values))
 
 
 def _optuna() -> Any:

@@ -54,7 +54,8 @@ class Reference:
         found = self._computed(case)
         listed = (found,) if len(case.algorithm.outputs) == 1 and not isinstance(found, tuple | list) else tuple(found)
         if len(listed) != len(case.algorithm.outputs):
-            raise ArgumentError(f"verify= has {len(listed)} outputs: give {', '.join(case.algorithm.outputs)}, in order")
+            names = ", ".join(case.algorithm.outputs)
+            raise ArgumentError(f"verify= has {len(listed)} outputs: give {names}, in order")
         return tuple(np.array(each.get() if isinstance(each, DeviceArray) else each) for each in listed)
 
     def _computed(self, case: Case) -> Any:
@@ -90,7 +91,7 @@ def difference(got: Array, expected: Array) -> str:
 def _differs(got: Array, expected: Array) -> Array:
     if not _has_fractions(got.dtype):
         return np.asarray(got != expected)
-    slack = float(np.sqrt(float(ml_dtypes.finfo(got.dtype).eps)))
+    slack = float(np.sqrt(float(_limits(got.dtype).eps)))
     mine, theirs = got.astype(np.float64), expected.astype(np.float64)
     finite = np.isfinite(theirs)
     largest = float(np.max(np.abs(theirs[finite]), initial=0.0))
@@ -100,11 +101,13 @@ def _differs(got: Array, expected: Array) -> Array:
     return np.asarray(~np.where(finite, near, same))
 
 
+def _limits(dtype: np.dtype[Any]) -> Any:
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
 def _has_fractions(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" or dtype == np.dtype(ml_dtypes.bfloat16)
 
 
 def _on_host(given: Any) -> Any:
     return given.get() if isinstance(given, DeviceArray) else given
-
-

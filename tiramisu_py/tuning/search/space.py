@@ -64,7 +64,7 @@ class Space:
     def numbered(self, number: int) -> Point:
         """The combination of a number."""
         indices: dict[str, int] = {}
-        for name, values in reversed(self.values.items()):
+        for name, values in reversed([*self.values.items()]):
             number, indices[name] = divmod(number, len(values))
         return self.at(indices)
 
@@ -132,4 +132,5 @@ def _require_taken(what: str, function: Callable[..., object], values: Mapping[s
     try:
         taken.bind(**values)
     except TypeError as error:
-        raise ArgumentError(f"{what} does not take the parameters of the space ({', '.join(values)}): {error}") from None
+        names = ", ".join(values)
+        raise ArgumentError(f"{what} does not take the parameters of the space ({names}): {error}") from None

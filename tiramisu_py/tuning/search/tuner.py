@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tiramisu_py.build import Kernel
@@ -58,7 +58,7 @@ class Candidate:
     parameters: Point
     function: Function | None = None
     program: str = ""
-    label: Label = Label("", "", "")
+    label: Label = field(default_factory=lambda: Label("", "", ""))
     outcome: Outcome | None = None
     reused: bool = False
     building: Future[Kernel] | None = None
@@ -117,7 +117,7 @@ class Tuner:
                     if mine:
                         self._try(batch)
             self._repeat_the_best()
-            self._show("done")
+            self._show("done", last=True)
         finally:
             self._progress.close()
             if self._bench is not None:
@@ -299,14 +299,15 @@ class Tuner:
             if self._programs[number] == program:
                 self.points[number] = replace(point, outcome=outcome.kind, samples=samples)
 
-    def _show(self, doing: str) -> None:
+    def _show(self, doing: str, last: bool = False) -> None:
         size = "" if self._size is None else f" of {self._size}"
         pruned = sum(point.outcome == "pruned" for point in self.points)
         failed = sum(point.outcome == "failed" for point in self.points)
         best = "" if math.isinf(self._rivals.best) else f", best {duration(self._rivals.best)}"
         self._progress.show(
             f"tune {self.name}: {len(self.points)}{size} points, {pruned} pruned, {failed} failed{best}, "
-            f"{self.elapsed:.0f} s; {doing}"
+            f"{self.elapsed:.0f} s; {doing}",
+            last,
         )
 
 

@@ -29,9 +29,7 @@ class Case:
 
     def fresh(self) -> dict[str, Any]:
         """The arguments of a call, in arrays that it may change."""
-        copied = {
-            name: given.copy() if isinstance(given, np.ndarray) else given for name, given in self.inputs.items()
-        }
+        copied = {name: given.copy() if isinstance(given, np.ndarray) else given for name, given in self.inputs.items()}
         return {**copied, **self.params}
 
     @cached_property
