@@ -9,7 +9,7 @@ from time import perf_counter
 
 #: The seconds that a sample takes at least: a shorter call is repeated within the sample.
 SAMPLE_SECONDS = 1e-3
-#: A point is given up where it is this many times slower than the best one, after one, two, and more samples of a case.
+#: A point is given up where it is this many times slower than the best one, after one, two, and more samples.
 CLEARLY_SLOWER = (2.0, 1.5, 1.2)
 
 Call = Callable[[], object]
@@ -23,7 +23,9 @@ def seconds_of(samples: Samples) -> float | None:
 
 
 def geometric_mean(times: Sequence[float]) -> float:
-    """The geometric mean of some times."""
+    """The geometric mean of some times; of one time, the time itself."""
+    if len(times) == 1:
+        return times[0]
     return math.exp(math.fsum(math.log(time) for time in times) / len(times))
 
 
@@ -45,11 +47,12 @@ class Rivals:
     def bound(self, samples: Samples) -> float:
         """The least time that a point can still have, if in the cases to come it is as fast as any other point."""
         if not self.floors:
-            return 0.0
+            return geometric_mean([min(own) for own in samples if own])
         return geometric_mean([min(own, default=floor) for own, floor in zip(samples, self.floors, strict=True)])
 
-    def beat(self, samples: Samples, last: int) -> bool:
-        """Whether a point with these samples, of which a case has `last`, is clearly slower than the best."""
+    def beat(self, samples: Samples) -> bool:
+        """Whether a point with these samples is clearly slower than the best one."""
+        last = max(map(len, samples))
         return self.bound(samples) > CLEARLY_SLOWER[min(last, len(CLEARLY_SLOWER)) - 1] * self.best
 
 
@@ -78,7 +81,7 @@ class Stopwatch:
                     seconds = seconds if numbers[case] == 1 else self._sample(call, before[case], numbers[case])
                 found[case].append(seconds)
                 samples = tuple(map(tuple, found))
-                if rivals.beat(samples, len(found[case])):
+                if rivals.beat(samples):
                     return samples, True
         return tuple(map(tuple, found)), False
 

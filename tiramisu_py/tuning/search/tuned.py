@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -90,23 +91,23 @@ class Tuned:
         return self.pruned / len(self.points) if self.points else 0.0
 
     def table(self, most: int | None = None) -> str:
-        """The points as text, the fastest first; at most `most` of them. Refused and failed ones are last."""
+        """The points that ran as text, the fastest first, at most `most` of them; then why the others did not run."""
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
             raise ArgumentError(f"table: most is {most!r}: give the number of points to show, at least 1")
-        ranks = ("measured", "stopped", "failed", "pruned")
-        ordered = sorted(self.points, key=lambda point: (ranks.index(point.outcome), point.seconds or 0.0))
-        least = ordered[0].seconds if ordered else None
+        ran = sorted((point for point in self.points if point.samples), key=_order)
         names = list(self.points[0].parameters) if self.points else []
         rows = [(*names, "time", "of best", "outcome")]
-        for point in ordered[:most]:
-            seconds = point.seconds
+        for point in ran[:most]:
+            seconds, least = point.seconds, ran[0].seconds
             time = "" if seconds is None else duration(seconds)
             ratio = "" if seconds is None or least is None else f"{seconds / least:.2f}"
-            values = (_shown(point.parameters[name]) for name in names)
-            rows.append((*values, time, ratio, _outcome(point)))
-        lines = _aligned(rows)
-        left = len(ordered) - len(rows) + 1
-        return "\n".join([*lines, f"... and {left} more"] if left else lines)
+            rows.append((*(_shown(point.parameters[name]) for name in names), time, ratio, point.outcome))
+        lines = _aligned(rows) if ran else []
+        if len(ran) >= len(rows):
+            lines.append(f"... and {len(ran) - len(rows) + 1} more")
+        idle = (point for point in self.points if not point.samples)
+        reasons = Counter((point.outcome, point.reason.partition("\n")[0]) for point in idle)
+        return "\n".join([*lines, *(f"{count} {kind}: {why}" for (kind, why), count in reasons.most_common())])
 
     def __str__(self) -> str:
         share = f", {self.pruned_share:.0%}" if self.pruned else ""
@@ -136,8 +137,9 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def _outcome(point: TunedPoint) -> str:
-    return f"{point.outcome}: {point.reason.splitlines()[0]}" if point.reason else point.outcome
+def _order(point: TunedPoint) -> tuple[bool, float]:
+    """The key that puts measured points first, and the fastest of them before all others."""
+    return point.outcome != "measured", math.inf if point.seconds is None else point.seconds
 
 
 def _shown(value: object) -> str:

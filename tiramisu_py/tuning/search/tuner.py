@@ -246,10 +246,11 @@ class Tuner:
             bench = self._bench
             if not mine or bench is None or self._is_over():
                 return
-            for number in self._finalists():
+            for number in [*self._stopped_too_early(), *self._finalists()]:
                 known = bench.database.known(self._programs[number])
                 if known is not None:
                     self._take(self._programs[number], known)
+            self._go_on(self._stopped_too_early(), bench)
             chosen = self._finalists()
             lacking = [k for k in chosen if min(map(len, self.points[k].samples)) < 2 * self._stopwatch.repeats]
             if len(chosen) > 1 and lacking:
@@ -265,18 +266,48 @@ class Tuner:
         near = [number for number, bound in bounds.items() if bound <= NEAR * self._rivals.best]
         return sorted(near, key=lambda number: bounds[number])[:FINALISTS]
 
-    def _again(self, numbers: Iterable[int], bench: Bench) -> None:
-        """More samples for some points, in turns."""
+    def _stopped_too_early(self) -> list[int]:
+        """The numbers of the points that an earlier search has stopped, for a best one that this search has not."""
+        stopped = [k for k, point in enumerate(self.points) if point.outcome == "stopped" and point.reused]
+        early = [number for number in stopped if not self._rivals.beat(self.points[number].samples)]
+        return sorted(early, key=lambda number: self._rivals.bound(self.points[number].samples))
+
+    def _go_on(self, numbers: Sequence[int], bench: Bench) -> None:
+        """Measures points on that have been stopped too early, the most promising ones first."""
+        workers = self._limits.workers
+        for start in range(0, len(numbers), workers):
+            lot = numbers[start : start + workers]
+            for number, candidate in zip(lot, self._compiled(lot), strict=True):
+                known = self.points[number].samples
+                if self._is_over() or self._rivals.beat(known):
+                    continue
+                self._show(f"measures on {_named(candidate.parameters)}")
+                calls, before = self._calls(candidate, bench)
+                samples, stopped = self._stopwatch.measured(calls, before, self._rivals, known)
+                self._keep(candidate, Outcome("stopped" if stopped else "measured", samples=samples), bench)
+
+    def _compiled(self, numbers: Iterable[int]) -> list[Candidate]:
+        """Some points, compiled again: mostly, the libraries are in the cache."""
         candidates = [self._made(self.points[number].parameters) for number in numbers]
         with _Compilers(self._limits.workers) as compilers:
             for candidate in candidates:
                 assert candidate.function is not None
                 candidate.building = compilers.submit(emission(candidate.function, **self._options))
             compilers.finish()
-        calls: list[tuple[Candidate, list[Call], list[Call]]] = []
-        for candidate in candidates:
-            assert candidate.building is not None
-            calls.append((candidate, *bench.calls(candidate.building.result(), str(candidate))))
+        return candidates
+
+    def _calls(self, candidate: Candidate, bench: Bench) -> tuple[list[Call], list[Call]]:
+        assert candidate.building is not None
+        return bench.calls(candidate.building.result(), str(candidate))
+
+    def _keep(self, candidate: Candidate, outcome: Outcome, bench: Bench) -> None:
+        bench.database.keep(candidate.program, candidate.label, outcome)
+        self._take(candidate.program, outcome)
+
+    def _again(self, numbers: Sequence[int], bench: Bench) -> None:
+        """More samples for some points, in turns."""
+        candidates = self._compiled(numbers)
+        calls = [(candidate, *self._calls(candidate, bench)) for candidate in candidates]
         samples = {one.program: self.points[number].samples for number, one in zip(numbers, candidates, strict=True)}
         once = replace(self._stopwatch, repeats=1)
         for _ in range(self._stopwatch.repeats):
@@ -286,9 +317,7 @@ class Tuner:
                     samples[candidate.program], _ = once.measured(run, before, Rivals(), samples[candidate.program])
         for candidate in candidates:
             found = samples[candidate.program]
-            outcome = Outcome("measured" if all(found) else "stopped", samples=found)
-            bench.database.keep(candidate.program, candidate.label, outcome)
-            self._take(candidate.program, outcome)
+            self._keep(candidate, Outcome("measured" if all(found) else "stopped", samples=found), bench)
 
     def _take(self, program: str, outcome: Outcome) -> None:
         """Let all points of a program have an outcome."""

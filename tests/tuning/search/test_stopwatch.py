@@ -1,0 +1,103 @@
+"""Samples and early stopping, by a clock that the test winds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiramisu_py.tuning.search.stopwatch import (
+    CLEARLY_SLOWER,
+    SAMPLE_SECONDS,
+    Call,
+    Rivals,
+    Samples,
+    Stopwatch,
+    geometric_mean,
+    seconds_of,
+)
+
+
+class Clock:
+    """A clock that only calls move on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.calls: list[str] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def taking(self, name: str, *seconds: float) -> Call:
+        """A call that takes these times, the last one from then on."""
+        left = list(seconds)
+
+        def call() -> None:
+            self.calls.append(name)
+            self.now += left.pop(0) if len(left) > 1 else left[0]
+
+        return call
+
+
+def measured(
+    clock: Clock, calls: list[Call], rivals: Rivals, repeats: int = 4, before: float = 100.0
+) -> tuple[Samples, bool]:
+    return Stopwatch(repeats, clock).measured(calls, [clock.taking("before", before)] * len(calls), rivals)
+
+
+def test_the_time_is_the_least_sample_and_what_comes_before_is_not_timed() -> None:
+    clock = Clock()
+    samples, stopped = measured(clock, [clock.taking("call", 5.0, 3.0, 4.0, 6.0)], Rivals())
+    assert samples == ((5.0, 3.0, 4.0, 6.0),)
+    assert not stopped
+    assert seconds_of(samples) == 3.0
+    assert clock.calls == ["before", "call"] * 4
+
+
+def test_a_short_call_is_repeated_within_a_sample() -> None:
+    clock = Clock()
+    samples, _ = measured(clock, [clock.taking("call", SAMPLE_SECONDS / 8)], Rivals(), repeats=2, before=0.0)
+    assert samples[0] == pytest.approx((SAMPLE_SECONDS / 8,) * 2)
+    assert clock.calls.count("call") == 1 + 8 + 8
+
+
+def test_cases_take_turns() -> None:
+    clock = Clock()
+    samples, _ = measured(clock, [clock.taking("a", 1.0), clock.taking("b", 4.0)], Rivals(), repeats=3)
+    assert [name for name in clock.calls if name != "before"] == ["a", "b"] * 3
+    assert samples == ((1.0,) * 3, (4.0,) * 3)
+    assert seconds_of(samples) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("seconds", "taken"), [(2.1, 1), (1.9, 2), (1.4, 3), (1.19, 6), (0.5, 6)])
+def test_a_point_is_stopped_the_earlier_the_slower_it_is(seconds: float, taken: int) -> None:
+    assert CLEARLY_SLOWER == (2.0, 1.5, 1.2)
+    clock, rivals = Clock(), Rivals()
+    rivals.met(((1.0, 1.5),))
+    samples, stopped = measured(clock, [clock.taking("call", seconds)], rivals, repeats=6)
+    assert len(samples[0]) == taken
+    assert stopped == (taken < 6)
+
+
+def test_one_slow_sample_does_not_stop_a_fast_point() -> None:
+    clock, rivals = Clock(), Rivals()
+    rivals.met(((1.0,),))
+    samples, stopped = measured(clock, [clock.taking("call", 1.9, 0.8, 1.9, 1.9)], rivals)
+    assert (len(samples[0]), stopped) == (4, False)
+
+
+def test_a_point_that_is_slow_at_one_size_is_not_stopped_while_another_may_make_up_for_it() -> None:
+    rivals = Rivals()
+    rivals.met(((1.0,), (8.0,)))
+    rivals.met(((8.0,), (1.0,)))
+    assert rivals.best == pytest.approx(geometric_mean([1.0, 8.0]))
+    assert not rivals.beat(((3.0,), ()))  # with 1.0 at the other size it would be the best
+    assert rivals.beat(((40.0,), ()))
+    assert rivals.bound(((3.0,), ())) == pytest.approx(geometric_mean([3.0, 1.0]))
+
+
+def test_without_rivals_nothing_is_stopped() -> None:
+    assert not Rivals().beat(((1e9,),))
+
+
+def test_a_point_without_all_sizes_has_no_time() -> None:
+    assert seconds_of(((1.0,), ())) is None
+    assert seconds_of(()) is None
