@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.tuning.search.laboratory import K, SIZES, Laboratory, M, N, i, j, k, make
+from tests.tuning.search.laboratory import SIZES, K, Laboratory, M, N, i, j, k, make
 from tiramisu_py.build import Kernel
 from tiramisu_py.tuning.search import reference
 from tiramisu_py.tuning.search.reference import difference

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.tuning.search.laboratory import K, Laboratory, M, N, SIZES, SPACE, i, j, k, make
+from tests.tuning.search.laboratory import SIZES, SPACE, K, Laboratory, M, N, i, j, k, make
 from tiramisu_py.tuning.search import identity
 from tiramisu_py.tuning.search.identity import program_key
 from tiramisu_py.tuning.search.proposals import InOrder

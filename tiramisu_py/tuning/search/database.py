@@ -126,7 +126,8 @@ class Database:
             self._connection.execute(
                 "INSERT INTO points (context, program, function, parameters, commands, outcome, attempts) "
                 "VALUES (?, ?, ?, ?, ?, 'running', 1) ON CONFLICT (context, program) DO UPDATE "
-                "SET attempts = attempts + 1 WHERE outcome = 'running'",
+                "SET attempts = CASE outcome WHEN 'running' THEN attempts + 1 ELSE 1 END, outcome = 'running' "
+                "WHERE outcome IN ('running', 'failed')",
                 (self._context, program, label.function, label.parameters, label.commands),
             )
         try:

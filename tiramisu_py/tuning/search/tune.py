@@ -101,7 +101,7 @@ def tune(
         Limits(points, seconds, workers or len(allowed_cpus())), Stopwatch(repeats), Progress(progress), options, size,
     )  # fmt: skip
     tuner.run()
-    return Tuned(tuner.name, tuple(tuner.points), size, tuner.complete, tuner.elapsed)
+    return Tuned(tuner.name or "the space", tuple(tuner.points), size, tuner.complete, tuner.elapsed)
 
 
 def _require_at_least_one(**given: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,6 +31,8 @@ from tiramisu_py.tuning.search.space import Point
 from tiramisu_py.tuning.search.stopwatch import Call, Rivals, Samples, Stopwatch
 from tiramisu_py.tuning.search.tuned import TunedPoint, duration
 from tiramisu_py.tuning.search.turns import Turns
+
+_log = logging.getLogger(__name__)
 
 #: Points of a turn for each compiler that runs, where all points are tried anyway.
 LOTS = 4
@@ -250,11 +253,14 @@ class Tuner:
                 known = bench.database.known(self._programs[number])
                 if known is not None:
                     self._take(self._programs[number], known)
-            self._go_on(self._stopped_too_early(), bench)
-            chosen = self._finalists()
-            lacking = [k for k in chosen if min(map(len, self.points[k].samples)) < 2 * self._stopwatch.repeats]
-            if len(chosen) > 1 and lacking:
-                self._again(lacking, bench)
+            try:
+                self._go_on(self._stopped_too_early(), bench)
+                chosen = self._finalists()
+                lacking = [k for k in chosen if min(map(len, self.points[k].samples)) < 2 * self._stopwatch.repeats]
+                if len(chosen) > 1 and lacking:
+                    self._again(lacking, bench)
+            except _FAILURES as error:  # all points have their times already
+                _log.warning("%s: the best points were not measured again: %s", self.name, error)
 
     def _finalists(self) -> list[int]:
         """The numbers of the points that are nearly the best, the best one first; each program once."""
@@ -334,7 +340,7 @@ class Tuner:
         failed = sum(point.outcome == "failed" for point in self.points)
         best = "" if math.isinf(self._rivals.best) else f", best {duration(self._rivals.best)}"
         self._progress.show(
-            f"tune {self.name}: {len(self.points)}{size} points, {pruned} pruned, {failed} failed{best}, "
+            f"tune {self.name or 'the space'}: {len(self.points)}{size} points, {pruned} pruned, {failed} failed{best}, "
             f"{self.elapsed:.0f} s; {doing}",
             last,
         )

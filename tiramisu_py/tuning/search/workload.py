@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params
+from tiramisu_py.build.calls.numpy_arrays import ALIGNMENT
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.tuning.inputs import arguments as drawn
 
+Array = npt.NDArray[Any]
 Values = Mapping[str, Any]
 
 
@@ -27,9 +30,12 @@ class Case:
     params: Mapping[str, int]
     inputs: Values
 
-    def fresh(self) -> dict[str, Any]:
-        """The arguments of a call, in arrays that it may change."""
-        copied = {name: given.copy() if isinstance(given, np.ndarray) else given for name, given in self.inputs.items()}
+    def arguments(self, written: Collection[str] = ()) -> dict[str, Any]:
+        """The arguments of a call that changes the `written` inputs: these are copied, all others are the user's."""
+        copied = {
+            name: _aligned(given) if name in written and isinstance(given, np.ndarray) else given
+            for name, given in self.inputs.items()
+        }
         return {**copied, **self.params}
 
     @cached_property
@@ -80,7 +86,8 @@ def _case(algorithm: Algorithm, given: Values, seed: int) -> Case:
         if not declared.scalar and isinstance(inputs.get(name), np.ndarray | DeviceArray)
     ]
     params = infer_params(algorithm.params, shaped, sizes)
-    missing = drawn(algorithm, {}, params, seed) if len(inputs) < len(algorithm.inputs) else {}
+    made = drawn(algorithm, {}, params, seed) if len(inputs) < len(algorithm.inputs) else {}
+    missing = {name: _aligned(given) if isinstance(given, np.ndarray) else given for name, given in made.items()}
     for name, declared in algorithm.inputs.items():
         if name in inputs and not declared.scalar and not isinstance(inputs[name], np.ndarray | DeviceArray):
             raise ArgumentError(f"arguments has {name} = {inputs[name]!r:.60}: give a NumPy array")
@@ -94,6 +101,15 @@ def _listed_sizes(sizes: object) -> list[Mapping[str, Any]]:
     if not listed:
         raise ArgumentError(f"sizes={sizes!r}: give the sizes by name, {{'R': 1000, 'C': 2000}}, or a list of these")
     return [*listed]
+
+
+def _aligned(given: Array) -> Array:
+    """A copy that begins at a cache line, as arrays of `Kernel.empty` do."""
+    room = np.empty(given.nbytes + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    made: Array = room[start : start + given.nbytes].view(given.dtype).reshape(given.shape)
+    made[...] = given
+    return made
 
 
 def _is_list(given: object) -> bool:
