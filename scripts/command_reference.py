@@ -30,7 +30,8 @@ CLASSES = (
     "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
     "Kernel", "Report", "Violation", "Witness", "Buffer", "DeviceArray", "Memory", "Combine", "Operator",
     "ExternFunction", "DType",
-    "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "Tuned", "TunedPoint", "Policy", "MemoryNode",
+    "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "Policy", "MemoryNode",
+    "Tuned", "TunedPoint", "Target",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")
 #: The meaning of each public name that is neither a class nor a function; every such name is listed.

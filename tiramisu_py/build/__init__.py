@@ -5,6 +5,7 @@ from tiramisu_py.build.gpu.device_arrays import DeviceArray, gpu_empty, pinned_e
 from tiramisu_py.build.gpu.runtime import gpu_count
 from tiramisu_py.build.kernel import Kernel
 from tiramisu_py.build.machine.topology import MemoryNode, memory_nodes
+from tiramisu_py.build.target_processor import Target, target
 from tiramisu_py.build.toolchains.c_compiler import Toolchain, find_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import Resources
@@ -18,6 +19,7 @@ __all__ = [
     "MemoryNode",
     "Processor",
     "Resources",
+    "Target",
     "Toolchain",
     "Trace",
     "TraceEvent",
@@ -29,5 +31,6 @@ __all__ = [
     "open_cache",
     "pinned_empty",
     "processor_for",
+    "target",
     "to_gpu",
 ]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass, fields
 
-from tiramisu_py.build.compilation import processor_for
-from tiramisu_py.build.machine.processor_caches import caches
+from tiramisu_py.build.target_processor import target as described
 from tiramisu_py.errors import ArgumentError
-
-#: Processors of these families have 32 vector registers, for every vector size.
-_MANY_REGISTERS = ("aarch64", "arm64")
 
 
 @dataclass(frozen=True)
@@ -45,10 +40,8 @@ class Cpu:
 
         Raises `ToolchainError` for a name that the compiler does not know.
         """
-        size = processor_for(target, compiler).vector_bytes
-        many = size == 64 or platform.machine().lower() in _MANY_REGISTERS
-        known = caches()
-        return cls(size, 32 if many else 16, known.first, known.second)
+        found = described(target, compiler=compiler)
+        return cls(found.vector_bytes, found.vector_registers, found.first, found.second)
 
     def lanes(self, element: int) -> int:
         """The number of elements of `element` bytes in a vector; at least 2."""

@@ -190,6 +190,15 @@ def _accepted(toolchain: Toolchain, flags: list[str]) -> str:
     return "" if answer.returncode == 0 else answer.stderr.strip() or "refused"
 
 
+def instruction_sets(cache: Cache, toolchain: Toolchain, flags: Sequence[str]) -> frozenset[str]:
+    """The predefined macros with the value 1 under `flags`, without underscores: those of instruction sets, and some
+    others. Raises `ToolchainError`.
+    """
+    key = digest(["instruction sets", toolchain.identity, list(flags)])
+    record = cache.recall(key, lambda: {"macros": sorted(_features(toolchain, list(flags)))})
+    return frozenset(record["macros"])
+
+
 def _features(toolchain: Toolchain, flags: list[str]) -> set[str]:
     """The instruction sets that the compiler may use under `flags`, as its predefined macros name them."""
     answer = run([*toolchain.command, *flags, "-dM", "-E", "-x", "c", "/dev/null"])

@@ -339,8 +339,9 @@ class Tuner:
         pruned = sum(point.outcome == "pruned" for point in self.points)
         failed = sum(point.outcome == "failed" for point in self.points)
         best = "" if math.isinf(self._rivals.best) else f", best {duration(self._rivals.best)}"
+        name = self.name or "the space"
         self._progress.show(
-            f"tune {self.name or 'the space'}: {len(self.points)}{size} points, {pruned} pruned, {failed} failed{best}, "
+            f"tune {name}: {len(self.points)}{size} points, {pruned} pruned, {failed} failed{best}, "
             f"{self.elapsed:.0f} s; {doing}",
             last,
         )
