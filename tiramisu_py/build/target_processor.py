@@ -25,7 +25,6 @@ _LEVELS = {
     "x86-64-v3": {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"},
     "x86-64-v4": {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"},
 }
-_MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Target:
             raise ArgumentError(f"lanes takes a type, such as tm.float32, or its size in bytes, not {dtype!r}")
         return max(self.vector_bytes // size, 2)
 
-    def choose(self, versions: Mapping[str, _Choice], default: object = _MISSING) -> _Choice:
+    def choose(self, versions: Mapping[str, _Choice], default: object = ...) -> _Choice:
         """What is meant for this processor: by its name, else the first entry whose feature it has, else `default`.
 
         ::
@@ -69,11 +68,11 @@ class Target:
         for feature, choice in versions.items():
             if feature.lower() in self.features:
                 return choice
-        if default is _MISSING:
+        if default is ...:
             known, has = ", ".join(versions) or "none", ", ".join(self.features) or "none"
             raise ArgumentError(
-                f"there is no choice for {self.name} among {known}: add one for its name or one of its features ({has}), "
-                "or give default="
+                f"there is no choice for {self.name} among {known}: add one for its name or for one of its features "
+                f"({has}), or give default="
             )
         return default  # type: ignore[return-value]
 
