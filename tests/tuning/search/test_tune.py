@@ -293,3 +293,19 @@ def test_a_search_with_a_real_clock_finds_a_point(tmp_path: Any, capfd: pytest.C
     said = capfd.readouterr().err.splitlines()
     assert "5 pruned, 0 failed, best" in said[-1]
     assert said[-1].endswith("done")
+
+
+def test_make_may_change_one_function_again_and_again(laboratory: Laboratory) -> None:
+    f, c = product()
+
+    def rescheduled(lanes: int) -> tm.Function:
+        while f.commands:
+            f.undo()
+        c.update.reorder(i, *tm.iters("k j"))
+        c.update.vectorize(tm.iters("j")[0], lanes)
+        return f
+
+    result = laboratory.tune({"lanes": [2, 4, 8]}, rescheduled)
+    assert result.best.parameters == {"lanes": 8}
+    for point in result.points:
+        assert str(point.commands[-1]) == f"c.update.vectorize(j, {point.parameters['lanes']})"

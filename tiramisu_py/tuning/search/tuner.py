@@ -169,6 +169,7 @@ class Tuner:
             raise ArgumentError(f"{f.name} runs on ranks, and tune measures in one process: tune the work of one rank")
         self.name = self.name or f.name
         commands = f.commands
+        f = f.copy()  # make may change the same function again for the next point
         return Candidate(point, f, program_key(f.algorithm, commands), label_of(f.name, point, commands))
 
     def _prepare(self, candidate: Candidate, compilers: _Compilers) -> None:
