@@ -12,7 +12,7 @@ import tiramisu_py as tm
 from tests.tuning.search.laboratory import SIZES, K, Laboratory, M, N, i, j, k, make
 from tiramisu_py.build import Kernel
 from tiramisu_py.tuning.search import reference
-from tiramisu_py.tuning.search.reference import difference
+from tiramisu_py.tuning.search.reference import difference, is_exact
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, lanes: int) -> None:
@@ -105,6 +105,8 @@ def test_sums_in_another_order_are_right(laboratory: Laboratory) -> None:
         (np.array([-np.inf]), np.array([np.inf]), "[0] is -inf"),
         (np.array([1.0, 2.0], ml_dtypes.bfloat16), np.array([1.0, 2.02], ml_dtypes.bfloat16), ""),
         (np.array([1.0, 2.0], ml_dtypes.bfloat16), np.array([1.0, 3.0], ml_dtypes.bfloat16), "[1] is 2.0, not 3.0"),
+        (np.array([1.0], np.float16), np.array([1.01], np.float16), ""),
+        (np.array([1.0], np.float16), np.array([1.1], np.float16), "[0] is 1.0, not 1.0996"),
         (np.array([True, False]), np.array([True, True]), "[1] is False, not True"),
     ],
 )
@@ -112,6 +114,34 @@ def test_the_first_difference_is_named(got: Any, expected: Any, says: str) -> No
     found = difference(got, expected)
     assert bool(found) == bool(says)
     assert says in found
+
+
+def test_what_must_be_equal_in_every_bit_is_compared_so() -> None:
+    almost = np.array([1.0 + 1e-15, np.nan, -0.0])
+    assert difference(almost, almost.copy(), exact=True) == ""
+    assert difference(almost, np.array([1.0 + 1e-15, np.nan, 0.0]), exact=True) == ""
+    assert difference(almost, np.array([1.0, np.nan, -0.0])) == ""
+    assert difference(almost, np.array([1.0, np.nan, -0.0]), exact=True).startswith("[0] is 1.00000000000000")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "ordered", "function", "exact"),
+    [
+        (tm.float32, tm.sum, False, False, False),
+        (tm.float32, tm.sum, True, False, True),
+        (tm.float32, tm.max, False, False, True),
+        (tm.int32, tm.sum, False, False, True),
+        (tm.float32, tm.max, False, True, False),
+    ],
+)
+def test_sums_in_free_order_and_functions_need_not_be(
+    dtype: tm.DType, op: Any, ordered: bool, function: bool, exact: bool
+) -> None:
+    f = tm.Function("f", params=[N, K])
+    a = f.input("a", dtype, [N, K])
+    term = tm.exp(a[i, k]) if function else a[i, k]
+    f.outputs(f.reduction("c", {i: N}, {k: K}, op, term, ordered=ordered))
+    assert is_exact(f.algorithm) == exact
 
 
 def test_the_schedules_of_the_laboratory_are_right() -> None:

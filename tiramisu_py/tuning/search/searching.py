@@ -72,8 +72,8 @@ def tune(
 
     **Right values.** The first results of every point are compared with those of `evaluate()`, for large sizes with
     those of the program without a schedule; or with `verify`: the outputs, or a function of the arguments that returns
-    them. Integers must be equal, other numbers close to rounding. ``verify=False`` compares nothing. A wrong result
-    ends the search.
+    them. Sums of numbers with a binary point, whose order is free, and values given by `verify` must be equal up to
+    rounding, all others exactly. ``verify=False`` compares nothing. A wrong result ends the search.
 
     **Results.** Each outcome is committed to a SQLite file as soon as it is known: `database`, by default
     ``tuning.sqlite`` in the folder of the cache. A search that was interrupted and is started again measures only what
