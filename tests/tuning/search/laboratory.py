@@ -12,7 +12,7 @@ import tiramisu_py as tm
 from tiramisu_py.build import Kernel
 from tiramisu_py.tuning.search import searching, tuner
 from tiramisu_py.tuning.search.bench import Bench
-from tiramisu_py.tuning.search.stopwatch import Stopwatch
+from tiramisu_py.tuning.search.stopwatch import Calls, Stopwatch
 from tiramisu_py.tuning.search.turns import Turns
 
 N, M, K = tm.params("N M K")
@@ -77,9 +77,9 @@ class Laboratory:
 
         def called(bench: Bench, kernel: Kernel, what: str) -> Any:
             self.measured.append(eval(f"dict({what.partition(' with ')[2]})"))
-            found, before = calls(bench, kernel, what)
+            found = calls(bench, kernel, what)
             parameters = self.measured[-1]
-            return [self._tagged(call, parameters) for call in found], before
+            return Calls([self._tagged(call, parameters) for call in found.run], found.before)
 
         def sampled(watch: Stopwatch, call: Callable[[], object], before: Callable[[], object], number: int) -> float:
             self.interrupt(self.samples)
@@ -92,6 +92,8 @@ class Laboratory:
         monkeypatch.setattr(tuner, "emission", emitted)
         monkeypatch.setattr(Bench, "calls", called)
         monkeypatch.setattr(Stopwatch, "_sample", sampled)
+        self.control = tuner.Tuner._control
+        monkeypatch.setattr(tuner.Tuner, "_control", lambda *_: None)  # samples of the point alone, unless a test asks
 
     def _tagged(self, call: Callable[[], object], parameters: dict[str, Any]) -> Callable[[], object]:
         def run() -> object:

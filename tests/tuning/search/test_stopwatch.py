@@ -8,6 +8,7 @@ from tiramisu_py.tuning.search.stopwatch import (
     CLEARLY_SLOWER,
     SAMPLE_SECONDS,
     Call,
+    Calls,
     Rivals,
     Samples,
     Stopwatch,
@@ -40,7 +41,13 @@ class Clock:
 def measured(
     clock: Clock, calls: list[Call], rivals: Rivals, repeats: int = 4, before: float = 100.0
 ) -> tuple[Samples, bool]:
-    return Stopwatch(repeats, clock).measured(calls, [clock.taking("before", before)] * len(calls), rivals)
+    found = Stopwatch(repeats, clock).measured(clocked(clock, calls, before), rivals)
+    assert found.pace == 1.0
+    return found.samples, found.stopped
+
+
+def clocked(clock: Clock, calls: list[Call], before: float = 0.0) -> Calls:
+    return Calls(calls, [clock.taking("before", before)] * len(calls))
 
 
 def test_the_time_is_the_least_sample_and_what_comes_before_is_not_timed() -> None:
@@ -101,3 +108,25 @@ def test_without_rivals_nothing_is_stopped() -> None:
 def test_a_point_without_all_sizes_has_no_time() -> None:
     assert seconds_of(((1.0,), ())) is None
     assert seconds_of(()) is None
+
+
+def test_a_point_is_not_stopped_because_the_machine_is_slow() -> None:
+    """The best point takes three times as long as before, and this one a little longer than that."""
+    clock, rivals = Clock(), Rivals()
+    rivals.met(((1.0,),))
+    calls, control = clocked(clock, [clock.taking("call", 3.3)]), clocked(clock, [clock.taking("best", 3.0)])
+    found = Stopwatch(4, clock).measured(calls, rivals, control=control)
+    assert (found.stopped, found.pace) == (False, pytest.approx(3.0))
+    assert found.samples[0] == pytest.approx((3.3,) * 4)
+    assert [name for name in clock.calls if name != "before"] == ["best", "call"] * 4
+    slow = clocked(clock, [clock.taking("call", 6.5)])
+    stopped = Stopwatch(4, clock).measured(slow, rivals, control=control)
+    assert (len(stopped.samples[0]), stopped.stopped, stopped.pace) == (1, True, pytest.approx(3.0))
+    assert Stopwatch(4, clock).measured(calls, rivals).stopped
+
+
+def test_the_pace_is_never_faster_than_usual() -> None:
+    clock, rivals = Clock(), Rivals()
+    rivals.met(((1.0,),))
+    calls, control = clocked(clock, [clock.taking("call", 0.9)]), clocked(clock, [clock.taking("best", 0.5)])
+    assert Stopwatch(2, clock).measured(calls, rivals, control=control).pace == 1.0

@@ -13,6 +13,8 @@ import tiramisu_py as tm
 from tests.tuning.search.laboratory import LEGAL, SIZES, SPACE, Laboratory, i, make, product
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.tuning.search import tuner
+from tiramisu_py.tuning.search.proposals import InOrder
+from tiramisu_py.tuning.search.space import Space
 
 N = tm.params("N")[0]
 
@@ -146,11 +148,11 @@ def test_an_update_in_place_starts_from_the_same_values_each_time(laboratory: La
     bench_calls = tuner.Bench.calls
 
     def watched(bench: Any, kernel: Any, what: str) -> Any:
-        calls, before = bench_calls(bench, kernel, what)
-        before[0]()
-        assert calls[0].__closure__  # the laboratory's
-        seen.append(before[0].args[0]["a"].copy())
-        return calls, before
+        calls = bench_calls(bench, kernel, what)
+        (before,) = calls.before
+        before()
+        seen.append(before.args[0]["a"].copy())
+        return calls
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuner.Bench, "calls", watched)
@@ -309,3 +311,29 @@ def test_make_may_change_one_function_again_and_again(laboratory: Laboratory) ->
     assert result.best.parameters == {"lanes": 8}
     for point in result.points:
         assert str(point.commands[-1]) == f"c.update.vectorize(j, {point.parameters['lanes']})"
+
+
+def test_a_point_of_a_slow_phase_gets_another_chance_in_the_end(
+    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While all but the first point are measured, the machine is three times slower; one of them is the best."""
+    monkeypatch.setattr(tuner.Tuner, "_control", laboratory.control)
+    usual, phase = {2: 1.0, 4: 0.95, 8: 5.0}, [1.0]
+    laboratory.cost = lambda point, sample: usual[point["lanes"]] * phase[0]
+    space = {"lanes": [2, 4, 8], "loop": ["i"]}
+    laboratory.tune({"lanes": [2], "loop": ["i"]})
+    phase[0] = 3.0
+    again = tuner.Tuner._again
+
+    def afterwards(search: tuner.Tuner, *given: Any) -> None:
+        phase[0] = 1.0
+        again(search, *given)
+
+    monkeypatch.setattr(tuner.Tuner, "_again", afterwards)
+    seed = next(seed for seed in range(100) if InOrder(Space(space), seed).take(1)[0]["lanes"] == 2)
+    result = laboratory.tune(space, seed=seed)
+    assert {point.parameters["lanes"]: point.outcome for point in result.points} == {
+        2: "measured", 4: "measured", 8: "stopped",
+    }  # fmt: skip
+    assert result.best.parameters["lanes"] == 4
+    assert result.best.seconds == 0.95

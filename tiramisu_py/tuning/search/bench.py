@@ -17,7 +17,7 @@ from tiramisu_py.ir import ArrayArgument
 from tiramisu_py.tuning.search.database import Database, database_path
 from tiramisu_py.tuning.search.identity import compiler_description, device_of, machine_description
 from tiramisu_py.tuning.search.reference import Reference
-from tiramisu_py.tuning.search.stopwatch import Call
+from tiramisu_py.tuning.search.stopwatch import Call, Calls
 from tiramisu_py.tuning.search.workload import Case, cases_for
 
 
@@ -41,8 +41,8 @@ class Bench:
     reference: Reference
     database: Database
 
-    def calls(self, kernel: Kernel, what: str) -> tuple[list[Call], list[Call]]:
-        """A call of a kernel for each case, and what is to be done before each such call.
+    def calls(self, kernel: Kernel, what: str) -> Calls:
+        """The calls of a kernel.
 
         The first call of each case is done here: its results are compared, and its arrays are used again, so that
         later calls find their pages in place; then the arguments are bound, so that a time is that of the function
@@ -66,7 +66,7 @@ class Bench:
             }
             calls.append(bound_call(kernel, {**given, **own}))
             before.append(partial(_restore, given, case.inputs, overwritten))
-        return calls, before
+        return Calls(calls, before)
 
 
 def bench_for(f: Function, request: Request, cache: Cache) -> Bench:

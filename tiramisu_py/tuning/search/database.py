@@ -45,6 +45,7 @@ CREATE TABLE points (
     function TEXT NOT NULL, parameters TEXT NOT NULL, commands TEXT NOT NULL,
     outcome TEXT NOT NULL CHECK (outcome IN ('running', 'measured', 'stopped', 'pruned', 'failed')),
     reason TEXT NOT NULL DEFAULT '',
+    pace REAL NOT NULL DEFAULT 1,                                           -- of the machine, see stopwatch.py
     attempts INTEGER NOT NULL DEFAULT 0,
     time TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
     UNIQUE (context, program)
@@ -62,12 +63,13 @@ CREATE TABLE samples (
 @dataclass(frozen=True)
 class Outcome:
     """What is known about a point: "measured", "stopped" (early), "pruned" (by the proof) or "failed", with the reason
-    of the last two and the samples of the first two.
+    of the last two, and the samples of the first two with the pace of the machine meanwhile.
     """
 
     kind: str
     reason: str = ""
     samples: Samples = ()
+    pace: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -105,16 +107,16 @@ class Database:
         """The outcome of a program; None if it is still to be found, or has failed in another search."""
         with self._explained():
             row = self._connection.execute(
-                "SELECT id, outcome, reason, attempts FROM points WHERE context = ? AND program = ?",
+                "SELECT id, outcome, reason, attempts, pace FROM points WHERE context = ? AND program = ?",
                 (self._context, program),
             ).fetchone()
             if row is None:
                 return None
-            point, outcome, reason, attempts = row
+            point, outcome, reason, attempts, pace = row
             if outcome == "failed":  # for want of memory, perhaps
                 return None
             if outcome != "running":
-                return Outcome(outcome, reason, self._samples(point))
+                return Outcome(outcome, reason, self._samples(point), pace)
         if attempts >= ATTEMPTS:
             return Outcome("failed", f"the process ended while it was measured, {attempts} times")
         return None
@@ -144,12 +146,13 @@ class Database:
         """Writes an outcome, with all its samples; those that are there already stay."""
         with self._explained(), self._transaction():
             self._connection.execute(
-                "INSERT INTO points (context, program, function, parameters, commands, outcome, reason) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (context, program) DO UPDATE "
-                "SET outcome = excluded.outcome, reason = excluded.reason, attempts = 0, time = CURRENT_TIMESTAMP",
+                "INSERT INTO points (context, program, function, parameters, commands, outcome, reason, pace) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (context, program) DO UPDATE "
+                "SET outcome = excluded.outcome, reason = excluded.reason, pace = excluded.pace, attempts = 0, "
+                "time = CURRENT_TIMESTAMP",
                 (
                     self._context, program, label.function, label.parameters, label.commands, outcome.kind,
-                    outcome.reason,
+                    outcome.reason, outcome.pace,
                 ),
             )  # fmt: skip
             (point,) = self._connection.execute(

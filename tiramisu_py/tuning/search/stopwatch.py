@@ -50,10 +50,30 @@ class Rivals:
             return geometric_mean([min(own) for own in samples if own])
         return geometric_mean([min(own, default=floor) for own, floor in zip(samples, self.floors, strict=True)])
 
-    def beat(self, samples: Samples) -> bool:
-        """Whether a point with these samples is clearly slower than the best one."""
+    def beat(self, samples: Samples, best_now: float = 0.0) -> bool:
+        """Whether a point with these samples is clearly slower than the best one, which now takes `best_now`."""
         last = max(map(len, samples))
-        return self.bound(samples) > CLEARLY_SLOWER[min(last, len(CLEARLY_SLOWER)) - 1] * self.best
+        limit = CLEARLY_SLOWER[min(last, len(CLEARLY_SLOWER)) - 1]
+        return self.bound(samples) > limit * max(self.best, best_now)
+
+
+@dataclass(frozen=True)
+class Calls:
+    """A call of a kernel for each case, and what is to be done before each of them, untimed."""
+
+    run: Sequence[Call]
+    before: Sequence[Call]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The samples of a point; whether it was stopped early; and the `pace` of the machine meanwhile, as the factor by
+    which the best point took longer than it can.
+    """
+
+    samples: Samples
+    stopped: bool
+    pace: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -63,27 +83,29 @@ class Stopwatch:
     repeats: int
     clock: Callable[[], float] = perf_counter
 
-    def measured(
-        self, calls: Sequence[Call], before: Sequence[Call], rivals: Rivals, known: Samples = ()
-    ) -> tuple[Samples, bool]:
-        """The samples of a point, one call for each case, and whether it was stopped early.
+    def measured(self, calls: Calls, rivals: Rivals, known: Samples = (), control: Calls | None = None) -> Measured:
+        """The samples of a point, besides those that are `known`.
 
-        ``before[k]()`` runs before each call of a case, untimed. The cases take turns, so that a slow phase of the
-        machine does not hit one of them alone. `known` samples count.
+        The cases take turns, and so does the `control`, which is the best point so far: in a slow phase of a shared
+        machine it is slow as well, so that a point is not stopped for that.
         """
-        found = [list(case) for case in known] or [list[float]() for _ in calls]
-        numbers = [0] * len(calls)
+        found = [list(case) for case in known] or [list[float]() for _ in calls.run]
+        watched = [list[float]() for _ in calls.run]
+        now = 0.0
+        own, others = self._clocked(calls), [] if control is None else self._clocked(control)
         for _ in range(self.repeats):
-            for case, call in enumerate(calls):
-                seconds = self._sample(call, before[case], numbers[case] or 1)
-                if not numbers[case]:
-                    numbers[case] = max(1, math.ceil(SAMPLE_SECONDS / seconds))
-                    seconds = seconds if numbers[case] == 1 else self._sample(call, before[case], numbers[case])
-                found[case].append(seconds)
+            for case, clocked in enumerate(own):
+                if others:
+                    watched[case].append(others[case].sample())
+                found[case].append(clocked.sample())
                 samples = tuple(map(tuple, found))
-                if rivals.beat(samples):
-                    return samples, True
-        return tuple(map(tuple, found)), False
+                now = rivals.bound(tuple(map(tuple, watched))) if others else now
+                if rivals.beat(samples, now):
+                    return Measured(samples, True, max(1.0, now / rivals.best))
+        return Measured(tuple(map(tuple, found)), False, max(1.0, now / rivals.best))
+
+    def _clocked(self, calls: Calls) -> list[_Clocked]:
+        return [_Clocked(self, run, before) for run, before in zip(calls.run, calls.before, strict=True)]
 
     def _sample(self, call: Call, before: Call, number: int) -> float:
         """The seconds of a call, as the mean of a number of them."""
@@ -94,3 +116,21 @@ class Stopwatch:
             call()
             spent += self.clock() - start
         return max(spent / number, 1e-9)
+
+
+@dataclass
+class _Clocked:
+    """A call, and how often it is repeated within a sample."""
+
+    watch: Stopwatch
+    call: Call
+    before: Call
+    number: int = 0
+
+    def sample(self) -> float:
+        """The next sample. The first one shows how long a call takes."""
+        if self.number:
+            return self.watch._sample(self.call, self.before, self.number)
+        seconds = self.watch._sample(self.call, self.before, 1)
+        self.number = max(1, math.ceil(SAMPLE_SECONDS / seconds))
+        return seconds if self.number == 1 else self.watch._sample(self.call, self.before, self.number)

@@ -28,7 +28,7 @@ from tiramisu_py.tuning.search.identity import program_key
 from tiramisu_py.tuning.search.progress import Progress
 from tiramisu_py.tuning.search.proposals import InOrder, Proposals
 from tiramisu_py.tuning.search.space import Point
-from tiramisu_py.tuning.search.stopwatch import Call, Rivals, Samples, Stopwatch
+from tiramisu_py.tuning.search.stopwatch import Calls, Measured, Rivals, Samples, Stopwatch
 from tiramisu_py.tuning.search.tuned import TunedPoint, duration
 from tiramisu_py.tuning.search.turns import Turns
 
@@ -99,6 +99,8 @@ class Tuner:
         self._start = time.monotonic()
         self._rivals = Rivals()
         self._programs: list[str] = []
+        self._paces: list[float] = []
+        self._controlled: tuple[str, Calls] | None = None
         self.points: list[TunedPoint] = []
         self.name = ""
         self.complete = False
@@ -215,6 +217,7 @@ class Tuner:
             TunedPoint(candidate.parameters, outcome.kind, outcome.reason, samples, commands, candidate.reused)
         )
         self._programs.append(candidate.program)
+        self._paces.append(outcome.pace)
         self._proposals.tell(candidate.parameters, self._cost(outcome.kind, samples))
 
     def _measured(self, candidate: Candidate, bench: Bench) -> Outcome:
@@ -223,14 +226,25 @@ class Tuner:
         try:
             kernel = candidate.building.result()
             with bench.database.running(candidate.program, candidate.label):
-                calls, before = bench.calls(kernel, str(candidate))
-                samples, stopped = self._stopwatch.measured(calls, before, self._rivals)
+                calls = bench.calls(kernel, str(candidate))
+                found = self._stopwatch.measured(calls, self._rivals, control=self._control(bench))
         except _FAILURES as error:
             return Outcome("failed", _said(error))
         except ArgumentError as error:
             error.add_note(f"where tune calls {candidate}")
             raise
-        return Outcome("stopped" if stopped else "measured", samples=samples)
+        return _outcome_of(found)
+
+    def _control(self, bench: Bench) -> Calls | None:
+        """The calls of the best point so far, compiled again if it was not the best one before."""
+        if not self.points or math.isinf(self._rivals.best):
+            return None
+        measured = [number for number, point in enumerate(self.points) if point.outcome == "measured"]
+        best = min(measured, key=lambda number: self.points[number].seconds or math.inf)
+        if self._controlled is None or self._controlled[0] != self._programs[best]:
+            (candidate,) = self._compiled([best])
+            self._controlled = (self._programs[best], self._calls(candidate, bench))
+        return self._controlled[1]
 
     def _padded(self, samples: Samples) -> Samples:
         """Samples for all cases, none for those that were not reached."""
@@ -264,9 +278,11 @@ class Tuner:
                 _log.warning("%s: the best points were not measured again: %s", self.name, error)
 
     def _finalists(self) -> list[int]:
-        """The numbers of the points that are nearly the best, the best one first; each program once."""
+        """The numbers of the points that are nearly the best, or may be at the machine's usual pace, the best one
+        first; each program once.
+        """
         bounds = {
-            number: self._rivals.bound(point.samples)
+            number: self._rivals.bound(point.samples) / self._paces[number]
             for number, point in enumerate(self.points)
             if point.samples and self._programs.index(self._programs[number]) == number
         }
@@ -289,9 +305,9 @@ class Tuner:
                 if self._is_over() or self._rivals.beat(known):
                     continue
                 self._show(f"measures on {_named(candidate.parameters)}")
-                calls, before = self._calls(candidate, bench)
-                samples, stopped = self._stopwatch.measured(calls, before, self._rivals, known)
-                self._keep(candidate, Outcome("stopped" if stopped else "measured", samples=samples), bench)
+                calls = self._calls(candidate, bench)
+                found = self._stopwatch.measured(calls, self._rivals, known, self._control(bench))
+                self._keep(candidate, _outcome_of(found), bench)
 
     def _compiled(self, numbers: Iterable[int]) -> list[Candidate]:
         """Some points, compiled again: mostly, the libraries are in the cache."""
@@ -303,7 +319,7 @@ class Tuner:
             compilers.finish()
         return candidates
 
-    def _calls(self, candidate: Candidate, bench: Bench) -> tuple[list[Call], list[Call]]:
+    def _calls(self, candidate: Candidate, bench: Bench) -> Calls:
         assert candidate.building is not None
         return bench.calls(candidate.building.result(), str(candidate))
 
@@ -314,14 +330,14 @@ class Tuner:
     def _again(self, numbers: Sequence[int], bench: Bench) -> None:
         """More samples for some points, in turns."""
         candidates = self._compiled(numbers)
-        calls = [(candidate, *self._calls(candidate, bench)) for candidate in candidates]
+        calls = [(candidate, self._calls(candidate, bench)) for candidate in candidates]
         samples = {one.program: self.points[number].samples for number, one in zip(numbers, candidates, strict=True)}
         once = replace(self._stopwatch, repeats=1)
         for _ in range(self._stopwatch.repeats):
-            for candidate, run, before in calls:
+            for candidate, run in calls:
                 self._show(f"measures the best again, {_named(candidate.parameters)}")
                 if not self._is_over():
-                    samples[candidate.program], _ = once.measured(run, before, Rivals(), samples[candidate.program])
+                    samples[candidate.program] = once.measured(run, Rivals(), samples[candidate.program]).samples
         for candidate in candidates:
             found = samples[candidate.program]
             self._keep(candidate, Outcome("measured" if all(found) else "stopped", samples=found), bench)
@@ -333,6 +349,7 @@ class Tuner:
             self._rivals.met(samples)
         for number, point in enumerate(self.points):
             if self._programs[number] == program:
+                self._paces[number] = outcome.pace
                 self.points[number] = replace(point, outcome=outcome.kind, samples=samples)
 
     def _show(self, doing: str, last: bool = False) -> None:
@@ -370,6 +387,10 @@ class _Compilers:
     def finish(self) -> None:
         """Waits for all of them, so that none runs while something is measured."""
         wait(self._begun)
+
+
+def _outcome_of(found: Measured) -> Outcome:
+    return Outcome("stopped" if found.stopped else "measured", samples=found.samples, pace=found.pace)
 
 
 def _named(point: Point) -> str:
