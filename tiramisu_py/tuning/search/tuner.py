@@ -340,7 +340,8 @@ class Tuner:
                     samples[candidate.program] = once.measured(run, Rivals(), samples[candidate.program]).samples
         for candidate in candidates:
             found = samples[candidate.program]
-            self._keep(candidate, Outcome("measured" if all(found) else "stopped", samples=found), bench)
+            pace = self._paces[self._programs.index(candidate.program)]  # so that the next search chooses the same ones
+            self._keep(candidate, Outcome("measured" if all(found) else "stopped", "", found, pace), bench)
 
     def _take(self, program: str, outcome: Outcome) -> None:
         """Let all points of a program have an outcome."""
