@@ -68,7 +68,7 @@ def tune(
     with `arguments` as a function of these; the time of a point is then the geometric mean. Up to `workers` compilers
     run side by side (default: as many as there are cpus), then points are measured one at a time, also with respect to
     other searches of this user. A time is the least of `repeats` samples of at least a millisecond. A point that is
-    clearly slower than the best one is stopped early; the best ones are measured again in turns.
+    clearly slower than the best one, which runs beside it, is stopped early; the best ones are measured again in turns.
 
     **Right values.** The first results of every point are compared with those of `evaluate()`, for large sizes with
     those of the program without a schedule; or with `verify`: the outputs, or a function of the arguments that returns
