@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.programs import cpu_stories
+from tests.programs import cpu_stories, linear_stories
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-ON_CORES = sorted(set(EXAMPLES.glob("cpu/*.py")) - {EXAMPLES / "cpu" / "story.py"})
-STORIES = [*sorted(EXAMPLES.glob("*.py")), *sorted(EXAMPLES.glob("sparse/*.py")), *ON_CORES]
+ON_CORES = sorted(
+    each for folder in ("cpu", "linear") for each in EXAMPLES.glob(f"{folder}/*.py") if each.stem != "story"
+)
+STORIES = [*sorted(EXAMPLES.glob("*.py")), *ON_CORES]
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
@@ -40,3 +42,10 @@ def test_a_story_on_cores_is_right_at_awkward_sizes_on_two_threads(name: str, op
     for f in cpu_stories.schedules(name, options):
         assert f.check().bits == "bits preserved"
         cpu_stories.same(name, options, f.compile(threads=2), f)
+
+
+@pytest.mark.parametrize(("name", "options"), linear_stories.others(), ids=str)
+def test_other_types_and_schedules_of_a_linear_story_are_as_close_to_numpy_as_rounding_allows(
+    name: str, options: linear_stories.Options
+) -> None:
+    linear_stories.same(name, options)

@@ -24,16 +24,16 @@ def stories() -> list[tuple[str, tuple[Any, ...]]]:
     return [(name, options) for name in names for options in OPTIONS.get(name, [()])]
 
 
-def module(name: str) -> ModuleType:
+def module(name: str, folder: Path = FOLDER) -> ModuleType:
     """A story; other folders have modules of the same names."""
     before = dict(sys.modules)
-    sys.path.insert(0, str(FOLDER))
+    sys.path.insert(0, str(folder))
     try:
         for each in (name, "story"):
             sys.modules.pop(each, None)
         return importlib.import_module(name)
     finally:
-        sys.path.remove(str(FOLDER))
+        sys.path.remove(str(folder))
         for each in (name, "story"):
             sys.modules.pop(each, None)
         sys.modules |= before

@@ -1,0 +1,78 @@
+"""A matrix product at the speed of the libraries: tiles of accumulators in registers, both operands packed.
+
+A block of `KC` terms at a time is summed in registers, `MR` rows by `NR` columns, and added to C. For that block, B is
+copied once into panels of `NR` columns, which all threads share, and each block of `MC` rows of A into rows that do not
+collide in the caches. The rows of the last tile have a version of their own for each number of rows; its columns are
+padded in the panel, and masked in C.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from story import Arguments, Array, error, tell
+
+import tiramisu_py as tm
+
+N, M, K = tm.params("N M K")
+i, j, k, i0, j0, i1, j1, i2, k0, k1 = tm.iters("i j k i0 j0 i1 j1 i2 k0 k1")
+ii, jj, kk, jo, jv = tm.iters("ii jj kk jo jv")
+KC, MR, MC = 384, 6, 12  # terms of a block, rows of a tile, tiles of a block of A
+SIZES = ((1, 1, 0), (1, 1, 1), (7, 65, 385), (31, 37, 41), (73, 129, 0), (97, 131, 769))
+LARGE = (1024, 1024, 1024)
+OTHERS = [{"dtype": tm.float64}]
+
+
+def algorithm(dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Input, tm.Input, tm.Reduction]:
+    """C = A B."""
+    f = tm.Function("matmul", params=[N, M, K], assume="N >= 1 and M >= 1 and K >= 0")
+    A = f.input("A", dtype, [N, K])
+    B = f.input("B", dtype, [K, M])
+    C = f.reduction("C", {i: N, j: M}, over={k: K}, op=tm.sum, expr=A[i, k] * B[k, j])
+    f.outputs(C)
+    return f, A, B, C
+
+
+def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
+    """Tiles of 6 rows by 4 registers of 64 bytes, in blocks of 72 rows by 384 terms; threads share the rows."""
+    f, A, B, C = algorithm(dtype)
+    lanes = 64 // dtype.bytes
+    NR = 4 * lanes
+    C.init.parallelize(i)
+    C.update.split(k, KC, k0, k1)
+    tile = C.update.rfactor(k0)
+    C.update.tile(i, j, MR, NR, i0, j0, i1, j1)
+    C.update.split(i0, MC, i2, i0)
+    C.update.reorder(k0, i2, j0, i0, i1, j1)
+    C.update.parallelize(i2)
+    C.update.unroll(i1, remainder="specialize")
+    C.update.vectorize(j1, NR, remainder="mask")
+    tile.compute_at(C.update, i0)
+    tile.store_in(tm.REGISTER)
+    tile.update.reorder(k, i, j)
+    tile.unroll(i, remainder="specialize")
+    tile.vectorize(j, NR, remainder="pad")
+    panels = tile.update.pack(B, [kk, jj], [jj // NR, kk, jj % NR], level=k0)
+    panels.split(jj, NR, jo, jv)
+    panels.parallelize(kk)
+    panels.vectorize(jv, NR, remainder="mask")
+    tile.update.cache(A, i2, [ii, kk], layout=[ii * (KC + lanes) + kk])
+    return f
+
+
+def sample(rows: int, columns: int, terms: int, dtype: tm.DType = tm.float32) -> Arguments:
+    """Random matrices."""
+    rng = np.random.default_rng(0)
+    return {
+        "A": rng.standard_normal((rows, terms)).astype(dtype.name),
+        "B": rng.standard_normal((terms, columns)).astype(dtype.name),
+    }
+
+
+def exact(given: Arguments) -> tuple[Array, Array]:
+    """The product in a wider type, and how far any order of the sums may be from it."""
+    a, b = (given[name].astype(np.longdouble) for name in "AB")
+    return a @ b, error(a.shape[1], abs(a) @ abs(b), given["A"].dtype)
+
+
+if __name__ == "__main__":
+    tell(scheduled, sample, exact, SIZES, LARGE)
