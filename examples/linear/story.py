@@ -43,7 +43,7 @@ def compare(kernel: tm.Kernel, given: Arguments, exact: Callable[[Arguments], tu
     for each in (given, unaligned(given), *with_specials(given)):
         with np.errstate(invalid="ignore", over="ignore"):
             values, bound = exact(each)
-        found = kernel(**each)
+        found: Any = kernel(**each)
         finite = np.isfinite(values)
         np.testing.assert_array_equal(found[~finite], values[~finite].astype(found.dtype))
         apart = np.abs(found[finite].astype(np.float64) - values[finite])

@@ -160,5 +160,13 @@ def test_read_are_arrays_that_are_copied_sent_combined_or_passed_to_kernels() ->
     }  # fmt: skip
 
 
+def test_an_array_is_read_where_it_is_among_those_that_are_read() -> None:
+    load = ir.Load("a", (Iter("i", int64),), int64)
+    for statement in (*STATEMENTS, ir.Block((ir.Comment("none"), ir.Store("b", (load,), load, "s")))):
+        arrays = rewriting.read_buffers(statement)
+        assert all(rewriting.is_read(statement, array) for array in arrays)
+        assert not any(rewriting.is_read(statement, name) for name in rewriting.names(statement) - arrays)
+
+
 def test_a_loop_and_a_definition_define_a_variable_for_what_is_inside() -> None:
     assert {type(s).__name__ for s in STATEMENTS if rewriting.defined(s) is not None} == {"For", "Let"}

@@ -23,8 +23,11 @@ def walk(expression: Expr) -> Iterator[Expr]:
             yield node
         elif id(node) not in seen:
             seen.add(id(node))
-            waiting.append((node, True))
-            waiting += [(child, False) for child in reversed(node.children()) if id(child) not in seen]
+            if children := node.children():
+                waiting.append((node, True))
+                waiting += [(child, False) for child in reversed(children) if id(child) not in seen]
+            else:
+                yield node
 
 
 def occurrences(expression: Expr) -> dict[int, int]:

@@ -143,6 +143,17 @@ def read_buffers(node: Node) -> frozenset[str]:
     return frozenset(found)
 
 
+def is_read(node: Node, buffer: str) -> bool:
+    """Whether a statement or one inside loads from a buffer, copies it, sends it, or passes it to a kernel."""
+    for inner in walk(node):
+        if any(buffer in _listed(getattr(inner, field)) for field in inner.roles.reads):
+            return True
+        for expression in expressions(inner):
+            if any(isinstance(e, Load) and e.buffer == buffer for e in traversal.walk(expression)):
+                return True
+    return False
+
+
 def _listed(held: str | tuple[str, ...]) -> tuple[str, ...]:
     return (held,) if isinstance(held, str) else held
 

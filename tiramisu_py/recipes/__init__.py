@@ -1,8 +1,9 @@
 """Recipes: command sequences for common kinds of computations, with sizes derived from the processor."""
 
 from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.matmul import matmul
 from tiramisu_py.recipes.pointwise import pointwise
 from tiramisu_py.recipes.stencil import stencil
 from tiramisu_py.recipes.time_stencil import time_stencil
 
-__all__ = ["Cpu", "pointwise", "stencil", "time_stencil"]
+__all__ = ["Cpu", "matmul", "pointwise", "stencil", "time_stencil"]

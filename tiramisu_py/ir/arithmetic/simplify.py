@@ -22,7 +22,7 @@ from tiramisu_py.ir.rewriting import (
     constant,
     expressions,
     is_empty,
-    read_buffers,
+    is_read,
     substitute,
     variables,
     walk,
@@ -241,7 +241,7 @@ def _allocation(node: Allocate) -> Node:
     """The allocation; a buffer that is never loaded goes, and so do its stores."""
     if is_empty(node.body):
         return EMPTY
-    if node.buffer in read_buffers(node.body):
+    if is_read(node.body, node.buffer):
         return node
     return simplify(without_stores(node.body, node.buffer))
 

@@ -1,0 +1,130 @@
+"""The recipe of matrix products: what it commands, that it is proven and right at any size, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.recipes import Cpu
+from tiramisu_py.recipes.matmul import Sizes
+
+WIDE = Cpu(vector_bytes=64, registers=32, first=48 << 10, second=2 << 20)
+NARROW = Cpu(vector_bytes=16, registers=16, first=32 << 10, second=256 << 10)
+TINY = Cpu(vector_bytes=32, registers=16, first=1 << 10, second=4 << 10)
+SIZES = [(1, 1, 0), (1, 1, 1), (7, 65, 33), (31, 37, 391), (13, 129, 2)]
+N, M, K, Q = tm.params("N M K Q")
+i, j, k, b = tm.iters("i j k b")
+Made = tuple[tm.Function, tm.Reduction, Callable[..., Any]]
+
+
+def plain(left: str = "ik", right: str = "kj", dtype: tm.DType = tm.float64, of: tm.DType | None = None) -> Made:
+    """A product whose operands may be transposed, batched or narrower, and the same in NumPy."""
+    extents, iterators = {"i": N, "j": M, "k": K, "b": Q}, {"i": i, "j": j, "k": k, "b": b}
+    f = tm.Function("mm", params=[N, M, K, *([Q] if "b" in left else [])])
+    A = f.input("A", of or dtype, [extents[name] for name in left])
+    B = f.input("B", of or dtype, [extents[name] for name in right])
+    result = "bij" if "b" in left else "ij"
+    reads = [source[tuple(iterators[name] for name in named)] for source, named in ((A, left), (B, right))]
+    first, second = (tm.cast(dtype, read) if of else read for read in reads)
+    C = f.reduction("C", {iterators[name]: extents[name] for name in result}, {k: K}, tm.sum, first * second)
+    f.outputs(C)
+    return f, C, lambda A, B: np.einsum(f"{left},{right}->{result}", A.astype(dtype.numpy), B.astype(dtype.numpy))
+
+
+def given(f: tm.Function, left: str, right: str, size: tuple[int, int, int]) -> dict[str, Any]:
+    """Small integers, whose sums are exact in each type."""
+    extents = dict(zip("ijk", size, strict=True)) | {"b": 3}
+    rng = np.random.default_rng(sum(size))
+    return {
+        name: rng.integers(0, 4, [extents[each] for each in named]).astype(f.algorithm.inputs[name].dtype.numpy)
+        for name, named in (("A", left), ("B", right))
+    }
+
+
+@pytest.mark.parametrize("cpu", [WIDE, NARROW, TINY], ids=["wide", "narrow", "tiny"])
+@pytest.mark.parametrize(
+    ("left", "right", "dtype", "of"),
+    [
+        ("ik", "kj", tm.float32, None),
+        ("ki", "kj", tm.float64, None),
+        ("ik", "jk", tm.float32, None),
+        ("ki", "jk", tm.float32, None),
+        ("bik", "bkj", tm.float32, None),
+        ("ik", "kj", tm.int32, tm.uint8),
+        ("kj", "ik", tm.int16, None),
+    ],
+    ids=["plain", "left transposed", "right transposed", "both transposed", "batched", "bytes", "exchanged"],
+)
+def test_a_product_is_right_at_any_size(cpu: Cpu, left: str, right: str, dtype: tm.DType, of: tm.DType | None) -> None:
+    f, C, expected = plain(left, right, dtype, of)
+    tm.recipes.matmul(C, cpu=cpu)
+    kernel = f.compile(threads=2)
+    for size in SIZES:
+        arrays = given(f, left, right, size)
+        np.testing.assert_array_equal(kernel(**arrays), expected(**arrays))
+
+
+def test_its_text_makes_the_same_schedule_again() -> None:
+    f, C, _ = plain()
+    text = tm.recipes.matmul(C, cpu=WIDE)
+    g, again, _ = plain()
+    exec(text, {"tm": tm, "C": again, "A": g["A"], "B": g["B"], "i": i, "j": j, "k": k})
+    assert list(map(str, g.commands)) == list(map(str, f.commands))
+    assert len(f.commands) < 20
+    assert f.check().ok
+
+
+def test_sizes_fit_registers_and_caches() -> None:
+    _, C, _ = plain(dtype=tm.float32)
+    assert Sizes.of(C, WIDE) == Sizes(terms=384, rows=6, columns=64, tiles=12, lanes=16)
+    for cpu in (WIDE, NARROW):
+        for dtype in (tm.float32, tm.float64, tm.int8):
+            _, C, _ = plain(dtype=dtype)
+            found, size = Sizes.of(C, cpu), dtype.bytes
+            vectors = found.columns // found.lanes
+            assert found.rows * vectors + vectors + 1 <= cpu.registers
+            assert found.terms * found.columns * size <= cpu.second // 8
+            assert found.terms * found.rows * found.tiles * size <= cpu.second // 4
+
+
+def refused(product: Any) -> str:
+    with pytest.raises(ArgumentError) as error:
+        tm.recipes.matmul(product)
+    return str(error.value)
+
+
+def test_what_is_no_matrix_product_is_refused_with_the_reason() -> None:
+    f = tm.Function("other", params=[N, M, K])
+    A, B = f.input("A", tm.float32, [N, K]), f.input("B", tm.float32, [K, M])
+    v = f.input("v", tm.float32, [K])
+    added = f.reduction("added", {i: N, j: M}, {k: K}, tm.sum, A[i, k] + B[k, j])
+    assert "products of two reads" in refused(added)
+    assert "not a sum" in refused(f.reduction("most", {i: N, j: M}, {k: K}, tm.max, A[i, k] * B[k, j]))
+    assert "is not a reduction" in refused(f.computation("one", {i: N, k: K}, A[i, k] * 2))
+    assert "no matrix product" in refused(f.reduction("vector", {i: N}, {k: K}, tm.sum, A[i, k] * v[k]))
+    assert "different iterators" in refused(
+        f.reduction("next", {i: N, j: M}, {k: K - 1}, tm.sum, A[i, k + 1] * B[k, j])
+    )
+    assert "over k, b" in refused(f.reduction("two", {i: N, j: M}, {k: K, b: 2}, tm.sum, A[i, k] * B[k, j]))
+    assert "reads A twice" in refused(f.reduction("square", {i: N, j: N}, {k: K}, tm.sum, A[i, k] * A[j, k]))
+    assert f.commands == ()
+
+
+def test_a_product_that_has_been_scheduled_is_refused() -> None:
+    f, C, _ = plain()
+    C.update.reorder(k, i, j)
+    assert "scheduled already" in refused(C)
+    assert len(f.commands) == 1
+
+
+def test_a_refused_command_takes_all_back() -> None:
+    f, C, _ = plain()
+    C.init.vectorize(i, 4)
+    with pytest.raises(tm.errors.TiramisuError):
+        tm.recipes.matmul(C)
+    assert len(f.commands) == 1

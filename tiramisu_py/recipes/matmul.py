@@ -1,0 +1,204 @@
+"""The recipe for matrix products: tiles of accumulators in registers, both operands packed for the caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiramisu_py.algorithm.declarations import sum_
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.function import Computation, Reduction
+from tiramisu_py.program.statement import Role
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.recorded import Recorded, processor
+
+#: The most lanes of a vector loop.
+MOST_LANES = 64
+#: The most terms summed in registers before they are added: more save nothing.
+MOST_TERMS = 384
+#: The most tiles in a block of rows: threads share the blocks, so that there should be several for each.
+MOST_TILES = 12
+#: The most rows of a tile.
+MOST_ROWS = 14
+
+
+def matmul(product: Computation, *, cpu: Cpu | None = None) -> str:
+    """Schedule ``C[i, j] += A[i, k] * B[k, j]`` in tiles of registers, with both operands copied for the caches.
+
+    ::
+
+        print(tm.recipes.matmul(C))
+            -->   i0, j0, i1, j1, i2, k0, k1, ... = tm.iters("i0 j0 i1 j1 i2 k0 k1 ...")
+                  C.update.split(k, 384, k0, k1)
+                  C_partial = C.update.rfactor(k0)
+                  C.update.tile(i, j, 6, 64, i0, j0, i1, j1)
+                  C.update.split(i0, 12, i2, i0)
+                  ...
+                  C_partial.compute_at(C.update, i0)
+                  C_partial.store_in(tm.REGISTER)
+                  ...
+
+    A tile of accumulators and one row of vectors of B fill the registers. The terms are summed in blocks, so that a
+    panel of B, as wide as a tile, takes an eighth of the second-level cache of `cpu` (default: this machine's), and a
+    block of rows of A a quarter. Threads share the blocks of rows, and the panels of B. A and B may be transposed;
+    there may be further iterators, which the result and both operands have (a batch: threads share the outermost of
+    them); operands may be cast to the type of the result. Sums of floating-point numbers are rounded in another order,
+    and are fast only if compiled with ``fast=("contract",)``. Returns the commands that were applied, to be pasted and
+    edited.
+
+    Raises `ArgumentError` for what is no matrix product, with the reason, and the error of a command that is refused;
+    then none of the commands is applied.
+    """
+    recipe = Recorded("matmul", [product])
+    found = _product_of(recipe, product)
+    plan = Sizes.of(product, processor("matmul", cpu))
+    with recipe.together():
+        _apply(recipe, found, plan)
+    return recipe.text()
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a schedule: terms of a block, rows and columns of a tile, tiles of a block of rows, lanes."""
+
+    terms: int
+    rows: int
+    columns: int
+    tiles: int
+    lanes: int
+
+    @classmethod
+    def of(cls, product: Computation, cpu: Cpu) -> Sizes:
+        """The sizes for values of one type on a processor."""
+        size = product.dtype.bytes
+        lanes = min(cpu.lanes(size), MOST_LANES)
+        vectors = min(cpu.registers // 8, MOST_LANES // lanes)
+        rows = max(min((cpu.registers - vectors - 1) // vectors, MOST_ROWS), 1)
+        columns = vectors * lanes
+        terms = max(min(cpu.second // 8 // (columns * size) // lanes * lanes, MOST_TERMS), lanes)
+        tiles = max(min(cpu.second // 4 // (terms * size) // rows, MOST_TILES), 1)
+        return cls(terms, rows, columns, tiles, lanes)
+
+
+@dataclass(frozen=True)
+class Product:
+    """The reduction, its iterators, and its operands: `left` is indexed by the rows, `right` by the columns."""
+
+    result: Reduction
+    batch: tuple[Iter, ...]
+    row: Iter
+    column: Iter
+    term: Iter
+    left: Access
+    right: Access
+
+
+def _product_of(recipe: Recorded, product: Computation) -> Product:
+    """The parts of a matrix product; raises `ArgumentError` for other computations."""
+    if not isinstance(product, Reduction):
+        raise ArgumentError(f"matmul: {product} is not a reduction: declare it with f.reduction(..., op=tm.sum)")
+    declared = recipe.function.algorithm.computations[product.name]
+    if declared.op != sum_ or declared.ordered:
+        raise ArgumentError(f"matmul: {product} is not a sum whose order is free: it takes op=tm.sum, not ordered")
+    if len(declared.over) != 1:
+        raise ArgumentError(f"matmul: {product} sums over {', '.join(declared.over)}: it takes sums over one iterator")
+    (term,) = declared.over
+    first, second = _operands(product, declared.expr)
+    if first.source == second.source:
+        raise ArgumentError(f"matmul: {product} reads {first.source} twice: it copies two different operands")
+    column = declared.iterators[-1]
+    left, right = (second, first) if column in _indices(product, first) else (first, second)
+    of_left, of_right = _indices(product, left), _indices(product, right)
+    outer = declared.iterators[:-1]
+    rows = [name for name in outer if name in of_left and name not in of_right]
+    batch = [name for name in outer if name in of_left and name in of_right]
+    if len(rows) != 1 or {*batch, *rows, term} != set(of_left) or {*batch, column, term} != set(of_right):
+        raise ArgumentError(
+            f"matmul: {product} is no matrix product: one operand must have its last iterator, {column}, the other one "
+            f"further iterator of {product}, and both {term} and all the rest; they are {left} and {right}"
+        )
+    _untouched(recipe, product, (*declared.iterators, term))
+    named = [tuple(Iter(name) for name in names) for names in (batch, rows)]
+    return Product(product, named[0], named[1][0], Iter(column), Iter(term), left, right)
+
+
+def _operands(product: Computation, term: Expr) -> tuple[Access, Access]:
+    """The two reads whose product each term is."""
+    if isinstance(term, Binary) and term.op == "*":
+        left, right = (each.operand if isinstance(each, Cast) else each for each in (term.left, term.right))
+        if isinstance(left, Access) and isinstance(right, Access):
+            return left, right
+    raise ArgumentError(f"matmul: the terms of {product} are {term}, and it takes products of two reads")
+
+
+def _indices(product: Computation, access: Access) -> list[str]:
+    """The iterators that index an operand; raises `ArgumentError` for other indices."""
+    names = [index.name for index in access.indices if isinstance(index, Iter)]
+    if len(names) < len(access.indices) or len(set(names)) < len(names):
+        raise ArgumentError(f"matmul: {product} reads {access}: it takes indices that are different iterators")
+    return names
+
+
+def _untouched(recipe: Recorded, product: Reduction, loops: tuple[str, ...]) -> None:
+    """Refuse a reduction that has been scheduled already."""
+    program = recipe.function.program
+    statements = program.statements_of(product.name)
+    roles = {statement.role: program.loop_names(statement) for statement in statements}
+    if len(statements) != 2 or roles != {Role.INIT: loops[:-1], Role.UPDATE: loops}:
+        raise ArgumentError(f"matmul: {product} has been scheduled already: give the recipe before other commands")
+
+
+def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> None:
+    """Apply the commands."""
+    product, fresh = found.result, recipe.fresh
+    i, j, k = found.row, found.column, found.term
+    i0, j0, i1, j1 = (fresh(f"{loop.name}{level}") for level in (0, 1) for loop in (i, j))
+    i2, k0, k1 = fresh(f"{i.name}2"), fresh(f"{k.name}0"), fresh(f"{k.name}1")
+    update = product.update
+    update.split(k, sizes.terms, k0, k1)
+    tile = update.rfactor(k0)
+    recipe.named(tile.name)
+    update.tile(i, j, sizes.rows, sizes.columns, i0, j0, i1, j1)
+    update.split(i0, sizes.tiles, i2, i0)
+    update.reorder(*found.batch, k0, i2, j0, i0, i1, j1)
+    shared = found.batch[:1]
+    product.init.parallelize(*(shared or (i,)))
+    update.parallelize(*(shared or (i2,)))
+    update.unroll(i1, remainder="specialize")
+    update.vectorize(j1, sizes.columns, remainder="mask")
+    tile.compute_at(update, i0)
+    tile.store_in(Memory.REGISTER)
+    tile.update.reorder(k, i, j)
+    tile.unroll(i, remainder="specialize")
+    tile.vectorize(j, sizes.columns, remainder="pad")
+    _pack_right(recipe, found, tile, k0, sizes)
+    _copy_left(recipe, found, tile, i2, sizes)
+
+
+def _pack_right(recipe: Recorded, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
+    """Copy the operand of the columns into panels, as wide as a tile, for each block of terms."""
+    loops = {loop: recipe.fresh(2 * loop) for loop in _indices(found.result, found.right)}
+    jj, kk = loops[found.column.name], loops[found.term.name]
+    width = sizes.columns
+    source = recipe.function[found.right.source]
+    panels = tile.update.pack(source, list(loops.values()), [jj // width, kk, jj % width], level=level)
+    recipe.named(panels.name)
+    outer, inner = recipe.fresh(f"{jj.name}0"), recipe.fresh(f"{jj.name}1")
+    panels.split(jj, width, outer, inner)
+    transposed = list(loops)[-1] != found.column.name
+    if transposed:
+        panels.reorder(*(each for each in loops.values() if each is not jj and each is not kk), outer, kk, inner)
+    if not found.batch:
+        panels.parallelize(outer if transposed else kk)
+    panels.vectorize(inner, width, remainder="mask")
+
+
+def _copy_left(recipe: Recorded, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
+    """Copy a block of rows of the other operand into rows whose distance is no power of two."""
+    loops = {loop: recipe.fresh(2 * loop) for loop in _indices(found.result, found.left)}
+    ii, kk = loops[found.row.name], loops[found.term.name]
+    source = recipe.function[found.left.source]
+    layout = [ii * (sizes.terms + sizes.lanes) + kk]
+    rows = tile.update.cache(source, level, list(loops.values()), layout=layout)
+    recipe.named(rows.name)
