@@ -1,0 +1,91 @@
+"""A convolution 3 x 3 of pictures with many channels, with bias and ReLU, as a product of matrices that is never made.
+
+14 pixels of a row by 32 channels of the result are summed in registers over all 9 neighbours and all channels of the
+picture; bias and ReLU are applied when they are stored. The border of zeros is part of a copy of the rows that three
+output rows read, and the weights are copied so that 32 channels lie together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from story import Arguments, Array, error, tell
+
+import tiramisu_py as tm
+
+P, H, W, C, F = tm.params("P H W C F")
+p, y, x, c, f = tm.iters("p y x c f")
+r, s, x0, f0, x1, f1, rr, ss, cc, ff = tm.iters("r s x0 f0 x1 f1 rr ss cc ff")
+PIXELS, CHANNELS = 14, 32
+SIZES = ((1, 1, 1, 1, 1), (1, 3, 15, 5, 33), (2, 5, 28, 3, 31), (3, 2, 13, 17, 64))
+LARGE = (2, 56, 56, 64, 64)
+
+
+def algorithm() -> tuple[tm.Function, tm.Input, tm.Computation, tm.Reduction, tm.Computation]:
+    """The padded picture, the sums over neighbours and channels, and max(sum + bias, 0)."""
+    fn = tm.Function("convolution", params=[P, H, W, C, F], assume="P >= 1 and H >= 1 and W >= 1 and C >= 1 and F >= 1")
+    picture = fn.input("picture", tm.float32, [P, H, W, C])
+    weights = fn.input("weights", tm.float32, [3, 3, C, F])
+    bias = fn.input("bias", tm.float32, [F])
+    inside = (y >= 1) & (y <= H) & (x >= 1) & (x <= W)
+    padded = fn.computation(
+        "padded", {p: P, y: H + 2, x: W + 2, c: C}, tm.select(inside, picture[p, y - 1, x - 1, c], np.float32(0))
+    )
+    total = fn.reduction(
+        "total",
+        {p: P, y: H, x: W, f: F},
+        {r: 3, s: 3, c: C},
+        tm.sum,
+        padded[p, y + r, x + s, c] * weights[r, s, c, f],
+    )
+    result = fn.computation("result", {p: P, y: H, x: W, f: F}, tm.maximum(total[p, y, x, f] + bias[f], np.float32(0)))
+    fn.outputs(result)
+    return fn, weights, padded, total, result
+
+
+def scheduled() -> tm.Function:
+    """Tiles of 14 pixels by 32 channels in registers; threads share the rows of all pictures."""
+    fn, weights, padded, total, result = algorithm()
+    result.tile(x, f, PIXELS, CHANNELS, x0, f0, x1, f1)
+    result.reorder(p, y, f0, x0, x1, f1)
+    result.parallelize(p, y)
+    result.unroll(x1, remainder="specialize")
+    result.vectorize(f1, CHANNELS, remainder="mask")
+    total.compute_at(result, x0)
+    total.store_in(tm.REGISTER)
+    total.update.reorder(r, s, c, x, f)
+    total.unroll(x, remainder="specialize")
+    total.vectorize(f, CHANNELS, remainder="pad")
+    padded.compute_at(result, y)
+    padded.vectorize(c, 16)
+    total.update.pack(weights, [rr, ss, cc, ff], [ff // CHANNELS, rr, ss, cc, ff % CHANNELS])
+    return fn
+
+
+def sample(pictures: int, rows: int, columns: int, channels: int, filters: int) -> Arguments:
+    """Random pictures, weights and biases."""
+    rng = np.random.default_rng(0)
+    return {
+        "picture": rng.standard_normal((pictures, rows, columns, channels), np.float32),
+        "weights": rng.standard_normal((3, 3, channels, filters), np.float32),
+        "bias": rng.standard_normal(filters, np.float32),
+    }
+
+
+def exact(given: Arguments) -> tuple[Array, Array]:
+    """The convolution in a wider type, and how far any order of the sums may be from it."""
+    picture, weights, bias = (given[name].astype(np.float64) for name in ("picture", "weights", "bias"))
+    with np.errstate(invalid="ignore"):
+        values = np.maximum(neighbours(picture, weights) + bias, 0)
+    bound = error(9 * picture.shape[3] + 1, neighbours(abs(picture), abs(weights)) + abs(bias), np.float32)
+    return values, bound
+
+
+def neighbours(picture: Array, weights: Array) -> Array:
+    """The sums over neighbours and channels, one product of matrices for each neighbour."""
+    rows, columns = picture.shape[1:3]
+    wide = np.pad(picture, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    return sum(wide[:, dy : dy + rows, dx : dx + columns] @ weights[dy, dx] for dy in range(3) for dx in range(3))
+
+
+if __name__ == "__main__":
+    tell(scheduled, sample, exact, SIZES, LARGE)
