@@ -84,7 +84,10 @@ def neighbours(picture: Array, weights: Array) -> Array:
     """The sums over neighbours and channels, one product of matrices for each neighbour."""
     rows, columns = picture.shape[1:3]
     wide = np.pad(picture, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    return sum(wide[:, dy : dy + rows, dx : dx + columns] @ weights[dy, dx] for dy in range(3) for dx in range(3))
+    found: Array = sum(
+        wide[:, dy : dy + rows, dx : dx + columns] @ weights[dy, dx] for dy in range(3) for dx in range(3)
+    )
+    return found
 
 
 if __name__ == "__main__":
