@@ -1,0 +1,79 @@
+"""Sums of a matrix: of all elements, of each row, of each column, as fast as the matrix can be read.
+
+A sum along a row needs many additions at the same time: eight rows, each in the lanes of a register of its own, whose
+lanes are combined at the end.
+Sums of columns need few accesses to their accumulators: eight rows are added before they are added to these.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from story import Arguments, Array, error, tell
+
+import tiramisu_py as tm
+
+R, C = tm.params("R C")
+r, c, r0, r1, c0, c1, c2 = tm.iters("r c r0 r1 c0 c1 c2")
+LANES, ROWS, STRIP = 64, 8, 16  # columns and rows that are added at once, such groups of columns of a thread
+SIZES = ((1, 1), (3, 63), (8, 64), (17, 129), (131, 1031))
+LARGE = (1024, 2048)
+KINDS = ("rows", "all", "columns")
+OTHERS = [{"kind": "all"}, {"kind": "columns"}]
+
+
+def algorithm(kind: str = "rows") -> tuple[tm.Function, tm.Reduction]:
+    """The sums of a matrix over its columns, its rows, or both."""
+    f = tm.Function(f"sum_{kind}", params=[R, C], assume="R >= 1 and C >= 1")
+    x = f.input("x", tm.float32, [R, C])
+    domain = {"rows": {r: R}, "columns": {c: C}, "all": {}}[kind]
+    over = {"rows": {c: C}, "columns": {r: R}, "all": {r: R, c: C}}[kind]
+    total = f.reduction("total", domain, over, tm.sum, x[r, c])
+    f.outputs(total)
+    return f, total
+
+
+def scheduled(kind: str = "rows") -> tm.Function:
+    """Eight rows at once, to sums of each row or of columns; threads share the rows, or the columns."""
+    f, total = algorithm(kind)
+    if kind == "columns":
+        total.update.split(r, ROWS, r0, r1)
+        eight = total.update.rfactor(r0)
+        total.update.split(c, LANES, c0, c1)
+        total.update.split(c0, STRIP, c2, c0)
+        total.update.reorder(c2, r0, c0, c1)
+        total.update.parallelize(c2)
+        total.update.vectorize(c1, LANES, remainder="mask")
+        eight.compute_at(total.update, c0)
+        eight.store_in(tm.REGISTER)
+        eight.update.reorder(r, c)
+        eight.update.unroll(r, remainder="specialize")
+        eight.vectorize(c, LANES, remainder="mask")
+        return f
+    rows = total.update.rfactor(r) if kind == "all" else total
+    rows.init.parallelize(r)
+    rows.update.split(r, ROWS, r0, r1)
+    rows.update.reorder(r0, c, r1)
+    rows.update.parallelize(r0)
+    rows.update.unroll(r1, remainder="specialize")
+    rows.update.vectorize(c, LANES // 4, combine=tm.PRIVATE)
+    return f
+
+
+def sample(rows: int, columns: int, kind: str = "rows") -> Arguments:
+    """A random matrix."""
+    return {"x": np.random.default_rng(0).standard_normal((rows, columns), np.float32)}
+
+
+def exact(given: Arguments, kind: str = "rows") -> tuple[Array, Array]:
+    """The sums in a wider type, and how far any order of them may be from it."""
+    x = given["x"].astype(np.float64)
+    axis = {"rows": 1, "columns": 0, "all": None}[kind]
+    values, magnitudes = np.asarray(x.sum(axis)), np.asarray(abs(x).sum(axis))
+    return values, error(x.size // values.size, magnitudes, np.float32)
+
+
+if __name__ == "__main__":
+    for each in KINDS:
+        tell(partial(scheduled, each), sample, partial(exact, kind=each), SIZES, LARGE)
