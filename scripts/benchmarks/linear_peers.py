@@ -1,0 +1,230 @@
+"""The others of `scripts/bench linear`: NumPy with its OpenBLAS, SciPy, MKL, PyTorch and numba, if installed."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Run = Callable[[], object]
+Given = Mapping[str, Array]
+Maker = Callable[[Given, Array], Run]
+ROW_MAJOR, AS_STORED = 101, 111  # constants of CBLAS
+
+
+# -- NumPy and SciPy
+
+
+def numpy_product(given: Given, out: Array) -> Run:
+    """One product, or many, in OpenBLAS if they are large."""
+    return partial(np.matmul, given["A"], given["B"], out=out)
+
+
+def numpy_softmax(given: Given, out: Array) -> Run:
+    """In four sweeps."""
+    x = given["x"]
+
+    def run() -> None:
+        np.subtract(x, x.max(1, keepdims=True), out=out)
+        np.exp(out, out=out)
+        np.divide(out, out.sum(1, keepdims=True), out=out)
+
+    return run
+
+
+def numpy_layer_norm(given: Given, out: Array) -> Run:
+    """In several sweeps."""
+    x, scale, shift = given["x"], given["scale"], given["shift"]
+
+    def run() -> None:
+        np.subtract(x, x.mean(1, keepdims=True), out=out)
+        factor = 1 / np.sqrt(np.square(out).mean(1, keepdims=True) + np.float32(1e-5))
+        np.multiply(out, factor, out=out)
+        np.multiply(out, scale, out=out)
+        np.add(out, shift, out=out)
+
+    return run
+
+
+def numpy_convolution(given: Given, out: Array) -> Run:
+    """One product for each of the nine neighbours."""
+    picture, weights, bias = given["picture"], given["weights"], given["bias"]
+    rows, columns = picture.shape[1:3]
+
+    def run() -> None:
+        wide = np.pad(picture, ((0, 0), (1, 1), (1, 1), (0, 0)))
+        out[...] = bias
+        for dy in range(3):
+            for dx in range(3):
+                np.add(out, wide[:, dy : dy + rows, dx : dx + columns] @ weights[dy, dx], out=out)
+        np.maximum(out, 0, out=out)
+
+    return run
+
+
+def numpy_sum(axis: int | None) -> Maker:
+    """The sum along an axis."""
+    return lambda given, out: partial(np.sum, given["x"], axis=axis, out=out)
+
+
+def scipy_softmax(given: Given, out: Array) -> Run:
+    """`scipy.special.softmax`."""
+    softmax = importlib.import_module("scipy.special").softmax
+
+    def run() -> None:
+        out[...] = softmax(given["x"], axis=1)
+
+    return run
+
+
+# -- MKL, called as a C library
+
+
+def mkl() -> ctypes.CDLL | None:
+    """The library of the package `mkl`, or None."""
+    folders = [folder / "lib" for folder in (Path(sys.prefix), *map(Path, sys.path))]
+    for file in (found for folder in folders for found in sorted(folder.glob("libmkl_rt.so*"))):
+        return ctypes.CDLL(str(file), ctypes.RTLD_GLOBAL)
+    return None
+
+
+def mkl_product(given: Given, out: Array) -> Run:
+    """`cblas_sgemm` or `cblas_dgemm`; for many products the strided batch."""
+    library, a, b = mkl(), given["A"], given["B"]
+    assert library is not None
+    (*count, n, k), m = a.shape, b.shape[-1]
+    single = a.dtype == np.float32
+    number = ctypes.c_float if single else ctypes.c_double
+    one, zero = number(1), number(0)
+    letter = "s" if single else "d"
+    pointers = [ctypes.c_void_p(each.ctypes.data) for each in (a, b, out)]
+    if not count:
+        gemm = library[f"cblas_{letter}gemm"]
+        return partial(
+            gemm, ROW_MAJOR, AS_STORED, AS_STORED, n, m, k, one, pointers[0], k, pointers[1], m, zero, pointers[2], m
+        )
+    batch = library[f"cblas_{letter}gemm_batch_strided"]
+    return partial(
+        batch, ROW_MAJOR, AS_STORED, AS_STORED, n, m, k, one, pointers[0], k, n * k, pointers[1], m, k * m, zero,
+        pointers[2], m, n * m, count[0],
+    )  # fmt: skip
+
+
+# -- PyTorch
+
+
+def torch_run(make: Callable[[Any, Mapping[str, Any], Any], Run]) -> Maker:
+    """A program of PyTorch over the same memory."""
+
+    def made(given: Given, out: Array) -> Run:
+        torch = importlib.import_module("torch")
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+        torch.set_grad_enabled(False)
+        tensors = {name: torch.from_numpy(each) for name, each in given.items()}
+        return make(torch, tensors, torch.from_numpy(out))
+
+    return made
+
+
+def torch_layer_norm(torch: Any, given: Mapping[str, Any], out: Any) -> Run:
+    """`layer_norm` allocates its result."""
+    x, scale, shift = given["x"], given["scale"], given["shift"]
+    return lambda: out.copy_(torch.nn.functional.layer_norm(x, (x.shape[1],), scale, shift, 1e-5))
+
+
+def torch_convolution(torch: Any, given: Mapping[str, Any], out: Any) -> Run:
+    """oneDNN's convolution in its channels-last format, then ReLU in place."""
+    picture = given["picture"].permute(0, 3, 1, 2)
+    weights = given["weights"].permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)
+    bias, result = given["bias"], out.permute(0, 3, 1, 2)
+
+    def run() -> None:
+        found = torch.nn.functional.conv2d(picture, weights, bias, padding=1)
+        torch.clamp(found, min=0, out=result)
+
+    return run
+
+
+# -- numba
+
+
+def numba_sums(columns: bool) -> Maker:
+    """A loop over rows, with reassociation, so that it runs in vectors."""
+
+    def made(given: Given, out: Array) -> Run:
+        numba = importlib.import_module("numba")
+
+        @numba.njit(parallel=True, fastmath=True)  # type: ignore[untyped-decorator]
+        def of_rows(x: Array, out: Array) -> None:
+            for r in numba.prange(x.shape[0]):
+                total = np.float32(0)
+                for c in range(x.shape[1]):
+                    total += x[r, c]
+                out[r] = total
+
+        @numba.njit(fastmath=True)  # type: ignore[untyped-decorator]
+        def of_columns(x: Array, out: Array) -> None:
+            out[:] = 0
+            for r in range(x.shape[0]):
+                for c in range(x.shape[1]):
+                    out[c] += x[r, c]
+
+        return partial(of_columns if columns else of_rows, given["x"], out)
+
+    return made
+
+
+PRODUCT: dict[str, Maker] = {
+    "NumPy": numpy_product,
+    "MKL": mkl_product,
+    "PyTorch": torch_run(lambda torch, given, out: partial(torch.matmul, given["A"], given["B"], out=out)),
+}
+#: What others have for a story, by its name and that of its kind, and the name of the program.
+PEERS: dict[str, dict[str, Maker]] = {
+    "matmul": PRODUCT,
+    "skinny": PRODUCT,
+    "batched": PRODUCT,
+    "convolution": {"NumPy": numpy_convolution, "PyTorch": torch_run(torch_convolution)},
+    "softmax": {
+        "NumPy": numpy_softmax,
+        "SciPy": scipy_softmax,
+        "PyTorch": torch_run(lambda torch, given, out: partial(torch.softmax, given["x"], 1, out=out)),
+    },
+    "layer_norm": {"NumPy": numpy_layer_norm, "PyTorch": torch_run(torch_layer_norm)},
+    "sums rows": {
+        "NumPy": numpy_sum(1),
+        "PyTorch": torch_run(lambda torch, given, out: partial(torch.sum, given["x"], 1, out=out)),
+        "numba": numba_sums(columns=False),
+    },
+    "sums all": {
+        "NumPy": numpy_sum(None),
+        "PyTorch": torch_run(lambda torch, given, out: lambda: out.copy_(given["x"].sum())),
+    },
+    "sums columns": {
+        "NumPy": numpy_sum(0),
+        "PyTorch": torch_run(lambda torch, given, out: partial(torch.sum, given["x"], 0, out=out)),
+        "numba": numba_sums(columns=True),
+    },
+}
+MODULES = {"NumPy": "numpy", "SciPy": "scipy", "PyTorch": "torch", "numba": "numba"}
+
+
+def missing() -> list[str]:
+    """The programs that are not installed here."""
+    absent = [name for name, module in MODULES.items() if importlib.util.find_spec(module) is None]
+    return absent if mkl() is not None else [*absent, "MKL"]
+
+
+def peers(story: str, kind: str = "") -> dict[str, Maker]:
+    """The programs that are installed and have what a story computes."""
+    absent = missing()
+    return {name: make for name, make in PEERS[f"{story} {kind}".strip()].items() if name not in absent}

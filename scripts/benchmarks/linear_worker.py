@@ -1,0 +1,61 @@
+"""The process of one contender of `scripts/bench linear`: makes its program, checks it once, then runs on demand."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import re
+from collections.abc import Mapping
+
+import numpy as np
+from cpu_worker import Run, answers_apart
+from linear_peers import peers
+from linear_workloads import WORKLOADS, Array, Workload
+from rounds import serve
+from shared_arrays import own
+
+OURS, FAST = "tiramisu_py", ("contract",)
+
+
+def contenders(workload: Workload) -> list[str]:
+    """The programs that take part in a workload, ours first."""
+    return [OURS, *peers(workload.story, workload.options.get("kind", ""))]
+
+
+def ours(workload: Workload, given: Mapping[str, Array], out: Array) -> Run:
+    """Our schedule, compiled; after one checked call, its C function is called directly."""
+    kernel = workload.scheduled().compile(fast=FAST)
+    (result,) = workload.scheduled().algorithm.outputs
+    arrays = {**given, result: out}
+    kernel(**arrays)
+    sizes = kernel.arguments.bind((), arrays).params
+    passed: dict[str, ctypes.c_int64 | ctypes.c_void_p] = {name: ctypes.c_int64(n) for name, n in sizes.items()}
+    passed |= {name: ctypes.c_void_p(array.ctypes.data) for name, array in arrays.items()}
+    entry = ctypes.CDLL(str(kernel.library))[kernel.name]
+    order = [passed[name] for name in re.findall(r"(\w+)(?=[,)])", kernel.signature)]
+    return lambda: entry(*order)
+
+
+def main() -> None:
+    """Run as one contender."""
+    answers = answers_apart()
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--contender", required=True)
+    options.add_argument("--workload", choices=WORKLOADS, required=True)
+    asked = options.parse_args()
+    workload = WORKLOADS[asked.workload]
+    given = {name: own(each, number) for number, (name, each) in enumerate(workload.given().items(), 1)}
+    exact = workload.exact(given)
+    out = own(np.zeros(exact[0].shape, next(iter(given.values())).dtype))
+    if asked.contender == OURS:
+        run = ours(workload, given, out)
+    else:
+        run = peers(workload.story, workload.options.get("kind", ""))[asked.contender](given, out)
+    run()
+    if difference := workload.differs(out, exact):
+        raise SystemExit(f"{workload.name}: {asked.contender} differs from the exact values in {difference}")
+    serve(run, workload.calls, "", answers)
+
+
+if __name__ == "__main__":
+    main()
