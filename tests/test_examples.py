@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ON_CORES = sorted(
     each for folder in ("cpu", "linear") for each in EXAMPLES.glob(f"{folder}/*.py") if each.stem != "story"
 )
-STORIES = [*sorted(EXAMPLES.glob("*.py")), *ON_CORES]
+STORIES = [*sorted(EXAMPLES.glob("*.py")), *sorted(EXAMPLES.glob("sparse/*.py")), *ON_CORES]
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
