@@ -33,7 +33,7 @@ class History:
         self.program = program
         self.values = values
         self.completion = completion
-        self._flows: dict[int, Flow] = {}
+        self._flows: dict[int, tuple[Program, Flow]] = {}  # with the state, whose id is the key
         self._memory: Memory = {}
 
     def flow(self, state: Program) -> Flow:
@@ -41,10 +41,9 @@ class History:
         if id(state) not in self._flows:
             same = state.algorithm is self.program.algorithm
             values = self.values if same else ValueSets(state.algorithm)
-            self._flows[id(state)] = Flow(
-                MemoryAccesses(self._completed(state), values, self._memory if same else None)
-            )
-        return self._flows[id(state)]
+            accesses = MemoryAccesses(self._completed(state), values, self._memory if same else None)
+            self._flows[id(state)] = state, Flow(accesses)
+        return self._flows[id(state)][1]
 
     def _completed(self, state: Program) -> Program:
         return state if self.completion is None or state is self.program else self.completion(state)

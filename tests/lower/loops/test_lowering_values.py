@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from tests.programs.by_hand import Author, computed, every, iters, text
+from tests.programs.by_hand import Author, computed, every, iters, part, text
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.ir import For, If
 from tiramisu_py.lower.lowering import lower
 from tiramisu_py.program.loops import Parallel
@@ -103,7 +104,7 @@ def scatter(dtype=ty.int32, offset=0, above=None) -> Program:
     term = i + 1
     guards = (v + offset == index[i],)
     author.reduction("y", "v", "0 <= v < M", "i", points, sum_, term, guards=guards, dtype=ty.int64)
-    return loops.interchange(author.program("y"), ["y_update"], "v", "i")
+    return loops.Interchange(part("y_update"), Iter("v"), Iter("i")).applied(author.program("y"))
 
 
 def gathered(index: np.ndarray, size: int, offset: int) -> np.ndarray:
@@ -139,7 +140,7 @@ def test_a_value_that_is_declared_to_lie_in_the_loop_needs_no_test():
 
 
 def test_a_loop_with_a_tag_keeps_its_iterations():
-    program = tags.parallelize(scatter(), ["y_update"], ["v"])
+    program = tags.parallelize(scatter(), ["y_update"], ["v"], Parallel(), "")
     assert [loop.variable for loop in every(lower(program).body, For)] == ["v", "i", "v"]
 
 

@@ -12,7 +12,7 @@ import tiramisu_py as tm
 from tiramisu_py.build import Kernel
 from tiramisu_py.tuning.search import searching, tuner
 from tiramisu_py.tuning.search.bench import Bench
-from tiramisu_py.tuning.search.stopwatch import Calls, Stopwatch
+from tiramisu_py.tuning.search.stopwatch import Stopwatch, TimedCalls
 from tiramisu_py.tuning.search.turns import Turns
 
 N, M, K = tm.params("N M K")
@@ -79,7 +79,7 @@ class Laboratory:
             self.measured.append(eval(f"dict({what.partition(' with ')[2]})"))
             found = calls(bench, kernel, what)
             parameters = self.measured[-1]
-            return Calls([self._tagged(call, parameters) for call in found.run], found.before)
+            return TimedCalls([self._tagged(call, parameters) for call in found.run], found.before)
 
         def sampled(watch: Stopwatch, call: Callable[[], object], before: Callable[[], object], number: int) -> float:
             self.interrupt(self.samples)

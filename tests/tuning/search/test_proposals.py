@@ -12,7 +12,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.tuning.search.laboratory import Laboratory
-from tiramisu_py.tuning.search.proposals import Drawn, Guided, InOrder, Proposals, proposals_for
+from tiramisu_py.tuning.search.proposals import Drawn, EveryPoint, Guided, Proposals, proposals_for
 from tiramisu_py.tuning.search.space import Space, checked_space
 
 SMALL = Space({"a": (1, 2, 3), "b": ("x", "y"), "c": (True, 1)}, lambda a, b, c: (a, b) != (2, "y"))
@@ -41,14 +41,14 @@ def test_a_space_is_numbered() -> None:
     assert all(type(SMALL.at(SMALL.indices(point))["c"]) is type(point["c"]) for point in every)
 
 
-@pytest.mark.parametrize("kind", [InOrder, Drawn, pytest.param(Guided, marks=needs_optuna)])
+@pytest.mark.parametrize("kind", [EveryPoint, Drawn, pytest.param(Guided, marks=needs_optuna)])
 def test_every_allowed_point_is_proposed_once(kind: Any) -> None:
     found = [SMALL.number(point) for point in taken(kind(SMALL, 3))]
     assert len(found) == len(set(found)) == 10
     assert set(found) == {SMALL.number(point) for point in SMALL.points()}
 
 
-@pytest.mark.parametrize("kind", [InOrder, Drawn, pytest.param(Guided, marks=needs_optuna)])
+@pytest.mark.parametrize("kind", [EveryPoint, Drawn, pytest.param(Guided, marks=needs_optuna)])
 def test_the_seed_fixes_the_order(kind: Any) -> None:
     def cost(point: Any) -> float | None:
         return None if point["b"] == "y" else float(point["a"])
@@ -104,8 +104,8 @@ def test_without_optuna_the_error_says_what_to_install(laboratory: Laboratory, m
 
 
 def test_the_way_to_search_follows_from_the_size() -> None:
-    assert isinstance(proposals_for(SMALL, None, 10, 0), InOrder)
-    assert isinstance(proposals_for(SMALL, "grid", 3, 0), InOrder)
+    assert isinstance(proposals_for(SMALL, None, 10, 0), EveryPoint)
+    assert isinstance(proposals_for(SMALL, "grid", 3, 0), EveryPoint)
     assert isinstance(proposals_for(LARGE, "random", 3, 0), Drawn)
     with pytest.raises(tm.ArgumentError, match="too many to try all"):
         proposals_for(LARGE, "grid", 3, 0)

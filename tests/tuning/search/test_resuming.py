@@ -18,7 +18,7 @@ import tiramisu_py as tm
 from tests.tuning.search.laboratory import SIZES, SPACE, K, Laboratory, M, N, i, j, k, make
 from tiramisu_py.tuning.search import identity
 from tiramisu_py.tuning.search.identity import program_key
-from tiramisu_py.tuning.search.proposals import InOrder
+from tiramisu_py.tuning.search.proposals import EveryPoint
 from tiramisu_py.tuning.search.space import Space
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -107,7 +107,7 @@ def test_a_point_that_was_stopped_early_is_measured_on_where_the_best_is_missing
     laboratory.cost = lambda point, sample: {2: 3.0, 4: 2.0, 8: 1.0, 16: 2.9}[point["lanes"]]
     lanes = [2, 4, 8, 16]
     space = Space({"lanes": lanes, "loop": ["i"]})
-    seed = next(seed for seed in range(100) if InOrder(space, seed).take(1)[0]["lanes"] == 8)
+    seed = next(seed for seed in range(100) if EveryPoint(space, seed).take(1)[0]["lanes"] == 8)
     slow = laboratory.tune({"lanes": lanes, "loop": ["i"]}, seed=seed)
     stopped = {point.parameters["lanes"]: len(point.samples[0]) for point in slow.points if point.outcome == "stopped"}
     assert stopped == {2: 1, 4: 2, 16: 1}

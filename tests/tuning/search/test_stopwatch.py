@@ -8,10 +8,10 @@ from tiramisu_py.tuning.search.stopwatch import (
     CLEARLY_SLOWER,
     SAMPLE_SECONDS,
     Call,
-    Calls,
     Rivals,
     Samples,
     Stopwatch,
+    TimedCalls,
     geometric_mean,
     seconds_of,
 )
@@ -46,8 +46,8 @@ def measured(
     return found.samples, found.stopped
 
 
-def clocked(clock: Clock, calls: list[Call], before: float = 0.0) -> Calls:
-    return Calls(calls, [clock.taking("before", before)] * len(calls))
+def clocked(clock: Clock, calls: list[Call], before: float = 0.0) -> TimedCalls:
+    return TimedCalls(calls, [clock.taking("before", before)] * len(calls))
 
 
 def test_the_time_is_the_least_sample_and_what_comes_before_is_not_timed() -> None:

@@ -13,7 +13,7 @@ import tiramisu_py as tm
 from tests.tuning.search.laboratory import LEGAL, SIZES, SPACE, Laboratory, i, make, product
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.tuning.search import tuner
-from tiramisu_py.tuning.search.proposals import InOrder
+from tiramisu_py.tuning.search.proposals import EveryPoint
 from tiramisu_py.tuning.search.space import Space
 
 N = tm.params("N")[0]
@@ -330,7 +330,7 @@ def test_a_point_of_a_slow_phase_gets_another_chance_in_the_end(
         again(search, *given)
 
     monkeypatch.setattr(tuner.Tuner, "_again", afterwards)
-    seed = next(seed for seed in range(100) if InOrder(Space(space), seed).take(1)[0]["lanes"] == 2)
+    seed = next(seed for seed in range(100) if EveryPoint(Space(space), seed).take(1)[0]["lanes"] == 2)
     result = laboratory.tune(space, seed=seed)
     assert {point.parameters["lanes"]: point.outcome for point in result.points} == {
         2: "measured", 4: "measured", 8: "stopped",

@@ -17,12 +17,12 @@ from tiramisu_py.ir import ArrayArgument
 from tiramisu_py.tuning.search.database import Database, database_path
 from tiramisu_py.tuning.search.identity import compiler_description, device_of, machine_description
 from tiramisu_py.tuning.search.reference import Reference
-from tiramisu_py.tuning.search.stopwatch import Call, Calls
+from tiramisu_py.tuning.search.stopwatch import Call, TimedCalls
 from tiramisu_py.tuning.search.workload import Case, cases_for
 
 
 @dataclass(frozen=True)
-class Request:
+class CompileRequest:
     """What the user says about measuring."""
 
     arguments: object
@@ -41,7 +41,7 @@ class Bench:
     reference: Reference
     database: Database
 
-    def calls(self, kernel: Kernel, what: str) -> Calls:
+    def calls(self, kernel: Kernel, what: str) -> TimedCalls:
         """The calls of a kernel.
 
         The first call of each case is done here: its results are compared, and its arrays are used again, so that
@@ -66,10 +66,10 @@ class Bench:
             }
             calls.append(bound_call(kernel, {**given, **own}))
             before.append(partial(_restore, given, case.inputs, overwritten))
-        return Calls(calls, before)
+        return TimedCalls(calls, before)
 
 
-def bench_for(f: Function, request: Request, cache: Cache) -> Bench:
+def bench_for(f: Function, request: CompileRequest, cache: Cache) -> Bench:
     """The bench for the schedules of an algorithm. Raises `ArgumentError`, `TuningError` or `ToolchainError`."""
     cases = cases_for(f.algorithm, request.arguments, request.sizes, request.seed)
     database = Database(

@@ -28,7 +28,7 @@ class Proposals(Protocol):
         """The cost of a point that was taken, to be made small; None if it has none, since it is refused or fails."""
 
 
-class InOrder:
+class EveryPoint:
     """All points of a space, in random order."""
 
     def __init__(self, space: Space, seed: int) -> None:
@@ -158,7 +158,7 @@ def proposals_for(space: Space, search: object, most: int, seed: int) -> Proposa
     if search == "random":
         return Drawn(space, seed)
     if search != "optuna" and space.is_listed:
-        every = InOrder(space, seed)
+        every = EveryPoint(space, seed)
         if search == "grid" or len(every) <= most:
             return every
     if search == "grid":

@@ -11,13 +11,13 @@ from tiramisu_py.build.machine.topology import allowed_cpus
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
-from tiramisu_py.tuning.search.bench import Request, bench_for
+from tiramisu_py.tuning.search.bench import CompileRequest, bench_for
 from tiramisu_py.tuning.search.progress import Progress
 from tiramisu_py.tuning.search.proposals import proposals_for
 from tiramisu_py.tuning.search.space import checked_space
 from tiramisu_py.tuning.search.stopwatch import Stopwatch
 from tiramisu_py.tuning.search.tuned import Tuned
-from tiramisu_py.tuning.search.tuner import Limits, Tuner
+from tiramisu_py.tuning.search.tuner import SearchLimits, Tuner
 from tiramisu_py.tuning.search.turns import Turns
 
 #: Options of `Function.compile` that a search does not take.
@@ -95,10 +95,11 @@ def tune(
     proposals = proposals_for(checked, search, points, seed)
     size = sum(1 for _ in checked.points()) if checked.is_listed else None
     cache = open_cache()
-    request = Request(arguments, sizes, verify, database, seed, options)
+    request = CompileRequest(arguments, sizes, verify, database, seed, options)
     tuner = Tuner(
         make, proposals, lambda f: bench_for(f, request, cache), Turns(cache.root),
-        Limits(points, seconds, workers or len(allowed_cpus())), Stopwatch(repeats), Progress(progress), options, size,
+        SearchLimits(points, seconds, workers or len(allowed_cpus())), Stopwatch(repeats), Progress(progress),
+        options, size,
     )  # fmt: skip
     tuner.run()
     return Tuned(tuner.name or "the space", tuple(tuner.points), size, tuner.complete, tuner.elapsed)

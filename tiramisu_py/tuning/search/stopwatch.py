@@ -58,7 +58,7 @@ class Rivals:
 
 
 @dataclass(frozen=True)
-class Calls:
+class TimedCalls:
     """A call of a kernel for each case, and what is to be done before each of them, untimed."""
 
     run: Sequence[Call]
@@ -83,7 +83,9 @@ class Stopwatch:
     repeats: int
     clock: Callable[[], float] = perf_counter
 
-    def measured(self, calls: Calls, rivals: Rivals, known: Samples = (), control: Calls | None = None) -> Measured:
+    def measured(
+        self, calls: TimedCalls, rivals: Rivals, known: Samples = (), control: TimedCalls | None = None
+    ) -> Measured:
         """The samples of a point, besides those that are `known`.
 
         The cases take turns, and so does the `control`, which is the best point so far: in a slow phase of a shared
@@ -104,7 +106,7 @@ class Stopwatch:
                     return Measured(samples, True, max(1.0, now / rivals.best))
         return Measured(tuple(map(tuple, found)), False, max(1.0, now / rivals.best))
 
-    def _clocked(self, calls: Calls) -> list[_Clocked]:
+    def _clocked(self, calls: TimedCalls) -> list[_Clocked]:
         return [_Clocked(self, run, before) for run, before in zip(calls.run, calls.before, strict=True)]
 
     def _sample(self, call: Call, before: Call, number: int) -> float:

@@ -26,9 +26,9 @@ from tiramisu_py.tuning.search.bench import Bench
 from tiramisu_py.tuning.search.database import Label, Outcome, label_of
 from tiramisu_py.tuning.search.identity import program_key
 from tiramisu_py.tuning.search.progress import Progress
-from tiramisu_py.tuning.search.proposals import InOrder, Proposals
+from tiramisu_py.tuning.search.proposals import EveryPoint, Proposals
 from tiramisu_py.tuning.search.space import Point
-from tiramisu_py.tuning.search.stopwatch import Calls, Measured, Rivals, Samples, Stopwatch
+from tiramisu_py.tuning.search.stopwatch import Measured, Rivals, Samples, Stopwatch, TimedCalls
 from tiramisu_py.tuning.search.tuned import TunedPoint, duration
 from tiramisu_py.tuning.search.turns import Turns
 
@@ -46,7 +46,7 @@ _FAILURES = (ToolchainError, UnsupportedError, KernelError, MemoryError)
 
 
 @dataclass(frozen=True)
-class Limits:
+class SearchLimits:
     """Where a search ends: after a number of compiled points, or of seconds (None: no limit)."""
 
     points: int
@@ -55,7 +55,7 @@ class Limits:
 
 
 @dataclass
-class Candidate:
+class LegalPoint:
     """A point on its way: its function and keys, the compiler at work on it, and its outcome once that is known."""
 
     parameters: Point
@@ -80,7 +80,7 @@ class Tuner:
         proposals: Proposals,
         bench: Callable[[Function], Bench],
         turns: Turns,
-        limits: Limits,
+        limits: SearchLimits,
         stopwatch: Stopwatch,
         progress: Progress,
         options: Mapping[str, Any],
@@ -100,7 +100,7 @@ class Tuner:
         self._rivals = Rivals()
         self._programs: list[str] = []
         self._paces: list[float] = []
-        self._controlled: tuple[str, Calls] | None = None
+        self._controlled: tuple[str, TimedCalls] | None = None
         self.points: list[TunedPoint] = []
         self.name = ""
         self.complete = False
@@ -131,7 +131,7 @@ class Tuner:
     def _room(self) -> int:
         """The number of points to take for the next turn."""
         workers = self._limits.workers
-        if isinstance(self._proposals, InOrder):
+        if isinstance(self._proposals, EveryPoint):
             return workers * LOTS
         tried = sum(point.outcome != "pruned" for point in self.points)
         if len(self.points) >= self._limits.points * PROPOSALS:
@@ -159,12 +159,12 @@ class Tuner:
                 self._show(f"measures {_named(candidate.parameters)}")
                 self._end(candidate)
 
-    def _made(self, point: Point) -> Candidate:
+    def _made(self, point: Point) -> LegalPoint:
         """The point with its function; or refused, if a command cannot be applied."""
         try:
             f = self._make(**point)
         except (CommandError, LegalityError) as error:
-            return Candidate(point, outcome=Outcome("pruned", _said(error)))
+            return LegalPoint(point, outcome=Outcome("pruned", _said(error)))
         if not isinstance(f, Function):
             raise ArgumentError(f"make({_named(point)}) returned {f!r:.60}: let it return a scheduled tm.Function")
         if axes(f.program):
@@ -172,9 +172,9 @@ class Tuner:
         self.name = self.name or f.name
         commands = f.commands
         f = f.copy()  # make may change the same function again for the next point
-        return Candidate(point, f, program_key(f.algorithm, commands), label_of(f.name, point, commands))
+        return LegalPoint(point, f, program_key(f.algorithm, commands), label_of(f.name, point, commands))
 
-    def _prepare(self, candidate: Candidate, compilers: _Compilers) -> None:
+    def _prepare(self, candidate: LegalPoint, compilers: _Compilers) -> None:
         """Finds the outcome in the database, or proves the program and begins to compile it."""
         f = candidate.function
         if f is None:
@@ -195,7 +195,7 @@ class Tuner:
         except _FAILURES as error:
             candidate.outcome = Outcome("failed", _said(error))
 
-    def _end(self, candidate: Candidate) -> None:
+    def _end(self, candidate: LegalPoint) -> None:
         """Measures a point if its outcome is not known, keeps the outcome, and tells it."""
         bench, f = self._bench, candidate.function
         if f is not None and bench is not None:
@@ -220,7 +220,7 @@ class Tuner:
         self._paces.append(outcome.pace)
         self._proposals.tell(candidate.parameters, self._cost(outcome.kind, samples))
 
-    def _measured(self, candidate: Candidate, bench: Bench) -> Outcome:
+    def _measured(self, candidate: LegalPoint, bench: Bench) -> Outcome:
         """The times of a compiled point, or why it has none."""
         assert candidate.building is not None
         try:
@@ -235,7 +235,7 @@ class Tuner:
             raise
         return _outcome_of(found)
 
-    def _control(self, bench: Bench) -> Calls | None:
+    def _control(self, bench: Bench) -> TimedCalls | None:
         """The calls of the best point so far, compiled again if it was not the best one before."""
         if not self.points or math.isinf(self._rivals.best):
             return None
@@ -309,7 +309,7 @@ class Tuner:
                 found = self._stopwatch.measured(calls, self._rivals, known, self._control(bench))
                 self._keep(candidate, _outcome_of(found), bench)
 
-    def _compiled(self, numbers: Iterable[int]) -> list[Candidate]:
+    def _compiled(self, numbers: Iterable[int]) -> list[LegalPoint]:
         """Some points, compiled again: mostly, the libraries are in the cache."""
         candidates = [self._made(self.points[number].parameters) for number in numbers]
         with _Compilers(self._limits.workers) as compilers:
@@ -319,11 +319,11 @@ class Tuner:
             compilers.finish()
         return candidates
 
-    def _calls(self, candidate: Candidate, bench: Bench) -> Calls:
+    def _calls(self, candidate: LegalPoint, bench: Bench) -> TimedCalls:
         assert candidate.building is not None
         return bench.calls(candidate.building.result(), str(candidate))
 
-    def _keep(self, candidate: Candidate, outcome: Outcome, bench: Bench) -> None:
+    def _keep(self, candidate: LegalPoint, outcome: Outcome, bench: Bench) -> None:
         bench.database.keep(candidate.program, candidate.label, outcome)
         self._take(candidate.program, outcome)
 
