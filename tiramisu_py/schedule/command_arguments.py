@@ -48,8 +48,10 @@ def listed(given: object, what: str) -> list[object]:
     return list(given)
 
 
-def check_new_name(program: Program, name: str, what: str) -> None:
-    """Refuse a name for a part, a copy or a buffer that is already in use."""
+def check_new_name(program: Program, name: object, what: str) -> None:
+    """Refuse a name for a part, a copy or a buffer that is no text, or already in use."""
+    if not isinstance(name, str):
+        raise CommandError(f"{what} cannot be called {name!r}: give a text")
     algorithm = program.algorithm
     for kind, taken in (
         ("a parameter", algorithm.params),

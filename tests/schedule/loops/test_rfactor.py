@@ -243,14 +243,54 @@ def test_declarations_may_follow() -> None:
     np.testing.assert_array_equal(f.compile()(a, b), a @ b + 1)
 
 
-def test_a_wrong_use_of_partial_results_is_blamed_on_its_command() -> None:
+def test_partial_results_after_what_combines_them_are_refused() -> None:
     f, C = product()
     C.update.split(k, 8, k0, k1)
     P = C.rfactor(k0)
-    P.after(C, tm.root)
+    with pytest.raises(tm.CommandError, match=r"form a cycle: C\.update\.rfactor|form a cycle: .*C\.rfactor\(k0\)"):
+        P.after(C, tm.root)
+    assert f.check().ok
+
+
+def test_a_reduction_may_move_after_its_partial_results_have_been_declared() -> None:
+    f, C = product()
+    D = f.computation("D", {i: N, j: M}, C[i, j] + 1)
+    f.outputs(D, replace=True)
+    C.update.split(k, 8, k0, k1)
+    C.rfactor(k0)
+    C.compute_at(D, i)
+    a, b = matrices(3, 4, 20)
+    np.testing.assert_array_equal(f.compile()(a, b), a @ b + 1)
+
+
+def test_partial_results_on_a_gpu() -> None:
+    f = tm.Function("sums", params=[N, K])
+    a = f.input("a", tm.int64, [N, K])
+    s = f.reduction("s", {i: N}, {k: K}, tm.sum, a[i, k])
+    f.outputs(s)
+    s.update.split(k, 8, k0, k1)
+    partial = s.rfactor(k1)
+    s.init.tag_gpu(blocks=[i])
+    s.update.tag_gpu(blocks=[i])
+    partial.tag_gpu(blocks=[i], threads=[k1])
+    f.derive_transfers()
+    kernel = f.compile(device="simulator", sanitize=True)
+    for n, terms in ((0, 5), (3, 0), (5, 37)):
+        given = matrices(n, 1, terms, np.int64)[0]
+        np.testing.assert_array_equal(kernel(given), given.sum(axis=1))
+
+
+def test_partial_results_on_other_ranks_have_to_be_sent() -> None:
+    f = tm.Function("rows", params=[N], assume="N >= 1")
+    a = f.input("a", tm.int64, [N, 64])
+    s = f.reduction("s", {i: N}, {k: 64}, tm.sum, a[i, k])
+    f.outputs(s)
+    a.distribute([i, k], rank=k // 16)
+    s.update.split(k, 16, q, k1)
+    s.rfactor(q).tag_distribute(q)
     violation = f.check().violations[0]
-    assert "C_partial" in str(violation)
-    assert violation.command == "C_partial.after(C, tm.root)"
+    assert violation.kind == "communication"
+    assert "derive_transfers" in violation.repair
 
 
 def test_partial_results_on_threads_need_a_place_each() -> None:
@@ -322,6 +362,12 @@ def _name_in_use() -> None:
     C.rfactor(k0, name="A")
 
 
+def _no_name() -> None:
+    C = product()[1]
+    C.update.split(k, 8, k0, k1)
+    C.rfactor(k0, name=5)  # type: ignore[arg-type]
+
+
 def _mixed() -> None:
     C = product()[1]
     C.update.skew(i, k, 1, new=q)
@@ -342,6 +388,7 @@ REFUSED: dict[str, tuple[Callable[[], None], str]] = {
     "a loop with a tag": (_tagged, "tagged by C.update.unroll(k1)"),
     "an update in parts": (_in_parts, "in parts"),
     "a reduction at another loop": (_moved, "give rfactor before"),
+    "a name that is none": (_no_name, "cannot be called 5: give a text"),
     "a name in use": (_name_in_use, "cannot be called A"),
     "loops that are mixed": (_mixed, "are mixed"),
 }

@@ -290,7 +290,7 @@ def test_a_fault_of_make_itself_is_not_taken_for_an_illegal_point(laboratory: La
 def test_a_search_with_a_real_clock_finds_a_point(tmp_path: Any, capfd: pytest.CaptureFixture[str]) -> None:
     result = tm.tune(make, SPACE, sizes=SIZES, database=tmp_path / "t.sqlite", repeats=2, progress=True)
     assert result.best.seconds is not None
-    assert 0 < result.best.seconds < 60
+    assert result.best.seconds > 0
     assert result.best.parameters in LEGAL
     said = capfd.readouterr().err.splitlines()
     assert "5 pruned, 0 failed, best" in said[-1]

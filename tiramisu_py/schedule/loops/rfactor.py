@@ -25,13 +25,14 @@ from tiramisu_py.algorithm.traversal import accesses, mentions, substitute
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.initial import with_computation
 from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.command_arguments import check_new_name, find, loop_name, statements
 from tiramisu_py.schedule.command_fields import OnStatements
 
 
-def rfactor(program: Program, names: Sequence[str], loops: Sequence[object], name: str) -> Program:
+def rfactor(program: Program, names: Sequence[str], loops: Sequence[str], name: str, command: str) -> Program:
     """Sum the terms of a reduction to partial results, one for each iteration of some of its loops, and then these."""
     update = _update(program, names)
     whole = program.algorithm.computations[update.source]
@@ -44,6 +45,7 @@ def rfactor(program: Program, names: Sequence[str], loops: Sequence[object], nam
     program = declared.with_(statements=program.statements, algorithm=program.algorithm.factored(partial, combined))
     for statement in made:
         program = program.with_statement_before(statement, [update.name])
+        program = program.with_(orders=(*program.orders, Order(statement.name, update.name, None, command)))
     program = program.with_statement(_remaining(program, update, whole, combined, kept))
     used = {loop for s in program.statements.values() for loop in s.loops}
     return program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
@@ -75,17 +77,17 @@ def _update(program: Program, names: Sequence[str]) -> Statement:
     return update
 
 
-def _kept(program: Program, update: Statement, whole: Computation, loops: Sequence[object]) -> list[LoopId]:
+def _kept(program: Program, update: Statement, whole: Computation, loops: Sequence[str]) -> list[LoopId]:
     """The loops that are named, in the order of the nest; raises `CommandError`."""
     if not loops:
         raise CommandError(f"rfactor names the loops that number the partial results: {update.handle}.rfactor(k0)")
-    found = [find(program, update, loop_name(given)) for given in loops]
+    found = [find(program, update, given) for given in loops]
     for given, loop in zip(loops, found, strict=True):
         if loop is None:
-            raise CommandError(f"no loop {loop_name(given)}: {nest(program, update)}")
+            raise CommandError(f"no loop {given}: {nest(program, update)}")
         if not _of_terms(update, whole, loop):
             raise CommandError(
-                f"loop {loop_name(given)} does not run over terms of {whole.name}, but over its values: name a loop "
+                f"loop {given} does not run over terms of {whole.name}, but over its values: name a loop "
                 f"over {', '.join(whole.over)}, or over blocks of it (after split)"
             )
     return [loop for loop in update.loops if loop in found]
@@ -211,4 +213,4 @@ class Rfactor(OnStatements):
         return self.name or f"{self.source}_partial"
 
     def applied(self, program: Program) -> Program:
-        return rfactor(program, self.names(program), self.loops, self.made())
+        return rfactor(program, self.names(program), list(map(loop_name, self.loops)), self.made(), self.text)
