@@ -6,6 +6,7 @@ it is without the part. A part is made for one function; `HostParts` asks all pa
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -46,7 +47,7 @@ class Agreement:
     turns: str
 
 
-class HostPart:
+class HostPart(ABC):
     """The part of one target in the host source of `function`; `names` are the function's names in C.
 
     `parts` are all parts of the function, this one among them.
@@ -73,9 +74,9 @@ class HostPart:
         self.log = log
 
     @classmethod
+    @abstractmethod
     def concerns(cls, function: LoopFunction) -> bool:
         """Whether the function has this part."""
-        raise NotImplementedError
 
     @classmethod
     def own_names(cls, function: LoopFunction, inside: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ whole function. The fields of a pass are its options. The pass lists are in `pip
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
@@ -44,7 +45,7 @@ class About:
 
 
 @dataclass(frozen=True)
-class Pass(Generic[T]):
+class Pass(ABC, Generic[T]):
     """A rewriting of a function's code that preserves its results.
 
     `after` distinguishes two passes of one kind in a list: the name of the pass before. `ensures` are the properties
@@ -60,9 +61,9 @@ class Pass(Generic[T]):
         own = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
         return f"{own}_after_{self.after}" if self.after else own
 
+    @abstractmethod
     def apply(self, what: T, about: About) -> T:
         """The replacement of a function, or of a nest."""
-        raise NotImplementedError
 
 
 class FunctionPass(Pass[LoopFunction]):

@@ -11,6 +11,7 @@ them, kept, compared, and written to a file.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
@@ -30,7 +31,7 @@ _NAMES = {"min": "minimum", "max": "maximum"}
 
 
 @dataclass(frozen=True, eq=False)
-class Command:
+class Command(ABC):
     """A change of a program, as a value. Commands with equal arguments are equal.
 
     In the text, fields are written by position, or by name if they are keyword-only or follow a field that is left out
@@ -46,9 +47,9 @@ class Command:
     by_name: ClassVar[str] = ""
     derives: ClassVar[bool] = False
 
+    @abstractmethod
     def applied(self, program: Program) -> Program:
         """The program after the command; raises `CommandError`."""
-        raise NotImplementedError
 
     @cached_property
     def text(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
 Level = Iter | Root
 
 
-class Nameable:
+class Nameable(ABC):
     """A handle that can be an argument of commands, which keep only its `_named`."""
 
     _function: Scheduled
 
     @property
+    @abstractmethod
     def _named(self) -> Named:
-        raise NotImplementedError
+        """The reference that commands keep."""
 
 
 class AppliedStatements(Nameable):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
@@ -160,9 +161,9 @@ class Copies(OnStatements):
 
     copied: Named
 
+    @abstractmethod
     def made(self) -> str:
         """The name of the copy."""
-        raise NotImplementedError
 
     def copy(self, iterators: object, layout: object, memory: Memory) -> CachedCopy:
         """The copy that is asked for, checked; raises `CommandError`."""
