@@ -22,7 +22,7 @@ from tiramisu_py.tuning.search.workload import Case, cases_for
 
 
 @dataclass(frozen=True)
-class CompileRequest:
+class MeasuringRequest:
     """What the user says about measuring."""
 
     arguments: object
@@ -69,7 +69,7 @@ class Bench:
         return TimedCalls(calls, before)
 
 
-def bench_for(f: Function, request: CompileRequest, cache: Cache) -> Bench:
+def bench_for(f: Function, request: MeasuringRequest, cache: Cache) -> Bench:
     """The bench for the schedules of an algorithm. Raises `ArgumentError`, `TuningError` or `ToolchainError`."""
     cases = cases_for(f.algorithm, request.arguments, request.sizes, request.seed)
     database = Database(

@@ -11,7 +11,7 @@ from tiramisu_py.build.machine.topology import allowed_cpus
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
-from tiramisu_py.tuning.search.bench import CompileRequest, bench_for
+from tiramisu_py.tuning.search.bench import MeasuringRequest, bench_for
 from tiramisu_py.tuning.search.progress import Progress
 from tiramisu_py.tuning.search.proposals import proposals_for
 from tiramisu_py.tuning.search.space import checked_space
@@ -95,7 +95,7 @@ def tune(
     proposals = proposals_for(checked, search, points, seed)
     size = sum(1 for _ in checked.points()) if checked.is_listed else None
     cache = open_cache()
-    request = CompileRequest(arguments, sizes, verify, database, seed, options)
+    request = MeasuringRequest(arguments, sizes, verify, database, seed, options)
     tuner = Tuner(
         make, proposals, lambda f: bench_for(f, request, cache), Turns(cache.root),
         SearchLimits(points, seconds, workers or len(allowed_cpus())), Stopwatch(repeats), Progress(progress),

@@ -55,7 +55,7 @@ class SearchLimits:
 
 
 @dataclass
-class LegalPoint:
+class Attempt:
     """A point on its way: its function and keys, the compiler at work on it, and its outcome once that is known."""
 
     parameters: Point
@@ -159,12 +159,12 @@ class Tuner:
                 self._show(f"measures {_named(candidate.parameters)}")
                 self._end(candidate)
 
-    def _made(self, point: Point) -> LegalPoint:
+    def _made(self, point: Point) -> Attempt:
         """The point with its function; or refused, if a command cannot be applied."""
         try:
             f = self._make(**point)
         except (CommandError, LegalityError) as error:
-            return LegalPoint(point, outcome=Outcome("pruned", _said(error)))
+            return Attempt(point, outcome=Outcome("pruned", _said(error)))
         if not isinstance(f, Function):
             raise ArgumentError(f"make({_named(point)}) returned {f!r:.60}: let it return a scheduled tm.Function")
         if axes(f.program):
@@ -172,9 +172,9 @@ class Tuner:
         self.name = self.name or f.name
         commands = f.commands
         f = f.copy()  # make may change the same function again for the next point
-        return LegalPoint(point, f, program_key(f.algorithm, commands), label_of(f.name, point, commands))
+        return Attempt(point, f, program_key(f.algorithm, commands), label_of(f.name, point, commands))
 
-    def _prepare(self, candidate: LegalPoint, compilers: _Compilers) -> None:
+    def _prepare(self, candidate: Attempt, compilers: _Compilers) -> None:
         """Finds the outcome in the database, or proves the program and begins to compile it."""
         f = candidate.function
         if f is None:
@@ -195,7 +195,7 @@ class Tuner:
         except _FAILURES as error:
             candidate.outcome = Outcome("failed", _said(error))
 
-    def _end(self, candidate: LegalPoint) -> None:
+    def _end(self, candidate: Attempt) -> None:
         """Measures a point if its outcome is not known, keeps the outcome, and tells it."""
         bench, f = self._bench, candidate.function
         if f is not None and bench is not None:
@@ -220,7 +220,7 @@ class Tuner:
         self._paces.append(outcome.pace)
         self._proposals.tell(candidate.parameters, self._cost(outcome.kind, samples))
 
-    def _measured(self, candidate: LegalPoint, bench: Bench) -> Outcome:
+    def _measured(self, candidate: Attempt, bench: Bench) -> Outcome:
         """The times of a compiled point, or why it has none."""
         assert candidate.building is not None
         try:
@@ -309,7 +309,7 @@ class Tuner:
                 found = self._stopwatch.measured(calls, self._rivals, known, self._control(bench))
                 self._keep(candidate, _outcome_of(found), bench)
 
-    def _compiled(self, numbers: Iterable[int]) -> list[LegalPoint]:
+    def _compiled(self, numbers: Iterable[int]) -> list[Attempt]:
         """Some points, compiled again: mostly, the libraries are in the cache."""
         candidates = [self._made(self.points[number].parameters) for number in numbers]
         with _Compilers(self._limits.workers) as compilers:
@@ -319,11 +319,11 @@ class Tuner:
             compilers.finish()
         return candidates
 
-    def _calls(self, candidate: LegalPoint, bench: Bench) -> TimedCalls:
+    def _calls(self, candidate: Attempt, bench: Bench) -> TimedCalls:
         assert candidate.building is not None
         return bench.calls(candidate.building.result(), str(candidate))
 
-    def _keep(self, candidate: LegalPoint, outcome: Outcome, bench: Bench) -> None:
+    def _keep(self, candidate: Attempt, outcome: Outcome, bench: Bench) -> None:
         bench.database.keep(candidate.program, candidate.label, outcome)
         self._take(candidate.program, outcome)
 
