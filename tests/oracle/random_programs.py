@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 from tests.oracle.random_algorithms import ITERATORS, NEW_COPY, NEW_LOOPS, Algorithms
 from tests.oracle.script import Script
@@ -36,6 +37,7 @@ WEIGHTS = {
     "overlapped": 3,
     "wavefront": 2,
     "combined": 3,
+    "factored": 3,
     "register": 1,
     "pinned": 2,
     "cache": 3,
@@ -70,7 +72,7 @@ class Commands:
     def _handle(self, statement: Statement) -> str:
         for role in (Role.INIT, Role.UPDATE):
             if statement.role is role and statement.name == f"{statement.source}_{role.value}":
-                return f"{statement.source}.{role.value}"
+                return f"{self._name(statement.source)}.{role.value}"
         return self._name(statement.name)
 
     def _name(self, name: str) -> str:
@@ -220,6 +222,29 @@ class Commands:
         if self.choice.random() < 0.5:
             return f"{handle}.vectorize({self.choice.choice(order)}, 2{combine})"
         return f"{handle}.parallelize({self.choice.choice(order)}{combine})"
+
+    def _factored(self, statement: Statement, handle: str) -> str:
+        """The terms of a reduction in partial results, often in registers, in a loop of their combination."""
+        updates = [s for s in self.script.program.statements.values() if s.role is Role.UPDATE]
+        update = self.choice.choice(updates)
+        handle = self._handle(update)
+        loops = self.script.program.loop_names(update)
+        if self.choice.random() < 0.7:
+            outer, inner = next(self.fresh), next(self.fresh)
+            self.script.attempt(f"{handle}.split({loops[-1]}, {self.choice.choice((2, 3, 4))}, {outer}, {inner})")
+            loops = self.script.program.loop_names(self.script.program.statements[update.name])
+        named = self.choice.sample(loops[-2:], self.choice.choice((1, 1, 1, 2)) if len(loops) > 1 else 1)
+        before = set(self.script.program.algorithm.computations)
+        if not self.script.attempt(f"{handle}.rfactor({', '.join(named)})") or self.choice.random() < 0.4:
+            return ""
+        (partial,) = self._handles(set(self.script.program.algorithm.computations) - before)
+        loop = self._loop(self.script.program.statements[update.name])
+        if self.script.attempt(f"{partial}.compute_at({handle}, {loop})") and self.choice.random() < 0.4:
+            self.script.attempt(f"{partial}.store_in(tm.REGISTER)")
+        return f"{partial}.vectorize({self.choice.choice(loops)}, {self.choice.choice((2, 4))}{self._combine(update)})"
+
+    def _handles(self, names: Iterable[str]) -> list[str]:
+        return [self._name(name) for name in sorted(names)]
 
     def _separate(self, statement: Statement, handle: str) -> str:
         cut = self.choice.choice(("1", "2", "N - 1", "1, N - 1"))
