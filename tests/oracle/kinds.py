@@ -19,6 +19,8 @@ from tests.oracle.cooperative_random import random_cooperative_script
 from tests.oracle.cooperative_ranks import is_damaged, random_ranked_script, wrong_on_ranks
 from tests.oracle.cpu_judge import judged
 from tests.oracle.cpu_random import random_cpu_script
+from tests.oracle.fact_judge import calls, compiled_facts, of_facts
+from tests.oracle.fact_random import random_fact_script
 from tests.oracle.gpu_random import random_gpu_script
 from tests.oracle.judge import sizes
 from tests.oracle.one_source import kernels
@@ -139,6 +141,25 @@ def compiled_together(programs: Sequence[Drawn]) -> list[str]:
     return found
 
 
+# -- values as places and bounds
+
+
+def fact_loops(drawn: Drawn) -> str:
+    """With arrays as the facts say, each at a time of its own."""
+    given = list(calls(drawn.script, drawn.seed))
+
+    def wrong(function: LoopFunction) -> str:
+        timings = enumerate(given, drawn.seed)
+        return next(filter(None, (call.wrong_loops(function, timing) for timing, call in timings)), "")
+
+    return wrong_after_a_pass(drawn.script, wrong)
+
+
+def fact_code(programs: Sequence[Drawn]) -> list[str]:
+    """With the same arrays."""
+    return compiled_facts([(each.seed, each.script) for each in programs])
+
+
 # -- GPUs
 
 
@@ -216,6 +237,7 @@ KINDS: Mapping[str, Kind] = {
     "cores": Kind(
         random_cpu_script, of_cores, core_loops, compiled_together, runs=lambda script: not is_padded(script)
     ),
+    "facts": Kind(random_fact_script, of_facts, fact_loops, fact_code, wrong=("unsound",)),
     "gpu": Kind(
         random_gpu_script, lambda s, _: gpu_agreement.compared(s), gpu_loops, simulated,
         runs=gpu_agreement.uses_gpu, compiles=gpu_agreement.uses_gpu,
