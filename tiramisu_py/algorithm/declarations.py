@@ -10,7 +10,7 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Const, Expr, Operand, as_expr, binary, typed_const
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Operand, as_expr, binary, typed_const
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DTypeError
 
@@ -101,13 +101,21 @@ logical_or = Operator("logical_or", lambda a, b: binary("|", a, b), lambda dtype
 class Written:
     """The points of a computation as the user wrote them: a `domain`, what a reduction is `over`, and a condition.
 
-    A slice that is an output has none: its points are those at which its expression exists.
+    A slice that is an output has none: its points are those at which its expression exists. A domain that is a list of
+    iterators is inferred from what is read: the box around that, or `exact`.
     """
 
     domain: Any = None
     over: Any = None
     where: Any = None
     is_slice: bool = False
+    exact: bool = False
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether the domain follows from what is read."""
+        given = self.domain
+        return isinstance(given, list | tuple) and bool(given) and all(isinstance(each, Iter) for each in given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +126,7 @@ class Computation:
     over-approximation and `guards` are the exact conditions. A reduction has further iterators `over`, an
     operator, and one term for each element of `points` (over ``iterators + over``, in the tuple `name`); for other
     computations `points` is `domain`. `shape` is the array that holds the values by default, if the user gave one.
-    `written` is what domain, points and guards were made of.
+    `written` is what domain, points and guards were made of. While `is_open`, the domain is to be inferred.
     """
 
     name: str
@@ -134,6 +142,12 @@ class Computation:
     shape: tuple[Expr, ...] | None = None
     location: Location | None = None
     written: Written | None = None
+    is_open: bool = False
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether the domain follows from what is read."""
+        return self.written is not None and self.written.is_inferred
 
     @property
     def is_reduction(self) -> bool:
@@ -204,6 +218,10 @@ class Algorithm:
     def with_computation(self, declared: Computation) -> Algorithm:
         """The algorithm with an additional computation."""
         return replace(self, computations={**self.computations, declared.name: declared})
+
+    def with_computations(self, computations: Mapping[str, Computation]) -> Algorithm:
+        """The algorithm with other computations."""
+        return replace(self, computations=computations)
 
     def with_outputs(self, names: tuple[str, ...]) -> Algorithm:
         """The algorithm with other outputs."""

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
+from tiramisu_py.algorithm.declare.inferred import domain_line, inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
 from tiramisu_py.algorithm.expressions import Access, Expr, Operand
 from tiramisu_py.algorithm.types import DType
@@ -16,7 +18,8 @@ from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
 from tiramisu_py.program.fresh_names import free_name
-from tiramisu_py.program.initial import with_computation, with_input, with_outputs
+from tiramisu_py.program.initial import initial_program, with_computation, with_input, with_outputs
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Memory, as_memory
 
 
@@ -72,6 +75,7 @@ class Declarations(Scheduled):
         expr: Operand | Callable[[Any], Operand],
         *,
         where: Expr | None = None,
+        exact: bool = False,
         dtype: DType | None = None,
         shape: Sequence[Operand] | None = None,
     ) -> Computation:
@@ -79,13 +83,17 @@ class Declarations(Scheduled):
 
         `domain` is a dict of iterator to extent or to (low, high), high excluded, with bounds affine in the parameters
         and in outer iterators; or isl text; or a list of such dicts (several pieces). `where` is a further condition.
-        A recurrence is given by a function of the computation itself: ``lambda h: h[i - 1] + a[i]``. `dtype` defaults
-        to the type of the expression; `shape` to the smallest array from index 0. Raises `DeclarationError`.
+        A list of iterators leaves the domain open: once `outputs` is called, it is the smallest box around all that
+        other computations read, or, if `exact`, what they read and nothing more. A recurrence is given by a function
+        of the computation itself: ``lambda h: h[i - 1] + a[i]``. `dtype` defaults to the type of the expression;
+        `shape` to the smallest array from index 0, or, of an inferred domain, from its smallest index. Raises
+        `DeclarationError`.
         """
         declared = declare_computation(
-            self._program.algorithm, name, domain, expr, where=where, dtype=dtype, shape=shape, owner=self.owner,
-            location=caller(),
+            self._program.algorithm, name, domain, expr, where=where, exact=exact, dtype=dtype, shape=shape,
+            owner=self.owner, location=caller(),
         )  # fmt: skip
+        self._check_before_commands(declared)
         self._program = with_computation(self._program, declared)
         return Computation(self, name)
 
@@ -98,20 +106,23 @@ class Declarations(Scheduled):
         expr: Operand,
         *,
         where: Expr | None = None,
+        exact: bool = False,
         dtype: DType | None = None,
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
     ) -> Reduction:
         """Declare ``name[i] = op of expr over all points of `over```, for each point of `domain`.
 
-        `over` may depend on the iterators of `domain`. `op` is ``tm.sum``, ``tm.product``, ``tm.min``, ``tm.max``,
-        ``tm.logical_and``, ``tm.logical_or`` or a `tm.operator` of the user's. The order of terms is free for commands;
-        ``ordered=True`` locks it to the lexicographic order of `over`. Raises `DeclarationError`.
+        `domain` is as for `computation`; `over` may depend on its iterators. `op` is ``tm.sum``, ``tm.product``,
+        ``tm.min``, ``tm.max``, ``tm.logical_and``, ``tm.logical_or`` or a `tm.operator` of the user's. The order of
+        terms is free for commands; ``ordered=True`` locks it to the lexicographic order of `over`. Raises
+        `DeclarationError`.
         """
         declared = declare_reduction(
-            self._program.algorithm, name, domain, over, op, expr, where=where, dtype=dtype, shape=shape,
+            self._program.algorithm, name, domain, over, op, expr, where=where, exact=exact, dtype=dtype, shape=shape,
             ordered=ordered, owner=self.owner, location=caller(),
         )  # fmt: skip
+        self._check_before_commands(declared)
         self._program = with_computation(self._program, declared)
         return Reduction(self, name)
 
@@ -131,10 +142,39 @@ class Declarations(Scheduled):
         program = self._program
         try:
             names = tuple([self._output(result) for result in results])  # slices are declared here
-            self._program = with_outputs(self._program, names)
+            self._program = self._with_domains(with_outputs(self._program, names))
         except DeclarationError:
             self._program = program
             raise
+
+    def _check_before_commands(self, declared: declarations.Computation) -> None:
+        """Refuse an open domain once there are commands: they need it, and would be applied to something else."""
+        if declared.is_open and self._program.log:
+            raise DeclarationError(
+                f"the domain of {declared.name} is to be inferred, and {self.name} has commands already: declare it, "
+                f"and call {self.name}.outputs(...), before the first command"
+            )
+
+    def _with_domains(self, program: Program) -> Program:
+        """A program with the domains that were left open, and arrays for them."""
+        algorithm = program.algorithm
+        if program.log or not any(declared.is_inferred for declared in algorithm.computations.values()):
+            return program
+        return initial_program(inferred(algorithm))
+
+    def domains(self) -> str:
+        """The domain of each computation, one a line, as conditions on its iterators.
+
+        ::
+
+            print(f.domains())
+                -->   bx[r, c]: 0 <= r < R + 2 and 0 <= c < C
+                      by[r, c]: 0 <= r < R and 0 <= c < C
+
+        Those that are inferred are known once `outputs` has been called.
+        """
+        algorithm = self.algorithm
+        return "\n".join(domain_line(algorithm, each) for each in algorithm.computations.values())
 
     def _named_again(self, results: Sequence[object]) -> str:
         """The message for outputs that are named a second time."""

@@ -42,6 +42,8 @@ class Results(Scheduled):
         return self._checked[1]
 
     def _proven(self) -> Report:
+        if self._open_domains:
+            raise DeclarationError(f"{self.name} cannot be checked: {self._open_domains}")
         try:
             with Budget(self.algorithm.isl_context):
                 program = spread(self.completed)
@@ -77,6 +79,8 @@ class Results(Scheduled):
     def _require_outputs(self) -> None:
         if not self.algorithm.outputs:
             raise DeclarationError(f"{self.name} has no outputs: say what it returns with {self.name}.outputs(...)")
+        if self._open_domains:
+            raise DeclarationError(f"{self.name} is not complete: {self._open_domains}")
 
     def source(self) -> dict[str, str]:
         """The generated source text, by file name, for vectors of 64 bytes; `Kernel.source` is what was compiled."""

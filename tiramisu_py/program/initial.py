@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
-from tiramisu_py.algorithm.domains.extents import extents_of
+from tiramisu_py.algorithm.domains.extents import extents_of, first_index
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.errors import DeclarationError
@@ -24,7 +25,7 @@ def initial_program(algorithm: Algorithm) -> Program:
     for declared in algorithm.inputs.values():
         program = with_input(program, declared)
     for computation in algorithm.computations.values():
-        program = with_computation(program, computation)
+        program = with_computation(program, computation, shifted=computation.name not in algorithm.outputs)
     return with_outputs(program, algorithm.outputs)
 
 
@@ -53,15 +54,26 @@ def with_input(program: Program, declared: Input) -> Program:
         return program
     memory = Memory.HOST if declared.device is None else Memory.GPU
     buffer = Buffer(declared.name, declared.shape, declared.dtype, memory, argument=True, device=declared.device)
-    return _stored(program, buffer, declared.name, len(declared.shape))
+    space = sets.sized_frame(program.algorithm.param_space, None, len(declared.shape))
+    return _stored(program, buffer, declared.name, sets.identity(space))
 
 
-def with_computation(program: Program, declared: Computation) -> Program:
-    """The program with an additional computation, after all others."""
+def with_computation(program: Program, declared: Computation, *, shifted: bool = False) -> Program:
+    """The program with an additional computation, after all others.
+
+    Its array begins at index 0, or, if it is `shifted`, at the smallest index in each dimension in which that may be
+    negative.
+    """
     _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_computation(declared))
-    extents = declared.shape if declared.shape is not None else extents_of(declared.domain, program.context)
-    program = _stored(program, Buffer(declared.name, extents, declared.dtype), declared.name, len(declared.iterators))
+    lows: list[isl.Aff | None] = [None] * len(declared.iterators)
+    if shifted and declared.shape is None:
+        lows = [first_index(declared.domain, axis) for axis in range(len(lows))]
+    place = _from_zero(sets.sized_frame(program.algorithm.param_space, None, len(lows)), lows)
+    extents = declared.shape
+    if extents is None:
+        extents = extents_of(sets.named(declared.domain, None).apply(sets.graph(place)), program.context)
+    program = _stored(program, Buffer(declared.name, extents, declared.dtype), declared.name, place)
     if not declared.is_reduction:
         return _with_nest(program, declared, declared.name, Role.VALUE, declared.domain, declared.expr, declared.guards)
     inner = [guard for guard in declared.guards if mentions(guard, declared.over)]
@@ -113,9 +125,18 @@ def _check_unused(program: Program, name: str) -> None:
         raise DeclarationError(f"{name!r} cannot be declared: the schedule has a buffer of this name")
 
 
-def _stored(program: Program, buffer: Buffer, source: str, rank: int) -> Program:
-    space = sets.sized_frame(program.algorithm.param_space, None, rank)
-    storage = Storage(source, source, buffer.name, sets.identity(space))
+def _from_zero(space: isl.Space, lows: Sequence[isl.Aff | None]) -> isl.MultiAff:
+    """Indices as they are, less the smallest one where it is given."""
+    forms = sets.variables(space)
+    for axis, low in enumerate(lows):
+        if low is not None:
+            ((_, first),) = low.to_pw_aff().insert_domain(space).get_pieces()
+            forms[axis] = forms[axis].sub(first)
+    return sets.function(space, None, forms)
+
+
+def _stored(program: Program, buffer: Buffer, source: str, place: isl.MultiAff) -> Program:
+    storage = Storage(source, source, buffer.name, place)
     return program.with_buffer(buffer).with_storage(storage)
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from inspect import signature
 from typing import Any
+
+import islpy as isl
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Location, Operator, Written
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.domains.domain import Domain, conjuncts, parse_domain, parse_over
+from tiramisu_py.algorithm.domains.domain import Domain, conjuncts, open_domain, parse_domain, parse_over
 from tiramisu_py.algorithm.domains.references import SelfReference, check_references
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_expr, as_typed
 from tiramisu_py.algorithm.names import check_name
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
 
@@ -74,6 +77,7 @@ def declare_computation(
     expr: Any,
     *,
     where: Any = None,
+    exact: bool = False,
     dtype: Any = None,
     shape: Any = None,
     owner: object = None,
@@ -84,15 +88,18 @@ def declare_computation(
     Raises `DeclarationError` and `DTypeError`, naming the computation.
     """
     check_free(algorithm, name, "a computation")
-    found = parse_domain(algorithm, name, domain, where, owner)
+    written = Written(domain, where=where, exact=exact)
+    given = open_domain(algorithm, name, domain) if written.is_inferred else domain
+    found = parse_domain(algorithm, name, given, where, owner)
     extents = _computed_shape(algorithm, name, shape, len(found.iterators), owner)
     asked = None if dtype is None else as_dtype_of(name, dtype)
     body = _body(name, expr, len(found.iterators), asked, owner)
     check_references(algorithm, name, body, found.iterators, owner, (name, len(found.iterators)))
     _check_types(name, body)
+    _check_inferred(name, written, body, shape)
     return Computation(
         name, body.dtype, found.iterators, found.points, found.points, body, found.guards,
-        shape=extents, location=location, written=Written(domain, where=where),
+        shape=extents, location=location, written=written, is_open=written.is_inferred,
     )  # fmt: skip
 
 
@@ -105,6 +112,7 @@ def declare_reduction(
     expr: Any,
     *,
     where: Any = None,
+    exact: bool = False,
     ordered: bool = False,
     dtype: Any = None,
     shape: Any = None,
@@ -120,18 +128,47 @@ def declare_reduction(
         check_free(algorithm, taken, f"a statement of the reduction {name}")
     if not isinstance(op, Operator):
         raise DeclarationError(f"op= of {name} is {op!r}; use tm.sum, tm.max, ..., or tm.operator(...)")
-    outer, points = _reduction_domains(algorithm, name, domain, over, where, owner)
+    written = Written(domain, over, where, exact=exact)
+    given = open_domain(algorithm, name, domain) if written.is_inferred else domain
+    outer, points = _reduction_domains(algorithm, name, given, over, where, owner)
     extents = _computed_shape(algorithm, name, shape, len(outer.iterators), owner)
     asked = None if dtype is None else as_dtype_of(name, dtype)
     term = _body(name, expr, len(outer.iterators), asked, owner, lambda found: _accumulated(op, found))
     check_references(algorithm, name, term, points.iterators, owner, (name, len(outer.iterators)))
     _check_types(name, term)
     _check_operator(name, op, term.dtype)
+    _check_inferred(name, written, term, shape)
     return Computation(
         name, term.dtype, outer.iterators, outer.points, points.points, term, points.guards,
         over=points.iterators[len(outer.iterators):], op=op, ordered=ordered, shape=extents, location=location,
-        written=Written(domain, over, where),
+        written=written, is_open=written.is_inferred,
     )  # fmt: skip
+
+
+def with_values(algorithm: Algorithm, declared: Computation, values: isl.Set) -> Computation:
+    """A computation whose domain was left open, with these values, or those of them that its condition leaves."""
+    assert declared.written is not None
+    written, name, given = declared.written, declared.name, Domain(declared.iterators, values)
+    if declared.is_reduction:
+        outer, found = _reduction_domains(algorithm, name, given, written.over, written.where, algorithm.owner)
+    else:
+        outer = found = parse_domain(algorithm, name, given, written.where, algorithm.owner)
+    return replace(declared, domain=outer.points, points=found.points, guards=found.guards, is_open=False)
+
+
+def _check_inferred(name: str, written: Written, body: Expr, shape: Any) -> None:
+    """Refuse what cannot be together with a domain that is inferred, and `exact` without one."""
+    if not written.is_inferred:
+        if written.exact:
+            raise DeclarationError(f"exact=True of {name} is for a domain that is inferred, such as [i, j]")
+        return
+    if shape is not None:
+        raise DeclarationError(f"shape= of {name} is for a domain that is given: what is read decides the array too")
+    if any(access.source == name for access in accesses(body)):
+        raise DeclarationError(
+            f"{name} reads itself, so that its domain does not follow from what others read: give it as a dict, such "
+            "as {i: N}"
+        )
 
 
 # -- names and types

@@ -20,6 +20,11 @@ def declare_slice(
     `DeclarationError` if an index is not affine.
     """
     source = algorithm.computations[wanted.source]
+    if source.is_inferred:
+        raise DeclarationError(
+            f"the output {wanted} is a slice of {source.name}, whose domain is to be inferred from what is read: "
+            f"declare a computation of the values that you want, or give {source.name} a domain"
+        )
     free = [list(dict.fromkeys(n.name for n in walk(index) if isinstance(n, Iter))) for index in wanted.indices]
     iterators = tuple(dict.fromkeys(name for names in free for name in names))
     check_references(algorithm, f"the output {wanted}", wanted, iterators, owner)

@@ -12,6 +12,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine
+from tiramisu_py.algorithm.domains.boxes import box_in_words
 from tiramisu_py.algorithm.domains.conditions import missing_condition
 from tiramisu_py.algorithm.domains.extents import extent_of
 from tiramisu_py.algorithm.domains.reads import Reading, readings
@@ -162,8 +163,10 @@ def _out_of_bounds(values: ValueSets, c: Computation, reading: Reading, bad: isl
 
 
 def _or_larger(values: ValueSets, source: str, c: Computation) -> str:
-    """The advice to declare an input large enough for all reads of a computation; "" if no shape is."""
+    """The advice to declare a source large enough: an input for all reads of a computation; "" if no shape is."""
     declared = values.algorithm.inputs.get(source)
+    if declared is None and source != c.name:
+        return _or_more_values(values, values.algorithm.computations[source])
     read = values.domain(source)
     for reading in values.of(c):
         read = read.union(reading.relation.range()) if reading.access.source == source else read
@@ -180,6 +183,16 @@ def _or_larger(values: ValueSets, source: str, c: Computation) -> str:
             return ""
         shape.append(str(needed))
     return f", or declare {source} with [{', '.join(shape)}]"
+
+
+def _or_more_values(values: ValueSets, source: Computation) -> str:
+    """The advice to declare all values of a computation that are read, or to leave that to their readers."""
+    readings = [r for c in values.algorithm.computations.values() for r in values.of(c)]
+    read = sets.union_of(sets.as_set(r.relation.range()) for r in readings if r.access.source == source.name)
+    if not read.is_bounded() or any(r.unbounded for r in readings if r.access.source == source.name):
+        return ""
+    needed = box_in_words(read, source.iterators, values.algorithm.context)
+    return f", or declare {source.name} for {needed}, or leave its domain open: [{', '.join(source.iterators)}]"
 
 
 def _from_zero(space: isl.Space) -> isl.Set:

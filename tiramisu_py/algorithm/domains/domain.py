@@ -38,10 +38,16 @@ def parse_domain(algorithm: Algorithm, name: str, given: Any, where: Any = None,
     """The domain of the computation `name`.
 
     `given` is a dict of iterator to extent or ``(low, high)``, isl text, or a list of dicts (their union); bounds
-    may use parameters, outer iterators and values of inputs. `where` is a further condition. Raises
-    `DeclarationError`.
+    may use parameters, outer iterators and values of inputs. A `Domain` is taken as it is. `where` is a further
+    condition. Raises `DeclarationError`.
     """
     return _parsed(algorithm, name, given, where, Domain((), sets.universe(algorithm.frame(name, ()))), owner)
+
+
+def open_domain(algorithm: Algorithm, name: str, iterators: Sequence[Iter]) -> Domain:
+    """The domain of the computation `name` that is still to be inferred: without points."""
+    names = _iterators(algorithm, name, iterators, ())
+    return Domain(names, sets.empty(algorithm.frame(name, names)))
 
 
 def parse_over(
@@ -65,6 +71,8 @@ def _parsed(algorithm: Algorithm, name: str, given: Any, where: Any, outer: Doma
         found = _from_dict(algorithm, name, given, outer, owner)
     elif isinstance(given, list | tuple) and given and all(isinstance(piece, Mapping) for piece in given):
         found = _union(name, [_from_dict(algorithm, name, piece, outer, owner) for piece in given])
+    elif isinstance(given, Domain):
+        found = given
     else:
         raise DeclarationError(
             f"the domain of {name} is {given!r}; write a dict such as {{i: N}} or {{i: (low, high)}}, "

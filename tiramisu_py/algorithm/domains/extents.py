@@ -16,6 +16,21 @@ def extents_of(indices: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
     return tuple(extent_of(indices, axis, context) for axis in range(sets.size(indices)))
 
 
+def first_index(indices: isl.Set, axis: int) -> isl.Aff | None:
+    """The smallest index of one dimension, a function of the parameters, if it may be negative; None if it may not.
+
+    Where it is no single form, a smaller one for all parameters; None where there is none either.
+    """
+    space = indices.get_space().params()
+    least = sets.smallest_value(indices, axis)
+    if indices.is_empty() or (least is not None and least >= 0):
+        return None
+    if least is not None:
+        return sets.constant(space, least)
+    pieces = sets.smallest_coordinate(indices, axis).coalesce().get_pieces()
+    return pieces[0][1] if len(pieces) == 1 else None
+
+
 #: Up to this extent a temporary gets a constant size, large enough for all parameters: indices are then simpler.
 MOST_CONSTANT = 4096
 

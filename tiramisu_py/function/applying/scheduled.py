@@ -97,6 +97,8 @@ class Scheduled:
 
     def apply(self, command: Command) -> None:
         """Apply a command; if it raises, the program is unchanged."""
+        if self._open_domains:
+            raise CommandError(f"{command}: {self._open_domains}, before commands")
         try:
             changed = command.applied(self._program)
             if may_contradict(self._program.statements, self._program.orders, changed.statements, changed.orders):
@@ -106,6 +108,17 @@ class Scheduled:
         except (CommandError, DeclarationError) as error:
             raise type(error)(f"{command}: {error}") from None
         self._program = changed.after(self._program, Entry(command, caller()))
+
+    @property
+    def _open_domains(self) -> str:
+        """Which domains are still to be inferred, and what to do; empty if none is."""
+        names = [each.name for each in self._program.algorithm.computations.values() if each.is_open]
+        if not names:
+            return ""
+        return (
+            f"the domain of {', '.join(names)} follows from what is read of it up to the outputs: call "
+            f"{self.name}.outputs(...)"
+        )
 
     if TYPE_CHECKING:  # defined in `Function`
 

@@ -14,6 +14,7 @@ import islpy as isl
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Operator, Written
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
+from tiramisu_py.algorithm.declare.inferred import inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
 from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.algorithm.domains.references import Owner
@@ -86,14 +87,15 @@ def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ExternFunction])
     missing = [name for name in data["outputs"] if name not in algorithm.computations]
     if missing:
         raise SavedError(f"it is damaged: the output {missing[0]} is no computation of {algorithm.name}")
-    return algorithm.with_outputs(tuple(data["outputs"])), reader
+    return inferred(algorithm.with_outputs(tuple(data["outputs"]))), reader
 
 
 def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> dict[str, Any]:
     unknown = [name for name in data if name not in names]
     if unknown:
         raise SavedError(f"{data['name']} is declared with {unknown[0]}=, which this version does not know")
-    return {name: data[name] if name == "op" else reader.value(data[name]) for name in names}
+    given = {"exact": False, **data}  # files of earlier versions have no exact
+    return {name: given[name] if name == "op" else reader.value(given[name]) for name in names}
 
 
 def _declared_input(algorithm: Algorithm, given: dict[str, Any]) -> Input:
@@ -105,7 +107,7 @@ def _declared(algorithm: Algorithm, reader: Reader, given: Mapping[str, Any]) ->
     name, location, owner = given["name"], given["location"], algorithm.owner
     if given["is_slice"]:
         return declare_slice(algorithm, given["expr"], name, owner, location)
-    options = {one: given[one] for one in ("where", "dtype", "shape", "location")}
+    options = {one: given[one] for one in ("where", "exact", "dtype", "shape", "location")}
     if given["op"] is None:
         return declare_computation(algorithm, name, given["domain"], given["expr"], **options, owner=owner)
     operator = _read_operator(reader, given["op"])

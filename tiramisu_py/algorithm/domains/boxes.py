@@ -1,0 +1,36 @@
+"""Boxes around values: the least and the largest coordinate in each dimension, as sets and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.from_isl import of_params
+
+
+def smallest_box(of: isl.Set) -> isl.Set:
+    """The points between the least and the largest coordinate of a set in each dimension, for each parameter value.
+
+    Raises `isl.Error` for a set that is not bounded.
+    """
+    space = of.get_space()
+    found = sets.universe(space)
+    for axis, variable in enumerate(sets.variables(space)):
+        low = sets.smallest_coordinate(of, axis).insert_domain(space)
+        high = sets.largest(of, axis).insert_domain(space)
+        form = variable.to_pw_aff()
+        found = found.intersect(sets.as_set(form.ge_set(low))).intersect(sets.as_set(form.le_set(high)))
+    return found.coalesce()
+
+
+def box_in_words(of: isl.Set, iterators: Sequence[str], context: isl.Set) -> str:
+    """The smallest box around a set, which is not empty, as conditions on the iterators."""
+    one = sets.integer(of.get_ctx(), 1)
+    found = []
+    for axis, iterator in enumerate(iterators):
+        low = of_params(sets.smallest_coordinate(of, axis), context)
+        end = of_params(sets.largest(of, axis).add_constant_val(one), context)
+        found.append(f"{low} <= {iterator} < {end}")
+    return " and ".join(found) or "one value"
