@@ -114,6 +114,11 @@ class Algorithms:
             return f"{PARAMS[d]} - 1 - {iterator}", -more, -low
         if form < 0.14 and low >= 0:
             return f"{iterator} // 2", 2 * low, more
+        if form < 0.18:
+            end = f"{PARAMS[d]} + {more}"
+            beyond = f"{iterator} + {self.choice.choice((-2, -1, 1, 2))}"
+            clipped = f"tm.clip({beyond}, {low}, {end} - 1)"
+            return (clipped if low or self.choice.random() < 0.6 else f"({beyond}) % ({end})"), low, more
         offset = self.choice.choice((-1, 0, 0, 1))
         return f"{iterator} + {offset}" if offset else iterator, low - offset, more - offset
 

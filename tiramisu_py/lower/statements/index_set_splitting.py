@@ -1,5 +1,7 @@
 """Index-set splitting: a statement whose body has a select with an affine condition becomes one piece for each branch.
 
+So does one whose indices are clipped, or wrap around.
+
     S[i]: select(i == 0, a, b)  on 0 <= i < N
     -->  S[i]: a  on i = 0;  S[i]: b  on 0 < i < N
 
@@ -16,6 +18,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.expressions import Access, Expr
 from tiramisu_py.dependence.cases import Part, chooses, split_by_cases
+from tiramisu_py.lower.statements.chosen_indices import ChosenIndices
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -61,8 +64,13 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
     if instances.is_empty():
         return []
     parts: list[Part] = [(instances, statement.body)]
-    if split and chooses(statement.body):
-        parts = split_by_cases(Affine(statement.frame, point_forms(program, statement)), instances, statement.body)
+    if split:
+        reader = Affine(statement.frame, point_forms(program, statement))
+        indices = ChosenIndices(reader, instances)
+        body = indices.as_selects(statement.body)
+        if chooses(body):
+            parts = split_by_cases(reader, instances, body)
+            parts = [(part, indices.as_written(body)) for part, body in parts]
     if len(parts) > 1 or instances.n_basic_set() > 1:
         parts = _convex(parts)
     if len(parts) == 1:
