@@ -11,7 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 
 import tiramisu_py as tm
 
@@ -128,13 +128,14 @@ def of_values(names: list[str]) -> Iterator[str]:
     yield "## Other names\n\n" + "\n".join(lines) + "\n"
 
 
-def of_recipes() -> Iterator[str]:
-    """The recipes, and their arguments."""
-    yield f"## Recipes\n\n{text(inspect.getdoc(tm.recipes) or '')}\n"
-    for name in tm.recipes.__all__:
-        value = getattr(tm.recipes, name)
-        shown = name if inspect.isclass(value) else signature(name, value)
-        yield f"### tm.recipes.{shown}\n\n{text(inspect.getdoc(value) or '')}\n"
+def of_module(title: str, module: ModuleType) -> Iterator[str]:
+    """What a module has for users, with its arguments."""
+    yield f"## {title}\n\n{text(inspect.getdoc(module) or '')}\n"
+    shown = module.__name__.removeprefix("tiramisu_py.")
+    for name in module.__all__:
+        value = getattr(module, name)
+        called = name if inspect.isclass(value) else signature(name, value)
+        yield f"### tm.{shown}.{called}\n\n{text(inspect.getdoc(value) or '')}\n"
 
 
 def first_line(documented: object) -> str:
@@ -156,7 +157,8 @@ def page() -> str:
     for name in CLASSES:
         parts += of_class(name, getattr(tm, name))
     parts += of_values([name for name in names if name not in classes or name in NAMES])
-    parts += of_recipes()
+    parts += of_module("Boundary conditions", tm.boundary)
+    parts += of_module("Recipes", tm.recipes)
     parts += of_errors(sorted(errors))
     return "\n".join(parts)
 

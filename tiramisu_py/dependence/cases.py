@@ -43,7 +43,8 @@ class _Splitter:
     def split(self, instances: isl.Set, body: Expr) -> list[Part]:
         """Parts of `instances`, each with a body in which selects decided there are resolved.
 
-        Parts of full dimension are cut first, so that with too many parts only edges keep a select.
+        Parts that grow with the sizes in every dimension are cut first, so that with too many parts only edges keep a
+        select.
         """
         return [part for _, part in self.by_branch(instances, body)]
 
@@ -59,7 +60,7 @@ class _Splitter:
                 done.append((branch, cut[0]))
             for which, each in enumerate(cut) if len(cut) > 1 else ():
                 number += 1
-                waiting.append((sets.equalities(each[0]), number, (*branch, which), each))
+                waiting.append((sets.thin_dimensions(each[0]), number, (*branch, which), each))
         return done + [(branch, part) for _, _, branch, part in waiting]
 
     def _cut(self, instances: isl.Set, body: Expr) -> list[Part]:

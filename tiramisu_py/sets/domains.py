@@ -176,6 +176,15 @@ def equalities(of: isl.Set) -> int:
     return sum(1 for constraint in of.affine_hull().get_constraints() if constraint.is_equality())
 
 
+def thin_dimensions(of: isl.Set) -> int:
+    """The number of dimensions in which a set is not longer than a constant, whatever the parameters are."""
+    return sum(_is_thin(component_of(of, axis)) for axis in range(of.dim(_SET)))
+
+
+def _is_thin(line: isl.Set) -> bool:
+    return isl.Map.from_domain_and_range(line, line).deltas().dim_max_val(0).is_int()
+
+
 def params_as_dims(of: isl.Set | isl.Map) -> isl.Set:
     """The parameter values for which a set or a relation is not empty, as a set of points without parameters."""
     values = isl.Set.from_params(of.params())

@@ -8,6 +8,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.from_isl import of_params
+from tiramisu_py.algorithm.expressions import Expr
 
 
 def smallest_box(of: isl.Set) -> isl.Set:
@@ -25,12 +26,19 @@ def smallest_box(of: isl.Set) -> isl.Set:
     return found.coalesce()
 
 
+def ends_of_box(of: isl.Set, context: isl.Set) -> list[tuple[Expr, Expr]]:
+    """The first index and the end of each dimension of the smallest box around a set, as expressions of parameters."""
+    one = sets.integer(of.get_ctx(), 1)
+    return [
+        (
+            of_params(sets.smallest_coordinate(of, axis), context),
+            of_params(sets.largest(of, axis).add_constant_val(one), context),
+        )
+        for axis in range(sets.size(of))
+    ]
+
+
 def box_in_words(of: isl.Set, iterators: Sequence[str], context: isl.Set) -> str:
     """The smallest box around a set, which is not empty, as conditions on the iterators."""
-    one = sets.integer(of.get_ctx(), 1)
-    found = []
-    for axis, iterator in enumerate(iterators):
-        low = of_params(sets.smallest_coordinate(of, axis), context)
-        end = of_params(sets.largest(of, axis).add_constant_val(one), context)
-        found.append(f"{low} <= {iterator} < {end}")
-    return " and ".join(found) or "one value"
+    ends = ends_of_box(of, context)
+    return " and ".join(f"{low} <= {i} < {end}" for i, (low, end) in zip(iterators, ends, strict=True)) or "one value"

@@ -17,7 +17,7 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, Select, Unary
 from tiramisu_py.algorithm.stacks import Steps, deep, unstacked
 from tiramisu_py.algorithm.traversal import rewrite, walk
-from tiramisu_py.algorithm.types import DType, weak_int
+from tiramisu_py.algorithm.types import DType, int64, weak_int
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +269,7 @@ class _Bounds:
 
     def of(self, part: Expr, value: Iter) -> isl.Set:
         """The points at which `value` is one that `part` can have."""
-        if isinstance(part, Binary) and part.op == "%" and part.dtype is weak_int:
+        if isinstance(part, Binary) and part.op == "%" and part.dtype in (weak_int, int64):
             return self._modulo(part, value)
         part = narrowest(part)
         declared = self.algorithm.inputs.get(part.source) if isinstance(part, Access) else None
