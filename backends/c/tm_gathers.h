@@ -1,4 +1,8 @@
-/* Neighbours at computed places: four elements of an array for each lane, as bilinear interpolation reads them.
+/* Elements at computed places.
+ *
+ * TM_GATHER_32x8(float32x8, array, index) loads the elements of an array, of 32 bits each, at the indices in an int32x8.
+ *
+ * Neighbours at computed places: four elements of an array for each lane, as bilinear interpolation reads them.
  *
  * TM_NEIGHBOURS(float32x16, array, rows, columns, row, column, &a, &b, &c, &d) loads the elements of an array of so
  * many rows and columns at (row, column), (row, column + 1), (row + 1, column) and (row + 1, column + 1). All of them
@@ -13,6 +17,27 @@
 #include <immintrin.h>
 #elif defined(__aarch64__) && defined(__ARM_NEON)
 #include <arm_neon.h>
+#endif
+
+/* Indices are extended with their sign before they are multiplied by the size of an element. */
+#ifdef __AVX2__
+#define TM_GATHER_32x4(V, place, index) \
+  ((V)_mm_i32gather_epi32((const int *)(const void *)(place), (__m128i)(index), 4))
+#define TM_GATHER_32x8(V, place, index) \
+  ((V)_mm256_i32gather_epi32((const int *)(const void *)(place), (__m256i)(index), 4))
+#define TM_GATHER_64x4(V, place, index) \
+  ((V)_mm256_i32gather_epi64((const long long *)(const void *)(place), (__m128i)(index), 8))
+#else
+#define TM_GATHER_32x4 TM_GATHER
+#define TM_GATHER_32x8 TM_GATHER
+#define TM_GATHER_64x4 TM_GATHER
+#endif
+#ifdef __AVX512F__
+#define TM_GATHER_32x16(V, place, index) ((V)_mm512_i32gather_epi32((__m512i)(index), (const void *)(place), 4))
+#define TM_GATHER_64x8(V, place, index) ((V)_mm512_i32gather_epi64((__m256i)(index), (const void *)(place), 8))
+#else
+#define TM_GATHER_32x16 TM_GATHER
+#define TM_GATHER_64x8 TM_GATHER
 #endif
 
 #define TM_NEIGHBOURS(V, place, rows, columns, row, column, a, b, c, d) \

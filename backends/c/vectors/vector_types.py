@@ -17,6 +17,8 @@ GATHERS = "tm_gathers.h"
 _SHUFFLED = {1: (2, 3, 4), 2: (2, 3, 4), 4: (3,)}
 #: The vector types for which the header has its own way of loading neighbours.
 _NEIGHBOURS = ("float32x4", "float32x8", "float32x16", "uint8x4", "uint8x8", "uint8x16")
+#: By the bytes of an element, the lanes of the vectors that processors have an instruction to gather.
+_GATHERED = {4: (4, 8, 16), 8: (4, 8)}
 
 
 class VectorTypes:
@@ -26,6 +28,7 @@ class VectorTypes:
         self._used: dict[tuple[str, int], DType] = {}
         self._strides: set[tuple[str, int, int]] = set()
         self._neighbours: set[tuple[str, int]] = set()
+        self._gathers = False
         self.idioms = idioms.Idioms(self.name)
         self.first = masks.FirstLanes()
 
@@ -51,10 +54,17 @@ class VectorTypes:
         self.name(int32, lanes)
         return self.name(dtype, lanes)
 
+    def gather(self, dtype: DType, lanes: int) -> str | None:
+        """The macro that gathers elements by indices of 32 bits, or None if no processor has an instruction for it."""
+        if lanes not in _GATHERED.get(dtype.bytes, ()):
+            return None
+        self._gathers = True
+        return f"TM_GATHER_{dtype.bytes * 8}x{lanes}"
+
     def runtime(self) -> tuple[RuntimeFile, ...]:
         """The headers that the source includes for its vectors, and the headers that these include."""
         more = [
-            *([GATHERS] if self._neighbours else ()),
+            *([GATHERS] if self._neighbours or self._gathers else ()),
             *([idioms.HEADER] if self.idioms else ()),
             *([masks.HEADER] if self.first else ()),
         ]

@@ -17,7 +17,7 @@ from tiramisu_py.algorithm.expressions import (
     Unary,
 )
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.types import DType, int64, strong
+from tiramisu_py.algorithm.types import DType, int32, int64, strong
 from tiramisu_py.backends.c.expressions.math_functions import PREDICATES, c_function
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
@@ -213,14 +213,22 @@ class Vectors:
         if self.scope.mask is not None:
             return masks.first_loaded(self, e, self._pointer(e.buffer), spaced)
         if spaced is None:
-            index = self(array.flat(e.indices))
-            return call("TM_GATHER", self.type(e.dtype), self._pointer(e.buffer), index)
+            return self._gathered(e, array.flat(e.indices))
         place, step = spaced
         stride = constant(step)
         function = None if stride is None else self.types.load(e.dtype, self.lanes, stride)
         if function is not None:
             return call(function, f"&{place}")
         return call("TM_STRIDED", self.type(e.dtype), f"&{place}", self.scalars(step))
+
+    def _gathered(self, e: Load, index: Expr) -> Code:
+        """The elements at the indices in a vector; those of 32 bits are not widened."""
+        kind, pointer = self.type(e.dtype), self._pointer(e.buffer)
+        if isinstance(index, Cast) and index.operand.dtype == int32:
+            instruction = self.types.gather(e.dtype, self.lanes)
+            if instruction is not None:
+                return call(instruction, kind, pointer, self(index.operand))
+        return call("TM_GATHER", kind, pointer, self(index))
 
     def _pointer(self, buffer: str) -> str:
         array = self.scope.arrays[buffer]

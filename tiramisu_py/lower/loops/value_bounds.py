@@ -8,6 +8,10 @@
     -->
     if lo < hi: v = index[i]; if (lo <= v & v < hi) body
 
+    for p in lo .. hi: for r in a .. b: if (start[i] <= p & c[r]) body
+    -->
+    if lo < hi & a < b: low = start[i]; for p in max(lo, low) .. hi: for r in a .. b: if (c[r]) body
+
 The values are loaded once, and only if the loop has an iteration that would have loaded them. What is declared of them
 may say that they lie in the loop.
 """
@@ -22,6 +26,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, If, Let, Load, Node
 from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.rewriting import variables
 from tiramisu_py.lower.statements.loop_names import unique
 
 
@@ -43,15 +48,17 @@ def tightened(loop: For, taken: frozenset[str], declared: Declared) -> Node:
     A loop without a tag whose variable is equal to a loaded value becomes this one iteration. `taken` are names that
     the variables for the loaded values must not have.
     """
-    guard = loop.body
+    inside = _loops_inside(loop)
+    guard = (inside[-1] if inside else loop).body
     if not isinstance(guard, If) or guard.otherwise is not None or loop.step != 1:
         return loop
-    if loop.tag is None and (single := _single(loop, guard, declared)) is not None:
+    if not inside and loop.tag is None and (single := _single(loop, guard, declared)) is not None:
         return single
     bounds: list[_Bound] = []
     kept: list[Expr] = []
+    fixed = {inner.variable for inner in inside}
     for condition in arithmetic.conjuncts(guard.condition):
-        bound = _bound(condition, loop.variable)
+        bound = None if variables(condition) & fixed else _bound(condition, loop.variable)
         if bound is None:
             kept.append(condition)
         else:
@@ -59,8 +66,22 @@ def tightened(loop: For, taken: frozenset[str], declared: Declared) -> Node:
     if not bounds:
         return loop
     rest = arithmetic.conjunction(kept)
-    body = guard.then if rest is None else If(rest, guard.then)
-    return _hoisted(replace(loop, body=body), bounds, taken)
+    body: Node = guard.then if rest is None else replace(guard, condition=rest)
+    for inner in reversed(inside):
+        body = replace(inner, body=body)
+    return _hoisted(replace(loop, body=body), bounds, taken, inside)
+
+
+def _loops_inside(loop: For) -> list[For]:
+    """The loops directly inside a loop that are the same in each of its iterations, outermost first."""
+    found: list[For] = []
+    body = loop.body
+    while isinstance(body, For) and not body.reductions:
+        if loop.variable in variables(body.lower) | variables(body.upper):
+            return []
+        found.append(body)
+        body = body.body
+    return found
 
 
 def _single(loop: For, guard: If, declared: Declared) -> Node | None:
@@ -100,7 +121,7 @@ def _equal(condition: Expr, variable: str) -> Expr | None:
     return None
 
 
-def _hoisted(loop: For, bounds: Sequence[_Bound], taken: frozenset[str]) -> Node:
+def _hoisted(loop: For, bounds: Sequence[_Bound], taken: frozenset[str], inside: Sequence[For]) -> Node:
     lower, upper = loop.lower, loop.upper
     lets: list[tuple[str, Expr]] = []
     for bound in bounds:
@@ -113,7 +134,9 @@ def _hoisted(loop: For, bounds: Sequence[_Bound], taken: frozenset[str]) -> Node
     node: Node = replace(loop, lower=lower, upper=upper)
     for name, value in reversed(lets):
         node = Let(name, value, node)
-    return If(Binary("<", loop.lower, loop.upper, bool_), node)
+    runs = arithmetic.conjunction(Binary("<", each.lower, each.upper, bool_) for each in (loop, *inside))
+    assert runs is not None
+    return If(runs, node)
 
 
 def _bound(condition: Expr, variable: str) -> _Bound | None:
