@@ -126,17 +126,17 @@ class Strips:
         None if the guard excludes more than the update, or not all lanes can be computed at once.
         """
         lines = node.then.body if isinstance(node.then, Block) else (node.then,)
-        comments, store = lines[:-1], lines[-1] if lines else None
+        before, store = lines[:-1], lines[-1] if lines else None
         if not node.anywhere or node.otherwise is not None or not isinstance(store, Store):
             return None
-        if not all(isinstance(line, Comment) for line in comments) or not self._independent(store):
+        if not all(isinstance(line, Comment | Prefetch) for line in before) or not self._independent(store):
             return None
         if guards(node.condition) or not lanes.vectorisable(node.condition):
             return None
         old = Load(store.buffer, store.indices, store.value.dtype)
         value = Select(node.condition, store.value, old, store.value.dtype)
         whole = self._store(replace(store, value=value, update=None), lanes)
-        return block((*comments, whole)) if isinstance(whole, Store) else None
+        return block((*before, whole)) if isinstance(whole, Store) else None
 
     def _tested(self, condition: Expr, lanes: Lanes, yes: Node, no: Node, by_lanes: Node) -> Node:
         in_none = in_no_lane(condition, lanes, self.width)
