@@ -6,7 +6,7 @@ proves that the scheduled program computes the values that the algorithm names, 
 The usual entry points: `params`, `iters`, `Function`.
 """
 
-from tiramisu_py import boundary, recipes
+from tiramisu_py import boundary, recipes, sparse
 from tiramisu_py.algorithm.declarations import Operator, logical_and, logical_or, product
 from tiramisu_py.algorithm.declarations import max_ as max
 from tiramisu_py.algorithm.declarations import min_ as min
@@ -296,6 +296,7 @@ __all__ = [
     "shares",
     "sin",
     "sinh",
+    "sparse",
     "sqrt",
     "sum",
     "tan",
