@@ -16,12 +16,15 @@ from tiramisu_py.algorithm.expressions import Iter, as_typed
 from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.ir import Block, Comment, For, Node, Private
-from tiramisu_py.ir.rewriting import variables
+from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
+from tiramisu_py.ir import Block, Comment, For, LoopFunction, Node, Private
+from tiramisu_py.ir.rewriting import variables, walk
 from tiramisu_py.program.loops import Combine, Parallel
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements
+
+SHARES = "tm_shares.h"
 
 
 class ParallelLoops:
@@ -48,13 +51,16 @@ class ParallelLoops:
         lines: Lines = [cgen.Statement("int tm_failed = 0")] if fails else []
         pragma = _clauses(node.tag, loops)
         waits = streams.arrived() if streams.uses_streams(node) else []
-        if not copies and not waits:
+        ends = self._ends(node, scope)
+        if not copies and not waits and not ends:
             lines += [cgen.Pragma(f"omp parallel for{pragma}"), nest]
         else:
             first = [line for own in copies for line in own.start()]
             last = [line for own in copies for line in own.combination()]
             pragma += "" if copies else " nowait"
-            region = cgen.Block([*first, cgen.Pragma(f"omp for{pragma}"), nest, *last, *waits])
+            dealt: Lines = [*ends, nest] if ends else [cgen.Pragma(f"omp for{pragma}"), nest]
+            dealt += [cgen.Pragma("omp barrier")] if ends and copies else []
+            region = cgen.Block([*first, *dealt, *last, *waits])
             lines += [cgen.Pragma("omp parallel"), region]
         if fails:
             failure = self.statements.temporaries.out_of_memory("of a thread")
@@ -72,8 +78,38 @@ class ParallelLoops:
             scopes.append(inside)
         body: cgen.Generable = self.statements.block(chain[-1].body, scopes[-1])
         for loop, outside in reversed(list(zip(chain, scopes, strict=False))):
-            body = self.statements.header(loop, outside, body)
+            shared = loop is node and is_balanced(node, scope)
+            body = _share(scope.names[loop.variable], body) if shared else self.statements.header(loop, outside, body)
         return body, len(chain)
+
+    def _ends(self, node: For, scope: Scope) -> Lines:
+        """The first iteration of the thread's share of a balanced loop, and the end; nothing for other loops."""
+        if not is_balanced(node, scope):
+            return []
+        assert isinstance(node.tag, Parallel) and node.tag.balance is not None
+        starts, text = scope.arrays[node.tag.balance], Scalars(scope).text
+        share = f"{starts.name}, {text(starts.extents[0])}, {text(node.lower)}, {text(node.upper)}, tm_thread()"
+        return [
+            cgen.Statement(f"const int64_t tm_first = TM_SHARE({share})"),
+            cgen.Statement(f"const int64_t tm_end = TM_SHARE({share} + 1)"),
+        ]
+
+
+def is_balanced(node: For, scope: Scope) -> bool:
+    """Whether the shares of a loop are cut by an array that the function has."""
+    return isinstance(node.tag, Parallel) and node.step == 1 and node.tag.balance in scope.arrays
+
+
+def shares(function: LoopFunction) -> tuple[RuntimeFile, ...]:
+    """The header of a function with balanced loops."""
+    tags = (node.tag for node in walk(function.body) if isinstance(node, For))
+    return packaged("c", SHARES) if any(isinstance(tag, Parallel) and tag.balance for tag in tags) else ()
+
+
+def _share(variable: str, body: cgen.Generable) -> cgen.For:
+    """The loop over one thread's share."""
+    header = (cgen.Line(f"int64_t {variable} = tm_first"), cgen.Line(f"{variable} < tm_end"))
+    return cgen.For(*header, cgen.Line(f"{variable}++"), body)
 
 
 def _collapsed(node: For, count: int) -> list[For]:

@@ -10,7 +10,7 @@ import cgen
 from tiramisu_py.backends.c.part import HostPart, Lines, Printer
 from tiramisu_py.backends.c.runtime_files import RuntimeFile
 from tiramisu_py.backends.openmp import atomics, pinning
-from tiramisu_py.backends.openmp.parallel_loops import ParallelLoops
+from tiramisu_py.backends.openmp.parallel_loops import ParallelLoops, shares
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
 
@@ -30,8 +30,8 @@ class ThreadsPart(HostPart):
         return True
 
     def runtime(self) -> tuple[RuntimeFile, ...]:
-        """The header that binds threads to CPUs, if they are pinned."""
-        return pinning.runtime(self.function)
+        """The headers that bind threads to CPUs, if they are pinned, and find the shares of balanced loops."""
+        return (*pinning.runtime(self.function), *shares(self.function))
 
     def checked(self) -> Lines:
         """Pins the threads until the function ends."""

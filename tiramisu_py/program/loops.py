@@ -30,13 +30,15 @@ class Parallel:
     """Iterations run on OpenMP threads. `schedule` is static, dynamic or guided.
 
     `collapse` is the number of adjacent loops whose iterations are dealt out together; the inner ones of such a nest
-    carry the same tag with ``collapse=0``.
+    carry the same tag with ``collapse=0``. `balance` names an input: each thread has consecutive iterations i with
+    about the same sum of ``balance[i + 1] - balance[i]``.
     """
 
     schedule: str = "static"
     chunk: int | None = None
     combine: Combine | None = None
     collapse: int = 1
+    balance: str | None = None
 
     name = "parallel"
 

@@ -1,4 +1,4 @@
-"""The code that commands ask for can be emitted: prefetches, repeated loops, and versions for constant sizes."""
+"""The code that commands ask for can be emitted: prefetches, shares, repeated loops, versions for constant sizes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.program import Program
-from tiramisu_py.proof import prefetches, unrolling
+from tiramisu_py.proof import prefetches, thread_shares, unrolling
 from tiramisu_py.proof.violations.findings import Finding, Key
 
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Every request that cannot be emitted."""
     yield from prefetches.faults(flow)
+    yield from thread_shares.faults(flow)
     yield from unrolling.faults(flow.accesses.program)
     yield from _versions(flow.accesses.program)
 

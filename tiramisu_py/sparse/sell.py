@@ -231,7 +231,7 @@ class _Programs:
         """A slice in a vector, its sums in registers; threads share the places."""
         y.split(self.row, self.lanes, self.slice, self.lane)
         y.vectorize(self.lane, self.lanes, remainder="mask")
-        y.parallelize(self.slice)
+        y.parallelize(self.slice, balance=begin)
         total.compute_at(y, self.slice)
         total.update.interchange(self.row, self.place)
         total.vectorize(self.row, self.lanes, remainder="mask")

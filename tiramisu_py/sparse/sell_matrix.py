@@ -24,8 +24,8 @@ class SellKernels:
     """The kernels of a product over slices of rows; see `tm.sparse.sell`.
 
     `multiply` takes what `rows` returns, then the entries that `packs` return, then the `others`; `trusting` is the
-    same without the verification of facts about the matrix. `start` names the input with the starts of rows, `slices` and
-    `places` the parameters for the number of slices, and of places of a lane in all of them.
+    same without the verification of facts about the matrix. `start` names the input with the starts of rows, `slices`
+    and `places` the parameters for the number of slices, and of places of a lane in all of them.
     """
 
     rows: Kernel
@@ -61,8 +61,8 @@ class SellKernels:
 
         The arrays are the starts, and the inputs with an element for each entry in the order in which they are
         declared (the keys of `packs`), by position or by name. Parameters that their shapes do not determine, such as
-        the number of columns, are given by name. All arrays are copied. Raises `ArgumentError` where a declared fact does
-        not hold, such as a column that is not there.
+        the number of columns, are given by name. All arrays are copied. Raises `ArgumentError` where a declared fact
+        does not hold, such as a column that is not there.
         """
         wanted = (self.start, *self.packs)
         given = _named("inspect", wanted, arrays, named)

@@ -256,7 +256,8 @@ def _index(indices: tuple[Expr, ...]) -> str:
 def _tag(node: For) -> str:
     match node.tag:
         case Parallel():
-            return f"  parallel({node.tag.schedule})" if node.tag.collapse else "  parallel with the loop around"
+            by = "" if node.tag.balance is None else f", balance {node.tag.balance}"
+            return f"  parallel({node.tag.schedule}{by})" if node.tag.collapse else "  parallel with the loop around"
         case Vector():
             return f"  vector({node.tag.width}{_rest(node.tag.remainder, 'scalar')})"
         case Unroll():

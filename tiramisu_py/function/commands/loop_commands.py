@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.function.applying.applied import AppliedStatements
+from tiramisu_py.errors import CommandError
+from tiramisu_py.function.applying.applied import AppliedStatements, Nameable
 from tiramisu_py.program.loops import Combine
+from tiramisu_py.schedule.command_fields import Named
 from tiramisu_py.schedule.loops.rfactor import Rfactor
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
 from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Skew, Split, Tile
 from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
 
 if TYPE_CHECKING:
-    from tiramisu_py.function.handles.computations import Reduction
+    from tiramisu_py.function.handles.computations import Input, Reduction
 
 
 class LoopCommands(AppliedStatements):
@@ -116,7 +118,12 @@ class LoopCommands(AppliedStatements):
     # -- tags
 
     def parallelize(
-        self, *over: Iter, schedule: str = "static", chunk: int | None = None, combine: Combine | None = None
+        self,
+        *over: Iter,
+        schedule: str = "static",
+        chunk: int | None = None,
+        combine: Combine | None = None,
+        balance: Input | None = None,
     ) -> Self:
         """Deal the iterations of a loop out to threads; several directly nested loops are dealt out together.
 
@@ -131,9 +138,26 @@ class LoopCommands(AppliedStatements):
         With ``"static"`` each thread runs consecutive iterations, and their numbers differ by at most one. So after
         ``split(r, 4, r0, r1); parallelize(r0)`` the rows of a thread begin at a multiple of 4, and the shares of
         threads differ by at most one block.
+
+        With `balance` the shares have about the same number of terms, not of iterations. It is an input that does not
+        decrease, such as the starts of rows: iteration i has ``start[i + 1] - start[i]`` terms (and costs as much as
+        one more), and each thread searches it for the ends of its share::
+
+            for i in 0..N:          -->   first, end = what thread t of T has: start[first] + first is about
+                S[i]                      t/T of start[N] + N
+                                          for i in first..end: S[i]           (parallelize(i, balance=start))
+
+        A row is never divided. `check()` refuses a balance that has no element for an iteration or its end, that
+        nothing else reads, or that the function writes.
         """
-        self._apply(Parallelize(self._named, over, schedule=schedule, chunk=chunk, combine=combine))
+        balanced = None if balance is None else self._balance(balance)
+        self._apply(Parallelize(self._named, over, schedule=schedule, chunk=chunk, combine=combine, balance=balanced))
         return self
+
+    def _balance(self, balance: Input) -> Named:
+        if not isinstance(balance, Nameable) or balance._function is not self._function:
+            raise CommandError(f"balance={balance!r}: give an input of {self._function.name}")
+        return balance._named
 
     def vectorize(self, loop: Iter, width: int, *, combine: Combine | None = None, remainder: str = "scalar") -> Self:
         """Run a loop in strips of `width` lanes (2, 4, 8, 16, 32 or 64); remaining iterations run one by one.

@@ -12,7 +12,7 @@ from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Ve
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size
-from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.nesting import check_nesting
 
 SCHEDULES = ("static", "dynamic", "guided")
@@ -89,6 +89,7 @@ class Parallelize(OnStatements):
     schedule: str = "static"
     chunk: int | None = None
     combine: Combine | None = None
+    balance: Named | None = None
 
     def applied(self, program: Program) -> Program:
         if not self.over:
@@ -96,8 +97,28 @@ class Parallelize(OnStatements):
         if self.schedule not in SCHEDULES:
             raise CommandError(f"schedule={self.schedule!r}: choose one of {', '.join(SCHEDULES)}")
         chunk = None if self.chunk is None else size(self.chunk, "chunk")
-        tag = Parallel(self.schedule, chunk, _combine(self.combine))
+        balance = None if self.balance is None else self._balanced(program, self.balance)
+        tag = Parallel(self.schedule, chunk, _combine(self.combine), balance=balance)
         return parallelize(program, self.names(program), [loop_name(loop) for loop in self.over], tag, self.text)
+
+    def _balanced(self, program: Program, balance: Named) -> str:
+        """The input by which shares are cut; raises `CommandError` if they cannot be cut by it."""
+        declared = program.algorithm.inputs.get(balance.source)
+        if declared is None:
+            raise CommandError(f"balance={balance}: give an input with the number of terms before each iteration")
+        if not declared.monotone or len(declared.shape) != 1:
+            raise CommandError(
+                f"balance={balance}: threads search {balance} for the ends of their shares, and it is not declared to "
+                "have one dimension and not to decrease: declare it with monotone=True"
+            )
+        if declared.device is not None:
+            raise CommandError(f"balance={balance}: it is in the memory of a GPU, and the host's threads search it")
+        if len(self.over) > 1 or self.schedule != "static" or self.chunk is not None:
+            raise CommandError(
+                f"balance={balance}: each thread has one share of the iterations of one loop: leave out other loops, "
+                "schedule= and chunk="
+            )
+        return balance.source
 
 
 @dataclass(frozen=True, eq=False)
