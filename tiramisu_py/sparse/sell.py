@@ -11,7 +11,7 @@ executor leaves them out by the length of the row, so that they add nothing to a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -204,8 +204,7 @@ class _Programs:
     def multiply(self) -> Function:
         """The product: each lane sums the entries of a row, and stores the sum at the row's place."""
         found, declared = self.found, self.found.declared
-        params = [*map(Param, found.algorithm.params), self.slices, self.width]
-        f = Function(f"{found.algorithm.name}_sell", params, self._assumed())
+        f = Function(f"{found.algorithm.name}_sell", [*self._of_product(), self.slices, self.width], self._assumed())
         rows, r, k, v = found.rows, self.row, self.place, self.target
         begin = self._declared_begin(f)
         order = f.input(self.order, self.type, [rows], values=(0, rows), permutation=True)
@@ -257,9 +256,7 @@ class _Programs:
 
     def _function(self, name: str, inputs: list[Declared], also: Expr | None = None, *more: Param) -> Function:
         """A function of some of the user's inputs, with the parameters that they mention."""
-        mentioned = {
-            e.name for each in inputs for extent in _extents(each) for e in walk(extent) if isinstance(e, Param)
-        }
+        mentioned = _mentioned(extent for each in inputs for extent in _extents(each))
         params = [Param(name) for name in self.found.algorithm.params if name in mentioned]
         assume = self._slices_of_rows() if also is None else self._slices_of_rows() & also
         f = Function(f"{self.found.algorithm.name}_{name}", [*params, self.slices, *more], assume)
@@ -269,6 +266,15 @@ class _Programs:
 
     def _buffer(self, name: str, shape: tuple[Expr | int, ...], dtype: DType) -> Buffer:
         return Buffer(self._name(name), tuple(map(as_expr, shape)), dtype)
+
+    def _of_product(self) -> list[Param]:
+        """The user's parameters in the product: all if something is assumed of them, else those that it mentions."""
+        found = self.found
+        extents = [extent for each in found.others for extent in _extents(each)]
+        bounds = [bound for each in found.entries for bound in each.values or ()]
+        mentioned = _mentioned([found.declared.expr, found.rows, *extents, *bounds])
+        kept = (name for name in found.algorithm.params if found.algorithm.assume is not None or name in mentioned)
+        return [Param(name) for name in kept]
 
     def _declared_begin(self, f: Function) -> Input:
         return f.input(self.begin, self.type, [self.slices + 1], values=(0, self.width + 1), monotone=True)
@@ -297,6 +303,11 @@ def _declare(f: Function, given: Declared) -> None:
         given.name, given.dtype, given.shape, values=given.values, monotone=given.monotone,
         permutation=given.permutation,
     )  # fmt: skip
+
+
+def _mentioned(expressions: Iterable[Expr]) -> set[str]:
+    """The parameters in expressions."""
+    return {e.name for expression in expressions for e in walk(expression) if isinstance(e, Param)}
 
 
 def _extents(given: Declared) -> tuple[Expr, ...]:
