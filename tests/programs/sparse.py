@@ -157,6 +157,7 @@ def strips(f: tm.Function, y: Any) -> object:
 
 CASES: dict[str, Case] = {
     "rows on threads": Case(made(csr, lambda f, y: y.update.parallelize(i)), by_rows),
+    "rows on threads, balanced": Case(made(csr, lambda f, y: y.update.parallelize(i, balance=f["start"])), by_rows),
     "coordinates": Case(made(coo, lambda f, y: None), by_coordinates),
     "coordinates, private": Case(
         made(coo, lambda f, y: y.update.parallelize(p, combine=tm.PRIVATE)), by_coordinates, exact=False

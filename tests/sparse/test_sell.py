@@ -14,6 +14,7 @@ import scipy.sparse
 
 import tiramisu_py as tm
 from tests.programs.sparse import LENGTHS, csr
+from tiramisu_py.interpret import run
 
 Matrix = scipy.sparse.csr_matrix
 N, M, P = tm.params("N M P")
@@ -183,6 +184,30 @@ def test_calls_with_wrong_arguments_are_refused(kernels: Any) -> None:
             sliced(*arguments, **named)
     with pytest.raises(tm.ArgumentError, match="no argument weights: it takes place, value"):
         sliced.replace(weights=matrix.data)
+
+
+def test_the_machine_agrees_in_any_order() -> None:
+    made = product()
+    kernels, function = made.compile(), made.multiply.lowered()
+    for seed, lengths in enumerate(LENGTHS):
+        matrix = matrix_of(lengths, 7, seed)
+        x = np.arange(1.0, 8.0)
+        sliced = kernels.inspect(matrix.indptr, matrix.indices, matrix.data, M=7)
+        (output,) = function.outputs
+        arrays = {name: np.copy(array) for name, array in {**sliced.layout, **sliced.entries, "x": x}.items()}
+        arrays[output] = np.zeros(len(lengths))
+        sizes = {name: sliced.sizes[name] for name in function.params}
+        run(function, {**arrays, "factor": np.float64(1)}, sizes, seed)
+        np.testing.assert_array_equal(arrays[output], matrix @ x)
+
+
+def test_slices_are_vectors_to_the_end_of_their_longest_row() -> None:
+    """No loop over lanes, gathers by indices of 32 bits, prefetches, and a loop from the first place to the last."""
+    _, y = csr()
+    text = tm.sparse.sell(y).multiply.source()["csr_sell.c"]
+    assert "for (int64_t lane" not in text
+    for part in ("TM_GATHER_32x8(", "TM_PREFETCH(value", "_low); place < tm_min_int64(W, place_high)", "TM_SHARE("):
+        assert part in text
 
 
 def declared(kind: str) -> Any:

@@ -1,0 +1,66 @@
+"""Elements at the indices in a vector: bit for bit, for each type and kind of processor, at the ends of arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.backends.c.vectors.test_c_gathers import TARGETS, is_supported
+from tests.backends.compiled import SANITISERS, Compiled
+
+N, M = tm.params("N M")
+(i,) = tm.iters("i")
+TYPES = [tm.float32, tm.float64, tm.int32, tm.uint32, tm.int64, tm.uint64, tm.int16, tm.bool]
+
+
+def table(dtype: tm.DType, lanes: int, index: tm.DType = tm.int32, rest: str = "scalar") -> tm.Function:
+    """``out[i] = table[place[i]]``."""
+    f = tm.Function("looked_up", params=[N, M])
+    place = f.input("place", index, [N], values=(0, M))
+    values = f.input("values", dtype, [M])
+    out = f.computation("out", {i: N}, values[place[i]])
+    f.outputs(out)
+    out.vectorize(i, lanes, remainder=rest)
+    return f
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_elements_at_indices_are_loaded_bit_for_bit(dtype: tm.DType, lanes: int, target: str) -> None:
+    flags, register = TARGETS[target]
+    if not is_supported(flags):
+        pytest.skip(f"this processor has no {target}")
+    compiled = Compiled(table(dtype, lanes).lowered(), "-O2", *flags, register=register)
+    rng = np.random.default_rng(lanes)
+    for size in (0, 1, lanes, 3 * lanes + 1):
+        place = rng.integers(0, 50, size).astype(np.int32)
+        place[:1] = 49
+        values = rng.integers(0, 256, 50 * dtype.bytes, np.uint8).view(dtype.numpy)
+        values = values > 0 if dtype.is_bool else values
+        out = np.zeros(size, dtype.numpy)
+        compiled({"N": size, "M": 50}, place=place, values=values, out=out)
+        np.testing.assert_array_equal(out.view(np.uint8), values[place].view(np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lanes", "index", "called"),
+    [
+        (tm.float32, 8, tm.int32, "TM_GATHER_32x8("),
+        (tm.float64, 8, tm.int32, "TM_GATHER_64x8("),
+        (tm.float32, 8, tm.int64, "TM_GATHER("),
+        (tm.float32, 8, tm.uint32, "TM_GATHER("),
+        (tm.int16, 8, tm.int32, "TM_GATHER("),
+    ],
+)
+def test_instructions_take_signed_indices_of_32_bits(dtype, lanes, index, called) -> None:
+    assert called in table(dtype, lanes, index).source()["looked_up.c"]
+
+
+def test_no_element_outside_is_touched() -> None:
+    compiled = Compiled(table(tm.float32, 8, rest="mask").lowered(), *SANITISERS, "-O1", "-march=native")
+    place = np.array([0, 2] * 7 + [1], np.int32)
+    values, out = np.arange(3, dtype=np.float32), np.zeros(15, np.float32)
+    found = compiled.sanitised({"N": 15, "M": 3}, place=place, values=values, out=out)
+    np.testing.assert_array_equal(found["out"], values[place])
