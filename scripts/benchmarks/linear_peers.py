@@ -119,6 +119,64 @@ def mkl_product(given: Given, out: Array) -> Run:
     )  # fmt: skip
 
 
+class Description(ctypes.Structure):
+    """MKL's description of a matrix: a general one."""
+
+    _fields_ = (("type", ctypes.c_int), ("mode", ctypes.c_int), ("diagonal", ctypes.c_int))
+
+
+GENERAL, AS_IS, BY_ROWS = 20, 10, 101  # constants of MKL's inspector and executor
+OFTEN = 1000
+
+
+def mkl_handle(library: ctypes.CDLL, given: Given, rows: int, columns: int) -> ctypes.c_void_p:
+    """A matrix in CSR, as the inspector takes it; it keeps the caller's arrays."""
+    handle = ctypes.c_void_p()
+    start, column, value = (given[name].ctypes.data for name in ("start", "column", "value"))
+    pointers = map(ctypes.c_void_p, (start, start + 4, column, value))
+    assert library.mkl_sparse_s_create_csr(ctypes.byref(handle), 0, rows, columns, *pointers) == 0
+    return handle
+
+
+def mkl_sparse_vector(given: Given, out: Array) -> Run:
+    """`mkl_sparse_s_mv` of a handle that `mkl_sparse_optimize` has prepared for many calls."""
+    library = mkl()
+    assert library is not None
+    handle, general = mkl_handle(library, given, len(out), len(given["x"])), Description(GENERAL, 0, 0)
+    library.mkl_sparse_set_mv_hint(handle, AS_IS, general, OFTEN)
+    assert library.mkl_sparse_optimize(handle) == 0
+    x, y = (ctypes.c_void_p(each.ctypes.data) for each in (given["x"], out))
+    one, zero = ctypes.c_float(1), ctypes.c_float(0)
+    return partial(library.mkl_sparse_s_mv, AS_IS, one, handle, general, x, zero, y)
+
+
+def mkl_sparse_matrix(given: Given, out: Array) -> Run:
+    """`mkl_sparse_s_mm` of a prepared handle."""
+    library = mkl()
+    assert library is not None
+    columns = out.shape[1]
+    handle, general = mkl_handle(library, given, len(out), len(given["B"])), Description(GENERAL, 0, 0)
+    library.mkl_sparse_set_mm_hint(handle, AS_IS, general, BY_ROWS, columns, OFTEN)
+    assert library.mkl_sparse_optimize(handle) == 0
+    dense, result = (ctypes.c_void_p(each.ctypes.data) for each in (given["B"], out))
+    one, zero = ctypes.c_float(1), ctypes.c_float(0)
+    return partial(
+        library.mkl_sparse_s_mm, AS_IS, one, handle, general, BY_ROWS, dense, columns, columns, zero, result, columns
+    )
+
+
+def scipy_sparse(given: Given, out: Array) -> Run:
+    """The product of a `csr_matrix` allocates its result."""
+    scipy_matrix = importlib.import_module("scipy.sparse").csr_matrix
+    dense = given["x"] if "x" in given else given["B"]
+    matrix = scipy_matrix((given["value"], given["column"], given["start"]), (len(out), len(dense)))
+
+    def run() -> None:
+        out[...] = matrix @ dense
+
+    return run
+
+
 # -- PyTorch
 
 
@@ -183,6 +241,31 @@ def numba_sums(columns: bool) -> Maker:
     return made
 
 
+def numba_sparse(given: Given, out: Array) -> Run:
+    """A loop over the entries of each row, rows on threads."""
+    numba = importlib.import_module("numba")
+
+    @numba.njit(parallel=True, fastmath=True)  # type: ignore[untyped-decorator]
+    def of_vector(start: Array, column: Array, value: Array, x: Array, out: Array) -> None:
+        for i in numba.prange(out.shape[0]):
+            total = np.float32(0)
+            for p in range(start[i], start[i + 1]):
+                total += value[p] * x[column[p]]
+            out[i] = total
+
+    @numba.njit(parallel=True, fastmath=True)  # type: ignore[untyped-decorator]
+    def of_matrix(start: Array, column: Array, value: Array, dense: Array, out: Array) -> None:
+        for i in numba.prange(out.shape[0]):
+            out[i, :] = 0
+            for p in range(start[i], start[i + 1]):
+                for j in range(out.shape[1]):
+                    out[i, j] += value[p] * dense[column[p], j]
+
+    dense, run = (given["x"], of_vector) if "x" in given else (given["B"], of_matrix)
+    return partial(run, given["start"], given["column"], given["value"], dense, out)
+
+
+SPARSE: dict[str, Maker] = {"SciPy": scipy_sparse, "MKL": mkl_sparse_vector, "numba": numba_sparse}
 PRODUCT: dict[str, Maker] = {
     "NumPy": numpy_product,
     "MKL": mkl_product,
@@ -214,6 +297,9 @@ PEERS: dict[str, dict[str, Maker]] = {
         "PyTorch": torch_run(lambda torch, given, out: partial(torch.sum, given["x"], 0, out=out)),
         "numba": numba_sums(columns=True),
     },
+    "spmv rows": SPARSE,
+    "spmv slices": SPARSE,
+    "spmm": {**SPARSE, "MKL": mkl_sparse_matrix},
 }
 MODULES = {"NumPy": "numpy", "SciPy": "scipy", "PyTorch": "torch", "numba": "numba"}
 

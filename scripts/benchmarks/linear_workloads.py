@@ -49,6 +49,12 @@ class Workload:
         named: dict[str, Array] = self.module().sample(*self.size, **self.options)
         return named
 
+    def prepared(self, given: dict[str, Array]) -> dict[str, Array]:
+        """The arguments of the story's program, where an inspector makes them once of what all programs are given."""
+        prepare = getattr(self.module(), "prepared", None)
+        made: dict[str, Array] = given if prepare is None else prepare(given, **self.options)
+        return made
+
     def exact(self, given: dict[str, Array]) -> tuple[Array, Array]:
         """The values in a wider type, and the rounding error that each may have."""
         options = {"kind": self.options["kind"]} if "kind" in self.options else {}
@@ -89,6 +95,14 @@ def rows(story: str, title: str, kind: str = "") -> Workload:
     )  # fmt: skip
 
 
+def sparse(kind: str, columns: str) -> Workload:
+    """A sparse matrix of 16 entries in a row times a vector; `work` reads each entry once."""
+    return Workload(
+        f"spmv {columns} {kind}", f"sparse matrix times vector, {columns} columns, by {kind}, float32", "spmv",
+        (1_000_000,), lambda size: 8 * 16 * size[0], "GB/s", {"kind": kind, "columns": columns},
+    )  # fmt: skip
+
+
 WORKLOADS = {
     workload.name: workload
     for workload in (
@@ -113,5 +127,10 @@ WORKLOADS = {
         rows("sums", "sums of the rows of 4096 x 4096, float32", "rows"),
         rows("sums", "sum of all of 4096 x 4096, float32", "all"),
         rows("sums", "sums of the columns of 4096 x 4096, float32", "columns"),
+        sparse("slices", "banded"), sparse("rows", "banded"), sparse("slices", "random"), sparse("rows", "random"),
+        Workload(
+            "spmm", "sparse matrix times 64 columns, banded, float32", "spmm", (100_000,),
+            lambda size: 2 * 16 * 64 * size[0], calls=5,
+        ),
     )
 }  # fmt: skip
