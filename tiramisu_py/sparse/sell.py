@@ -193,10 +193,12 @@ class _Programs:
         place = cast(int64, start[order[row]]) + (k - cast(int64, begin[s]))
         element = f[entry.name][minimum(maximum(place, 0), count - 1)]
         packed = f.computation(
-            self._name(f"{entry.name}_packed"), {s: self.slices, lane: self.lanes, k: (begin[s], begin[s + 1])},
+            self._name(f"{entry.name}_at"), {s: self.slices, lane: self.lanes, k: (begin[s], begin[s + 1])},
             select(row < rows, element, typed_const(0, entry.dtype)),
         )  # fmt: skip
-        packed.store_in(self._buffer(f"{entry.name}_slices", (self.width, self.lanes), entry.dtype), [k, lane])
+        packed.store_in(
+            self._buffer(self._name(f"{entry.name}_packed"), (self.width, self.lanes), entry.dtype), [k, lane]
+        )
         f.outputs(packed)
         packed.parallelize(s)
         return f
@@ -220,8 +222,8 @@ class _Programs:
             self._name("total"), {r: rows}, {k: (first, begin[r // self.lanes + 1])}, _operator(declared),
             self._term(f, entries), where=k - first < length[r], dtype=declared.dtype,
         )  # fmt: skip
-        y = f.computation(declared.name, {r: rows, v: rows}, total[r], where=order[r] == v)
-        y.store_in(self._buffer(f"{declared.name}_of_rows", (rows,), declared.dtype), [v])
+        y = f.computation(self._name(f"{declared.name}_of_row"), {r: rows, v: rows}, total[r], where=order[r] == v)
+        y.store_in(self._buffer(declared.name, (rows,), declared.dtype), [v])
         f.outputs(y)
         self._schedule(y, total, begin, list(entries.values()))
         return f
@@ -265,7 +267,7 @@ class _Programs:
         return f
 
     def _buffer(self, name: str, shape: tuple[Expr | int, ...], dtype: DType) -> Buffer:
-        return Buffer(self._name(name), tuple(map(as_expr, shape)), dtype)
+        return Buffer(name, tuple(map(as_expr, shape)), dtype)
 
     def _of_product(self) -> list[Param]:
         """The user's parameters in the product: all if something is assumed of them, else those that it mentions."""

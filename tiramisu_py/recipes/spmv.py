@@ -1,0 +1,60 @@
+"""The recipe for products over the rows of a sparse matrix: rows on threads by their entries, entries in vectors."""
+
+from __future__ import annotations
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.function import Computation, Reduction
+from tiramisu_py.program.loops import Combine
+from tiramisu_py.program.statement import Role
+from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.sparse.csr_product import CsrProduct, csr_product
+
+#: The most entries that are gathered at once: with more, the last entries of most rows would run one by one.
+MOST_LANES = 8
+#: How many bytes of values ahead of their use are prefetched.
+AHEAD = 2048
+
+
+def spmv(product: Computation, *, cpu: Cpu | None = None) -> str:
+    """Schedule ``y[i] += value[p] * x[column[p]]`` over the rows of a matrix: ``start[i] <= p < start[i + 1]``.
+
+    ::
+
+        print(tm.recipes.spmv(y))
+            -->   y.update.after(y.init, i)
+                  y.parallelize(i, balance=start)
+                  y.update.vectorize(p, 8, combine=tm.PRIVATE)
+                  y.update.prefetch(column, p, 512)
+                  y.update.prefetch(value, p, 512)
+
+    Threads have rows with about the same number of entries. The entries of a row are taken several at a time, as many
+    as a vector of `cpu` (default: this machine's) holds, and at most 8; the arrays of entries are prefetched. The terms
+    may be any expression of inputs at ``[p]``, and of inputs at places that such elements say. A sum of floating-point
+    numbers is rounded in another order. A matrix that is used many times is faster in slices: see `tm.sparse.sell`.
+
+    Returns the commands as text. Raises `ArgumentError` for other computations, and `CommandError` as the commands do;
+    nothing is applied then.
+    """
+    recipe, found = Recorded("spmv", [product]), csr_product("spmv", product)
+    assert isinstance(product, Reduction)
+    _untouched(recipe, product, found)
+    size = max(each.dtype.bytes for each in found.entries)
+    lanes = min(processor("spmv", cpu).lanes(size), MOST_LANES)
+    with recipe.together():
+        row, term = Iter(found.row), Iter(found.term)
+        product.update.after(product.init, row)
+        product.parallelize(row, balance=recipe.function[found.start.name])
+        product.update.vectorize(term, lanes, combine=Combine.PRIVATE)
+        for entry in found.entries:
+            product.update.prefetch(recipe.function[entry.name], term, AHEAD // size)
+    return recipe.text()
+
+
+def _untouched(recipe: Recorded, product: Reduction, found: CsrProduct) -> None:
+    """Refuse a reduction that has been scheduled already."""
+    program = recipe.function.program
+    roles = {each.role: program.loop_names(each) for each in program.statements_of(product.name)}
+    if roles != {Role.INIT: (found.row,), Role.UPDATE: (found.row, found.term)}:
+        raise ArgumentError(f"spmv: {product} has been scheduled already: give the recipe before other commands")
