@@ -75,9 +75,9 @@ def summary(found: Sequence[Measured]) -> str:
         scaled = f"{single[name] / ours:.2f}" if each.threads > 1 and name in single else ""
         rows.append([
             name, str(each.threads), milliseconds(ours), each.workload.rate(ours), best, milliseconds(others[best]),
-            each.over(best), each.over("NumPy"), scaled,
+            each.over(best), each.over("NumPy" if "NumPy" in others else "SciPy"), scaled,
         ])  # fmt: skip
-    times = ["ours, ms", "rate", "best peer", "its ms", "times as fast", "as NumPy", "over 1 thread"]
+    times = ["ours, ms", "rate", "best peer", "its ms", "times as fast", "as NumPy or SciPy", "over 1 thread"]
     header = ["workload", "threads", *times]
     return table(header, rows)
 
