@@ -134,8 +134,10 @@ def of_module(title: str, module: ModuleType) -> Iterator[str]:
     shown = module.__name__.removeprefix("tiramisu_py.")
     for name in module.__all__:
         value = getattr(module, name)
-        called = name if inspect.isclass(value) else signature(name, value)
-        yield f"### tm.{shown}.{called}\n\n{text(inspect.getdoc(value) or '')}\n"
+        if inspect.isclass(value):
+            yield from of_class(f"{shown}.{name}", value)
+        else:
+            yield f"### tm.{shown}.{signature(name, value)}\n\n{text(inspect.getdoc(value) or '')}\n"
 
 
 def first_line(documented: object) -> str:
@@ -159,6 +161,7 @@ def page() -> str:
     parts += of_values([name for name in names if name not in classes or name in NAMES])
     parts += of_module("Boundary conditions", tm.boundary)
     parts += of_module("Recipes", tm.recipes)
+    parts += of_module("Sparse", tm.sparse)
     parts += of_errors(sorted(errors))
     return "\n".join(parts)
 
