@@ -159,3 +159,30 @@ def test_a_loop_ends_where_a_value_says(length):
     got = computed(function, {"N": len(length), "W": 4}, {"x": values, "end": np.array(length, np.int16)})["y"]
     wanted = [sum(v for v in row[:end] if v != 2) for row, end in zip(values.tolist(), length, strict=True)]
     np.testing.assert_array_equal(got, np.array(wanted, np.int64))
+
+
+def suffixes(widens: bool) -> Program:
+    """Sums over w < end[i] of rows of a table, w outside of j; the range of j depends on w if it `widens`."""
+    author = Author("suffixes", "N M W")
+    N, M, W = author.params()
+    i, j, w = iters("i j w")
+    x, end = author.input("x", ty.int64, [W, M]), author.input("end", ty.int32, [N], values=(0, W + 1))
+    inside = "0 <= i < N and 0 <= j < M"
+    points = f"{inside} and 0 <= w < W" + (" and j <= w" if widens else "")
+    author.reduction("y", "i j", inside, "w", points, sum_, x[w, j], guards=(w < end[i],))
+    return loops.Interchange(part("y_update"), Iter("j"), Iter("w")).applied(author.program("y"))
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3])
+@pytest.mark.parametrize("widens", [False, True])
+@pytest.mark.parametrize("end", [[], [0], [3, 0, 4, 1, 2]])
+def test_a_loop_around_others_ends_where_a_value_says(end, widens, columns):
+    function = lower(suffixes(widens))
+    (outer,) = (loop for loop in every(function.body, For) if loop.variable == "w")
+    assert str(outer.upper) == ("W" if widens else "min(W, w_high)")
+    values = np.arange(4 * columns, dtype=np.int64).reshape(4, columns) + 1
+    arrays = {"x": values, "end": np.array(end, np.int32)}
+    got = computed(function, {"N": len(end), "M": columns, "W": 4}, arrays)["y"]
+    taken = np.tril(np.ones((4, columns), np.int64)) if widens else np.ones((4, columns), np.int64)
+    wanted = np.array([(values * taken)[:last].sum(0) for last in end], np.int64).reshape(len(end), columns)
+    np.testing.assert_array_equal(got, wanted)
