@@ -186,6 +186,38 @@ def test_calls_with_wrong_arguments_are_refused(kernels: Any) -> None:
         sliced.replace(weights=matrix.data)
 
 
+@pytest.mark.parametrize(("lanes", "window"), [(2, 16), (4, 48), (16, 16), (32, 64)])
+def test_slices_and_windows_of_other_sizes(lanes: int, window: int) -> None:
+    _, y = csr()
+    made = tm.sparse.sell(y, lanes=lanes, window=window)
+    assert all(report.ok for report in made.check())
+    kernels = made.compile(threads=2)
+    for matrix in matrices():
+        x = np.arange(matrix.shape[1], dtype=np.float32)
+        sliced = kernels.inspect(matrix.indptr, matrix.indices, matrix.data.astype(np.float32), M=len(x))
+        np.testing.assert_array_equal(sliced(x), matrix @ x)
+
+
+def test_facts_hold_in_slices_and_others_are_verified_at_each_call() -> None:
+    """Entries from 1 on, and an input at places that they say, which has facts of its own."""
+    f = tm.Function("chosen", params=[N, M, P])
+    start = f.input("start", tm.int32, [N + 1], values=(0, P + 1), monotone=True)
+    kind = f.input("kind", tm.int32, [P], values=(1, 4))
+    level = f.input("level", tm.int32, [4], values=(0, M))
+    x = f.input("x", tm.int64, [M])
+    y = f.reduction("y", {i: N}, over={p: (start[i], start[i + 1])}, op=tm.sum, expr=x[level[kind[p]]])
+    f.outputs(y)
+    kernels = tm.sparse.sell(y).compile()
+    kinds = np.array([1, 3, 2, 1, 1], np.int32)
+    matrix = kernels.inspect(np.array([0, 2, 2, 5], np.int32), kinds)
+    level, x = np.array([0, 2, 1, 0], np.int32), np.array([1, 10, 100])
+    np.testing.assert_array_equal(matrix(level, x), [101, 0, 210])
+    with pytest.raises(tm.ArgumentError, match=r"level\[3\] = 3"):
+        matrix(np.array([0, 2, 1, 3], np.int32), x)
+    with pytest.raises(tm.ArgumentError, match=r"kind\[4\] = 0"):
+        matrix.replace(kind=np.array([1, 3, 2, 1, 0], np.int32))
+
+
 def test_the_machine_agrees_in_any_order() -> None:
     made = product()
     kernels, function = made.compile(), made.multiply.lowered()

@@ -18,7 +18,7 @@ from typing import Any
 from tiramisu_py.algorithm.declarations import Computation as Product
 from tiramisu_py.algorithm.declarations import Input as Declared
 from tiramisu_py.algorithm.declarations import Operator, max_, sum_
-from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, Param, as_expr, cast, select, typed_const
+from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, Param, as_expr, cast, select
 from tiramisu_py.algorithm.functions import maximum, minimum
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.algorithm.traversal import rewrite, walk
@@ -182,7 +182,8 @@ class _Programs:
     def pack(self, entry: Declared) -> Function:
         """The elements of an input at the places of slices: the k-th entry of each row of a slice side by side.
 
-        Places beyond the end of a row get an element of a later row, or the last one.
+        Places beyond the end of a row get an element of a later row, or the last one: all of them are elements of the
+        input, for which its declared range holds.
         """
         f = self._function(f"pack_{entry.name}", [self.found.start, entry], entry.shape[0] >= self.width, self.width)
         rows, count, start = self.found.rows, self.found.count, f[self.found.start.name]
@@ -191,10 +192,11 @@ class _Programs:
         s, lane, k = self.slice, self.lane, self.place
         row = self.lanes * s + lane
         place = cast(int64, start[order[row]]) + (k - cast(int64, begin[s]))
-        element = f[entry.name][minimum(maximum(place, 0), count - 1)]
+        elements = f[entry.name]
+        element = elements[minimum(maximum(place, 0), count - 1)]
         packed = f.computation(
             self._name(f"{entry.name}_at"), {s: self.slices, lane: self.lanes, k: (begin[s], begin[s + 1])},
-            select(row < rows, element, typed_const(0, entry.dtype)),
+            select(row < rows, element, elements[count - 1]),
         )  # fmt: skip
         packed.store_in(
             self._buffer(self._name(f"{entry.name}_packed"), (self.width, self.lanes), entry.dtype), [k, lane]
