@@ -92,7 +92,7 @@ class Checks:
 
     def _fail(self, condition: str, code: str, words: str, *values: str) -> cgen.Generable:
         arguments = "".join(f", {value}" for value in values)
-        report = f'return {self.name}_fail({code}, "{self.name}: {words}"{arguments})'
+        report = f'return {self.name}_fail({code}, "{self.function.title}: {words}"{arguments})'
         return cgen.If(cgen.Line(condition), cgen.Statement(report))
 
     def _preconditions(self) -> Lines:

@@ -51,9 +51,9 @@ def emit(function: LoopFunction, kinds: Sequence[type[HostPart]]) -> Emitted:
 
 
 class Source:
-    """The source and the header of one function."""
+    """The source and the header of one function; `reserved` are further names that its source defines."""
 
-    def __init__(self, function: LoopFunction, kinds: Sequence[type[HostPart]]) -> None:
+    def __init__(self, function: LoopFunction, kinds: Sequence[type[HostPart]], reserved: Sequence[str] = ()) -> None:
         self.function = function
         self.name = function.name
         arguments = [argument.name for argument in function.arguments]
@@ -65,7 +65,7 @@ class Source:
         concerned = [kind for kind in kinds if kind.concerns(function)]
         own = [name for kind in concerned for name in kind.own_names(function, [*arguments, *inside])]
         own += [*self.log.names, *versions.own_names(function), *(extern.name for extern in function.externs)]
-        self.names = c_names([*function.params, *arguments, *inside], self.name, own)
+        self.names = c_names([*function.params, *arguments, *inside], self.name, [*own, *reserved])
         self.host_parts = HostParts.of(function, concerned, self.names, self.log)
         self.types = VectorTypes()
         self.versions = versions.Versions(self, function)
@@ -79,8 +79,8 @@ class Source:
 
     # -- the header
 
-    def header(self) -> str:
-        """The declarations that a caller includes."""
+    def header(self, further: Sequence[cgen.Generable] = ()) -> str:
+        """The declarations that a caller includes, with some `further` ones."""
         guard = f"{self.name.upper()}_H"
         lines: Lines = [cgen.Line(f"#ifndef {guard}"), cgen.Line(f"#define {guard}"), cgen.Line()]
         included = [*(header for part in self.host_parts for header in part.headers), "stdbool.h", "stdint.h"]
@@ -91,7 +91,7 @@ class Source:
         lines += [cgen.Line(self.prototype()), cgen.Line()]
         lines += [cgen.LineComment("What the last call in this thread that did not return 0 found wrong.")]
         lines += [cgen.Statement(f"const char *{self.name}_last_error(void)"), cgen.Line()]
-        lines += [*self.host_parts.lines(lambda part: part.declarations()), *self.log.declared()]
+        lines += [*further, *self.host_parts.lines(lambda part: part.declarations()), *self.log.declared()]
         lines += [cgen.Line("#ifdef __cplusplus"), cgen.Line("}"), cgen.Line("#endif"), cgen.Line("#endif")]
         return text(cgen.Module(lines))
 
@@ -183,7 +183,7 @@ class Source:
     def _main(self) -> Lines:
         function, parts = self.function, self.host_parts
         scope = of_function(function, self.names)
-        statements = Statements(self.name, self.types, parts, self.log)
+        statements = Statements(self.name, self.types, parts, self.log, function.title)
         body = [*self.log.started(), *self._begin()]
         if parts.one_body:
             body += versions.with_variable(function, self, statements)

@@ -46,7 +46,9 @@ Lines = list[cgen.Generable]
 
 
 class Statements:
-    """Emits the statements of one function, called `function` in C; `parts` are the targets' additions."""
+    """Emits the statements of one function, called `function` in C and `title` in messages; `parts` are the targets'
+    additions.
+    """
 
     scalars: type[Scalars] = Scalars
 
@@ -56,8 +58,10 @@ class Statements:
         types: VectorTypes,
         parts: HostParts | None = None,
         log: Log | None = None,
+        title: str = "",
     ) -> None:
         self.function = function
+        self.title = title or function
         self.types = types
         self.parts = parts or HostParts()
         self.log = log or Log(function)

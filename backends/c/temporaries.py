@@ -149,7 +149,7 @@ class Temporaries:
         found = self.statements.parts.out_of_memory(message)
         if found is not None:
             return found
-        given = ", ".join(["TM_MEMORY", f'"{name}: {message}"', *values])
+        given = ", ".join(["TM_MEMORY", f'"{self.statements.title}: {message}"', *values])
         return cgen.Statement(f"return {self.statements.parts.leaving(f'{name}_fail({given})')}")
 
 

@@ -88,7 +88,7 @@ class Versions:
 
     def _body(self, name: str, function: LoopFunction, alignment: streams.Alignment | None) -> Lines:
         source = self.source
-        statements = Statements(source.name, source.types, source.host_parts, source.log)
+        statements = Statements(source.name, source.types, source.host_parts, source.log, source.function.title)
         statements.alignment = alignment
         statements.division = source.division(function)
         lines = statements.emit(function.body, of_function(function, source.names))

@@ -61,7 +61,10 @@ _HEADERS = frozenset(_HEADERS_TEXT.split())
 #: Suffixes of the further symbols that a function exports.
 EXPORTED = ("_last_error", "_use_device")
 #: Suffixes of the further definitions in a function's source.
-PARTS = (*EXPORTED, "_program", "_log", "_error", "_fail", "_check", "_end", "_first_device", "_images", "_memory")
+PARTS = (
+    *EXPORTED, "_program", "_log", "_error", "_fail", "_check", "_end", "_first_device", "_images", "_memory",
+    "_version", "_versions", "_number",
+)  # fmt: skip
 #: Variables of a function's source: they would hide an external function of the same name.
 OWN = frozenset(("wrong", "gpu", "mpi", "comm", "idle", "ranks", "unfit", "local"))
 #: File names have up to 255 bytes, and a function's files have its name.

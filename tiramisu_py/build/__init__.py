@@ -1,6 +1,6 @@
 """From C sources to a kernel that can be called with NumPy arrays, and to a library for C programs."""
 
-from tiramisu_py.build.compilation import compile_function, processor_for
+from tiramisu_py.build.compilation import compile_function, compile_versions_of, processor_for
 from tiramisu_py.build.gpu.device_arrays import DeviceArray, gpu_empty, pinned_empty, to_gpu
 from tiramisu_py.build.gpu.runtime import gpu_count
 from tiramisu_py.build.kernel import Kernel
@@ -24,6 +24,7 @@ __all__ = [
     "Trace",
     "TraceEvent",
     "compile_function",
+    "compile_versions_of",
     "find_toolchain",
     "gpu_count",
     "gpu_empty",

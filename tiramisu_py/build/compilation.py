@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.backends import emit_versions
 from tiramisu_py.backends.c import Emitted
 from tiramisu_py.backends.cuda.signature import KernelSignature
 from tiramisu_py.build.calls.arguments import Arguments
 from tiramisu_py.build.calls.communicators import Ranks
 from tiramisu_py.build.gpu.gpu_support import GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.kernel import Kernel
+from tiramisu_py.build.processor_versions import loaded_versions, versions_of
 from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
 from tiramisu_py.build.toolchains.externs import refusal
 from tiramisu_py.build.toolchains.flags import fast_flags
 from tiramisu_py.build.toolchains.library import Library, Recipe, load, prepare
 from tiramisu_py.build.toolchains.mpi import find_mpi
-from tiramisu_py.build.toolchains.processor import Processor, resolve_processor
+from tiramisu_py.build.toolchains.processor import Processor, least_processor, resolve_processor
 from tiramisu_py.errors import ArgumentError, ToolchainError
 from tiramisu_py.ir import LoopFunction
 
@@ -75,6 +78,40 @@ def compile_function(
     kernel = Kernel(function, recipe, arguments, shared, threads, gpu, ranks)
     _require_symbols(kernel)
     return kernel
+
+
+def compile_versions_of(
+    name: str,
+    functions: Mapping[str, LoopFunction],
+    algorithm: Algorithm,
+    *,
+    compiler: str | None = None,
+    fast: Collection[str] = (),
+    sanitize: Collection[str] = (),
+    threads: int | None = None,
+    verify_values: bool = True,
+) -> Kernel:
+    """Compiles the versions of the function `name`, listed by their processors, to one library, and loads it.
+
+    They have the same parameters and arguments; see `compile_function` for the options. Raises `ToolchainError` or
+    `ArgumentError`.
+    """
+    _require_thread_count(threads)
+    fast_flags(fast)
+    cache = open_cache()
+    toolchain = known_toolchain(cache, compiler)
+    versions = versions_of(name, functions, cache, toolchain)
+    least = least_processor(cache, toolchain).name
+    own = {f"{each.function.name}.c": resolve_processor(cache, toolchain, each.processor) for each in versions}
+    sources = emit_versions(name, versions)
+    made = prepare(name, sources, cache, target=least, compiler=compiler, fast=fast, sanitize=sanitize)
+    recipe = replace(made, versions=own)
+    try:
+        shared, choice = loaded_versions(recipe, versions, cache)
+    except ToolchainError as error:
+        raise refusal(error, recipe, versions[-1].function.externs) from None
+    arguments = Arguments(choice.function, algorithm, verify_values)
+    return Kernel(choice.function, recipe, arguments, shared, threads, choice=choice)
 
 
 def _loaded(recipe: Recipe, cache: Cache, function: LoopFunction) -> Library:

@@ -9,9 +9,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import starmap
 from pathlib import Path
 
 from tiramisu_py.build.export_templates import (
+    CHOICE,
     CMAKE,
     FIND_MPI,
     GPU_README,
@@ -28,6 +30,7 @@ from tiramisu_py.build.export_templates import (
     PLAIN_CC,
     README,
     SIMULATED_README,
+    VERSION_FLAGS,
     WIDTH_IF_THERE,
 )
 from tiramisu_py.build.gpu.gpu_support import GpuPart
@@ -37,6 +40,7 @@ from tiramisu_py.build.toolchains.cuda_compiler import cuda_flags
 from tiramisu_py.build.toolchains.flags import OPTIMISED, STRICT, fast_flags, sanitize_flags
 from tiramisu_py.build.toolchains.images import image_file
 from tiramisu_py.build.toolchains.library import Recipe
+from tiramisu_py.build.toolchains.processor import Processor
 from tiramisu_py.errors import ToolchainError
 
 
@@ -136,6 +140,8 @@ def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
         "NAME": recipe.name,
         "PROTOTYPE": prototype,
         "CFLAGS": " ".join(OPTIMISED),
+        "VERSION": " $(VERSION)" if recipe.versions else "",
+        "VERSIONS": "".join(["\n" * bool(recipe.versions), *starmap(_version_flags, recipe.versions.items())]),
         "ARCH": NATIVE_IF_THERE if processor.is_local else " ".join(processor.flags),
         "VECTORS": _filled(WIDTH_IF_THERE, {"WIDTH": " ".join(processor.width)}) if processor.width else "",
         "OPENMP": OPENMP_IF_THERE if recipe.uses_openmp else "",
@@ -147,11 +153,24 @@ def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
         "SONAME": recipe.toolchain.soname(recipe.file_name),
         "PRIVATE": " ".join(private),
         "PRIVATE_LIST": ";".join(private),
-        "PROCESSOR": processor.name,
+        "CHOICE": _filled(CHOICE, {"LISTED": _listed(recipe), "NAME": recipe.name}) if recipe.versions else "",
+        "PROCESSOR": "these processors" if recipe.versions else processor.name,
         "REBUILT": _rebuilt(recipe),
-        "EXAMPLE": "" if processor.machine else " ARCH=-march=x86-64-v3",
+        "EXAMPLE": "" if processor.machine or recipe.versions else " ARCH=-march=x86-64-v3",
         "COMPILER": recipe.toolchain.version.splitlines()[0],
     }
+
+
+def _version_flags(source: str, processor: Processor) -> str:
+    """The line of a Makefile with the flags of a version."""
+    width, flags = " ".join(processor.width), " ".join(processor.flags)
+    asked = f" {_filled(WIDTH_IF_THERE, {'WIDTH': width}).replace('$(ARCH)', flags)}" if width else ""
+    return _filled(VERSION_FLAGS, {"NAME": Path(source).stem, "FLAGS": flags, "WIDTH": asked})
+
+
+def _listed(recipe: Recipe) -> str:
+    """The processors of a function's versions."""
+    return ", ".join(processor.name for processor in recipe.versions.values())
 
 
 def _rebuilt(recipe: Recipe) -> str:

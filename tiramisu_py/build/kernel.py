@@ -18,6 +18,7 @@ from tiramisu_py.build.calls.page_placement import PagePlacement
 from tiramisu_py.build.export import export
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.build.gpu.gpu_support import GpuPart
+from tiramisu_py.build.processor_versions import VersionChoice, loaded_versions
 from tiramisu_py.build.toolchains.cuda_compiler import Resources
 from tiramisu_py.build.toolchains.library import Library, Recipe, load
 from tiramisu_py.build.traces.event_log import LastCall, LastCalls
@@ -51,6 +52,7 @@ class Kernel:
     threads: int | None = None
     gpu: GpuPart | None = None
     ranks: Ranks | None = None
+    choice: VersionChoice | None = None
     _calls: LastCalls = field(default_factory=LastCalls, init=False)
 
     @property
@@ -67,6 +69,33 @@ class Kernel:
     def signature(self) -> str:
         """The prototype of the C function."""
         return self.recipe.sources.prototype
+
+    @property
+    def version(self) -> str:
+        """The processor for which the code is compiled that runs: of several versions (`compile_versions`), the one
+        that the library has chosen for this machine; the most general one if the machine can run none.
+        """
+        return self.choice.chosen.processor if self.choice else self.recipe.processor.name
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The processors of all its versions, the best one first."""
+        return self.choice.processors if self.choice else (self.version,)
+
+    def using(self, version: str) -> Kernel:
+        """The same kernel with another of its versions, for tests and comparisons.
+
+        ::
+
+            kernel = tm.compile_versions(scheduled, ["x86-64-v2", "x86-64-v3"])
+            assert np.array_equal(kernel(image), kernel.using("x86-64-v2")(image))
+
+        Raises `ArgumentError` if there is no such version, or if this machine cannot run it.
+        """
+        if self.choice is None:
+            raise ArgumentError(f"{self.name} has one version, for {self.version}: tm.compile_versions makes several")
+        choice = self.choice.using(version, self.recipe)
+        return replace(self, function=choice.function, choice=choice)
 
     @property
     def device(self) -> str | None:
@@ -164,7 +193,8 @@ class Kernel:
 
     def __repr__(self) -> str:
         device = f" and {self.gpu.device}" if self.gpu else ""
-        return f"<Kernel {self.signature} for {self.recipe.processor.name}{device}>"
+        versions = f" of {', '.join(self.versions)}" if self.choice else ""
+        return f"<Kernel {self.signature} for {self.version}{versions}{device}>"
 
     # -- the call
 
@@ -172,6 +202,11 @@ class Kernel:
     def _loaded(self) -> Library:
         if self.shared is None:
             processor = self.recipe.processor
+            if self.recipe.versions and not processor.obstacle:
+                raise KernelError(
+                    f"this machine can run none of the versions of {self.name}, so its library can be exported, not "
+                    "called: compile one for a more general processor, too"
+                )
             options = "compiler= and target=" if processor.machine else "target="
             raise KernelError(
                 f"{self.name} is compiled for {processor.name}; {processor.obstacle}, "
@@ -181,7 +216,8 @@ class Kernel:
 
     @cached_property
     def _c_function(self) -> CFunction:
-        return CFunction(self.function, self._loaded, self.threads, self.gpu)
+        function = self.choice.chosen.function if self.choice else self.function
+        return CFunction(function, self._loaded, self.threads, self.gpu)
 
     def _where_openmp_works(self, run: Callable[[], _Result]) -> _Result:
         return where_openmp_works(run) if self.recipe.openmp else run()
@@ -205,7 +241,12 @@ def bound_call(kernel: Kernel, arguments: Mapping[str, Any]) -> Callable[[], obj
 
 def unpacked(given: Packed) -> Kernel:
     """A kernel from another process. Raises `ToolchainError` if its library cannot be built here."""
-    function, recipe = given.function, given.recipe_here()
+    function, recipe, choice = given.function, given.recipe_here(), given.choice
+    if choice is not None:
+        shared, own = loaded_versions(recipe, choice.every)
+        choice = choice if choice.named and shared else own
+        arguments = Arguments(choice.function, given.algorithm, given.verify_values)
+        return Kernel(choice.function, recipe, arguments, shared, given.threads, choice=choice)
     arguments = Arguments(function, given.algorithm, given.verify_values)
     ranks = Ranks(arguments, function.grid) if function.grid else None
     shared = None if recipe.processor.obstacle else load(recipe)

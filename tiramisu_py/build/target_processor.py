@@ -77,7 +77,7 @@ class Target:
         return default  # type: ignore[return-value]
 
 
-def target(name: str | None = None, *, compiler: str | None = None) -> Target:
+def target(name: str | Target | None = None, *, compiler: str | None = None) -> Target:
     """The processor for which kernels are compiled: this machine's, or the one called `name`, as for ``compile``.
 
     ::
@@ -88,9 +88,12 @@ def target(name: str | None = None, *, compiler: str | None = None) -> Target:
         tm.target("icelake-server").vector_bytes        # 64
 
     A schedule that asks is an ordinary schedule, which is proven for the processor at hand; the kernel of another one
-    is compiled from its own schedule, with ``compile(target=name)``. Caches and cores are always this machine's.
-    Raises `ToolchainError` for a name that the compiler does not know.
+    is compiled from its own schedule, with ``compile(target=name)``, or as a version (`compile_versions`). Caches and
+    cores are always this machine's. A `Target` is returned as it is. Raises `ToolchainError` for a name that the
+    compiler does not know.
     """
+    if isinstance(name, Target):
+        return name
     cache = open_cache()
     toolchain = known_toolchain(cache, compiler)
     processor = resolve_processor(cache, toolchain, name)

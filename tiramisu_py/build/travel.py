@@ -14,6 +14,7 @@ import islpy as isl
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.backends.c.first_touch_calls import placed
+from tiramisu_py.build.processor_versions import VersionChoice
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.library import Recipe
 from tiramisu_py.build.toolchains.processor import resolve_processor
@@ -34,6 +35,7 @@ class Packed:
     outputs: tuple[str, ...]
     verify_values: bool
     threads: int | None
+    choice: VersionChoice | None
 
     @property
     def algorithm(self) -> Algorithm:
@@ -65,9 +67,22 @@ def packed(kernel: Kernel) -> Packed:
             f"{kernel.name} uses {kernel.gpu.device}, whose kernels are loaded into this process and cannot be "
             f"pickled: compile {kernel.name} in the process that calls it (from the cache)"
         )
-    body = Block(tuple(replace(node, body=Block(())) for node in placed(kernel.function)))
-    function = replace(kernel.function, body=body, externs=(), versions=(), documentation=())
+    function = _checked_by_calls(kernel.function)
     known = kernel.arguments
     inputs = tuple(replace(declared, location=None) for declared in known.algorithm.inputs.values())
     outputs = known.algorithm.outputs
-    return Packed(function, kernel.recipe, inputs, outputs, known.verify_values, kernel.threads)
+    return Packed(function, kernel.recipe, inputs, outputs, known.verify_values, kernel.threads, _light(kernel.choice))
+
+
+def _checked_by_calls(function: LoopFunction) -> LoopFunction:
+    """A function without what calls do not look at."""
+    body = Block(tuple(replace(node, body=Block(())) for node in placed(function)))
+    return replace(function, body=body, externs=(), versions=(), documentation=())
+
+
+def _light(choice: VersionChoice | None) -> VersionChoice | None:
+    """The versions of a kernel without what calls do not look at."""
+    if choice is None:
+        return None
+    every = tuple(replace(each, function=_checked_by_calls(each.function)) for each in choice.every)
+    return replace(choice, every=every, chosen=every[choice.every.index(choice.chosen)])

@@ -1,5 +1,6 @@
 """The public objects: `Function` and the handles of its declarations."""
 
+from tiramisu_py.function.compile_versions import compile_versions
 from tiramisu_py.function.function import Function, iters, load, params
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
 from tiramisu_py.function.handles.exchange_handles import Exchange, Half
@@ -19,6 +20,7 @@ __all__ = [
     "Selection",
     "Transfer",
     "Wait",
+    "compile_versions",
     "iters",
     "load",
     "params",

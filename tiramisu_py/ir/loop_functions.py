@@ -124,7 +124,8 @@ class LoopFunction:
     the caller's arrays that GPUs copy are page-locked during the call. A call, or a rank, for which `gpu_where` does
     not hold uses no GPU (None: each uses one, if the function does). Non-temporal stores take effect if the arrays have
     more than `nontemporal_above` bytes (None: most of the last-level cache). A call runs the first of the `versions`
-    whose sizes match, if any.
+    whose sizes match, if any. Messages call it `known_as`, if that is given: by the name of the function of which it is
+    the version for a processor.
     """
 
     name: str
@@ -145,6 +146,12 @@ class LoopFunction:
     nontemporal_above: int | None = None
     versions: tuple[Version, ...] = ()
     gpu: GpuTarget = CUDA
+    known_as: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its name in messages."""
+        return self.known_as or self.name
 
     @property
     def gpu_by_rank(self) -> bool:

@@ -68,10 +68,10 @@ class CFunction:
         with thread_count(self.library.loaded, self.threads):
             self._choose_device()
             code = entry(*passed)
-        name = self.function.name
+        name, title = self.function.name, self.function.title
         if code:
             words = explained(code, (last_error() or b"").decode(errors="replace") or "it does not say why")
-            raise KernelError(words if name in words else f"{name} failed with code {code}: {words}")
+            raise KernelError(words if title in words else f"{title} failed with code {code}: {words}")
         return read_log(self.library.loaded, name) if self.function.traced else None
 
     def _choose_device(self) -> None:

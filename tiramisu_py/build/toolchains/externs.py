@@ -17,13 +17,20 @@ from tiramisu_py.errors import ToolchainError
 
 _POINTER = re.compile(r"['‘]([^'’]*\(\*\)\([^'’]*\))['’]")
 _ERROR = re.compile(r"(?:^|: )(?:fatal )?error: (.*)$", re.MULTILINE)
+_TWICE = re.compile(r"multiple definition of [`'‘](\w+)|duplicate symbol '?_?(\w+)")
 _MISSING = re.compile(r"undefined (?:symbol|reference)[: to`']*\s*`?(\w+)")
 
 
 def refusal(error: ToolchainError, recipe: Recipe, externs: Sequence[ExternFunction]) -> ToolchainError:
     """The error of an external function, if that prevents the build of a library; else the original error."""
     missing = set(_MISSING.findall(str(error)))
+    twice = {name for pair in _TWICE.findall(str(error)) for name in pair}
     for extern in externs:
+        if extern.name in twice:
+            return ToolchainError(
+                f"the external function {extern.name} is defined by its source= once in each version for a processor: "
+                "make it static"
+            )
         if extern.name in missing:
             return ToolchainError(
                 f"the external function {extern.name} is not defined: neither its source= nor a loaded library "

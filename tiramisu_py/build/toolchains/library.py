@@ -35,7 +35,7 @@ class Recipe:
     """The complete input of a library's build, from which the key of the cache is computed.
 
     `sources` are the emitted files; `embedded` are files made from them, with the GPU kernels. `mpi` is the MPI of a
-    distributed function.
+    distributed function. `versions` are the processors of those C files that are not for `processor`.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Recipe:
     sanitize: tuple[str, ...] = ()
     embedded: Mapping[str, str] = field(default_factory=dict)
     mpi: Mpi | None = None
+    versions: Mapping[str, Processor] = field(default_factory=dict)
 
     @property
     def files(self) -> dict[str, str]:
@@ -65,9 +66,16 @@ class Recipe:
     @property
     def flags(self) -> tuple[str, ...]:
         """The compiler's flags, in order."""
+        return self._flags_for(self.processor)
+
+    def _flags_of(self, source: str) -> tuple[str, ...]:
+        """The flags with which a C file is compiled."""
+        return self._flags_for(self.versions.get(source, self.processor))
+
+    def _flags_for(self, processor: Processor) -> tuple[str, ...]:
         warnings = (*WARNINGS, *(CLANG_WARNINGS if self.toolchain.family == "clang" else ()))
         parallel = (*self.openmp, *(self.mpi.compiling if self.mpi else ()))
-        return (*target_flags(self.processor, self.fast), *parallel, *sanitize_flags(self.sanitize), *warnings)
+        return (*target_flags(processor, self.fast), *parallel, *sanitize_flags(self.sanitize), *warnings)
 
     @property
     def uses_openmp(self) -> bool:
@@ -94,7 +102,9 @@ class Recipe:
         """The key of this library in the cache."""
         files = dict(sorted(self.files.items()))
         mpi = self.mpi.identity if self.mpi else None
-        return digest([self.name, files, self.toolchain.identity, list(self.flags), mpi, package_digest()])
+        versions = {source: list(self._flags_of(source)) for source in self.versions}
+        flags = [list(self.flags), versions] if versions else list(self.flags)
+        return digest([self.name, files, self.toolchain.identity, flags, mpi, package_digest()])
 
     def compile_objects(self, folder: Path, cache: Cache | None = None) -> list[str]:
         """Writes the sources into `folder` and compiles each C file; returns the object files.
@@ -108,7 +118,7 @@ class Recipe:
 
     def _compiled(self, source: str, folder: Path, cache: Cache | None) -> str:
         if cache is None:
-            return self.toolchain.compile(source, self.flags, folder)
+            return self.toolchain.compile(source, self._flags_of(source), folder)
         if source != RUNTIME:
             return self._compiled_quickly(source, folder, cache)
         made = cache.entry(self._runtime_key, self._build_runtime)
@@ -118,12 +128,13 @@ class Recipe:
 
     def _compiled_quickly(self, source: str, folder: Path, cache: Cache) -> str:
         """Compiles with precompiled system headers; if that fails, without them: the message is then of the source."""
-        wanted = uses_intrinsics(self.files[source], self.processor.vector_bytes)
-        found = precompiled_intrinsics(cache, self.toolchain, self.flags) if wanted else ()
+        flags = self._flags_of(source)
+        wanted = uses_intrinsics(self.files[source], self.versions.get(source, self.processor).vector_bytes)
+        found = precompiled_intrinsics(cache, self.toolchain, flags) if wanted else ()
         if found:
             with suppress(ToolchainError):
-                return self.toolchain.compile(source, (*self.flags, *found), folder)
-        return self.toolchain.compile(source, self.flags, folder)
+                return self.toolchain.compile(source, (*flags, *found), folder)
+        return self.toolchain.compile(source, flags, folder)
 
     @property
     def _runtime_files(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from tiramisu_py.backends.c.runtime_files import packaged
 from tiramisu_py.build.toolchains.c_compiler import Toolchain, run, this_architecture
 from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.flags import width_flag
@@ -18,6 +19,15 @@ from tiramisu_py.errors import ToolchainError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _FEATURE = re.compile(r"#define __([A-Z][A-Z0-9_]*?)_* 1$", re.MULTILINE)
+#: Instruction sets that compilers use on their own.
+_USED = re.compile(r"(AVX|SSE|SSSE|FMA|F16C|BMI|LZCNT|POPCNT|MOVBE|GFNI|VAES|VPCLMULQDQ|APX|XOP|TBM|ARM_FEATURE_)")
+#: What has such a name, and is used by intrinsics alone, or is no instruction.
+_UNUSED = frozenset((
+    "ARM_FEATURE_MEMORY_TAGGING", "ARM_FEATURE_RNG", "ARM_FEATURE_SVE_PREDICATE_OPERATORS",
+    "ARM_FEATURE_SVE_VECTOR_OPERATORS", "ARM_FEATURE_TME",
+))  # fmt: skip
+#: The instruction sets that tm_processor.h can ask for when a program runs.
+_ASKED = re.compile(r"^ +X\((\w+),", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -205,3 +215,34 @@ def _features(toolchain: Toolchain, flags: list[str]) -> set[str]:
     if answer.returncode != 0:
         raise ToolchainError(f"{toolchain} does not say what it compiles for: {answer.stderr.strip() or 'it fails'}")
     return set(_FEATURE.findall(answer.stdout))
+
+
+def least_processor(cache: Cache, toolchain: Toolchain) -> Processor:
+    """The processor whose code all of a compiler's machine run. Raises `ToolchainError` for kinds of machines on which
+    a program cannot ask what its processor has.
+    """
+    arm = toolchain.machine.startswith(("aarch64", "arm64"))
+    if not (toolchain.is_x86 or arm):
+        raise ToolchainError(
+            f"{toolchain.command[0]} compiles for {toolchain.machine}, on which a program cannot ask for instruction "
+            "sets: versions for several processors are for x86 and 64-bit Arm"
+        )
+    return resolve_processor(cache, toolchain, "armv8-a" if arm else "x86-64")
+
+
+def needed_instruction_sets(cache: Cache, toolchain: Toolchain, processor: Processor) -> tuple[str, ...]:
+    """What code for a processor needs beyond the least one of its kind, as far as compilers use it on their own.
+
+    Raises `ToolchainError` if a program cannot ask for one of them.
+    """
+    least = least_processor(cache, toolchain)
+    needed = instruction_sets(cache, toolchain, processor.flags) - instruction_sets(cache, toolchain, least.flags)
+    (header,) = packaged("c", "tm_processor.h")
+    asked = set(_ASKED.findall(header.text))
+    unknown = sorted(name for name in needed - asked - _UNUSED if _USED.match(name))
+    if unknown:
+        raise ToolchainError(
+            f"target={processor.name!r}: a program cannot ask for {', '.join(unknown)}, which its code may use: name "
+            "another processor for this version"
+        )
+    return tuple(sorted(needed & asked))

@@ -50,6 +50,17 @@ def plain_algorithm(algorithm: Algorithm) -> Plain:
     }
 
 
+def declared_values(algorithm: Algorithm) -> Plain:
+    """What an algorithm declares, as plain data without the places in the user's script. Raises `SavedError`."""
+    return _unplaced(plain_algorithm(algorithm))
+
+
+def _unplaced(data: Plain) -> Plain:
+    if isinstance(data, dict):
+        return {name: _unplaced(one) for name, one in data.items() if name != "location"}
+    return [_unplaced(one) for one in data] if isinstance(data, list) else data
+
+
 def _fields(of: Input | Computation | Written, names: tuple[str, ...]) -> dict[str, Plain]:
     return {name: plain(getattr(of, name)) for name in names}
 

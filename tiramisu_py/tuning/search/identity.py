@@ -16,7 +16,7 @@ from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, digest, package_digest
 from tiramisu_py.build.toolchains.library import target_flags
 from tiramisu_py.build.toolchains.processor import resolve_processor, this_machine
-from tiramisu_py.function.saving.algorithms import plain_algorithm
+from tiramisu_py.function.saving.algorithms import declared_values
 from tiramisu_py.function.saving.plain import plain
 from tiramisu_py.program.command import Command
 from tiramisu_py.program.loops import GpuBlock
@@ -32,7 +32,7 @@ def program_key(algorithm: Algorithm, commands: Iterable[Command]) -> str:
     """The key of a scheduled program, equal in all processes: what `Function.save` writes, without the places in the
     user's script. Raises `SavedError`.
     """
-    return digest([_unplaced(plain_algorithm(algorithm)), [plain(command) for command in commands]])
+    return digest([declared_values(algorithm), [plain(command) for command in commands]])
 
 
 def machine_description(device: str | None) -> dict[str, Any]:
@@ -65,10 +65,3 @@ def device_of(program: Program, options: Mapping[str, Any]) -> str | None:
 def _gpu_name(device: str) -> str:
     on = as_device(device)
     return device if on.simulated else runtime_for(on).name(0)
-
-
-def _unplaced(data: Any) -> Any:
-    """Plain data without the places in the user's script."""
-    if isinstance(data, dict):
-        return {name: _unplaced(one) for name, one in data.items() if name != "location"}
-    return [_unplaced(one) for one in data] if isinstance(data, list) else data
