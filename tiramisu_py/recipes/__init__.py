@@ -2,9 +2,10 @@
 
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.matmul import matmul
+from tiramisu_py.recipes.matmul_space import matmul_space
 from tiramisu_py.recipes.pointwise import pointwise
 from tiramisu_py.recipes.spmv import spmv
 from tiramisu_py.recipes.stencil import stencil
 from tiramisu_py.recipes.time_stencil import time_stencil
 
-__all__ = ["Cpu", "matmul", "pointwise", "spmv", "stencil", "time_stencil"]
+__all__ = ["Cpu", "matmul", "matmul_space", "pointwise", "spmv", "stencil", "time_stencil"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter
@@ -23,7 +24,7 @@ MOST_TILES = 12
 MOST_ROWS = 14
 
 
-def matmul(product: Computation, *, cpu: Cpu | None = None) -> str:
+def matmul(product: Computation, *, cpu: Cpu | None = None, sizes: Mapping[str, int] | None = None) -> str:
     """Schedule ``C[i, j] += A[i, k] * B[k, j]`` in tiles of registers, with both operands copied for the caches.
 
     ::
@@ -47,12 +48,15 @@ def matmul(product: Computation, *, cpu: Cpu | None = None) -> str:
     and are fast only if compiled with ``fast=("contract",)``. Returns the commands that were applied, to be pasted and
     edited.
 
+    `sizes` are given by name, instead of those that follow from the processor: `terms` of a block, `rows` and `columns`
+    of a tile, `tiles` in a block of rows. `matmul_space` has values to choose among with `tune`.
+
     Raises `ArgumentError` for what is no matrix product, with the reason, and the error of a command that is refused;
     then none of the commands is applied.
     """
     recipe = Recorded("matmul", [product])
     found = _product_of(recipe, product)
-    plan = Sizes.of(product, processor("matmul", cpu))
+    plan = Sizes.of(product, processor("matmul", cpu)).replaced(sizes or {})
     with recipe.together():
         _apply(recipe, found, plan)
     return recipe.text()
@@ -79,6 +83,18 @@ class Sizes:
         terms = max(min(cpu.second // 8 // (columns * size) // lanes * lanes, MOST_TERMS), lanes)
         tiles = max(min(cpu.second // 4 // (terms * size) // rows, MOST_TILES), 1)
         return cls(terms, rows, columns, tiles, lanes)
+
+    def replaced(self, given: Mapping[str, int]) -> Sizes:
+        """The sizes, those that the user gives instead; raises `ArgumentError`."""
+        known = [name for name in (each.name for each in fields(self)) if name != "lanes"]
+        if not isinstance(given, Mapping):
+            raise ArgumentError(f"matmul: sizes is {given!r}: give sizes by name, {{'rows': 6, 'columns': 64}}")
+        for name, value in given.items():
+            if name not in known:
+                raise ArgumentError(f"matmul: there is no size {name!r}: there are {', '.join(known)}")
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ArgumentError(f"matmul: {name} is {value!r}: give a positive integer")
+        return replace(self, **given)
 
 
 @dataclass(frozen=True)
