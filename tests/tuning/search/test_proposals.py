@@ -12,7 +12,9 @@ import pytest
 
 import tiramisu_py as tm
 from tests.tuning.search.laboratory import Laboratory
-from tiramisu_py.tuning.search.proposals import Drawn, EveryPoint, Guided, Proposals, proposals_for
+from tiramisu_py.tuning.search.drawing import Drawn
+from tiramisu_py.tuning.search.exploring import Explorer
+from tiramisu_py.tuning.search.proposals import EveryPoint, Guided, Proposals, proposals_for
 from tiramisu_py.tuning.search.space import Space, checked_space
 
 SMALL = Space({"a": (1, 2, 3), "b": ("x", "y"), "c": (True, 1)}, lambda a, b, c: (a, b) != (2, "y"))
@@ -142,3 +144,37 @@ def test_values_that_are_equal_but_of_other_types_are_two() -> None:
     assert checked_space({"a": range(3)}, None, lambda a: None).values == {"a": (0, 1, 2)}
     with pytest.raises(tm.ArgumentError, match="is no function"):
         checked_space({"a": [1]}, None, builtins.Ellipsis)
+
+
+@needs_optuna
+@pytest.mark.parametrize("seed", range(4))
+def test_a_way_with_few_allowed_combinations_is_not_given_up(seed: int) -> None:
+    """The best way is one of four, and allowed in few combinations: a model alone often gives it up."""
+    space = Space(
+        {"way": ("a", "b", "c", "d"), "size": tuple(range(12)), "keep": tuple(range(8)), "lanes": tuple(range(5))},
+        lambda way, size, keep, lanes: way == "b" or keep == 0,
+    )
+
+    def cost(point: Any) -> float | None:
+        if point["way"] == "d":
+            return float(abs(point["size"] - 6) / 2 + abs(point["lanes"] - 2))
+        return None if point["way"] == "b" and point["keep"] < point["size"] else 4.0 + point["size"] / 100
+
+    costs = {str(point): cost(point) for point in taken(Guided(space, seed), cost, count=2, most=100)}
+    assert min(found for found in costs.values() if found is not None) <= 1
+
+
+def test_neighbours_of_the_best_point_and_rare_values_are_explored() -> None:
+    space = Space({"way": ("x", "y", "z"), "rows": (1, 2, 4, 8)})
+    explorer = Explorer(space, Drawn(space, 0), 0)
+    assert explorer.near() is None, "nothing has been measured"
+    explorer.tell({"way": "x", "rows": 4}, 1.0)
+    explorer.tell({"way": "y", "rows": 4}, None)
+    explorer.tell({"way": "y", "rows": 1}, 2.0)
+    beside = [explorer.near() for _ in range(5)]
+    assert {str(point) for point in beside} == {
+        str({"way": way, "rows": rows}) for way, rows in [("y", 4), ("z", 4), ("x", 2), ("x", 8)]
+    } | {"None"}
+    rare = [explorer.rare() for _ in range(2)]
+    assert rare[0] is not None and rare[0]["way"] == "z"
+    assert rare[1] is not None and rare[1]["rows"] in (2, 8)

@@ -12,7 +12,7 @@ import tiramisu_py as tm
 from tests.tuning.search.laboratory import SIZES, K, Laboratory, M, N, i, j, k, make
 from tiramisu_py.build import Kernel
 from tiramisu_py.tuning.search import reference
-from tiramisu_py.tuning.search.reference import difference, is_exact
+from tiramisu_py.tuning.search.reference import difference, is_exact, with_rows_innermost
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, lanes: int) -> None:
@@ -147,3 +147,27 @@ def test_sums_in_free_order_and_functions_need_not_be(
 def test_the_schedules_of_the_laboratory_are_right() -> None:
     a, b = np.arange(15, dtype=np.int32).reshape(5, 3), np.arange(57, dtype=np.int32).reshape(3, 19)
     assert np.array_equal(make(8, "i").compile()(a, b), a @ b)
+
+
+def test_the_reference_of_a_large_product_runs_along_rows() -> None:
+    f = tm.Function("product", params=[N, M, K])
+    a, b = f.input("a", tm.float32, [N, K]), f.input("b", tm.float32, [K, M])
+    f.outputs(f.reduction("c", {i: N, j: M}, {k: K}, tm.sum, a[i, k] * b[k, j]))
+    swift = with_rows_innermost(f.algorithm)
+    assert [str(command) for command in swift.commands] == ["c.update.reorder(i, k, j)", "c.update.parallelize(i)"]
+    given = {name: np.random.default_rng(0).random(shape, np.float32) for name, shape in [("a", (5, 7)), ("b", (7, 9))]}
+    assert np.array_equal(swift.compile()(**given), swift.evaluate(**given)), "terms are added in the same order"
+
+
+def test_the_reference_keeps_what_is_not_legal_out() -> None:
+    f = tm.Function("recurrence", params=[N])
+    a = f.input("a", tm.float32, [N])
+    c = f.computation("c", {i: N}, lambda c: tm.select(i == 0, a[i], c[i - 1] * a[i]))
+    d = f.reduction("d", {i: N}, {k: N}, tm.sum, c[i] * a[k])
+    f.outputs(c, d)
+    swift = with_rows_innermost(f.algorithm)
+    assert swift.check().ok
+    assert [str(command) for command in swift.commands] == ["d.update.parallelize(i)"]
+    given = np.random.default_rng(0).random(6, np.float32)
+    for got, wanted in zip(swift.compile()(given), swift.evaluate(given), strict=True):
+        assert np.array_equal(got, wanted)

@@ -189,6 +189,22 @@ def test_a_time_limit_ends_the_search_and_the_next_one_goes_on(
     assert len(laboratory.measured) == 3 > before
 
 
+def test_the_best_points_are_measured_again_when_the_time_is_over(
+    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(tuner.time, "monotonic", lambda: now[0])
+
+    def spend(number: int) -> None:
+        now[0] += 1.0 if number < 6 else 0.01
+
+    laboratory.interrupt = spend
+    laboratory.cost = lambda point, sample: 1.0
+    result = laboratory.tune({"lanes": [2, 4, 8], "loop": ["i"]}, seconds=6.0)
+    assert (result.measured, result.complete) == (2, False)
+    assert [len(point.samples[0]) for point in result.points] == [6, 6]
+
+
 def test_a_search_without_a_legal_point_says_why(laboratory: Laboratory) -> None:
     result = laboratory.tune({"lanes": [3], "loop": ["i", "k"]})
     assert not laboratory.compiled

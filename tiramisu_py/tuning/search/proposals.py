@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from itertools import pairwise
 from random import Random
 from typing import Any, Protocol
 
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.tuning.search.drawing import Drawn
+from tiramisu_py.tuning.search.exploring import Explorer
 from tiramisu_py.tuning.search.space import Point, Space
 
 SEARCHES = ("grid", "random", "optuna")
-#: Draws for each new point; after them, the points that are left are too few to be met by chance.
-DRAWS = 1000
 #: Proposals of Optuna for each new point; then a random one is taken.
 ASKED = 20
+#: The points with rare values before all others; then the ways to choose a point take turns.
+FIRST, TURNS = 12, ("near", "rare", "near", "estimated")
 
 
 class Proposals(Protocol):
@@ -46,43 +46,9 @@ class EveryPoint:
         """Nothing follows from it."""
 
 
-class Drawn:
-    """Random points of a space that may be too large to list."""
-
-    def __init__(self, space: Space, seed: int) -> None:
-        self._space = space
-        self._random = Random(seed)
-        self._seen: set[int] = set()
-
-    def take(self, count: int) -> list[Point]:
-        drawn = (self.draw() for _ in range(count))
-        return [point for point in drawn if point is not None]
-
-    def draw(self) -> Point | None:
-        """A point that has not been proposed; None if none is met."""
-        for _ in range(DRAWS):
-            point = self._space.numbered(self._random.randrange(self._space.size))
-            if self.is_new(point):
-                return point
-        if not self._space.is_listed:
-            return None
-        left = [point for point in self._space.points() if self._space.number(point) not in self._seen]
-        return left[0] if left and self.is_new(left[0]) else None
-
-    def is_new(self, point: Point) -> bool:
-        """Whether the condition allows a point that has not been proposed; it counts as proposed from now on."""
-        number = self._space.number(point)
-        if number in self._seen:
-            return False
-        self._seen.add(number)
-        return self._space.allows(point)
-
-    def tell(self, point: Point, cost: float | None) -> None:
-        """Nothing follows from it."""
-
-
 class Guided:
-    """The points that Optuna's tree-structured Parzen estimator proposes, given the costs so far.
+    """The points that Optuna's tree-structured Parzen estimator proposes, given the costs so far, and between these
+    points with values that were hardly tried, and neighbours of the best one.
 
     Parameters whose values are numbers in order are proposed by their index, so that neighbours count as alike. A point
     without a cost is told as pruned, which the estimator ranks below all others.
@@ -91,8 +57,10 @@ class Guided:
     def __init__(self, space: Space, seed: int) -> None:
         self._space = space
         self._drawn = Drawn(space, seed)
+        self._explorer = Explorer(space, self._drawn, seed)
+        self._taken = 0
         self._optuna = _optuna()
-        self._distributions = {name: self._distribution(values) for name, values in space.values.items()}
+        self._distributions = {name: self._distribution(name) for name in space.values}
         self._pending: dict[int, Any] = {}
         with _Quiet(self._optuna):
             sampler = self._optuna.samplers.TPESampler(seed=seed)
@@ -102,13 +70,22 @@ class Guided:
         found = []
         with _Quiet(self._optuna):
             for _ in range(count):
-                point = self._proposed() or self._drawn.draw()
+                point = self._next() or self._drawn.draw()
                 if point is None:
                     break
+                self._taken += 1
                 found.append(point)
         return found
 
+    def _next(self) -> Point | None:
+        """The next point in turn; None if none is met."""
+        way = "rare" if self._taken < FIRST else TURNS[self._taken % len(TURNS)]
+        if way == "near":
+            return self._explorer.near() or self._proposed()
+        return (self._explorer.rare() if way == "rare" else None) or self._proposed()
+
     def tell(self, point: Point, cost: float | None) -> None:
+        self._explorer.tell(point, cost)
         states = self._optuna.trial.TrialState
         trial = self._pending.pop(self._space.number(point), None)
         with _Quiet(self._optuna):
@@ -142,10 +119,12 @@ class Guided:
             state=states.PRUNED if cost is None else states.COMPLETE,
         )
 
-    def _distribution(self, values: Sequence[Any]) -> Any:
+    def _distribution(self, name: str) -> Any:
         kinds = self._optuna.distributions
-        last = len(values) - 1
-        return kinds.IntDistribution(0, last) if _is_ordered(values) else kinds.CategoricalDistribution(range(last + 1))
+        count = len(self._space.values[name])
+        if self._space.is_ordered(name):
+            return kinds.IntDistribution(0, count - 1)
+        return kinds.CategoricalDistribution(range(count))
 
 
 def proposals_for(space: Space, search: object, most: int, seed: int) -> Proposals:
@@ -164,12 +143,6 @@ def proposals_for(space: Space, search: object, most: int, seed: int) -> Proposa
     if search == "grid":
         raise ArgumentError(f"search='grid': the space has {space.size} points, too many to try all")
     return Guided(space, seed)
-
-
-def _is_ordered(values: Sequence[Any]) -> bool:
-    """Whether values are numbers that increase."""
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return numbers and all(a < b for a, b in pairwise(values))
 
 
 def _optuna() -> Any:

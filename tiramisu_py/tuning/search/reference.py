@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import ml_dtypes
@@ -10,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.expressions import Call
+from tiramisu_py.algorithm.expressions import Call, Iter
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.counting.work import Counter
-from tiramisu_py.errors import ArgumentError, TuningError
+from tiramisu_py.errors import ArgumentError, CommandError, LegalityError, TuningError
 from tiramisu_py.function import Function
 from tiramisu_py.tuning.search.workload import Case
 
 Array = npt.NDArray[Any]
 
-#: Up to this number of instances `evaluate` gives the values, which takes seconds; beyond it, the unscheduled program.
+#: Up to this number of instances `evaluate` gives the values, which takes seconds; beyond it, a compiled program.
 EVALUATED = 2**22
 #: Operators whose result does not depend on the order of terms, not even in its last bit.
 _ORDERLESS = ("min", "max", "logical_and", "logical_or")
@@ -29,7 +30,7 @@ _ORDERLESS = ("min", "max", "logical_and", "logical_or")
 class Reference:
     """The expected outputs of each case, computed when they are first asked for.
 
-    `verify` is True (the values of the algorithm: `evaluate()`, or for large sizes the program without a schedule,
+    `verify` is True (the values of the algorithm: `evaluate()`, or for large sizes a program with hardly a schedule,
     compiled), a function of the arguments, the outputs of a single case, or False: nothing is compared.
     """
 
@@ -75,7 +76,32 @@ class Reference:
         statements = plain.program.statements
         if not on_host or Counter(plain.program).instances(statements, case.params) <= EVALUATED:
             return plain.evaluate(**{name: _on_host(given) for name, given in arguments.items()})
-        return plain.compile(**self._options)(**arguments)
+        swift = with_rows_innermost(case.algorithm) if on_host else plain
+        return swift.compile(**self._options)(**arguments)
+
+
+def with_rows_innermost(algorithm: Algorithm) -> Function:
+    """The program with the loops over terms of each sum outside its last own loop, and with threads, where this is
+    legal. Otherwise the terms of one element come one after another, which for a large product takes minutes.
+    """
+    f = Function.of(algorithm)
+    for name, declared in algorithm.computations.items():
+        own, over = ([Iter(each) for each in names] for names in (declared.iterators, declared.over))
+        handle = f[name].update if over else f[name]
+        if len(own) > 1 and over:
+            _applied(f, handle.reorder, *own[:-1], *over, own[-1])
+        if own:
+            _applied(f, handle.parallelize, own[0])
+    return f
+
+
+def _applied(f: Function, command: Callable[..., object], *loops: Iter) -> None:
+    """Applies a command if the program stays legal."""
+    before = len(f.commands)
+    with suppress(CommandError, LegalityError):
+        command(*loops)
+    if len(f.commands) > before and not f.check().ok:
+        f.undo()
 
 
 def is_exact(algorithm: Algorithm) -> bool:

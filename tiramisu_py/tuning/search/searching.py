@@ -59,9 +59,11 @@ def tune(
 
     **Points.** `space` has the values of each parameter; ``where(**parameters)`` excludes combinations beforehand. A
     point that a command or the proof refuses is pruned before anything is compiled, and keeps the reason. A space of
-    up to `points` points is tried completely, in random order. In a larger one `points` are compiled and measured,
-    chosen by Optuna (``pip install 'tiramisu_py[tune]'``). `search` names another way: "grid", "random" or "optuna".
-    After `seconds` no further point begins. `seed` fixes the order, the choice, and random inputs.
+    up to `points` points is tried completely, in random order. In a larger one `points` are compiled and measured:
+    points with values that were hardly tried, neighbours of the best one, and points that Optuna proposes
+    (``pip install 'tiramisu_py[tune]'``). `search` names another way: "grid", "random" or "optuna". After `seconds` no
+    further point begins; the best ones are measured again within a tenth of this time. `seed` fixes the order, the
+    choice, and random inputs.
 
     **Measuring.** `arguments` are arrays, scalars and parameters by name; inputs that are missing are random, within
     their declared ranges. For several sizes give a list of such dicts, or `sizes`, a list of values of the parameters,
@@ -71,9 +73,9 @@ def tune(
     clearly slower than the best one, which runs beside it, is stopped early; the best ones are measured again in turns.
 
     **Right values.** The first results of every point are compared with those of `evaluate()`, for large sizes with
-    those of the program without a schedule; or with `verify`: the outputs, or a function of the arguments that returns
-    them. Sums of numbers with a binary point, whose order is free, and values given by `verify` must be equal up to
-    rounding, all others exactly. ``verify=False`` compares nothing. A wrong result ends the search.
+    those of a program with hardly any schedule; or with `verify`: the outputs, or a function of the arguments that
+    returns them. Sums of numbers with a binary point, whose order is free, and values given by `verify` must be equal
+    up to rounding, all others exactly. ``verify=False`` compares nothing. A wrong result ends the search.
 
     **Results.** Each outcome is committed to a SQLite file as soon as it is known: `database`, by default
     ``tuning.sqlite`` in the folder of the cache. A search that was interrupted and is started again measures only what

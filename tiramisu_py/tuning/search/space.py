@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 from tiramisu_py.errors import ArgumentError
@@ -45,6 +45,12 @@ class Space:
     def allows(self, point: Point) -> bool:
         """Whether a combination meets the condition."""
         return self.where is None or bool(self.where(**point))
+
+    def is_ordered(self, name: str) -> bool:
+        """Whether the values of a parameter are numbers that increase."""
+        values = self.values[name]
+        numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        return numbers and all(a < b for a, b in pairwise(values))
 
     def at(self, indices: Mapping[str, int]) -> Point:
         """The combination of the values with these indices."""

@@ -40,6 +40,8 @@ LOTS = 4
 PROPOSALS = 50
 #: The points that are measured again in the end, if their times are within this factor of the best one.
 FINALISTS, NEAR = 4, 1.1
+#: How long the best ones are still measured again, as a multiple of the time limit.
+OVERTIME = 1.1
 
 #: What a legal program may meet on the way to its time.
 _FAILURES = (ToolchainError, UnsupportedError, KernelError, MemoryError)
@@ -138,8 +140,8 @@ class Tuner:
             return 0
         return min(workers, self._limits.points - tried)
 
-    def _is_over(self) -> bool:
-        return self._limits.seconds is not None and self.elapsed >= self._limits.seconds
+    def _is_over(self, factor: float = 1.0) -> bool:
+        return self._limits.seconds is not None and self.elapsed >= factor * self._limits.seconds
 
     # -- a turn
 
@@ -262,7 +264,7 @@ class Tuner:
         """Measures the best points again, in turns, so that none of them is the best by chance."""
         with self._turns.turn(self._is_over, lambda: self._show("waits for another search")) as mine:
             bench = self._bench
-            if not mine or bench is None or self._is_over():
+            if not mine or bench is None or self._is_over(OVERTIME):
                 return
             for number in [*self._stopped_too_early(), *self._finalists()]:
                 known = bench.database.known(self._programs[number])
@@ -336,7 +338,7 @@ class Tuner:
         for _ in range(self._stopwatch.repeats):
             for candidate, run in calls:
                 self._show(f"measures the best again, {_named(candidate.parameters)}")
-                if not self._is_over():
+                if not self._is_over(OVERTIME):
                     samples[candidate.program] = once.measured(run, Rivals(), samples[candidate.program]).samples
         for candidate in candidates:
             found = samples[candidate.program]
