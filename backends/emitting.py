@@ -15,5 +15,11 @@ HOST_PARTS: tuple[type[HostPart], ...] = (GpusPart, RanksPart, ThreadsPart)
 
 
 def emit(function: LoopFunction) -> Emitted:
-    """The emitted files of a function, by name; see `tiramisu_py.backends.c.emit`. Raises `UnsupportedError`."""
-    return c.emit(function, HOST_PARTS)
+    """The emitted files of a function, and of those that pack its operands, by name; see `tiramisu_py.backends.c.emit`.
+
+    Raises `UnsupportedError`.
+    """
+    emitted = c.emit(function, HOST_PARTS)
+    for pack in function.packs:
+        emitted = emitted.with_function(emit(pack))
+    return emitted

@@ -1,4 +1,4 @@
-"""The checks at the entry of a generated function: sizes, pointers, overlap."""
+"""The checks at the entry of a generated function: sizes, pointers, overlap; and sizes that callers ask for."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import cgen
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c import first_touch_calls as pages
+from tiramisu_py.backends.c.definitions import Definition
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.part import HostParts
@@ -134,6 +135,41 @@ class Checks:
         x, y = self.scope.names[written.name], self.scope.names[other.name]
         words = f"{_words(written.name)}, which is written, overlaps {_words(other.name)}"
         return self._fail(f"tm_overlap({x}, {x}_bytes, {y}, {y}_bytes)", "TM_OVERLAP", words)
+
+
+# -- the sizes of packed arrays
+
+
+def declared_sizes(function: LoopFunction, scope: Scope) -> Lines:
+    """The declarations of the functions that tell callers how large the arrays are that a function packs."""
+    lines: Lines = []
+    for array in _packed(function):
+        said = f"The bytes of {array.name}, an array for {function.packs_for}; -1 where no memory has as many."
+        lines += [cgen.LineComment(said), cgen.Statement(_size_function(function, scope, array)), cgen.Line()]
+    return lines
+
+
+def defined_sizes(function: LoopFunction, scope: Scope) -> Lines:
+    """The definitions of these functions."""
+    lines: Lines = []
+    for array in _packed(function):
+        extents = ", ".join(Scalars(scope).text(extent) for extent in array.extents)
+        largest = largest_size(function)
+        bad = " || ".join(f"{c} < 0 || {c} > {largest}" for c in (scope.names[param] for param in function.params))
+        body: Lines = [cgen.If(cgen.Line(bad), cgen.Statement("return -1"))] if bad else []
+        body.append(cgen.Statement(f"return TM_BYTES({array.dtype.c_name}, {extents})"))
+        lines += [Definition(_size_function(function, scope, array), cgen.Block(body)), cgen.Line()]
+    return lines
+
+
+def _packed(function: LoopFunction) -> list[ArrayArgument]:
+    arrays = (argument for argument in function.arguments if isinstance(argument, ArrayArgument))
+    return [array for array in arrays if array.is_output] if function.packs_for else []
+
+
+def _size_function(function: LoopFunction, scope: Scope, array: ArrayArgument) -> str:
+    params = ", ".join(f"int64_t {scope.names[param]}" for param in function.params) or "void"
+    return f"int64_t {function.packs_for}_{array.name}_bytes({params})"
 
 
 def _words(text: str) -> str:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Emitted(Mapping[str, str]):
     """The emitted files of one function: text by name.
 
-    `prototype` is the C function's; `libraries` are flags for the linker; `uses_gpu` means that the files contain the
-    GPU runtime and that the function runs on a device.
+    `prototype` is the C function's, and `others` are those of further functions; `libraries` are flags for the linker;
+    `uses_gpu` means that the files contain the GPU runtime and that the function runs on a device.
     """
 
     files: Mapping[str, str]
     prototype: str
     libraries: tuple[str, ...] = ()
     uses_gpu: bool = False
+    others: tuple[str, ...] = ()
+
+    def with_function(self, other: Emitted) -> Emitted:
+        """These files and those of another function for the same library; both have the same runtime."""
+        libraries = tuple(dict.fromkeys([*self.libraries, *other.libraries]))
+        others = (*self.others, other.prototype, *other.others)
+        return replace(self, files={**self.files, **other.files}, libraries=libraries, others=others)
 
     def __getitem__(self, name: str) -> str:
         return self.files[name]

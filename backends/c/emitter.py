@@ -9,11 +9,11 @@ from itertools import chain
 import cgen
 
 from tiramisu_py.algorithm.reserved import obstacle_outside
+from tiramisu_py.backends.c import checks
 from tiramisu_py.backends.c import first_touch_calls as pages
 from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c import trace_calls as traces
 from tiramisu_py.backends.c import version_files as versions
-from tiramisu_py.backends.c.checks import Checks
 from tiramisu_py.backends.c.definitions import Definition, of_user
 from tiramisu_py.backends.c.emitted import Emitted
 from tiramisu_py.backends.c.expressions.c_names import c_names
@@ -85,6 +85,8 @@ class Source:
         lines: Lines = [cgen.Line(f"#ifndef {guard}"), cgen.Line(f"#define {guard}"), cgen.Line()]
         included = [*(header for part in self.host_parts for header in part.headers), "stdbool.h", "stdint.h"]
         lines += [*map(cgen.Include, included), cgen.Line()]
+        own = [f"{pack.name}.h" for pack in self.function.packs]
+        lines += [*(cgen.Include(file, system=False) for file in own), *([cgen.Line()] if own else [])]
         lines += self._half_types()
         lines += [cgen.Line("#ifdef __cplusplus"), cgen.Line('extern "C" {'), cgen.Line("#endif"), cgen.Line()]
         lines += [cgen.LineComment(line) for line in self._documentation()]
@@ -92,6 +94,7 @@ class Source:
         lines += [cgen.LineComment("What the last call in this thread that did not return 0 found wrong.")]
         lines += [cgen.Statement(f"const char *{self.name}_last_error(void)"), cgen.Line()]
         lines += [*further, *self.host_parts.lines(lambda part: part.declarations()), *self.log.declared()]
+        lines += checks.declared_sizes(self.function, of_function(self.function, self.names))
         lines += [cgen.Line("#ifdef __cplusplus"), cgen.Line("}"), cgen.Line("#endif"), cgen.Line("#endif")]
         return text(cgen.Module(lines))
 
@@ -146,6 +149,7 @@ class Source:
         lines += [cgen.Line(declaration) for declaration in types] + ([cgen.Line()] if types else [])
         lines += [*self._errors(), cgen.Line(), *self.log.defined()]
         lines += [*self.host_parts.lines(lambda part: part.definitions()), *self._check(), cgen.Line()]
+        lines += checks.defined_sizes(self.function, of_function(self.function, self.names))
         lines += [*self.versions.definitions, *main]
         return text(cgen.Module(lines))
 
@@ -169,9 +173,9 @@ class Source:
         ]
 
     def _check(self) -> Lines:
-        checks = Checks(self.function, self.name, of_function(self.function, self.names), self.host_parts)
+        entry = checks.Checks(self.function, self.name, of_function(self.function, self.names), self.host_parts)
         given = ", ".join(declared for declared, _ in self._checked()) or "void"
-        return [Definition(f"static int {self.name}_check({given})", cgen.Block(checks.lines()))]
+        return [Definition(f"static int {self.name}_check({given})", cgen.Block(entry.lines()))]
 
     def _checked(self) -> list[tuple[str, str]]:
         """The parameters of the check: each declaration, and the argument that the function passes for it."""

@@ -69,6 +69,14 @@ def beside_an_output() -> tm.Function:
     return f
 
 
+def kept() -> tm.Function:
+    """A product of matrices that takes one of them packed."""
+    s = pl.matmul()
+    s.C.update.pack(s.B, [pl.y, pl.x], [pl.x, pl.y]).keep()
+    s.C.parallelize(pl.i)
+    return s.f
+
+
 def padded_update() -> tm.Function:
     s = pl.matmul()
     s.C.update.vectorize(pl.j, 4, remainder="pad")
@@ -107,6 +115,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "private_copies": lambda: CODE_CASES["two operators in one buffer"].make(False),
     "rank_reductions": in_half_precision,
     "callers_arrays": beside_an_output,
+    "operands_between_calls": host("a kept operand in a loop of its reader"),
     "matching": lambda: rank_blur(RIGHT, collapse="", **CHANGED["a row too many is sent"][0]),
     "collectives": between,
     "deadlock": lambda: rank_blur("down.send up.send down.recv up.recv"),
@@ -183,6 +192,7 @@ SAID: dict[Callable[[], Any], list[str]] = {
     together: [
         "each rank reads only", "every message of x", "no deadlock is possible on 3 ranks", "each call of x",
     ],
+    kept: ["what is kept between calls is packed first", "every term", "no two iterations"],
     lambda: twice().f: ["everything waits for the operations", "no two iterations"],
     lambda: tiled_stencil().f: ["everything waits for the operations", "all threads of a block", "no two iterations"],
 }  # fmt: skip

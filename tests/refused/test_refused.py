@@ -53,6 +53,44 @@ def two_readers() -> SimpleNamespace:
     return SimpleNamespace(f=f, a=a, p=p_, q=q, z=z)
 
 
+def two_readers_of_one() -> Any:
+    """p and z read a; p is kept."""
+    (N,) = tm.params("N")
+    f = tm.Function("two", params=[N])
+    a = f.input("a", tm.int32, [N])
+    p_ = f.computation("p", {i: N}, 2 * a[i])
+    f.outputs(f.computation("q", {i: N}, p_[i] + 1), f.computation("z", {i: N}, a[i] - 1))
+    p_.keep()
+    return f
+
+
+def kept_constants() -> SimpleNamespace:
+    """p has four values, which q reads."""
+    f = tm.Function("four")
+    a = f.input("a", tm.int32, [4])
+    p_ = f.computation("p", {i: 4}, 2 * a[i])
+    q = f.computation("q", {i: 4}, p_[i] + 1)
+    f.outputs(q)
+    p_.keep()
+    return SimpleNamespace(f=f, p=p_, q=q)
+
+
+def kept_in_turn() -> Any:
+    """Two parts of p, each read by a part of q before the other is stored to the same elements."""
+    f = tm.Function("turns")
+    a = f.input("a", tm.int32, [8])
+    p_ = f.computation("p", {i: 8}, 2 * a[i])
+    q = f.computation("q", {i: 8}, p_[i] + 1)
+    f.outputs(q)
+    p_.keep()
+    p_.store_in(tm.Buffer("few", [4], tm.int32), [i % 4])
+    (p0, p1), (q0, q1) = p_.separate_at(i, [4]), q.separate_at(i, [4])
+    q0.after(p0, tm.root)
+    p1.after(q0, tm.root)
+    q1.after(p1, tm.root)
+    return f
+
+
 def in_place(offset: int) -> SimpleNamespace:
     """``b[i] = a[i + offset] + 1`` for 1 <= i < N - 1, stored over a; b is the output."""
     (N,) = tm.params("N")
@@ -251,6 +289,20 @@ CASES: list[Case] = [
     ("a layout with two values in one place",
      _scheduled(pl.matmul, lambda s: s.C.update.pack(s.B, [y, x], [y, x % 4])),
      "overwritten", {"N": 1, "M": 5, "K": 1}, None, None, ("pack",)),
+    ("a kept operand in a loop of its reader", _scheduled(two_readers, lambda s: s.p.keep(), lambda s: s.q.after(s.p, i)),
+     "reach", {}, None, ("a", ()), ("q shares a loop with the packing of p", "after")),
+    ("a kept operand, and another reader of its input", two_readers_of_one, "reach", {}, None, ("a", ()),
+     ("z reads a, but callers pass p", "keep")),
+    ("a kept operand in registers", _scheduled(kept_constants, lambda s: s.p.store_in(tm.REGISTER)),
+     "reach", {}, None, ("a", ()), ("register memory", "store_in")),
+    ("a kept operand that is no longer there", _scheduled(pl.pair, lambda s: s.p.keep(), lambda s: s.p.inline()),
+     "reach", {}, None, ("a", ()), ("p is to be kept between calls, but is no longer stored", "inline")),
+    ("a kept operand under an output", _scheduled(kept_constants, lambda s: s.q.store_in(s.p, [i])),
+     "reach", {}, None, ("a", ()), ("in the caller's array p", "store_in")),
+    ("a kept operand whose input is overwritten", _scheduled(pl.pair, lambda s: s.p.keep(), lambda s: s.q.store_in(s.a, [i])),
+     "reach", {}, None, ("a", ()), ("q is stored over a", "store_in")),
+    ("a kept operand of two values in one element", kept_in_turn,
+     "reach", {}, None, ("a", ()), ("elements of few hold several values",)),
 ]  # fmt: skip
 
 

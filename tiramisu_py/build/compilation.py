@@ -12,6 +12,7 @@ from tiramisu_py.backends.c import Emitted
 from tiramisu_py.backends.cuda.signature import KernelSignature
 from tiramisu_py.build.calls.arguments import Arguments
 from tiramisu_py.build.calls.communicators import Ranks
+from tiramisu_py.build.calls.packed_arrays import packing_of
 from tiramisu_py.build.gpu.gpu_support import GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.kernel import Kernel
 from tiramisu_py.build.processor_versions import loaded_versions, versions_of
@@ -73,7 +74,8 @@ def compile_function(
     )  # fmt: skip
     _require_native_parts(recipe, gpu)
     shared = None if recipe.processor.obstacle else _loaded(recipe, cache, function)
-    arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None)
+    packing = packing_of(function, recipe.keys, verify_values)
+    arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None, packing)
     ranks = Ranks(arguments, function.grid) if function.grid else None
     kernel = Kernel(function, recipe, arguments, shared, threads, gpu, ranks)
     _require_symbols(kernel)
@@ -160,6 +162,7 @@ def _require_symbols(kernel: Kernel) -> None:
     if kernel.shared is None:
         return
     own = ["", "_last_error", *(["_use_device"] if kernel.gpu else [])]
-    for symbol in (kernel.name + ending for ending in own):
+    packs = [pack.name for pack in kernel.function.packs]
+    for symbol in [*(kernel.name + ending for ending in own), *packs]:
         if not hasattr(kernel.shared.loaded, symbol):
             raise ToolchainError(f"the sources of {kernel.name} do not define {symbol}")

@@ -138,7 +138,7 @@ def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
     processor = recipe.processor
     return {
         "NAME": recipe.name,
-        "PROTOTYPE": prototype,
+        "PROTOTYPE": "\n    ".join([prototype, *recipe.sources.others]),
         "CFLAGS": " ".join(OPTIMISED),
         "VERSION": " $(VERSION)" if recipe.versions else "",
         "VERSIONS": "".join(["\n" * bool(recipe.versions), *starmap(_version_flags, recipe.versions.items())]),

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy.typing as npt
 
 from tiramisu_py.build.calls.arguments import Arguments, PreparedCall
 from tiramisu_py.build.calls.c_function import CFunction, where_openmp_works
 from tiramisu_py.build.calls.communicators import Ranks
+from tiramisu_py.build.calls.packed_arrays import PackedArray, packing_of
 from tiramisu_py.build.calls.page_placement import PagePlacement
 from tiramisu_py.build.export import export
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
@@ -140,12 +141,41 @@ class Kernel:
         itself reports a failure. If one rank of a distributed function raises, all ranks do.
         """
         self._calls.remember(None)
+        inputs, named = self._packed(inputs, named)
         call, comm = self.ranks.bind(inputs, named) if self.ranks else (self.arguments.bind(inputs, named), None)
         if comm is None and self._writes_nothing(call):
             self._calls.remember(LastCall(self.name))
             return call.results[0] if len(call.results) == 1 else call.results
         self._calls.remember(self._where_openmp_works(lambda: self._c_function.run(call, comm)))
         return call.results[0] if len(call.results) == 1 else call.results
+
+    def pack(self, name: str, array: object, /, **sizes: int) -> PackedArray:
+        """The input `name` as the kernel reads it, to be passed in its place to any number of calls.
+
+        ::
+
+            packed = kernel.pack("weights", weights)
+            results = [kernel(picture, packed) for picture in pictures]
+
+        It is for inputs of which operands are kept (`keep`); their declared facts are verified here. `sizes` are
+        parameters that do not follow from the shape. Raises `ArgumentError` if the input is not passed packed, or if
+        the array does not fit.
+        """
+        packing = self.arguments.packing
+        if name not in packing.functions:
+            listed = ", ".join(packing.functions)
+            which = f"it keeps operands of {listed}" if listed else "it keeps no operands between calls (see keep)"
+            raise ArgumentError(f"{self.name} does not take {name!r} packed: {which}")
+        function = packing.functions[name]
+        algorithm = self.arguments.algorithm
+        own = replace(algorithm, inputs={name: algorithm.inputs[name]}, outputs=function.outputs)
+        call = Arguments(function, own, self.arguments.verify_values).bind((array,), sizes)
+        run = CFunction(function, self._loaded, self.threads).run
+        self._where_openmp_works(lambda: run(call))
+        arrays = dict(zip(function.outputs, cast(tuple[Array, ...], call.results), strict=True))
+        for each in arrays.values():
+            each.flags.writeable = False
+        return PackedArray(self.name, name, dict(call.params), arrays, packing.keys[name])
 
     def empty(self, name: str, /, *, comm: Any = None, **sizes: int) -> Array:
         """An array of zeros for the argument `name`, at these values of the parameters that its shape depends on.
@@ -222,6 +252,20 @@ class Kernel:
     def _where_openmp_works(self, run: Callable[[], _Result]) -> _Result:
         return where_openmp_works(run) if self.recipe.openmp else run()
 
+    def _packed(
+        self, inputs: tuple[object, ...], named: dict[str, object]
+    ) -> tuple[tuple[object, ...], dict[str, Any]]:
+        """The arguments, by name where plain arrays had to be packed."""
+        packing = self.arguments.packing
+        if not packing.functions:
+            return inputs, named
+        given = self.arguments.matched(inputs, named)
+        for name, function in packing.functions.items():
+            if name in given and not isinstance(given[name], PackedArray):
+                sizes = {size: given[size] for size in function.params if size in given}
+                given[name] = self.pack(name, given[name], **cast(dict[str, int], sizes))
+        return (), given
+
     def _writes_nothing(self, call: PreparedCall) -> bool:
         """Whether all arrays to write are empty; loops over other dimensions could still run for very long."""
         written = (a.name for a in self.function.arguments if isinstance(a, ArrayArgument) and a.is_output)
@@ -232,7 +276,7 @@ def bound_call(kernel: Kernel, arguments: Mapping[str, Any]) -> Callable[[], obj
     """A call of a kernel with arguments by name, which are bound and checked once, here: each call of the result runs
     the function on the same arrays. Raises `ArgumentError`.
     """
-    call = kernel.arguments.bind((), arguments)
+    call = kernel.arguments.bind(*kernel._packed((), dict(arguments)))
     if kernel._writes_nothing(call):
         return lambda: None
     run = partial(kernel._c_function.run, call)
@@ -247,7 +291,9 @@ def unpacked(given: Packed) -> Kernel:
         choice = choice if choice.named and shared else own
         arguments = Arguments(choice.function, given.algorithm, given.verify_values)
         return Kernel(choice.function, recipe, arguments, shared, given.threads, choice=choice)
-    arguments = Arguments(function, given.algorithm, given.verify_values)
+    arguments = Arguments(
+        function, given.algorithm, given.verify_values, None, packing_of(function, recipe.keys, given.verify_values)
+    )
     ranks = Ranks(arguments, function.grid) if function.grid else None
     shared = None if recipe.processor.obstacle else load(recipe)
     return Kernel(function, recipe, arguments, shared, given.threads, None, ranks)

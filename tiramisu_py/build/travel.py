@@ -77,7 +77,8 @@ def packed(kernel: Kernel) -> Packed:
 def _checked_by_calls(function: LoopFunction) -> LoopFunction:
     """A function without what calls do not look at."""
     body = Block(tuple(replace(node, body=Block(())) for node in placed(function)))
-    return replace(function, body=body, externs=(), versions=(), documentation=())
+    packs = tuple(replace(pack, body=Block(()), documentation=()) for pack in function.packs)
+    return replace(function, body=body, externs=(), versions=(), documentation=(), packs=packs)
 
 
 def _light(choice: VersionChoice | None) -> VersionChoice | None:

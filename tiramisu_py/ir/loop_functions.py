@@ -124,8 +124,9 @@ class LoopFunction:
     the caller's arrays that GPUs copy are page-locked during the call. A call, or a rank, for which `gpu_where` does
     not hold uses no GPU (None: each uses one, if the function does). Non-temporal stores take effect if the arrays have
     more than `nontemporal_above` bytes (None: most of the last-level cache). A call runs the first of the `versions`
-    whose sizes match, if any. Messages call it `known_as`, if that is given: by the name of the function of which it is
-    the version for a processor.
+    whose sizes match, if any. `packs` make operands that it takes in place of an input: each takes this input and
+    stores these operands, and says in `packs_for` for which function. Messages call it `known_as`, if that is given: by
+    the name of the function of which it is the version for a processor.
     """
 
     name: str
@@ -146,6 +147,8 @@ class LoopFunction:
     nontemporal_above: int | None = None
     versions: tuple[Version, ...] = ()
     gpu: GpuTarget = CUDA
+    packs: tuple[LoopFunction, ...] = ()
+    packs_for: str = ""
     known_as: str = ""
 
     @property

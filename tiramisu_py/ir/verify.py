@@ -72,7 +72,7 @@ KERNEL_ONLY = (Barrier, Deferred, TreeReduce)
 
 
 def verify(function: LoopFunction) -> Iterator[str]:
-    """The rules that a function, its versions or its kernels break, a sentence each."""
+    """The rules that a function, its versions, its kernels or what packs for it break, a sentence each."""
     values = {name: Value(int64) for name in function.params}
     arrays = {}
     for argument in function.arguments:
@@ -95,6 +95,8 @@ def verify(function: LoopFunction) -> Iterator[str]:
         yield from _kernel(kernel)
     for version in function.versions:
         yield from verify(version.function)
+    for pack in function.packs:
+        yield from verify(pack)
 
 
 def _kernel(kernel: KernelFunction) -> Iterator[str]:

@@ -17,6 +17,7 @@ from tiramisu_py.ir.loop_functions import Precondition
 from tiramisu_py.lower.ranks.block_copies import Arrays
 from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.templates import of_operands
+from tiramisu_py.program.kept_operands import packed_from
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer
 
@@ -31,12 +32,15 @@ def output_buffers(program: Program) -> tuple[str, ...]:
 def arguments(program: Program, arrays: Arrays | None = None) -> tuple[Argument, ...]:
     """Inputs and scalars as declared, then the outputs that are not in an input's array.
 
-    `arrays` tells which part of them a rank has.
+    Kept operands are in the place of the input that they are packed from. `arrays` tells which part a rank has.
     """
     found: dict[str, Argument] = {}
     outputs = output_buffers(program)
+    packed = packed_from(program)
     for declared in program.algorithm.inputs.values():
-        if declared.scalar:
+        if declared.name in packed:
+            found |= _kept(program, declared.name)
+        elif declared.scalar:
             found[declared.name] = ScalarArgument(declared.name, declared.dtype)
         else:
             buffer = program.buffers[program.storages[declared.name].buffer]
@@ -44,6 +48,12 @@ def arguments(program: Program, arrays: Arrays | None = None) -> tuple[Argument,
     for name in outputs:
         found.setdefault(name, _array(program, program.buffers[name], False, True, arrays))
     return tuple(found.values())
+
+
+def _kept(program: Program, source: str) -> dict[str, Argument]:
+    """The operands that the caller passes in place of an input."""
+    names = [program.storages[operand.storage].buffer for operand in program.kept if operand.source == source]
+    return {name: _array(program, program.buffers[name], True, False, None) for name in names}
 
 
 def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool, arrays: Arrays | None) -> ArrayArgument:

@@ -13,6 +13,7 @@ from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
 from tiramisu_py.lower.kernels.kernel_function import LoweredKernel
 from tiramisu_py.lower.loops.nest import Nest
 from tiramisu_py.lower.loops.register_windows import as_padded, as_rings, in_windows
+from tiramisu_py.lower.packing_functions import with_packs, without_packing
 from tiramisu_py.lower.ranks.own_part import OwnPart, own_part
 from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequence
 from tiramisu_py.lower.statements.body import algorithm_line
@@ -26,13 +27,14 @@ from tiramisu_py.program.statement import Role, Statement
 
 
 def lower(program: Program, first: Sequence[FunctionPass] = FIRST) -> LoopFunction:
-    """The loops of a proven program, in all its versions, after the `first` passes."""
+    """The loops of a proven program, in all its versions, and of what it packs, after the `first` passes."""
 
     def lowered(version: Program) -> LoopFunction:
         function, about = _lowered(version)
         return applied(first, function, about)
 
-    return with_versions(program, lowered(program), lowered)
+    main = without_packing(program)
+    return with_packs(program, with_versions(main, lowered(main), lowered), lowered)
 
 
 def _lowered(program: Program) -> tuple[LoopFunction, About]:

@@ -153,7 +153,8 @@ def optimise(function: LoopFunction, register: int = 64, pipeline: Pipeline = PI
     function = applied(pipeline.after_nests, function, about)
     kernels = tuple(_kernel(kernel, about.facts, pipeline) for kernel in function.kernels)
     versions = tuple(replace(each, function=optimise(each.function, register, pipeline)) for each in function.versions)
-    return replace(function, kernels=kernels, versions=versions)
+    packs = tuple(optimise(each, register, pipeline) for each in function.packs)
+    return replace(function, kernels=kernels, versions=versions, packs=packs)
 
 
 def _kernel(kernel: KernelFunction, facts: Facts, pipeline: Pipeline) -> KernelFunction:

@@ -13,6 +13,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, value_names
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.program.command import Entry
+from tiramisu_py.program.kept_operands import KeptOperand
 from tiramisu_py.program.loops import Bulk, GpuBlock, Loop, LoopId, Rank
 from tiramisu_py.program.machine.distribution import Blocks, Distribution
 from tiramisu_py.program.machine.gpu_target import CUDA, GpuTarget
@@ -36,7 +37,8 @@ class Program:
     them, out of all `ranks` (see `program.ranks`). With `blocks` it describes one rank; with a `window` (parameters
     whose values differ by rank) it describes a rank and its neighbours (see `program.ranks.block_windows`). `narrowed`
     is then the context. `partitions` are the records of the commands of this name, and `specialized` the constant sizes
-    for which the function has versions. Kernels are for GPUs of the kind `gpu`.
+    for which the function has versions. `kept` are the operands that the caller passes packed. Kernels are for GPUs of
+    the kind `gpu`.
     """
 
     algorithm: Algorithm
@@ -56,6 +58,7 @@ class Program:
     ranks: isl.Set | None = None
     partitions: tuple[Partition, ...] = ()
     specialized: tuple[Sizes, ...] = ()
+    kept: tuple[KeptOperand, ...] = ()
     gpu: GpuTarget = CUDA
     command: Entry | None = None
     parent: Program | None = None

@@ -47,6 +47,7 @@ CONDITIONS = (
     messages.REQUESTS,
     reductions.PRIVATE_COPIES,
     memory.CALLERS_ARRAYS,
+    memory.OPERANDS_BETWEEN_CALLS,
     messages.MATCHING,
     messages.COLLECTIVES,
     messages.DEADLOCK,

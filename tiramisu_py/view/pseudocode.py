@@ -79,6 +79,8 @@ def pseudocode(function: LoopFunction) -> str:
     for version in function.versions:
         where = " and ".join(f"{param} is {value}" for param, value in version.sizes)
         lines += ["", f"where {where}:", *Pseudocode()(version.function.body, 1)]
+    for pack in function.packs:
+        lines += ["", pseudocode(pack).rstrip()]
     return "\n".join(lines) + "\n"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from tiramisu_py.algorithm.declare.assumptions import verify_facts
 from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value, infer_params, shape_value
 from tiramisu_py.build.calls.device_arguments import device_allocated, device_viewed
 from tiramisu_py.build.calls.numpy_arrays import allocated, check_bools, check_overlap, viewed
+from tiramisu_py.build.calls.packed_arrays import PackedArray, Packing, joined_sizes, sizes_in_words
 from tiramisu_py.build.calls.scalar_arguments import number
 from tiramisu_py.build.gpu.available_gpus import Device
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
@@ -44,13 +45,14 @@ class PreparedCall:
 class Arguments:
     """The arguments that a kernel takes. All calls go through `bind`: arguments that pass its checks are safe in C.
 
-    `device` is the first GPU, if the kernel uses any.
+    `device` is the first GPU, if the kernel uses any; `packing` are the inputs that it takes packed.
     """
 
     function: LoopFunction
     algorithm: Algorithm
     verify_values: bool = True
     device: Device | None = None
+    packing: Packing = field(default_factory=Packing)
 
     @cached_property
     def passed(self) -> dict[str, Argument]:
@@ -81,10 +83,12 @@ class Arguments:
 
     def bind(self, positional: Sequence[object], named: Mapping[str, object]) -> PreparedCall:
         """The checked call; raises `ArgumentError`, naming the wrong argument and the repair."""
-        given = self._matched(positional, named)
+        given, packed = self.packing.split(self.matched(positional, named))
         arrays = {name: self._viewed(argument, given[name]) for name, argument in self.arrays.items() if name in given}
+        for each in packed.values():
+            arrays |= {name: viewed(self.arrays[name], array) for name, array in each.arrays.items()}
         scalars = {name: number(argument, given[name]) for name, argument in self.scalars.items()}
-        params = self._params(given, arrays)
+        params = self._params(given, arrays, packed)
         self._complete(arrays, params)
         values: dict[str, Array | DeviceArray] = {**arrays, **scalars}
         self._verify(values, params)
@@ -111,7 +115,8 @@ class Arguments:
 
     # -- names
 
-    def _matched(self, positional: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
+    def matched(self, positional: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
+        """The arguments by name, as they were given; raises `ArgumentError` for a name too many or too few."""
         if len(positional) > len(self.inputs):
             raise ArgumentError(
                 f"{self.function.name} takes {len(self.inputs)} arguments by position ({_listed(self.inputs)}), "
@@ -132,7 +137,8 @@ class Arguments:
         return given
 
     def _require_known(self, name: str) -> None:
-        known = [*dict.fromkeys([*self.inputs, *self.arrays]), *self.aliases, *self.function.params]
+        own = [array for array in dict.fromkeys([*self.inputs, *self.arrays]) if array not in self.packing.arrays]
+        known = [*own, *self.aliases, *self.function.params]
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""
@@ -140,9 +146,20 @@ class Arguments:
 
     # -- sizes
 
-    def _params(self, given: Mapping[str, object], arrays: Mapping[str, Array | DeviceArray]) -> Mapping[str, int]:
-        sizes = tuple((name, as_size(name, given[name])) for name in self.function.params if name in given)
-        return self._remembered(tuple((name, array.shape) for name, array in arrays.items()), sizes)
+    def _params(
+        self,
+        given: Mapping[str, object],
+        arrays: Mapping[str, Array | DeviceArray],
+        packed: Mapping[str, PackedArray],
+    ) -> Mapping[str, int]:
+        sizes = {name: as_size(name, given[name]) for name in self.function.params if name in given}
+        shapes = tuple((name, array.shape) for name, array in arrays.items())
+        try:
+            return self._remembered(shapes, tuple(joined_sizes(packed, sizes).items()))
+        except ArgumentError as error:
+            if (words := sizes_in_words(packed)) and words not in str(error):
+                error.add_note(words)
+            raise
 
     @cached_property
     def _remembered(self) -> Callable[[Shapes, Sizes], Mapping[str, int]]:
@@ -160,13 +177,15 @@ class Arguments:
 
     def _complete(self, arrays: dict[str, Array | DeviceArray], params: Mapping[str, int]) -> None:
         for name, argument in self.arrays.items():
-            if name not in arrays:
+            if name not in arrays and name not in self.packing.functions:
                 shape, on = shape_value(argument.extents, params), self._device_of(argument)
                 arrays[name] = allocated(argument, shape) if on is None else device_allocated(argument, shape, on)
         check_overlap([(self.arrays[name], array) for name, array in arrays.items()])
 
     def _verify(self, values: Mapping[str, Array | DeviceArray], params: Mapping[str, int]) -> None:
         for name, declared in self.algorithm.inputs.items() if self.verify_values else ():
+            if name in self.packing.functions:
+                continue  # verified when it was packed
             if declared.dtype.is_bool or _has_facts(declared):
                 value = values[name]
                 on_host = value.get() if isinstance(value, DeviceArray) else value

@@ -106,6 +106,12 @@ class Recipe:
         flags = [list(self.flags), versions] if versions else list(self.flags)
         return digest([self.name, files, self.toolchain.identity, flags, mpi, package_digest()])
 
+    @property
+    def keys(self) -> dict[str, str]:
+        """The keys of all functions among the sources, by their names: what a function does follows from its text."""
+        names = [file.removesuffix(".c") for file in self.sources if file.endswith(".c")]
+        return {name: digest([text for file, text in self.sources.items() if file.startswith(name)]) for name in names}
+
     def compile_objects(self, folder: Path, cache: Cache | None = None) -> list[str]:
         """Writes the sources into `folder` and compiles each C file; returns the object files.
 

@@ -1,4 +1,4 @@
-"""Commands on storage: store_in, store_at, slide, fold and place."""
+"""Commands on storage: store_in, store_at, slide, fold, keep and place."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tiramisu_py.schedule.locality.compute_at import StoreAt
 from tiramisu_py.schedule.locality.slide import Slide
 from tiramisu_py.schedule.ranks.store_in import StoreIn
 from tiramisu_py.schedule.storage.fold import Fold
+from tiramisu_py.schedule.storage.keep import Keep
 from tiramisu_py.schedule.storage.place import Place
 
 if TYPE_CHECKING:
@@ -93,6 +94,25 @@ class StorageCommands(AppliedStatements):
         `slide` folds by itself. It is proven that no value is overwritten before its last use.
         """
         self._apply(Fold(self._named, dim, modulo))
+        return self
+
+    def keep(self) -> Self:
+        """Let the caller keep the values of an input that are packed once, and pass them in place of the input.
+
+        ::
+
+            conv(pictures, weights):             -->   conv_pack_weights(weights, weights_packed):
+                weights_packed[..] = weights[..]           weights_packed[..] = weights[..]
+                total[..] += .. weights_packed[..]     conv(pictures, weights_packed):
+                                                           total[..] += .. weights_packed[..]
+
+        It is for a copy made by `pack` for the whole call, and for a computation at the top of the program; they are
+        made from one array of the caller, and everything else reads what is packed. All operands kept of one input are
+        made by one function: ``packed = kernel.pack("weights", weights)`` calls it, and ``kernel(pictures, packed)``
+        takes the result, for any number of pictures. Given a plain array, a call packs it first. For C programs the
+        function is in the header, with the layout of the array and a function for its size.
+        """
+        self._apply(Keep(self._named))
         return self
 
     def place(self, policy: Policy | str, *, node: int | None = None) -> Self:

@@ -28,6 +28,7 @@ from tiramisu_py.schedule.ranks.exchange import CollapseMany, CreateExchange, Se
 from tiramisu_py.schedule.ranks.store_in import StoreIn
 from tiramisu_py.schedule.specialize import Specialize
 from tiramisu_py.schedule.storage.fold import Fold
+from tiramisu_py.schedule.storage.keep import Keep
 from tiramisu_py.schedule.storage.memory_hints import Prefetch, StoreNontemporal
 from tiramisu_py.schedule.storage.place import Place
 
@@ -35,7 +36,7 @@ COMMANDS: tuple[type[Command], ...] = (
     Split, Tile, Interchange, Reorder, Shift, Skew, Reverse, SetSchedule,
     Parallelize, Vectorize, UnrollLoop, UnrollAndJam, Rfactor,
     After, Before, Between, Fuse, InOrder,
-    StoreIn, StoreAt, Fold, Place, StoreNontemporal, Prefetch,
+    StoreIn, StoreAt, Fold, Keep, Place, StoreNontemporal, Prefetch,
     ComputeAt, CacheAt, Pack, Slide, TimeTiles,
     SeparateAt, SeparateCases, Inline, DealOut,
     SetGpuTarget, TagGpu, GpuTile, Coarsen, CacheShared, CacheLocal, CreateTransfer, PlaceBarrier, WaitFor, Remove,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.interpret.checked_call import entered, left, returned
 from tiramisu_py.interpret.devices.kernel_run import launched
@@ -17,7 +18,7 @@ from tiramisu_py.interpret.machine import Interpreter
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps
-from tiramisu_py.ir import Await, Copy, Events, Launch, LoopFunction, Record
+from tiramisu_py.ir import ArrayArgument, Await, Copy, Events, Launch, LoopFunction, Record
 
 #: The last record of each event; None for one that has never been recorded.
 Marks = dict[tuple[int, ...], QueuedOperation | None]
@@ -26,12 +27,14 @@ Marks = dict[tuple[int, ...], QueuedOperation | None]
 def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[str, int], seed: int = 0) -> None:
     """Execute a function on NumPy arrays, in place, with concurrent iterations in an order that `seed` selects.
 
+    Operands that are kept between calls are packed first, if the arrays that they are packed from are given.
     Operations on operation sequences run as late as possible, at random times, or at once, depending on `seed` modulo
     3. Raises `InterpretError` for a precondition that fails, an index outside its buffer, an element that is read
     before it is written, a store to an input, two lanes of one store to the same element, and an incomplete output; in
     kernels for a race between threads, and for a barrier that not all threads of a block reach; and for an access to
     memory after it was freed, or after the function returned.
     """
+    arguments = {**arguments, **_packed(function, arguments, params, seed)}
     function = _version(function, params)
     frame = entered(function, arguments, params)
     machine = Host(function, random.Random(seed), Queues(random.Random(seed), MOODS[seed % len(MOODS)]))
@@ -49,6 +52,21 @@ def _version(function: LoopFunction, params: Mapping[str, int]) -> LoopFunction:
         if all(params.get(name) == value for name, value in version.sizes):
             return version.function
     return function
+
+
+def _packed(
+    function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[str, int], seed: int
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The operands that a function takes packed, made from the arrays that are given for them."""
+    found: dict[str, np.ndarray[Any, Any]] = {}
+    for pack in function.packs:
+        source, *kept = (argument for argument in pack.arguments if isinstance(argument, ArrayArgument))
+        if source.name in arguments:
+            sizes = {name: params[name] for name in pack.params}
+            made = {each.name: np.zeros(shape_value(each.extents, sizes), each.dtype.numpy) for each in kept}
+            run(pack, {source.name: arguments[source.name], **made}, sizes, seed)
+            found |= made
+    return found
 
 
 class Host(Interpreter):

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tiramisu_py.proof.memory import callers_arrays, overlapping_vectors, places, races, reach, values, whole_vectors
+from tiramisu_py.proof.memory import (
+    callers_arrays,
+    operands_between_calls,
+    overlapping_vectors,
+    places,
+    races,
+    reach,
+    values,
+    whole_vectors,
+)
 from tiramisu_py.proof.violations.condition import Condition, out_of_reach
 
 REACH = Condition("reach", reach.findings, stops=out_of_reach)
@@ -12,3 +21,6 @@ RACES = Condition("races", races.findings, races.SENTENCES)
 OVERLAPPING_VECTORS = Condition("overlapping_vectors", overlapping_vectors.findings, overlapping_vectors.SENTENCES)
 WHOLE_VECTORS = Condition("whole_vectors", whole_vectors.findings, whole_vectors.SENTENCES)
 CALLERS_ARRAYS = Condition("callers_arrays", callers_arrays.findings)
+OPERANDS_BETWEEN_CALLS = Condition(
+    "operands_between_calls", operands_between_calls.findings, operands_between_calls.SENTENCES
+)
