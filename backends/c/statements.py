@@ -18,7 +18,7 @@ from tiramisu_py.backends.c.long_functions import FunctionParts
 from tiramisu_py.backends.c.part import HostParts
 from tiramisu_py.backends.c.temporaries import Temporaries
 from tiramisu_py.backends.c.trace_calls import Log, traced
-from tiramisu_py.backends.c.vectors import gathers
+from tiramisu_py.backends.c.vectors import gathers, quads
 from tiramisu_py.backends.c.vectors.stores import WholeStore, stored
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors.vectors import Vectors
@@ -209,6 +209,9 @@ class Statements:
         """``place = value``, or ``place += term`` where that is equivalent."""
         if _is_update(value, target):
             assert isinstance(value, Binary)
+            whole = quads.fourfold(Vectors(scope, self.types, lanes), value) if lanes > 1 else None
+            if whole is not None:
+                return cgen.Assign(place, whole.text)
             return cgen.Statement(f"{place} {value.op}= {self._term(value.right, scope, lanes)}")
         return cgen.Assign(place, self._value(operand(value, target.dtype), scope, lanes))
 

@@ -91,6 +91,23 @@
   (TM_WEIGHTED(R, wide, load, 0, w0) + TM_WEIGHTED(R, wide, load, 1, w1) +        \
    TM_WEIGHTED(R, wide, load, 2, w2) + TM_WEIGHTED(R, wide, load, 3, w3))
 
+/* TM_QUADS(int32x16, uint8_t, int8_t, 16) defines quads_int32x16_from_uint8_t_int8_t(sum, shared, spread): to each lane
+ * of the sum, the products of the four bytes at `shared` with four at `spread`, those of the lanes one after another.
+ */
+#define TM_QUADS(R, T, U, lanes)                                                                             \
+  TM_SHUFFLE R quads_##R##_from_##T##_##U(R sum, const void *shared, const void *spread) {                   \
+    enum { shared_signed = (T)-1 < 0, spread_signed = (U)-1 < 0 };                                           \
+    return (R)(TM_CHOSEN(TM_OWN_quads_##lanes, ((void)shared_signed, (void)spread_signed, TM_GENERIC_QUADS(R, T, U)))); \
+  }
+#define TM_GENERIC_QUADS(R, T, U)                                                                            \
+  __extension__({                                                                                            \
+    const T *const a = (const T *)shared;                                                                    \
+    const U *const b = (const U *)spread;                                                                    \
+    R total = sum;                                                                                           \
+    for (size_t tm_at = 0; tm_at < sizeof(R); tm_at++) total[tm_at / 4] += (int32_t)a[tm_at % 4] * (int32_t)b[tm_at]; \
+    total;                                                                                                   \
+  })
+
 /* Two vectors as one of half as wide elements, the upper halves dropped; the indices are 0, 2, 4, ... */
 #define TM_JOIN(R, V, ...) \
   TM_SHUFFLE R R##_from_2_##V(V a, V b) { return __builtin_shufflevector((R)a, (R)b, __VA_ARGS__); }

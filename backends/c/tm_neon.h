@@ -161,4 +161,32 @@ TM_SHUFFLE uint8x16_t tm_neon_strided_8(const uint8_t *place, int stride) {
 #define TM_OWN_64_to_16x2 ~, \
   TM_NEON_TO_4(vreinterpret_u8_u16(vuzp1_u16(vreinterpret_u16_u32(vmovn_u64((uint64x2_t)a)), vdup_n_u16(0))))
 
+/* Sums of four products of bytes. Where no instruction multiplies bytes without a sign by bytes with one, 128 less makes
+ * the former signed, and the products with 128 are added again.
+ */
+#ifdef __ARM_FEATURE_DOTPROD
+TM_SHUFFLE int32x4_t tm_quads_of_signed(int32x4_t sum, uint8x16_t a, uint8x16_t b) {
+  return vdotq_s32(sum, vreinterpretq_s8_u8(a), vreinterpretq_s8_u8(b));
+}
+TM_SHUFFLE int32x4_t tm_quads_of_both(int32x4_t sum, uint8x16_t without, uint8x16_t with) {
+#ifdef __ARM_FEATURE_MATMUL_INT8
+  return vusdotq_s32(sum, without, vreinterpretq_s8_u8(with));
+#else
+  const uint8x16_t top = vdupq_n_u8(0x80);
+  return vsubq_s32(tm_quads_of_signed(sum, veorq_u8(without, top), with),
+                   tm_quads_of_signed(vdupq_n_s32(0), top, with));
+#endif
+}
+TM_SHUFFLE int32x4_t tm_quads(int32x4_t sum, const void *shared, const void *spread, int a_signed, int b_signed) {
+  int32_t four;
+  memcpy(&four, shared, sizeof four);
+  const uint8x16_t a = vreinterpretq_u8_s32(vdupq_n_s32(four)), b = vld1q_u8((const uint8_t *)spread);
+  if (a_signed && b_signed) return tm_quads_of_signed(sum, a, b);
+  if (a_signed) return tm_quads_of_both(sum, b, a);
+  if (b_signed) return tm_quads_of_both(sum, a, b);
+  return vreinterpretq_s32_u32(vdotq_u32(vreinterpretq_u32_s32(sum), a, b));
+}
+#define TM_OWN_quads_4 ~, tm_quads((int32x4_t)sum, shared, spread, shared_signed, spread_signed)
+#endif
+
 #endif

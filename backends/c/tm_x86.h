@@ -340,4 +340,72 @@ TM_SHUFFLE __m256i tm_strided_16(const uint8_t *place, int stride) {
 #define TM_OWN_dot_uint8_to_32x8 ~, tm_dot_8((const uint8_t *)place, stride, count, w0, w1, w2, w3)
 #endif
 
+/* Sums of four products of bytes. One instruction multiplies bytes without a sign by bytes with one: 128 less or more of
+ * either makes them so, and the products with 128 are taken off again. Otherwise pairs of int16 are multiplied: the even
+ * bytes, then the odd ones. Neither leaves int32, so that all is exact but for the sum, which wraps.
+ */
+#define TM_QUADS_BY_PAIRS(bits, V)                                                                                 \
+  TM_SHUFFLE V tm_evens_##bits(V bytes, int is_signed) {                                                           \
+    return is_signed ? TM_ON(bits, srai_epi16)(TM_ON(bits, slli_epi16)(bytes, 8), 8)                               \
+                     : TM_ON(bits, srli_epi16)(TM_ON(bits, slli_epi16)(bytes, 8), 8);                              \
+  }                                                                                                                \
+  TM_SHUFFLE V tm_odds_##bits(V bytes, int is_signed) {                                                            \
+    return is_signed ? TM_ON(bits, srai_epi16)(bytes, 8) : TM_ON(bits, srli_epi16)(bytes, 8);                      \
+  }                                                                                                                \
+  TM_SHUFFLE V tm_quads_by_pairs_##bits(V sum, V a, V b, int a_signed, int b_signed) {                             \
+    const V evens = TM_ON(bits, madd_epi16)(tm_evens_##bits(a, a_signed), tm_evens_##bits(b, b_signed));           \
+    const V odds = TM_ON(bits, madd_epi16)(tm_odds_##bits(a, a_signed), tm_odds_##bits(b, b_signed));              \
+    return TM_ON(bits, add_epi32)(TM_ON(bits, add_epi32)(sum, evens), odds);                                       \
+  }
+#define TM_QUADS_AT_ONCE(bits, V, dot, exclusive_or, zero)                                                         \
+  TM_SHUFFLE V tm_quads_at_once_##bits(V sum, V a, V b, int a_signed, int b_signed) {                              \
+    const V top = TM_ON(bits, set1_epi8)(-128);                                                                    \
+    if (a_signed && !b_signed) return dot(sum, b, a);                                                              \
+    if (!a_signed && b_signed) return dot(sum, a, b);                                                              \
+    if (a_signed) return TM_ON(bits, sub_epi32)(dot(sum, exclusive_or(a, top), b), dot(zero(), top, b));           \
+    return TM_ON(bits, sub_epi32)(dot(sum, a, exclusive_or(b, top)), dot(zero(), a, top));                         \
+  }
+#define TM_ON(bits, name) TM_ON_##bits(name)
+#define TM_ON_128(name) _mm_##name
+#define TM_ON_256(name) _mm256_##name
+#define TM_ON_512(name) _mm512_##name
+TM_SHUFFLE int32_t tm_four_bytes(const void *place) {
+  int32_t bytes;
+  memcpy(&bytes, place, sizeof bytes);
+  return bytes;
+}
+TM_QUADS_BY_PAIRS(128, __m128i)
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+TM_QUADS_AT_ONCE(128, __m128i, _mm_dpbusd_epi32, _mm_xor_si128, _mm_setzero_si128)
+TM_QUADS_AT_ONCE(256, __m256i, _mm256_dpbusd_epi32, _mm256_xor_si256, _mm256_setzero_si256)
+#define TM_QUADS_SHORT(bits) tm_quads_at_once_##bits
+#elif defined(__AVXVNNI__)
+TM_QUADS_AT_ONCE(128, __m128i, _mm_dpbusd_avx_epi32, _mm_xor_si128, _mm_setzero_si128)
+TM_QUADS_AT_ONCE(256, __m256i, _mm256_dpbusd_avx_epi32, _mm256_xor_si256, _mm256_setzero_si256)
+#define TM_QUADS_SHORT(bits) tm_quads_at_once_##bits
+#else
+#define TM_QUADS_SHORT(bits) tm_quads_by_pairs_##bits
+#endif
+#define TM_OWN_quads_4 ~, \
+  TM_QUADS_SHORT(128)((__m128i)sum, _mm_set1_epi32(tm_four_bytes(shared)), _mm_loadu_si128((const __m128i_u *)spread), \
+                      shared_signed, spread_signed)
+#ifdef __AVX2__
+TM_QUADS_BY_PAIRS(256, __m256i)
+#define TM_OWN_quads_8 ~, \
+  TM_QUADS_SHORT(256)((__m256i)sum, _mm256_set1_epi32(tm_four_bytes(shared)), \
+                      _mm256_loadu_si256((const __m256i_u *)spread), shared_signed, spread_signed)
+#endif
+#ifdef __AVX512BW__
+#ifdef __AVX512VNNI__
+TM_QUADS_AT_ONCE(512, __m512i, _mm512_dpbusd_epi32, _mm512_xor_si512, _mm512_setzero_si512)
+#define TM_QUADS_LONG tm_quads_at_once_512
+#else
+TM_QUADS_BY_PAIRS(512, __m512i)
+#define TM_QUADS_LONG tm_quads_by_pairs_512
+#endif
+#define TM_OWN_quads_16 ~, \
+  TM_QUADS_LONG((__m512i)sum, _mm512_set1_epi32(tm_four_bytes(shared)), _mm512_loadu_si512(spread), shared_signed, \
+                spread_signed)
+#endif
+
 #endif

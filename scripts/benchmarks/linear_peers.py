@@ -18,7 +18,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Run = Callable[[], object]
 Given = Mapping[str, Array]
 Maker = Callable[[Given, Array], Run]
-ROW_MAJOR, AS_STORED = 101, 111  # constants of CBLAS
+ROW_MAJOR, AS_STORED, ONE_OFFSET = 101, 111, 173  # constants of CBLAS
 
 
 # -- NumPy and SciPy
@@ -174,6 +174,19 @@ def scipy_sparse(given: Given, out: Array) -> Run:
     return lambda: matrix @ dense
 
 
+def mkl_bytes(given: Given, out: Array) -> Run:
+    """`cblas_gemm_s8u8s32`, which takes the bytes without a sign first if matrices are stored by rows."""
+    library, a, b = mkl(), given["A"], given["B"]
+    assert library is not None
+    (n, k), m, offset = a.shape, b.shape[1], ctypes.c_int32(0)
+    one, zero, none = ctypes.c_float(1), ctypes.c_float(0), ctypes.c_int8(0)
+    a_, b_, c_ = (ctypes.c_void_p(each.ctypes.data) for each in (a, b, out))
+    return partial(
+        library.cblas_gemm_s8u8s32, ROW_MAJOR, AS_STORED, AS_STORED, ONE_OFFSET, n, m, k, one, a_, k, none, b_, m, none,
+        zero, c_, m, ctypes.byref(offset),
+    )  # fmt: skip
+
+
 # -- PyTorch
 
 
@@ -297,6 +310,7 @@ PEERS: dict[str, dict[str, Maker]] = {
     "spmv rows": SPARSE,
     "spmv slices": SPARSE,
     "spmm": {**SPARSE, "MKL": mkl_sparse_matrix},
+    "int8_product": {"MKL": mkl_bytes},
 }
 MODULES = {"NumPy": "numpy", "SciPy": "scipy", "PyTorch": "torch", "numba": "numba"}
 

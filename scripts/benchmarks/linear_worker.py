@@ -26,9 +26,14 @@ def ours(workload: Workload, given: Mapping[str, Array], out: Array) -> Run:
     """Our schedule, compiled; after one checked call, its C function is called directly."""
     kernel = workload.scheduled().compile(fast=FAST)
     (result,) = kernel.function.outputs
-    arrays = {**workload.prepared(dict(given)), result: out}
-    kernel(**arrays)
-    sizes = kernel.arguments.bind((), arrays).params
+    prepared = workload.prepared(dict(given))
+    packed = {name: kernel.pack(name, prepared[name]) for name in kernel.arguments.packing.functions}
+    named = {**prepared, **packed, result: out}
+    kernel(**named)
+    arrays = {**prepared, result: out}
+    for each in packed.values():
+        arrays |= each.arrays
+    sizes = kernel.arguments.bind((), named).params
     passed: dict[str, ctypes.c_int64 | ctypes.c_void_p] = {name: ctypes.c_int64(n) for name, n in sizes.items()}
     passed |= {name: array.ctypes.data_as(ctypes.c_void_p) for name, array in arrays.items()}  # which keeps the array
     entry = ctypes.CDLL(str(kernel.library))[kernel.name]
@@ -46,7 +51,7 @@ def main() -> None:
     workload = WORKLOADS[asked.workload]
     given = {name: own(each, number) for number, (name, each) in enumerate(workload.given().items(), 1)}
     exact = workload.exact(given)
-    out = own(np.zeros(exact[0].shape, next(iter(given.values())).dtype))
+    out = own(np.zeros(exact[0].shape, workload.result or next(iter(given.values())).dtype))
     if asked.contender == OURS:
         run = ours(workload, given, out)
     else:

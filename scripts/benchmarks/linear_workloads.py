@@ -30,6 +30,7 @@ class Workload:
     unit: str = "Gflop/s"
     options: dict[str, Any] = field(default_factory=dict)
     calls: int = 10
+    result: str = ""
 
     def module(self) -> Any:
         """The story."""
@@ -131,6 +132,10 @@ WORKLOADS = {
         Workload(
             "spmm", "sparse matrix times 64 columns, banded, float32", "spmm", (100_000,),
             lambda size: 2 * 16 * 64 * size[0], calls=5,
+        ),
+        Workload(
+            "int8 1024", "product of 1024 x 1024, uint8 by int8 in int32, ours with the second packed before",
+            "int8_product", (1024, 1024, 1024), product, "Gop/s", calls=30, result="int32",
         ),
     )
 }  # fmt: skip

@@ -103,12 +103,18 @@ def _made(make: Callable[[Target], Function], name: str, compiler: str | None) -
 
 
 def _on_the_host(function: LoopFunction) -> LoopFunction:
-    """The function, if it runs on the host alone; raises `UnsupportedError`."""
+    """The function, if it runs on the host alone and takes no packed operands; raises `UnsupportedError`."""
     if function.grid is not None or function.kernels or function.devices:
         what = "ranks" if function.grid is not None else "GPUs"
         raise UnsupportedError(
             f"{function.name} uses {what}, and versions for processors are for functions on the host alone: compile it "
             "for one processor, with compile(target=)"
+        )
+    if function.packs:
+        kept = ", ".join(dict.fromkeys(operand for pack in function.packs for operand in pack.outputs))
+        raise UnsupportedError(
+            f"{function.name} keeps {kept} between calls, in a layout of its schedule, and versions for processors have "
+            "schedules of their own: leave keep() out, or compile it for one processor, with compile(target=)"
         )
     return function
 

@@ -28,10 +28,10 @@ def weighted(vectors: Vectors, e: Binary) -> Code | None:
     """A sum that weights the first 2 to 4 elements of each group; None if `e` is no such sum."""
     if e.op != "+" or e.dtype != int32 or vectors.lanes not in LANES or vectors.scope.mask is not None:
         return None
-    terms = _terms(e)
+    terms = terms_of(e)
     found = [(k, *read) for k, term in enumerate(terms) if (read := _weight(term)) is not None]
     for _, first, _ in found:
-        spaced = _spaced(vectors, first)
+        spaced = spaced_bytes(vectors, first)
         if spaced is None:
             continue
         place, stride, _ = spaced
@@ -50,9 +50,9 @@ def weighted(vectors: Vectors, e: Binary) -> Code | None:
 
 
 @deep
-def _terms(e: Expr) -> list[Expr]:
+def terms_of(e: Expr) -> list[Expr]:
     if isinstance(e, Binary) and e.op == "+" and e.dtype == e.left.dtype == e.right.dtype == int32:
-        return _terms(e.left) + _terms(e.right)
+        return terms_of(e.left) + terms_of(e.right)
     return [e]
 
 
@@ -70,7 +70,7 @@ def _weight(term: Expr) -> tuple[Load, int] | None:
     return None
 
 
-def _spaced(vectors: Vectors, e: Load) -> tuple[str, int, Expr] | None:
+def spaced_bytes(vectors: Vectors, e: Load) -> tuple[str, int, Expr] | None:
     """The first element, the distance from lane to lane, and the first element's index in the array."""
     array = vectors.scope.arrays[e.buffer]
     spaced = None if array.lanes > 1 else vectors.spaced(e.buffer, e.indices)
@@ -85,10 +85,10 @@ def _neighbours(
     vectors: Vectors, first: Load, stride: int, found: list[tuple[int, Load, int]]
 ) -> list[tuple[int, int]]:
     """The positions of the terms that read the first element, the next one, and so on, with their weights."""
-    start = _spaced(vectors, first)
+    start = spaced_bytes(vectors, first)
     by_offset: dict[int, tuple[int, int]] = {}
     for term, load, weight in found:
-        other = _spaced(vectors, load) if load.buffer == first.buffer else None
+        other = spaced_bytes(vectors, load) if load.buffer == first.buffer else None
         if start is None or other is None or other[1] != stride:
             continue
         offset = difference(other[2], start[2])

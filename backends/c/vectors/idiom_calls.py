@@ -72,6 +72,12 @@ class Idioms:
         self._last[f"TM_DOT({wanted}, {given}, {count}, {stride}, {source.name}_to_{target.bits}x{lanes})"] = None
         return f"dot_{count}_of_{stride}_{wanted}_from_{given}"
 
+    def quads(self, shared: DType, spread: DType, lanes: int) -> str:
+        """The function that adds to each lane four products of bytes: four that lanes share, and four of its own."""
+        wanted = self._name(int32, lanes)
+        self._lines[f"TM_QUADS({wanted}, {shared.c_name}, {spread.c_name}, {lanes})"] = None
+        return f"quads_{wanted}_from_{shared.c_name}_{spread.c_name}"
+
     def joined(self, source: DType, target: DType, lanes: int) -> str:
         """The function that joins two vectors of `lanes` lanes into one, with lanes half as wide."""
         given, wanted = self._name(source, lanes), self._name(target, 2 * lanes)

@@ -22,7 +22,7 @@ from tiramisu_py.backends.c.expressions.math_functions import PREDICATES, c_func
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.c.vectors import dots, masks, widths
+from tiramisu_py.backends.c.vectors import dots, masks, quads, widths
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
@@ -117,7 +117,7 @@ class Vectors:
         dtype = strong(e.dtype)
         left, right = operand(e.left, dtype), operand(e.right, dtype)
         match e.op:
-            case "+" if (dot := dots.weighted(self, e)) is not None:
+            case "+" if (dot := dots.weighted(self, e) or quads.fourfold(self, e)) is not None:
                 return dot
             case "min" | "max":
                 return self._operation(e.op, dtype, left, right)
