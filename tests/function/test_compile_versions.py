@@ -249,6 +249,21 @@ def test_an_external_function_belongs_to_each_version(static: str) -> None:
 
 
 @x86
+def test_functions_with_packed_operands_have_no_versions() -> None:
+    """The layout is that of one schedule."""
+
+    def kept(cpu: tm.Target) -> tm.Function:
+        f = tm.Function("kept", params=[R, C])
+        image, x = f.input("image", tm.float32, [R, C]), f.input("x", tm.float32, [C])
+        sums = f.reduction("sums", {r: R}, {c: C}, tm.sum, image[r, c] * x[c])
+        f.outputs(sums)
+        sums.update.pack(image, [r0, r1], [r1, r0]).keep()
+        return f
+
+    with pytest.raises(tm.UnsupportedError, match="kept keeps image_packed between calls"):
+        tm.compile_versions(kept, ["x86-64-v2", "x86-64-v3"])
+
+
 def test_functions_on_ranks_have_no_versions() -> None:
     def spread(cpu: tm.Target) -> tm.Function:
         f = tm.Function("spread", params=[R])

@@ -113,8 +113,8 @@ def _on_the_host(function: LoopFunction) -> LoopFunction:
     if function.packs:
         kept = ", ".join(dict.fromkeys(operand for pack in function.packs for operand in pack.outputs))
         raise UnsupportedError(
-            f"{function.name} keeps {kept} between calls, in a layout of its schedule, and versions for processors have "
-            "schedules of their own: leave keep() out, or compile it for one processor, with compile(target=)"
+            f"{function.name} keeps {kept} between calls, in a layout of its schedule, and each version has its own: "
+            "leave keep() out, or compile it for one processor, with compile(target=)"
         )
     return function
 
