@@ -84,8 +84,12 @@ static inline __attribute__((always_inline, unused)) void tm_stream(char *place,
 #define TM_PREFETCH(array, element, locality) \
   __builtin_prefetch((const void *)((uintptr_t)(array) + (uintptr_t)(element) * sizeof *(array)), 0, locality)
 
+/* The most bytes of the last-level cache for each core of a processor: 96 MiB for two cores of an EPYC 7373X. */
+#define TM_MOST_OF_A_CORE (INT64_C(48) << 20)
+
 /* The bytes of the last-level cache that a core uses; 32 MiB where the system does not say. The files of Linux come
- * first: on processors with several such caches, sysconf answers their sum. */
+ * first: on processors with several such caches, sysconf answers their sum. A virtual machine may see the cache of a
+ * whole host, which it shares with others: of this it has no more than its cores can have. */
 static inline __attribute__((unused)) int64_t tm_find_last_cache(void) {
   int64_t found = 0;
 #ifdef __linux__
@@ -109,6 +113,10 @@ static inline __attribute__((unused)) int64_t tm_find_last_cache(void) {
 #endif
 #ifdef _SC_LEVEL2_CACHE_SIZE
   if (found <= 0) found = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+#ifdef _SC_NPROCESSORS_ONLN
+  const int64_t most = sysconf(_SC_NPROCESSORS_ONLN) * TM_MOST_OF_A_CORE;
+  if (most > 0 && found > most) found = most;
 #endif
   return found > 0 ? found : INT64_C(32) << 20;
 }

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tiramisu_py.build.machine.processor_caches import USUAL, Caches, caches
 
 
@@ -28,6 +30,14 @@ def test_sizes_are_read_by_level(tmp_path: Path) -> None:
 
 def test_without_a_third_level_the_second_is_the_last(tmp_path: Path) -> None:
     assert caches(described(tmp_path, ("1", "Data", "32K"), ("2", "Unified", "4M"))).last == 4 << 20
+
+
+@pytest.mark.parametrize(("cpus", "last"), [(1, 48 << 20), (2, 96 << 20), (128, 480 << 20)])
+def test_a_part_of_a_machine_has_no_more_of_the_last_level_than_its_cores_can_have(
+    tmp_path: Path, cpus: int, last: int
+) -> None:
+    system = described(tmp_path, ("2", "Unified", "2048K"), ("3", "Unified", "491520K"))
+    assert caches(system, cpus).last == last
 
 
 def test_what_the_system_does_not_know_is_usual(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from tiramisu_py.build.machine.topology import SYSTEM
 
 #: Default sizes in bytes, used if the system gives none.
 USUAL = {1: 32 << 10, 2: 512 << 10, 3: 16 << 20}
+#: The most bytes of the last level for each core of a processor: 96 MiB for two cores of an EPYC 7373X.
+MOST_OF_A_CORE = 48 << 20
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -22,17 +24,17 @@ class Caches:
     last: int
 
 
-def caches(system: Path = SYSTEM) -> Caches:
-    """The caches of this machine; default sizes if the system does not describe them.
+def caches(system: Path = SYSTEM, cpus: int | None = None) -> Caches:
+    """The caches of this machine with so many `cpus`; default sizes if the system does not describe them.
 
-    On a virtual machine the C library may report the last level of the whole host: the minimum of all sources is used.
+    A virtual machine may see the last level of a whole host, which it shares with others: of this it has no more than
+    its cores can have.
     """
     found = _described(system / "cpu" / "cpu0" / "cache")
     first = found.get(1, USUAL[1])
     second = found.get(2, USUAL[2])
-    if found:
-        return Caches(first, second, found[max(found)])
-    return Caches(first, second, _last_of_library() or USUAL[3])
+    last = found[max(found)] if found else _last_of_library() or USUAL[3]
+    return Caches(first, second, min(last, MOST_OF_A_CORE * (cpus or os.cpu_count() or 1)))
 
 
 def _described(folder: Path) -> dict[int, int]:

@@ -30,8 +30,9 @@ class StoreCommands(AppliedStatements):
         third to a half of the time of loops that only stream through memory, and costs time if the arrays fit the
         caches. So the library contains both versions, and each call chooses: `above` (the bytes of all arrays of the
         caller that the function uses, together) is by default 3/4 of the last-level cache of the machine that it runs
-        on; the least of several bounds counts. ``above=0`` means whenever possible. Each thread makes sure that its
-        stores have arrived before others continue.
+        on (a virtual machine may see more than its cores can have, which is 48 MiB for each); the least of several
+        bounds counts. ``above=0`` means whenever possible. Each thread makes sure that its stores have arrived before
+        others continue.
 
         Only whole vectors (of `vectorize`, 16 bytes and more) that begin at multiples of their size can be stored past
         the caches. Each call checks this: rows must be multiples of a vector long, and the array must begin at an
