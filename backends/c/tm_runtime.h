@@ -275,13 +275,93 @@ TM_INLINE bool tm_overlap(const void *a, int64_t bytes_a, const void *b, int64_t
  * Large memory is in huge pages where the system has them: a first write to each of the small ones costs more than the
  * values in it. */
 enum { TM_HUGE_PAGE = 2 << 20, TM_MANY_PAGES = 32 << 20 };
+
+/* Large memory is kept for the next call: the system clears what it gives, which takes as long as a pass over it. Until
+ * then the system may take it back without asking (MADV_FREE). It is freed with the library. */
+#if defined(__linux__) && defined(MADV_HUGEPAGE) && defined(MADV_FREE) && !defined(__SANITIZE_ADDRESS__)
+#define TM_KEEPS_MEMORY
+#endif
+#if defined(TM_KEEPS_MEMORY) && defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#undef TM_KEEPS_MEMORY /* which is to see accesses to what was freed */
+#endif
+#endif
+#ifdef TM_KEEPS_MEMORY
+typedef struct { void *memory; size_t bytes; bool used; } tm_kept_memory;
+enum { TM_MOST_KEPT = 4 };
+static tm_kept_memory tm_kept[TM_MOST_KEPT] __attribute__((unused));
+static bool tm_kept_lock __attribute__((unused));
+TM_INLINE void tm_lock_kept(void) {
+  while (__atomic_test_and_set(&tm_kept_lock, __ATOMIC_ACQUIRE)) {}
+}
+TM_INLINE void tm_unlock_kept(void) { __atomic_clear(&tm_kept_lock, __ATOMIC_RELEASE); }
+/* The entry with this memory, in use or not; NULL where there is none. */
+TM_INLINE tm_kept_memory *tm_kept_entry(const void *memory, bool used) {
+  for (int k = 0; k < TM_MOST_KEPT; k++)
+    if (tm_kept[k].memory == memory && tm_kept[k].used == used) return &tm_kept[k];
+  return NULL;
+}
+/* Memory of exactly so many bytes that is not in use; NULL where there is none. */
+__attribute__((noinline, unused)) static void *tm_kept_again(size_t bytes) {
+  void *found = NULL;
+  tm_lock_kept();
+  for (int k = 0; found == NULL && k < TM_MOST_KEPT; k++)
+    if (!tm_kept[k].used && tm_kept[k].bytes == bytes) found = tm_kept[k].memory, tm_kept[k].used = true;
+  tm_unlock_kept();
+  return found;
+}
+/* Remembers memory in use, in the place of none or of some that is not used. */
+__attribute__((noinline, unused)) static void tm_keep(void *memory, size_t bytes) {
+  tm_lock_kept();
+  tm_kept_memory *entry = tm_kept_entry(NULL, false);
+  for (int k = 0; entry == NULL && k < TM_MOST_KEPT; k++)
+    if (!tm_kept[k].used) entry = &tm_kept[k];
+  void *const former = entry == NULL ? NULL : entry->memory;
+  if (entry != NULL) *entry = (tm_kept_memory){memory, bytes, true};
+  tm_unlock_kept();
+  free(former);
+}
+/* Whether memory was kept when it is no longer in use. */
+__attribute__((noinline, unused)) static bool tm_keeps(void *memory) {
+  tm_lock_kept();
+  tm_kept_memory *const entry = tm_kept_entry(memory, true);
+  tm_unlock_kept();
+  if (entry == NULL) return false;
+  if (madvise(memory, entry->bytes, MADV_FREE) != 0) { /* a system that would never take it back */
+    free(memory);
+    memory = NULL;
+  }
+  tm_lock_kept();
+  *entry = (tm_kept_memory){memory, memory == NULL ? 0 : entry->bytes, false};
+  tm_unlock_kept();
+  return true;
+}
+__attribute__((destructor, unused)) static void tm_free_kept(void) {
+  for (int k = 0; k < TM_MOST_KEPT; k++)
+    if (!tm_kept[k].used) free(tm_kept[k].memory);
+}
+#endif
+
+TM_INLINE void tm_free(void *memory) {
+#ifdef TM_KEEPS_MEMORY
+  if ((uintptr_t)memory % TM_HUGE_PAGE == 0 && memory != NULL && tm_keeps(memory)) return;
+#endif
+  free(memory);
+}
 TM_INLINE void *tm_allocate(int64_t bytes) {
   if (bytes < 0 || bytes > INT64_MAX - TM_HUGE_PAGE) return NULL;
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   if (bytes >= TM_MANY_PAGES) {
     const size_t whole = (size_t)((bytes + TM_HUGE_PAGE - 1) / TM_HUGE_PAGE * TM_HUGE_PAGE);
+#ifdef TM_KEEPS_MEMORY
+    void *const kept = tm_kept_again(whole);
+    if (kept != NULL) return kept;
+#endif
     void *const memory = aligned_alloc(TM_HUGE_PAGE, whole);
     if (memory != NULL) (void)madvise(memory, whole, MADV_HUGEPAGE);
+#ifdef TM_KEEPS_MEMORY
+    if (memory != NULL) tm_keep(memory, whole);
+#endif
     return memory;
   }
 #endif
@@ -290,7 +370,7 @@ TM_INLINE void *tm_allocate(int64_t bytes) {
 TM_INLINE void tm_release(const void *pointer) {
   void *memory;
   memcpy(&memory, pointer, sizeof memory);
-  free(memory);
+  tm_free(memory);
 }
 #define TM_TEMPORARY __attribute__((cleanup(tm_release)))
 #define TM_LOCAL __attribute__((aligned(64)))
@@ -306,7 +386,7 @@ __attribute__((malloc, noinline, unused)) static void *tm_temporary(tm_temporari
   return memory;
 }
 __attribute__((noinline, unused)) static void tm_release_all(tm_temporaries *all) {
-  while (all->count > 0) free(all->memory[--all->count]);
+  while (all->count > 0) tm_free(all->memory[--all->count]);
 }
 #define TM_TEMPORARIES __attribute__((cleanup(tm_release_all)))
 

@@ -1,0 +1,95 @@
+"""Large temporaries: their memory is kept for the next call, belongs to one call at a time, and is freed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+
+HEADER = Path(tm.__file__).parent / "backends" / "c"
+MAIN = """
+#include <assert.h>
+#include "tm_runtime.h"
+enum { LARGE = 40 << 20 };
+int main(void) {
+  char *const first = tm_allocate(LARGE);
+  memset(first, 1, LARGE);
+  char *const beside = tm_allocate(LARGE);
+  assert(beside != first);
+  memset(beside, 2, LARGE);
+  tm_free(first);
+  assert(tm_allocate(LARGE + (8 << 20)) != NULL); /* another size, never freed: it takes an entry of its own */
+  char *const again = tm_allocate(LARGE);
+  assert(again == first && beside[0] == 2 && beside[LARGE - 1] == 2);
+  tm_free(again);
+  tm_free(beside);
+  for (int64_t size = LARGE; size < 8 * (int64_t)LARGE; size += LARGE) { /* more sizes than entries */
+    char *const memory = tm_allocate(size);
+    memory[0] = memory[size - 1] = 3;
+    tm_free(memory);
+  }
+  tm_free(tm_allocate(100));
+  tm_free(NULL);
+  #pragma omp parallel for num_threads(4)
+  for (int k = 0; k < 64; k++) {
+    int *const memory = tm_allocate(LARGE);
+    for (int at = 0; at < LARGE / 4; at += 1 << 18) memory[at] = k;
+    for (int at = 0; at < LARGE / 4; at += 1 << 18)
+      if (memory[at] != k) abort(); /* two threads have the same */
+    tm_free(memory);
+  }
+  puts("right");
+  return 0;
+}
+"""
+only_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="madvise is of Linux")
+
+
+@only_linux
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_large_memory_is_used_again_and_never_by_two_at_once(compiler: str, tmp_path: Path) -> None:
+    (tmp_path / "main.c").write_text(MAIN)
+    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{HEADER}"]
+    threads = ["-fopenmp"] if compiler == "gcc" else []
+    try:
+        made = subprocess.run([compiler, *flags, *threads, "main.c", "-o", "main", "-lm"], cwd=tmp_path, check=False)
+    except FileNotFoundError:
+        pytest.skip(f"no {compiler}")
+    assert made.returncode == 0
+    assert subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout == "right\n"
+
+
+@only_linux
+def test_the_address_sanitizer_sees_accesses_to_what_was_freed(tmp_path: Path) -> None:
+    text = '#include "tm_runtime.h"\nint main(void) { char *a = tm_allocate(40 << 20); tm_free(a); return a[7]; }\n'
+    (tmp_path / "main.c").write_text(text)
+    command = ["gcc", "-std=gnu11", "-fsanitize=address", f"-I{HEADER}", "main.c", "-o", "main", "-lm"]
+    if subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no address sanitizer")
+    ran = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "heap-use-after-free" in ran.stderr
+
+
+def two_stages() -> tm.Function:
+    """Neighbours of a temporary as large as its input, whose memory later calls use again."""
+    N, M = tm.params("N M")
+    i, j = tm.iters("i j")
+    f = tm.Function("stages", params=[N, M], assume="N >= 1 and M >= 2")
+    a = f.input("a", tm.float32, [N, M])
+    twice = f.computation("twice", {i: N, j: M}, 2 * a[i, j])
+    f.outputs(f.computation("differences", {i: N, j: M - 1}, twice[i, j + 1] - twice[i, j]))
+    return f
+
+
+def test_calls_one_after_another_and_at_once_compute_their_own_values() -> None:
+    kernel, rng = two_stages().compile(threads=1), np.random.default_rng(0)
+    given = [rng.random((3000, columns), dtype=np.float32) for columns in (3000, 3000, 3001, 3000)]
+    with ThreadPoolExecutor(2) as pool:
+        for a, found in zip(given, pool.map(kernel, given), strict=True):
+            np.testing.assert_array_equal(found, 2 * a[:, 1:] - 2 * a[:, :-1])
