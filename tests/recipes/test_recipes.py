@@ -109,6 +109,37 @@ def test_sizes_follow_from_the_processor() -> None:
     assert "across.tile(r, c, 6, 16, r0, c0, r1, c1)" in stencil(down, across, rows=6, cpu=WIDE)
 
 
+def test_rows_leave_registers_for_the_operands_of_a_sum() -> None:
+    for stages, registers, rows in (
+        (down_then_across, 32, 8),
+        (down_then_across, 16, 4),
+        (across_then_down, 32, 6),
+        (across_then_down, 16, 2),
+    ):
+        _, *computed = stages()
+        text = stencil(*computed, cpu=Cpu(vector_bytes=32, registers=registers, first=32 << 10, second=512 << 10))
+        assert f".tile(r, c, {rows}, 8, " in text
+
+
+@pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+def test_a_recipe_is_for_the_processor_that_compile_is_told(name: str) -> None:
+    cpu = tm.target(name)
+    f, *computed = down_then_across()
+    stencil(*computed, cpu=cpu)
+    assert f.commands == _with(Cpu.here(target=name)).commands
+    here = {"x86-64-v2", *tm.target().features}
+    if name not in here:
+        pytest.skip(f"this processor is no {name}")
+    kernel, image = f.compile(target=name), image_for(f, 23, 37)
+    np.testing.assert_array_equal(kernel(image), f.evaluate(image=image))
+
+
+def _with(cpu: Cpu) -> tm.Function:
+    f, *computed = down_then_across()
+    stencil(*computed, cpu=cpu)
+    return f
+
+
 def test_a_stencil_on_this_machine() -> None:
     f, down, across = down_then_across()
     stencil(down, across)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from tiramisu_py.build.target_processor import Target
 from tiramisu_py.build.target_processor import target as described
 from tiramisu_py.errors import ArgumentError
 
@@ -40,8 +41,12 @@ class Cpu:
 
         Raises `ToolchainError` for a name that the compiler does not know.
         """
-        found = described(target, compiler=compiler)
-        return cls(found.vector_bytes, found.vector_registers, found.first, found.second)
+        return cls.of(described(target, compiler=compiler))
+
+    @classmethod
+    def of(cls, target: Target) -> Cpu:
+        """What recipes need of `tm.target(name)`, which they take as well."""
+        return cls(target.vector_bytes, target.vector_registers, target.first, target.second)
 
     def lanes(self, element: int) -> int:
         """The number of elements of `element` bytes in a vector; at least 2."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter
+from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.program.statement import Role
@@ -24,7 +25,9 @@ MOST_TILES = 12
 MOST_ROWS = 14
 
 
-def matmul(product: Computation, *, cpu: Cpu | None = None, sizes: Mapping[str, int] | None = None) -> str:
+def matmul(
+    product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapping[str, int] | None = None
+) -> str:
     """Schedule ``C[i, j] += A[i, k] * B[k, j]`` in tiles of registers, with both operands copied for the caches.
 
     ::

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from tiramisu_py.build.target_processor import Target
 from tiramisu_py.function import Computation
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
@@ -14,7 +15,7 @@ BLOCK = 1 << 16
 MOST_LANES = 64
 
 
-def pointwise(*stages: Computation, cpu: Cpu | None = None) -> str:
+def pointwise(*stages: Computation, cpu: Cpu | Target | None = None) -> str:
     """One loop nest for computations over the same domain: whole vectors of the narrowest type, stored past the caches.
 
     ::

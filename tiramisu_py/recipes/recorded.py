@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
+from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Function, Input
 from tiramisu_py.program.fresh_names import names_in
@@ -106,6 +107,8 @@ def processor(recipe: str, cpu: object) -> Cpu:
     """The processor of a recipe: the given one, or this machine's."""
     if cpu is None:
         return Cpu.here()
+    if isinstance(cpu, Target):
+        return Cpu.of(cpu)
     if not isinstance(cpu, Cpu):
         example = f"tm.recipes.Cpu.here(target={cpu!r})" if isinstance(cpu, str) else "tm.recipes.Cpu.here()"
         raise ArgumentError(f"{recipe}: cpu={cpu!r}: give a tm.recipes.Cpu, such as {example}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiramisu_py.algorithm.declarations import value_names
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.expressions import Access, Const, Iter
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation
 from tiramisu_py.program.storage import Memory
@@ -15,11 +17,14 @@ from tiramisu_py.recipes.recorded import Recorded, processor
 
 #: Narrower elements are computed in wider types: rows are kept in the first-level cache instead of registers.
 WIDE = 4
-#: The number of rows computed at once if they are kept in the cache.
+#: The number of rows computed at once if they are kept in the cache, and the most that are kept in registers: more rows
+#: save little of what neighbouring bands load or compute twice.
 ROWS = 8
+#: Registers for partial results, beside those for operands and constants.
+PARTIAL = 2
 
 
-def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | None = None) -> str:
+def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | None = None) -> str:
     """Schedule the stages of a stencil over two dimensions, given in order; the last one is the output.
 
     ::
@@ -65,8 +70,8 @@ class Plan:
         self.in_registers = narrowest >= WIDE
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise ArgumentError(f"stencil: rows is {rows!r}: give an integer of at least 1")
-        self.rows = rows or (max(cpu.registers // 4, 2) if self.in_registers else ROWS)
         self._check_order()
+        self.rows = rows or (self._fitting() if self.in_registers else ROWS)
 
     def apply(self) -> None:
         """Apply the commands."""
@@ -86,6 +91,30 @@ class Plan:
                     f"stencil: {stage} is not read by a later stage ({after}): give the stages from the first to "
                     "the last, which is the output"
                 )
+
+    def _fitting(self) -> int:
+        """The most rows, an even number up to `ROWS`, whose vectors fit in the registers beside the operands of a sum.
+
+        What is read at several columns keeps two vectors in each row, other stages one.
+        """
+        kept = [(2 if self._across(stage) else 1, self._reach(stage.name)) for stage in self.earlier]
+        for stage, (_, column) in zip(self.recipe.stages, self.loops, strict=True):
+            kept += [(2, self._reach(source)) for source in self._inputs_across(stage, column)]
+        statements = [self.recipe.statement(stage) for stage in self.recipe.stages]
+        operands = max(
+            len({part.key() for part in walk(each.body) if isinstance(part, Access | Const)}) for each in statements
+        )
+        room = self.cpu.registers - operands - PARTIAL - sum(vectors * reach for vectors, reach in kept)
+        rows = room // max(sum(vectors for vectors, _ in kept), 1)
+        return min(max(rows // 2 * 2, 2), ROWS)
+
+    def _reach(self, source: str) -> int:
+        """How many rows farther than its own a stage reads a source."""
+        found = [0]
+        for reader, (row, _) in zip(self.recipe.stages, self.loops, strict=True):
+            distances = offsets(self.recipe.statement(reader), source, 0, row)
+            found += [distances[-1] - distances[0]] if distances else []
+        return max(found)
 
     def _registers(self) -> None:
         r, c = self.loops[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation
 from tiramisu_py.recipes.cpu import Cpu
@@ -15,7 +16,7 @@ from tiramisu_py.schedule.locality.time_halos import distances, halos
 NO_TILE = "# no tiles over time: their halos would cost more than they save"
 
 
-def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | None = None) -> str:
+def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | Target | None = None) -> str:
     """Schedule a field over time and space (time outermost) in overlapping time tiles.
 
     ::
