@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import tiramisu_py as tm
 from tests.programs import cpu_stories, linear_stories
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -42,6 +44,16 @@ def test_a_story_on_cores_is_right_at_awkward_sizes_on_two_threads(name: str, op
     for f in cpu_stories.schedules(name, options):
         assert f.check().bits == "bits preserved"
         cpu_stories.same(name, options, f.compile(threads=2), f)
+
+
+@pytest.mark.parametrize("name", ["blur", "gauss", "edge"])
+@pytest.mark.parametrize("processor", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+def test_a_story_in_the_form_for_another_processor_is_right(name: str, processor: str) -> None:
+    if platform.machine() != "x86_64" or processor not in ("x86-64-v2", *tm.target().features):
+        pytest.skip(f"this processor is no {processor}")
+    f = cpu_stories.module(name).scheduled(tm.target(processor))
+    assert f.check().ok
+    cpu_stories.same(name, (), f.compile(target=processor, threads=1), f)
 
 
 @pytest.mark.parametrize(("name", "options"), linear_stories.others(), ids=str)

@@ -1,6 +1,6 @@
 """Box blur 3 x 3, down and then across, in one pass: no value is computed twice, and no intermediate is in memory.
 
-For each of eight rows, the current and the previous vector of the first stage are kept in registers: a sum of three
+For each of a few rows, the current and the previous vector of the first stage are kept in registers: a sum of three
 neighbours then reads two registers. Results of large pictures are written with non-temporal stores.
 """
 
@@ -27,17 +27,22 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
     return f, down, by
 
 
-def scheduled() -> tm.Function:
-    """Bands of eight rows, through which a window of registers slides."""
+def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+    """Bands of rows, through which a window of registers slides: as many rows as the registers of `cpu` hold.
+
+    A row keeps two vectors; the rest of the registers are for what is loaded and summed.
+    """
+    cpu = cpu or tm.target()
+    rows, lanes = cpu.choose({"avx512f": 8, "neon": 6}, default=3), cpu.lanes(tm.float32)
     f, down, by = algorithm()
-    by.tile(r, c, 8, 16, r0, c0, r1, c1)
+    by.tile(r, c, rows, lanes, r0, c0, r1, c1)
     by.parallelize(r0)
-    by.vectorize(c1, 16, remainder="mask")
+    by.vectorize(c1, lanes, remainder="mask")
     by.store_nontemporal()
     down.compute_at(by, c0)
-    down.slide(c0, c, 16)
+    down.slide(c0, c, lanes)
     down.store_in(tm.REGISTER)
-    down.vectorize(c, 16, remainder="mask")
+    down.vectorize(c, lanes, remainder="mask")
     return f
 
 

@@ -1,6 +1,6 @@
 """Gaussian 5 x 5, down and then across, in one pass: no value is computed twice, and no intermediate is in memory.
 
-For each of eight rows, the current and the previous vector of the first stage are kept in registers: neighbours are
+For each of a few rows, the current and the previous vector of the first stage are kept in registers: neighbours are
 then read from two registers. Results of large pictures are written with non-temporal stores.
 """
 
@@ -32,17 +32,22 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
     return f, down, smooth
 
 
-def scheduled() -> tm.Function:
-    """Bands of eight rows, through which a window of registers slides."""
+def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+    """Bands of rows, through which a window of registers slides: as many rows as the registers of `cpu` hold.
+
+    A row keeps two vectors. Sums of Arm take registers for what they load, too.
+    """
+    cpu = cpu or tm.target()
+    rows, lanes = cpu.choose({"avx512f": 8, "neon": 6}, default=2), cpu.lanes(tm.float32)
     f, down, smooth = algorithm()
-    smooth.tile(r, c, 8, 16, r0, c0, r1, c1)
+    smooth.tile(r, c, rows, lanes, r0, c0, r1, c1)
     smooth.parallelize(r0)
-    smooth.vectorize(c1, 16, remainder="mask")
+    smooth.vectorize(c1, lanes, remainder="mask")
     smooth.store_nontemporal()
     down.compute_at(smooth, c0)
-    down.slide(c0, c, 16)
+    down.slide(c0, c, lanes)
     down.store_in(tm.REGISTER)
-    down.vectorize(c, 16, remainder="mask")
+    down.vectorize(c, lanes, remainder="mask")
     return f
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from assembly import Loop, innermost_loops
 
+import tiramisu_py as tm
 from tiramisu_py.algorithm.traversal import walk as operands
 from tiramisu_py.backends import emit
 from tiramisu_py.build import open_cache, processor_for
@@ -37,6 +38,11 @@ class Processor:
     def missing(self) -> str:
         """Why there is no code for it here; empty where there is."""
         return "" if shutil.which(self.compiler.split()[0]) else f"no {self.compiler}: {INSTALL}"
+
+    @property
+    def cpu(self) -> tm.Target:
+        """What schedules ask of it."""
+        return tm.target(self.name, compiler=self.compiler)
 
     @property
     def vector_bytes(self) -> int:

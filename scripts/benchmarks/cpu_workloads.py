@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -51,6 +52,13 @@ class Workload:
             return importlib.import_module(self.story)
         finally:
             sys.path.remove(str(STORIES))
+
+    def scheduled(self, cpu: tm.Target) -> tm.Function:
+        """The story's schedule for a processor; the same for all if it does not ask for one."""
+        build = self.module().scheduled
+        asked = {"cpu": cpu} if "cpu" in inspect.signature(build).parameters else {}
+        made: tm.Function = build(*(() if self.steps else self.options), **asked)
+        return made
 
     def given(self, rows: int, columns: int) -> dict[str, Any]:
         """The arguments of all programs: arrays and numbers."""

@@ -18,7 +18,6 @@ from math import prod
 import halide_loops
 from assembly import Loop, innermost_loops
 from compiled_loops import ARM_GCC, Processor, assembly, hot_loop, work
-from cpu_worker import scheduling
 from cpu_workloads import WORKLOADS
 from machine_code_page import changes, page, saved
 from mca import INSTALL, Estimate, Model, estimate, program
@@ -63,8 +62,6 @@ MACHINES = (
     _x86("Zen 4", "znver4", "icelake-server"),
     Machine("Neoverse N1", Model("aarch64", "neoverse-n1"), ("neoverse-n1",), ARM_GCC),
 )
-#: Compiling takes minutes there: rows of 64 bytes in parts need more registers than there are.
-SLOW = {("edge", "Zen 3"), ("edge", "Neoverse N1")}
 
 
 @dataclass(frozen=True)
@@ -93,16 +90,15 @@ class Found:
 
 
 @functools.cache
-def lowered(workload: str, vector_bytes: int) -> LoopFunction:
-    """The loops of a story for vectors of this size."""
-    made = WORKLOADS[workload]
-    loops: LoopFunction = made.module().scheduled(*scheduling(made)).lowered(vector_bytes)
+def lowered(workload: str, processor: Processor) -> LoopFunction:
+    """The loops of a story as it is scheduled for a processor."""
+    loops: LoopFunction = WORKLOADS[workload].scheduled(processor.cpu).lowered(processor.vector_bytes)
     return loops
 
 
 def ours(workload: str, machine: Machine, processor: Processor) -> Timed:
     """The hot loop of our schedule."""
-    function = lowered(workload, processor.vector_bytes)
+    function = lowered(workload, processor)
     done = work(function)
     loop = hot_loop(assembly(function, processor, fast=WORKLOADS[workload].fast), done.stored)
     if loop is None:
@@ -124,7 +120,7 @@ def found(workloads: Sequence[str], machines: Sequence[Machine], peers: bool) ->
     """What is known of each workload on each machine that code can be made for here."""
     for workload in workloads:
         for machine in machines:
-            if machine.processor is None or (workload, machine.title) in SLOW:
+            if machine.processor is None:
                 continue
             print(f"{workload}, {machine.title}", file=sys.stderr, flush=True)
             beside = halide(workload, machine) if peers and workload != "heat" else None

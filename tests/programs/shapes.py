@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,15 +26,22 @@ r, c, r0, r1, c0, c1, t = tm.iters("r c r0 r1 c0 c1 t")
 
 @dataclass(frozen=True)
 class Shape:
-    """A scheduled function by a name, and its arguments by rows and columns."""
+    """A scheduled function by a name, and its arguments by rows and columns.
+
+    `scheduled` may take ``cpu=``, a processor: without it the schedule is for this machine's.
+    """
 
     name: str
-    scheduled: Callable[[], tm.Function]
+    scheduled: Callable[..., tm.Function]
     sample: Callable[[int, int], Given]
     sizes: Sequence[tuple[int, int]] = SIZES
 
     def __str__(self) -> str:
         return self.name
+
+    def made_for(self, cpu: tm.Target) -> tm.Function:
+        """The schedule for a processor; the same for all if it does not ask for one."""
+        return self.scheduled(cpu=cpu) if "cpu" in signature(self.scheduled).parameters else self.scheduled()
 
 
 def _example(name: str) -> ModuleType:

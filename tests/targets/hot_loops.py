@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +25,6 @@ ICELAKE, SAPPHIRE, SKYLAKE = Processor("icelake-server"), Processor("sapphirerap
 ZEN, NEOVERSE = Processor("znver3"), Processor("neoverse-n1", ARM_GCC)
 CLANG = Processor("icelake-server", "clang")
 PROCESSORS = (ICELAKE, SAPPHIRE, SKYLAKE, ZEN, NEOVERSE, CLANG)
-#: Masks go lane by lane there, and rows need more registers: minutes of compiling.
-SLOW = {("edge", ZEN), ("edge", NEOVERSE)}
 STORIES = ("blur", "gauss", "edge", "grey", "negative", "heat", "warp", "warp-uint8")
 
 
@@ -87,6 +85,11 @@ ALLOWED = [
         ("edge",), (SKYLAKE,), r".*\(%rsp\).*", "its conversions need a register more than there are", spilled=True
     ),
     Allowed(
+        ("edge",), (ZEN,), r".*\(%rsp\).*",
+        "eight rows spill, and yet are fastest: fewer bytes are widened twice, which is what the loop waits for",
+        spilled=True,
+    ),
+    Allowed(
         _WARPS, (ZEN,), r".*\(%rsp\).*", "16 registers hold none of its constants beside its values", spilled=True
     ),
     Allowed(
@@ -109,19 +112,20 @@ def unexplained(loop: Loop, story: str, processor: Processor) -> list[Instructio
 
 
 @functools.cache
-def lowered(story: str, vector_bytes: int) -> LoopFunction:
-    """The loops of a story for vectors of this size."""
-    scheduled: Callable[[], object] = next(shape.scheduled for shape in SHAPES if shape.name == story)
-    return scheduled().lowered(vector_bytes)  # type: ignore[attr-defined, no-any-return]
+def lowered(story: str, processor: Processor) -> LoopFunction:
+    """The loops of a story as it is scheduled for a processor."""
+    shape = next(shape for shape in SHAPES if shape.name == story)
+    return shape.made_for(processor.cpu).lowered(processor.vector_bytes)
 
 
 def hot_loops(function: LoopFunction, processor: Processor, told: bool = True, rests: bool = False) -> list[Loop]:
     """The innermost loops with vectors, as `compile` has them made; `told` of the width of vectors, or not.
 
-    Without `rests`, those of masked rests, which go around once or not at all, are left out.
+    Without `rests`, those of masked rests, which go around once or not at all, are left out. Without instructions for
+    masks a rest goes lane by lane, and stores no whole vector.
     """
     loops = innermost_loops(assembly(function, processor, told))
-    return [loop for loop in loops if loop.vector_bytes and (rests or not loop.is_masked)]
+    return [loop for loop in loops if loop.vector_bytes and (rests or (loop.stored_bytes and not loop.is_masked))]
 
 
 def table() -> Iterator[str]:
@@ -129,11 +133,11 @@ def table() -> Iterator[str]:
     yield "| story | processor | whole | narrower | spilled | told: whole | narrower | spilled |"
     yield "|---|---|--:|--:|--:|--:|--:|--:|"
     for story in STORIES:
-        for processor in (each for each in PROCESSORS if not each.missing and (story, each) not in SLOW):
+        for processor in (each for each in PROCESSORS if not each.missing):
             size = processor.vector_bytes
             cells = []
             for told in (False, True):
-                loops = hot_loops(lowered(story, size), processor, told)
+                loops = hot_loops(lowered(story, processor), processor, told)
                 loop = max(loops, key=lambda each: len(each.whole(size)) + len(each.halves(size)))
                 cells += [len(loop.whole(size)), len(loop.halves(size)), len(loop.spilled())]
             yield f"| {story} | {processor} | {' | '.join(map(str, cells))} |"

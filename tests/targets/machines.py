@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS
 
 INSTALL = "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user clang libomp-dev"
@@ -30,6 +31,16 @@ class Target:
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def cpu(self) -> tm.Target:
+        """What schedules ask of such a processor; the caches are those of a small one."""
+        many = self.register == 64 or "neon" in self.name
+        features = {64: "avx512f", 32: "avx2"}.get(self.register, "neon" if many else "sse2")
+        return tm.Target(
+            "", self.register, 32 if many else 16, first=32 << 10, second=512 << 10, last=16 << 20, cores=2,
+            features=(features,),
+        )  # fmt: skip
 
     @property
     def openmp(self) -> tuple[str, ...]:

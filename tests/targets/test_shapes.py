@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tiramisu_py as tm
 from tests.programs.shapes import SHAPES, Shape
 from tests.targets.machines import TARGETS, Target
 from tests.targets.programs import Call, Printed, Program, printed
@@ -15,15 +16,15 @@ from tiramisu_py.ir import ArrayArgument, LoopFunction
 
 
 @functools.cache
-def sources(register: int) -> list[Printed]:
-    """All shapes, for vectors of so many bytes."""
-    return printed([shape.scheduled().lowered(register) for shape in SHAPES])
+def sources(cpu: tm.Target) -> list[Printed]:
+    """All shapes, as they are scheduled for a processor."""
+    return printed([shape.made_for(cpu).lowered(cpu.vector_bytes) for shape in SHAPES])
 
 
 @functools.cache
 def every_call() -> list[tuple[Call, dict[str, np.ndarray]]]:
     """The calls of all shapes."""
-    functions = [part.function for part in sources(TARGETS[0].register)]
+    functions = [part.function for part in sources(TARGETS[0].cpu)]
     return [pair for k, shape in enumerate(SHAPES) for pair in calls(k, shape, functions[k])]
 
 
@@ -57,7 +58,7 @@ def _params(function: LoopFunction, given: dict[str, np.ndarray]) -> dict[str, i
 def test_every_shape_is_right(target: Target, tmp_path: Path) -> None:
     if target.missing:
         pytest.skip(target.missing)
-    program = Program(target, sources(target.register), tmp_path)
+    program = Program(target, sources(target.cpu), tmp_path)
     found = program([call for call, _ in every_call()])
     for (call, want), got in zip(every_call(), found, strict=True):
         for name, array in want.items():
