@@ -20,6 +20,7 @@ with modules_of(BENCHMARKS) as load:
     _assembly, _compiled = load("assembly"), load("compiled_loops")
 Instruction, Loop, innermost_loops = _assembly.Instruction, _assembly.Loop, _assembly.innermost_loops
 Processor, assembly, ARM_GCC = _compiled.Processor, _compiled.assembly, _compiled.ARM_GCC
+work, hottest = _compiled.work, _compiled.hot_loop
 
 ICELAKE, SAPPHIRE, SKYLAKE = Processor("icelake-server"), Processor("sapphirerapids"), Processor("skylake-avx512")
 ZEN, NEOVERSE = Processor("znver3"), Processor("neoverse-n1", ARM_GCC)
