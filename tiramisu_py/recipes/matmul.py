@@ -25,9 +25,7 @@ MOST_TILES = 12
 MOST_ROWS = 14
 
 
-def matmul(
-    product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapping[str, int] | None = None
-) -> str:
+def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapping[str, int] | None = None) -> str:
     """Schedule ``C[i, j] += A[i, k] * B[k, j]`` in tiles of registers, with both operands copied for the caches.
 
     ::

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tiramisu_py.build.target_processor import Target
 from tiramisu_py.function import Computation
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.matmul import MOST_LANES, MOST_ROWS, Sizes
 from tiramisu_py.recipes.recorded import Recorded, processor
 
 
-def matmul_space(product: Computation, *, cpu: Cpu | None = None) -> dict[str, list[int]]:
+def matmul_space(product: Computation, *, cpu: Cpu | Target | None = None) -> dict[str, list[int]]:
     """Values of the `sizes` of `matmul` around those that follow from `cpu` (default: this machine's), for `tune`.
 
     ::

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.program.loops import Combine
@@ -17,7 +18,7 @@ MOST_LANES = 8
 AHEAD = 2048
 
 
-def spmv(product: Computation, *, cpu: Cpu | None = None) -> str:
+def spmv(product: Computation, *, cpu: Cpu | Target | None = None) -> str:
     """Schedule ``y[i] += value[p] * x[column[p]]`` over the rows of a matrix: ``start[i] <= p < start[i + 1]``.
 
     ::
