@@ -59,6 +59,24 @@
 /* (a + b + 1) >> 1 of unsigned integers, the sum not limited to the type. */
 #define TM_GENERIC_average(V) ((a | b) - ((a ^ b) >> 1))
 
+/* TM_EXP_OF(float32x16, int32x16, uint32x16) defines exp_float32x16(a), with the same bits as tm_exp_float32. */
+#define TM_EXP_OF(V, S, U) TM_EXP(V, S, U, exp_##V, TM_CHOOSE, __builtin_convertvector, TM_SCALED_##V)
+#ifdef TM_OWN_SCALED_16
+#define TM_SCALED_float32x16(V, U, p, n, power) TM_OWN_SCALED_16(V, p, power)
+#else
+#define TM_SCALED_float32x16 TM_SCALED
+#endif
+#ifdef TM_OWN_SCALED_8
+#define TM_SCALED_float32x8(V, U, p, n, power) TM_OWN_SCALED_8(V, p, power)
+#define TM_SCALED_float32x4(V, U, p, n, power) TM_OWN_SCALED_4(V, p, power)
+#else
+#define TM_SCALED_float32x8 TM_SCALED
+#define TM_SCALED_float32x4 TM_SCALED
+#endif
+#define TM_SCALED_float32x2 TM_SCALED
+#define TM_SCALED_float32x32 TM_SCALED
+#define TM_SCALED_float32x64 TM_SCALED
+
 /* Conversions to and from wider types. TM_CONVERSION(int32x16, uint8x16, int16x16, uint8_to_32x16) defines
  * int32x16_from_uint8x16(a), through int16x16 where no instruction does it at once.
  */

@@ -198,6 +198,48 @@ TM_INLINE float tm_to_float32(double value) {
   return rounded;
 }
 
+/* -- e ** x of floats: 2 ** n * e ** rest, where n is whole and the rest at most log(2) / 2 (a polynomial, W. J. Cody and
+ * W. Waite; coefficients of Cephes). Scalars and vectors take the same steps, so that a value does not depend on where
+ * in a loop it is computed. S and U are the integers as wide as the lanes of V; `choose` and `converted` are a choice
+ * and a conversion of lanes; `scaled` multiplies by 2 ** n, and rounds once.
+ */
+#define TM_EXP(V, S, U, name, choose, converted, scaled)                                              \
+  TM_INLINE __attribute__((always_inline)) V name(V x) {                                              \
+    const V zero = {0}, least = zero - 104, most = zero + 89;                                         \
+    union {                                                                                           \
+      V value;                                                                                        \
+      S bits;                                                                                         \
+    } whole;                                                                                          \
+    x = choose(V, x, <, least, least, x);                                                             \
+    x = choose(V, x, >, most, most, x);                                                               \
+    whole.value = x * 1.44269504f + 12582912.0f; /* the whole part is in the low bits of 1.5 * 2 ** 23 */ \
+    const S n = whole.bits - 0x4b400000;                                                              \
+    const V power = converted(n, V);                                                                  \
+    const V r = (x - power * 0.693359375f) - power * -2.12194440e-4f;                                 \
+    V p = r * 1.9875691500e-4f + 1.3981999507e-3f;                                                    \
+    p = p * r + 8.3334519073e-3f;                                                                     \
+    p = p * r + 4.1665795894e-2f;                                                                     \
+    p = p * r + 1.6666665459e-1f;                                                                     \
+    p = p * r + 5.0000001201e-1f;                                                                     \
+    p = (p * (r * r) + r) + 1.0f;                                                                     \
+    return scaled(V, U, p, n, power);                                                                 \
+  }
+/* By two powers of two that floats hold: the first product is exact. */
+#define TM_SCALED(V, U, p, n, power)                                                                  \
+  __extension__({                                                                                     \
+    union {                                                                                           \
+      U bits;                                                                                         \
+      V value;                                                                                        \
+    } first, second;                                                                                  \
+    const U half = ((U)(n) + 512) >> 1;                                                               \
+    first.bits = (half - (256 - 127)) << 23;                                                          \
+    second.bits = ((U)(n) - half + (256 + 127)) << 23;                                                \
+    (p) * first.value * second.value;                                                                 \
+  })
+#define TM_CHOOSE_SCALAR(V, a, op, b, yes, no) ((a) op (b) ? (yes) : (no))
+#define TM_CONVERTED_SCALAR(n, V) ((V)(n))
+TM_EXP(float, int32_t, uint32_t, tm_exp_float32, TM_CHOOSE_SCALAR, TM_CONVERTED_SCALAR, TM_SCALED)
+
 /* -- floats to integers, for every value: out of range (and NaN) as x86 converts. GCC makes trunc(x) of (double)(int)x,
  * which is -0.0 for -0.5 and leaves what is out of range as it is, unless something unknown lies between */
 

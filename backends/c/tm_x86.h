@@ -53,6 +53,11 @@ TM_SHUFFLE __m128i tm_hidden(__m128i a) {
 
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 
+/* p * 2 ** n in one instruction, which rounds once. */
+#define TM_OWN_SCALED_16(V, p, n) ((V)_mm512_scalef_ps((__m512)(p), (__m512)(n)))
+#define TM_OWN_SCALED_8(V, p, n) ((V)_mm256_scalef_ps((__m256)(p), (__m256)(n)))
+#define TM_OWN_SCALED_4(V, p, n) ((V)_mm_scalef_ps((__m128)(p), (__m128)(n)))
+
 /* 512 bits */
 #define TM_OWN_min_uint8x64 ~, _mm512_min_epu8((__m512i)a, (__m512i)b)
 #define TM_OWN_min_int8x64 ~, _mm512_min_epi8((__m512i)a, (__m512i)b)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Binary, Call, Const, Expr
 from tiramisu_py.algorithm.types import DType, float32, strong
+from tiramisu_py.backends.c.expressions.math_functions import c_function
 from tiramisu_py.backends.c.expressions.parentheses import Code, call, cast
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
 from tiramisu_py.backends.cuda.kernel_scope import KernelScope
@@ -41,6 +42,10 @@ class KernelScalars(Scalars):
         if isinstance(e, Binary) and e.op == "/" and _is_small_number(e.right):
             return call("tm_divide", self(operand(e.left, float32)), self(operand(e.right, float32)))
         return super().__call__(e)
+
+    def function(self, name: str, dtype: DType) -> str:
+        """CUDA's own function."""
+        return c_function(name, dtype)
 
     def half_of(self, value: Code, source: DType) -> Code:
         """A value in a type that a conversion to a 16-bit float takes: float, double or int."""

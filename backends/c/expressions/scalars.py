@@ -24,7 +24,7 @@ from tiramisu_py.algorithm.expressions import (
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, float32, strong
 from tiramisu_py.backends.c.expressions.literals import half, literal
-from tiramisu_py.backends.c.expressions.math_functions import PREDICATES, c_function
+from tiramisu_py.backends.c.expressions.math_functions import PREDICATES, host_function
 from tiramisu_py.backends.c.expressions.parentheses import OR, POSTFIX, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalar_types import SCALAR_TYPES
 from tiramisu_py.backends.c.expressions.scope import Scope
@@ -181,6 +181,10 @@ class Scalars:
         """A value in the type that the conversion to a 16-bit float takes."""
         return value
 
+    def function(self, name: str, dtype: DType) -> str:
+        """The C name of a mathematical function."""
+        return host_function(name, dtype)
+
     def _call(self, e: Call) -> Code:
         if e.extern is not None:
             pairs = zip(e.arguments, e.extern.arguments, strict=True)
@@ -191,7 +195,7 @@ class Scalars:
         dtype = strong(e.arguments[0].dtype if e.function in PREDICATES else e.dtype)
         arguments = [operand(argument, dtype) for argument in e.arguments]
         values = [self.as_float(argument) if is_half(dtype) else self(argument) for argument in arguments]
-        result = call(c_function(e.function, dtype), *values)
+        result = call(self.function(e.function, dtype), *values)
         if e.function in PREDICATES:
             return infix("!=", result, Code("0"))
         return self._rounded(result, dtype) if is_half(dtype) else result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tiramisu_py.algorithm.types import DType, int8, int16, int32, int64, strong, uint8, uint16, uint32, uint64
+from tiramisu_py.algorithm.types import DType, float32, int8, int16, int32, int64, strong, uint8, uint16, uint32, uint64
 
 HEADER = "tm_idioms.h"
 #: The header, and the tables of processors that it includes.
@@ -45,6 +45,12 @@ class Idioms:
         """The function on two vectors of one type that `tm_idioms.h` calls `name`."""
         vector = self._name(dtype, lanes)
         self._lines[f"TM_OPERATION_2({name}, {vector})"] = None
+        return f"{name}_{vector}"
+
+    def function(self, name: str, lanes: int) -> str:
+        """The mathematical function of float32 that `tm_runtime.h` calls `name`, of vectors."""
+        vector, *integers = (self._name(dtype, lanes) for dtype in (float32, int32, uint32))
+        self._lines[f"TM_{name.upper()}_OF({', '.join([vector, *integers])})"] = None
         return f"{name}_{vector}"
 
     def conversion(self, source: DType, target: DType, lanes: int) -> str:

@@ -17,8 +17,8 @@ from tiramisu_py.algorithm.expressions import (
     Unary,
 )
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.types import DType, int32, int64, strong
-from tiramisu_py.backends.c.expressions.math_functions import PREDICATES, c_function
+from tiramisu_py.algorithm.types import DType, float32, int32, int64, strong
+from tiramisu_py.backends.c.expressions.math_functions import OWN, PREDICATES, host_function
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
@@ -199,8 +199,10 @@ class Vectors:
             return self._mapped(e.extern.name, e.dtype, *(operand(argument, dtype) for argument, dtype in pairs))
         dtype = strong(e.dtype)
         arguments = [operand(argument, dtype) for argument in e.arguments]
+        if e.function in OWN and dtype == float32:
+            return call(self.types.idioms.function(e.function, self.lanes), self(arguments[0]))
         if e.function != "abs" or dtype.is_float:
-            return self._mapped(c_function(e.function, dtype), dtype, *arguments)
+            return self._mapped(host_function(e.function, dtype), dtype, *arguments)
         return self(arguments[0]) if dtype.kind == "u" else self._mapped(f"tm_abs_{dtype.name}", dtype, *arguments)
 
     # -- loads

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Call, Expr
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import float32, strong
 from tiramisu_py.ir import Comment, Node, Ramp, Store
 from tiramisu_py.ir.rewriting import block, with_children
 
 #: Functions that compilers turn into one instruction, on processors that have it.
 _INSTRUCTIONS = frozenset({"abs", "ceil", "copysign", "floor", "rint", "sqrt", "trunc"})
+#: Functions of float32 that the runtime computes in vectors.
+_IN_VECTORS = frozenset({"exp"})
 
 
 def remarked(node: Node) -> Node:
@@ -21,7 +24,8 @@ def remarked(node: Node) -> Node:
 
 
 def _by_lane(e: Call) -> bool:
-    plain = e.extern is None and e.function in _INSTRUCTIONS
+    in_vectors = e.function in _INSTRUCTIONS or (e.function in _IN_VECTORS and strong(e.dtype) == float32)
+    plain = e.extern is None and in_vectors
     return not plain and any(_varies(argument) for argument in e.arguments)
 
 
