@@ -9,11 +9,13 @@ from tests.programs.loop_ir.short_names import load, loop, size, store, temporar
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.ir import (
     Allocate,
     Assign,
     Declare,
     For,
+    Lane,
     Node,
     Private,
     Ramp,
@@ -70,7 +72,35 @@ def test_a_reduction_keeps_partial_results_in_a_vector() -> None:
     assert declared.lanes == 8
     assert isinstance(declared.value, Const)
     assert str(declared.value) == "-0.0"
+    assert [str(node.value) for node in of(found, Assign) if isinstance(node, Assign)] == [
+        "s_partial + x[i : i + 8]",
+        "s_partial + shifted(s_partial, s_partial, 4)",
+        "s_partial + shifted(s_partial, s_partial, 2)",
+        "s_partial + shifted(s_partial, s_partial, 1)",
+    ]
+
+
+def test_registers_of_a_partial_result_are_combined_in_pairs() -> None:
+    private = (Private("s", sum_, Combine.PRIVATE),)
+    wide = loop("i", N, updated("s", 0, sum_, load("x", i)), tag=Vector(16, Combine.PRIVATE), reductions=private)
+    assigned = [node for node in of(vectorize(wide, Names(()), 16), Assign) if isinstance(node, Assign)]
+    names = [f"s_partial_{k}" for k in range(4)]
+    assert [(node.variable, str(node.value)) for node in assigned[4:7]] == [
+        (names[0], f"{names[0]} + {names[2]}"),
+        (names[1], f"{names[1]} + {names[3]}"),
+        (names[0], f"{names[0]} + {names[1]}"),
+    ]
+
+
+def test_kernels_combine_lanes_one_by_one_in_the_same_order() -> None:
+    private = (Private("s", sum_, Combine.PRIVATE),)
+    update = updated("s", 0, sum_, load("x", i))
+    wide = loop("i", N, update, tag=Vector(4, Combine.PRIVATE), reductions=private)
+    found = vectorize(wide, Names(()), 16, on_host=False)
     assert len(of(found, Assign)) == 1
+    last = [node for node in of(found, Store) if "partial" in str(node)][-1]
+    assert isinstance(last, Store)
+    assert [str(part.lane) for part in walk(last.value) if isinstance(part, Lane)] == ["0", "2", "1", "3"]
 
 
 @pytest.mark.parametrize(("register", "lanes"), [(64, 16), (32, 8), (16, 4), (4, 2)])

@@ -1,20 +1,20 @@
-"""Reductions over a vector loop: partial results in a vector of their own, combined in the order of its lanes.
+"""Reductions over a vector loop: partial results in a vector of their own, combined by halves.
 
-Before: ``for i: s = s + x[i]``. After: ``p = identity; for i step 16: p = p + x[i + lane, all lanes]``, then
-``for lane: s = s + p[lane]``.
+Before: ``for i: s = s + x[i]``. After, for 16 lanes: ``p = identity; for i step 16: p = p + x[i + lane, all lanes]``,
+then ``p = p + (p, 8 lanes further)``, the same with 4, 2 and 1 lanes, and ``s = s + p[0]``. The order does not depend
+on the processor: a vector in several registers is combined as one is, so that registers come first, in pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tiramisu_py.algorithm.declarations import Operator
-from tiramisu_py.algorithm.expressions import Expr, Iter, as_typed
+from tiramisu_py.algorithm.expressions import Expr, as_typed
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.algorithm.types import int64
-from tiramisu_py.ir import Assign, Comment, Declare, For, Lane, Load, Node, Private, Store, Variable
+from tiramisu_py.ir import Assign, Comment, Declare, For, Lane, Load, Node, Private, Shifted, Store, Variable
 from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import Key, number
 from tiramisu_py.ir.rewriting import Names, block, defined, loads, variables, walk, with_children
@@ -47,22 +47,45 @@ class Accumulation:
         """The names of the partial results."""
         return tuple(partial.variable for partial in self.partials)
 
-    def around(self, loop: Node) -> Node:
-        """The loop between the declaration of the partial results and their combination."""
-        if not self.partials:
-            return loop
+    def started(self, loop: Node) -> Node:
+        """The loop after the declarations of the partial results."""
         declared = [Declare(p.variable, p.operator.neutral(p.target.dtype), self.width) for p in self.partials]
-        return block([*declared, loop, Comment("combine the partial results"), self._combined()])
+        return block([*declared, loop])
 
-    def _combined(self) -> Node:
-        stores = [self._combine(partial, Iter(self.lane, int64)) for partial in self.partials]
-        return For(self.lane, number(0), number(self.width), block(stores))
+    def combined(self, registers: Mapping[str, tuple[str, ...]], shuffled: bool = True) -> list[Node]:
+        """The combination of the partial results after the loop; `registers` are the parts of split vectors.
 
-    def _combine(self, partial: Partial, lane: Expr) -> Node:
+        Lanes are shuffled, or else (in kernels, whose vectors are short) taken one by one.
+        """
+        if not self.partials:
+            return []
+        parts = [(partial, registers.get(partial.variable, (partial.variable,))) for partial in self.partials]
+        steps = [step for partial, names in parts for step in self._combine(partial, names, shuffled)]
+        return [Comment("combine the partial results"), *steps]
+
+    def _combine(self, partial: Partial, parts: tuple[str, ...], shuffled: bool) -> Iterator[Node]:
         target, dtype = partial.target, partial.target.dtype
-        term = Lane(Variable(partial.variable, dtype), lane, dtype)
-        value = as_typed(partial.operator(target, term), dtype)
-        return Store(target.buffer, target.indices, value, partial.statement, partial.operator)
+        vectors = [Variable(part, dtype) for part in parts]
+
+        def combined(left: Expr, right: Expr) -> Expr:
+            return as_typed(partial.operator(left, right), dtype)
+
+        while len(vectors) > 1:
+            half = len(vectors) // 2
+            for low, high in zip(vectors[:half], vectors[half:], strict=True):
+                yield Assign(low.name, combined(low, high), partial.statement)
+            vectors = vectors[:half]
+        (vector,) = vectors
+        lanes = self.width // len(parts)
+        values: list[Expr] = [Lane(vector, number(lane), dtype) for lane in range(1 if shuffled else lanes)]
+        while lanes > 1:
+            lanes //= 2
+            if shuffled:
+                yield Assign(vector.name, combined(vector, Shifted(vector, vector, lanes, dtype)), partial.statement)
+            else:
+                values = [combined(low, high) for low, high in zip(values[:lanes], values[lanes:], strict=True)]
+        value = combined(target, values[0])
+        yield Store(target.buffer, target.indices, value, partial.statement, partial.operator)
 
 
 def accumulated(loop: For, width: int, lane: str, taken: Names) -> Accumulation:

@@ -1,8 +1,7 @@
 """Vectors wider than a register of the processor, split into parts that fit: compilers keep wider ones in memory.
 
 Before, for 32 lanes of float32 in registers of 64 bytes: ``y[c + 0 .. 31] = x[c + 0 .. 31] * v``. After: the same for
-``c + 0 .. 15`` and v_0, then for ``c + 16 .. 31`` and v_1. A loop over lanes becomes one for each part. A reduction
-keeps its lanes, which are combined in the same order.
+``c + 0 .. 15`` and v_0, then for ``c + 16 .. 31`` and v_1. A loop over lanes becomes one for each part.
 """
 
 from __future__ import annotations
@@ -104,14 +103,14 @@ class RegisterParts:
             case Let() if self._is_vector(node.value):
                 values = [self.part(node.value, k) for k in range(self.count)]
                 with self._scope():
-                    names = self._named(node.variable)
+                    names = self.named(node.variable)
                     body = self.split(node.body)
                 for k in reversed(range(self.count)):
                     body = self._active(Let(names[k], values[k], body), k)
                 return body
             case Declare() if node.lanes > 1:
                 values = [self.part(node.value, k) for k in range(self.count)]
-                names = self._named(node.variable)
+                names = self.variables.get(node.variable) or self.named(node.variable)
                 made = [replace(node, variable=names[k], value=v, lanes=self.size) for k, v in enumerate(values)]
                 return block([self._active(part, k) for k, part in enumerate(made)])
             case Assign() if node.variable in self.variables:
@@ -156,7 +155,8 @@ class RegisterParts:
         count = simplified(Binary("-", self.mask.count, number(k * self.size), int64))
         return Mask(count, self.size, node)
 
-    def _named(self, name: str) -> tuple[str, ...]:
+    def named(self, name: str) -> tuple[str, ...]:
+        """The names of the parts of a variable, from here on to the end of the scope."""
         names = tuple(self.taken.fresh(f"{name}_{k}") for k in range(self.count))
         self.variables[name] = names
         return names

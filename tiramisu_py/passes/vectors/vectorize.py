@@ -187,21 +187,22 @@ class VectorLoop:
             accumulation = replace(accumulation, body=loop.body, partials=())
             vectors = self._vectors(accumulation)
         strip_loop = replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)
-        return self._in_parts(accumulation.around(_straight(strip_loop)), lane)
+        return self._in_parts(accumulation.started(_straight(strip_loop)), lane, accumulation)
 
     def _lane(self) -> str:
         return "lane" if "lane" not in names(self.loop) else self.taken.fresh("lane")
 
-    def _in_parts(self, node: Node, lane: str) -> Node:
-        """The strips with vectors split into parts that fit a register of the processor."""
-        if not self.on_host:
-            size = max(self.register // widest(self.loop.body), 2)
-            return RegisterParts(self.width, size, lane, self.taken).split(node) if size < self.width else node
-        node = with_idioms(node, lane)
-        size = max(self.register // widest(node), 2)
-        return (
-            RegisterParts(self.width, size, lane, self.taken, self.register).split(node) if size < self.width else node
-        )
+    def _in_parts(self, node: Node, lane: str, accumulation: Accumulation | None = None) -> Node:
+        """The strips with vectors split into parts that fit a register, then the combination of partial results."""
+        node = with_idioms(node, lane) if self.on_host else node
+        size = max(self.register // widest(node if self.on_host else self.loop.body), 2)
+        parts = RegisterParts(self.width, size, lane, self.taken, self.register if self.on_host else 0)
+        if size < self.width:
+            registers = {name: parts.named(name) for name in accumulation.variables} if accumulation else {}
+            node = parts.split(node)
+        else:
+            registers = {}
+        return block([node, *accumulation.combined(registers, self.on_host)]) if accumulation else node
 
     def _vectors(self, accumulation: Accumulation, masked: bool = False) -> Node:
         loop = self.loop
