@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.programs import cpu_stories, linear_stories
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.recipes import Cpu
 from tiramisu_py.recipes.rows import accumulating
@@ -151,6 +152,14 @@ def test_the_last_reader_of_a_row_prefetches_the_next_one() -> None:
     ]
     _, result, _ = norm()
     assert "prefetch" not in tm.recipes.rows(result, cpu=WIDE)
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm"])
+def test_the_stories_have_the_schedule_of_the_recipe(name: str) -> None:
+    story = cpu_stories.module(name, linear_stories.FOLDER)
+    f, _, result = story.algorithm()
+    tm.recipes.rows(result, cpu=WIDE)
+    assert f.pseudocode() == story.scheduled().pseudocode()
 
 
 def refused() -> dict[str, tuple[Callable[[], tm.Computation], str]]:

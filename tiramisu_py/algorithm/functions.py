@@ -34,7 +34,7 @@ def cbrt(x: Operand) -> Expr:
 
 
 def exp(x: Operand) -> Expr:
-    """``e ** x``."""
+    """``e ** x``. Of float32 it runs in vectors on cores, with the same bits in each schedule."""
     return call("exp", x)
 
 

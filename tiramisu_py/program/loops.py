@@ -11,7 +11,7 @@ LoopId = int
 class Combine(Enum):
     """How a parallel or vector loop over a reduction combines partial results.
 
-    PRIVATE: a private copy for each thread (or vector lane), combined in order afterwards.
+    PRIVATE: a private copy for each thread, combined in order afterwards, or for each vector lane, combined by halves.
     ATOMIC: each update is atomic.
     TREE: on a GPU; a private copy for each thread, combined pairwise within the block, and atomically across blocks.
     Without a thread loop around the update, one thread of each block has all of its terms.

@@ -171,7 +171,8 @@ class LoopCommands(AppliedStatements):
 
         Strips are cut from the loop's lower bound (with masks, along rows of a temporary that each begin at a vector,
         from the first vector after it); the iterator keeps its name. Over the loop of a reduction,
-        ``combine=tm.PRIVATE`` keeps a partial result in each lane. Inside a kernel up to 16 bytes are one load or store
+        ``combine=tm.PRIVATE`` keeps a partial result in each lane; afterwards the upper half of the lanes is combined
+        with the lower half, until one is left. Inside a kernel up to 16 bytes are one load or store
         (float2, float4) where they are known to be aligned; elsewhere elements are loaded and stored one by one.
 
         `remainder` says how the host runs the last iterations, which do not fill a vector: ``"scalar"``, one by one;
