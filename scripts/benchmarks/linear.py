@@ -32,7 +32,8 @@ brackets the median of the ratios in each round: above 1, ours is faster. Before
 same in a wider type: each value is within the error that rounding in any order can make. Our kernels are compiled with
 contraction into fused multiply-adds (`fast=("contract",)`), which the libraries use too; they sum in other orders than
 one after another, as ours do where a schedule says so. NumPy's products are those of its OpenBLAS; PyTorch's
-convolution is oneDNN's, to which we give weights in its format; ours copies them in each call."""
+convolution is oneDNN's, to which we give weights in its format; ours copies them in each call. PyTorch's layer
+normalisation allocates its result, in memory that the process keeps."""
 
 
 @dataclass(frozen=True)
@@ -127,19 +128,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--save", action="store_true", help="write docs/results/linear.md")
     options.add_argument("--threads", default="1,2", help="numbers of threads, such as 1,2")
     options.add_argument("--only", help=f"some of {','.join(WORKLOADS)}")
-    options.add_argument("--seconds", type=float, default=8, help="for the rounds of a workload and its threads")
+    options.add_argument("--seconds", type=float, default=4, help="for the rounds of a workload and its threads")
     options.add_argument("--rounds", type=int, default=5, help="at least so many")
     given = options.parse_args(arguments)
     chosen = given.only.split(",") if given.only else list(WORKLOADS)
     if unknown := [name for name in chosen if name not in WORKLOADS]:
         options.error(f"there is no {', '.join(unknown)}: {', '.join(WORKLOADS)} are the workloads")
+    asked = [(name, int(number)) for name in chosen for number in given.threads.split(",")]
     found = list[Measured]()
-    for name in chosen:
-        for count in (int(number) for number in given.threads.split(",")):
-            print(f"{name}, threads: {count} ...", file=sys.stderr, flush=True)
-            found.append(measured(WORKLOADS[name], count, given.seconds, given.rounds))
-            if given.save:
-                keep("linear", TITLE, page(found), "scripts/bench linear")
+    for position, (name, count) in enumerate(asked, 1):
+        print(f"{position} of {len(asked)}: {name}, threads: {count} ...", file=sys.stderr, flush=True)
+        found.append(measured(WORKLOADS[name], count, given.seconds, given.rounds))
+        if given.save:
+            keep("linear", TITLE, page(found), "scripts/bench linear")
     report("linear", TITLE, page(found), given.save)
 
 

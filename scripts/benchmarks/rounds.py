@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TextIO
 
 REST = 0.02  # seconds after a turn, so that spinning threads go to sleep
@@ -27,7 +28,11 @@ class Contender:
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
-        self.about = self.answer()
+
+    @cached_property
+    def about(self) -> str:
+        """What the process says when it is ready; several may become ready at the same time."""
+        return self.answer()
 
     def answer(self) -> str:
         """The next line of the process."""
@@ -80,6 +85,8 @@ def paired(
 
 def turns(contenders: Sequence[Contender], seconds: float, least: int = 5) -> list[dict[str, float]]:
     """As many rounds as fit into `seconds`, at least `least`, each with one turn for every contender."""
+    for contender in contenders:
+        assert contender.about is not None  # it waits until all are ready, so that none disturbs the turns
     start, rounds = time.perf_counter(), list[dict[str, float]]()
     while time.perf_counter() - start < seconds or len(rounds) < least:
         rounds.append({contender.name: contender.turn() for contender in contenders})
