@@ -10,7 +10,7 @@ import pytest
 import tiramisu_py as tm
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.recipes import Cpu
-from tiramisu_py.recipes.columns import Strips
+from tiramisu_py.recipes.columns import ColumnSizes
 
 WIDE = Cpu(vector_bytes=64, registers=32, first=48 << 10, second=2 << 20)
 NARROW = Cpu(vector_bytes=16, registers=16, first=32 << 10, second=256 << 10)
@@ -55,9 +55,11 @@ def test_the_text_does_the_same_again() -> None:
 
 def test_accumulators_take_a_page_and_at_most_an_eighth_of_the_first_cache() -> None:
     _, y = reduced()
-    assert Strips.of(y, WIDE) == Strips(8, 64, 16)
-    assert Strips.of(y, NARROW) == Strips(8, 8, 128)
-    assert Strips.of(y, Cpu(vector_bytes=32, registers=16, first=8 << 10, second=64 << 10)) == Strips(8, 16, 16)
+    assert ColumnSizes.of(y, WIDE) == ColumnSizes(8, 64, 16)
+    assert ColumnSizes.of(y, NARROW) == ColumnSizes(8, 8, 128)
+    assert ColumnSizes.of(y, Cpu(vector_bytes=32, registers=16, first=8 << 10, second=64 << 10)) == ColumnSizes(
+        8, 16, 16
+    )
 
 
 def test_what_is_not_a_number_stays_in_its_column() -> None:

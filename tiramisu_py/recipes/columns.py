@@ -56,14 +56,14 @@ def columns(result: Computation, *, share: str = "columns", cpu: Cpu | None = No
         raise ArgumentError(f'columns: share={share!r}: threads share "columns" or "rows"')
     recipe = Recorded("columns", [result])
     reduction, row, column = _reduction(recipe, result)
-    sizes = Strips.of(result, processor("columns", cpu))
+    sizes = ColumnSizes.of(result, processor("columns", cpu))
     with recipe.together():
         _apply(recipe, reduction, row, column, sizes, by_rows=share == "rows")
     return recipe.text()
 
 
 @dataclass(frozen=True)
-class Strips:
+class ColumnSizes:
     """The sizes of a schedule: rows that are combined at once, lanes, vector loops of a strip of columns."""
 
     rows: int
@@ -71,7 +71,7 @@ class Strips:
     vectors: int
 
     @classmethod
-    def of(cls, result: Computation, cpu: Cpu) -> Strips:
+    def of(cls, result: Computation, cpu: Cpu) -> ColumnSizes:
         """The sizes for values of one type on a processor."""
         size = result.dtype.bytes
         lanes = min(cpu.lanes(size) * max(cpu.registers // 8, 1), MOST_LANES)
@@ -98,7 +98,7 @@ def _reduction(recipe: Recorded, result: Computation) -> tuple[Reduction, Iter, 
     return result, Iter(declared.over[0]), Iter(declared.iterators[0])
 
 
-def _apply(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: Strips, by_rows: bool) -> None:
+def _apply(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes, by_rows: bool) -> None:
     """Apply the commands."""
     fresh, update = recipe.fresh, result.update
     r0, r1 = fresh(f"{r.name}0"), fresh(f"{r.name}1")

@@ -310,11 +310,13 @@ def _buffered(row: Any) -> Any:
 
 
 def _lanes(values: Any, width: int, start: Any, combine: Callable[[Any, Any], Any], neutral: float) -> Any:
-    """A reduction in `width` partial results, combined in order, then the rest."""
+    """A reduction in `width` partial results, combined by halves, then the rest."""
     whole = len(values) // width * width
     partial = np.full(width, neutral, values.dtype)
     for k in range(0, whole, width):
         partial = combine(partial, values[k : k + width])
+    while len(partial) > 1:
+        partial = combine(*np.split(partial, 2))
     for value in [*partial, *values[whole:]]:
         start = combine(start, value)
     return start
