@@ -48,12 +48,14 @@ class Vector:
     """Iterations run in strips of `width` lanes from the loop's lower bound; `remainder` says how the rest runs.
 
     "scalar": one by one. "mask": as an additional vector with the first lanes active. "overlap": as a vector that ends
-    at the last iteration, and repeats some. "pad": as a whole vector, iterations past the end included.
+    at the last iteration, and repeats some. "pad": as a whole vector, iterations past the end included. `partial` says
+    how a tile that is not full runs: "loop", or "specialize", in a version for each number of vectors.
     """
 
     width: int
     combine: Combine | None = None
     remainder: str = "scalar"
+    partial: str = "loop"
 
     name = "vector"
 

@@ -261,7 +261,8 @@ def _tag(node: For) -> str:
             by = "" if node.tag.balance is None else f", balance {node.tag.balance}"
             return f"  parallel({node.tag.schedule}{by})" if node.tag.collapse else "  parallel with the loop around"
         case Vector():
-            return f"  vector({node.tag.width}{_rest(node.tag.remainder, 'scalar')})"
+            rest = _rest(node.tag.remainder, "scalar") + _rest(node.tag.partial, "loop", "partial")
+            return f"  vector({node.tag.width}{rest})"
         case Unroll():
             rest = _rest(node.tag.remainder, "loop")
             said = f"{node.tag.factor or ''}{rest}".removeprefix(", ")
@@ -269,6 +270,6 @@ def _tag(node: For) -> str:
     return ""
 
 
-def _rest(remainder: str, usual: str) -> str:
+def _rest(remainder: str, usual: str, name: str = "remainder") -> str:
     """The treatment of an incomplete vector or tile in words, if it is not the usual one."""
-    return "" if remainder == usual else f", remainder {remainder}"
+    return "" if remainder == usual else f", {name} {remainder}"

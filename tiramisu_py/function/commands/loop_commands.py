@@ -159,7 +159,15 @@ class LoopCommands(AppliedStatements):
             raise CommandError(f"balance={balance!r}: give an input of {self._function.name}")
         return balance._named
 
-    def vectorize(self, loop: Iter, width: int, *, combine: Combine | None = None, remainder: str = "scalar") -> Self:
+    def vectorize(
+        self,
+        loop: Iter,
+        width: int,
+        *,
+        combine: Combine | None = None,
+        remainder: str = "scalar",
+        partial: str = "loop",
+    ) -> Self:
         """Run a loop in strips of `width` lanes (2, 4, 8, 16, 32 or 64); remaining iterations run one by one.
 
         A second call for a loop replaces the first.
@@ -191,8 +199,16 @@ class LoopCommands(AppliedStatements):
         whole vectors automatically; it is refused where a lane past the end would read outside of an array (the report
         says by how much the array is too small), or would store to an array of the caller or over a value that is kept.
         With ``combine=``, and inside kernels, the last iterations run one by one whatever `remainder` is.
+
+        `partial` says how a tile of several vectors runs that is not full. With ``"specialize"`` (for masks and padding)
+        it has a version without loops for each number of vectors, in which registers stay registers, and no vector is
+        computed that is not there::
+
+            for j1 in 0..min(32, M - 32*j0): S  -->   if (M - 32*j0 >= 32) { S[0 : 16]; S[16 : 32]; }
+                                                      else if (M - 32*j0 >= 17) { S[0 : 16]; S[16 : M - 32*j0]; }
+                                                      else S[0 : M - 32*j0];
         """
-        self._apply(Vectorize(self._named, loop, width, combine=combine, remainder=remainder))
+        self._apply(Vectorize(self._named, loop, width, combine=combine, remainder=remainder, partial=partial))
         return self
 
     def unroll(self, loop: Iter, factor: int | None = None, *, remainder: str = "loop") -> Self:

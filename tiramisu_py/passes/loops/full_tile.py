@@ -11,10 +11,8 @@ from tiramisu_py.ir import For
 from tiramisu_py.ir.arithmetic.linear import Key, difference, number
 from tiramisu_py.ir.arithmetic.linear import operands as operands_of
 from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.passes.loops.strip_versions import MOST_STRIPS, strip_tile
 from tiramisu_py.program.loops import Unroll, Vector
-
-#: Vector loops of more strips than this are no register tiles: they need no full-tile version.
-MOST_STRIPS = 8
 
 Conditions = Mapping[Key, Expr]
 
@@ -32,6 +30,9 @@ def full_tile(loop: For) -> FullTile | None:
     """The full tile of a loop, if its extent is constant and needs a test; None for loops that gain nothing by it."""
     if not isinstance(loop.tag, Unroll | Vector) or loop.step != 1:
         return None
+    strips = strip_tile(loop)
+    if strips is not None:
+        return FullTile(strips.lower, strips.upper, {strips.full.key(): strips.full})
     lowers, uppers = operands_of("max", loop.lower), operands_of("min", loop.upper)
     pairs = [(low, high, difference(high, low)) for low in lowers for high in uppers]
     extents = [(extent, low, high) for low, high, extent in pairs if extent is not None and extent > 0]

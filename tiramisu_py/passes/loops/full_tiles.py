@@ -11,6 +11,7 @@ A sequential loop in which the tests hold up to some iteration is cut there. Bef
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
@@ -34,7 +35,8 @@ from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.full_tile import Conditions, full_tile
 from tiramisu_py.passes.loops.split_at_conditions import cut_at, operates
-from tiramisu_py.passes.loops.tile_versions import is_too_long, special, versions
+from tiramisu_py.passes.loops.strip_versions import StripVersions
+from tiramisu_py.passes.loops.tile_versions import is_too_long, no_iterations, special, versions
 from tiramisu_py.program.loops import Parallel, Unroll
 
 
@@ -110,14 +112,29 @@ def _partial(node: Node, conditions: Conditions) -> Node:
     """The code for tiles that are not all full: the general version, or one for each extent."""
     key = special(node, iter(conditions))
     if key is None:
-        return node
+        return _in_strips(node, conditions)
     others = {other: condition for other, condition in conditions.items() if other != key}
-    result = node
+    result = no_iterations(node, conditions[key])
     for version in reversed(list(versions(node, conditions[key]))):
         result = If(version.test, _guarded(version.node, others) if others else version.node, result)
     if others:
         full = simplify(_specialised(node, {key: conditions[key]}))
         result = If(conditions[key], _partial(full, others), result)
+    return node if is_too_long(result) else result
+
+
+def _in_strips(node: Node, conditions: Conditions) -> Node:
+    """The code for tiles that are not all full: the general version, or one for each number of strips."""
+    found = StripVersions.of(node, conditions)
+    if found is None:
+        return node
+    others = {other: condition for other, condition in conditions.items() if other not in found.conditions}
+    result = found.of_strips(0)
+    for test, version in found.partial():
+        result = If(test, _guarded(version, others) if others else version, result)
+    if others:
+        test = reduce(lambda a, b: Binary("&", a, b, bool_), found.conditions.values())
+        result = If(test, _partial(simplify(_specialised(node, found.conditions)), others), result)
     return node if is_too_long(result) else result
 
 

@@ -56,6 +56,14 @@ def versions(node: Node, condition: Expr) -> Iterator[TileVersion]:
         yield version
 
 
+def no_iterations(node: Node, condition: Expr) -> Node:
+    """The statement where no version is chosen: its tiles have no iterations, unless their extents differ."""
+    key = condition.key()
+    tiles = [tile for loop in _special_loops(node) if (tile := full_tile(loop)) is not None and key in tile.conditions]
+    extents = {difference(tile.upper, tile.lower) or 1 for tile in tiles}
+    return simplify(_shortened(node, key, extents.pop())) if len(extents) == 1 else node
+
+
 def is_too_long(node: Node) -> bool:
     """Whether the unrolled code is too long; the proof has refused loops that are too long by themselves."""
     return _statements(node) > MOST_COPIES

@@ -20,6 +20,8 @@ WIDTHS = (2, 4, 8, 16, 32, 64)
 #: Ways to run the last iterations, which do not fill a vector or an unrolled tile; the first is the default.
 VECTOR_REMAINDERS = ("scalar", "mask", "overlap", "pad")
 UNROLL_REMAINDERS = ("loop", "specialize")
+#: The remainders of vector loops that may have a version for each number of vectors.
+IN_VECTORS = ("mask", "pad")
 
 
 def parallelize(program: Program, names: Sequence[str], loops: Sequence[str], tag: Parallel, command: str) -> Program:
@@ -53,10 +55,10 @@ def tag_loop(program: Program, names: Sequence[str], loop: str, tag: Vector | Un
     return program
 
 
-def _remainder(given: object, known: tuple[str, ...]) -> str:
+def _remainder(given: object, known: tuple[str, ...], name: str = "remainder") -> str:
     if isinstance(given, str) and given in known:
         return given
-    raise CommandError(f"remainder={given!r}: choose one of {', '.join(known)}")
+    raise CommandError(f"{name}={given!r}: choose one of {', '.join(known)}")
 
 
 def _combine(given: object) -> Combine | None:
@@ -130,12 +132,20 @@ class Vectorize(OnStatements):
     _: KW_ONLY
     combine: Combine | None = None
     remainder: str = "scalar"
+    partial: str = "loop"
 
     def applied(self, program: Program) -> Program:
         loop, width = loop_name(self.loop), self.width
         if not isinstance(width, Integral) or width not in WIDTHS or isinstance(width, bool):
             raise CommandError(f"the vector width of {loop} is {width!r}: choose one of {WIDTHS}")
-        tag = Vector(int(width), _combine(self.combine), _remainder(self.remainder, VECTOR_REMAINDERS))
+        remainder = _remainder(self.remainder, VECTOR_REMAINDERS)
+        partial = _remainder(self.partial, UNROLL_REMAINDERS, "partial")
+        if partial == "specialize" and remainder not in IN_VECTORS:
+            raise CommandError(
+                f'partial="specialize" has a version for each number of vectors, and remainder={remainder!r} runs the '
+                f"rest of a tile in another way: choose one of {', '.join(IN_VECTORS)} for remainder="
+            )
+        tag = Vector(int(width), _combine(self.combine), remainder, partial)
         return tag_loop(program, self.names(program), loop, tag, self.text)
 
 
