@@ -1,9 +1,9 @@
 """A matrix product at the speed of the libraries: tiles of accumulators in registers, both operands packed.
 
 A block of `KC` terms at a time is summed in registers, `MR` rows by `NR` columns, and added to C. For that block, B is
-copied once into panels of `NR` columns, which all threads share, and each block of `MC` rows of A into rows that do not
-collide in the caches. The rows of the last tile have a version of their own for each number of rows; its columns are
-padded in the panel, and masked in C.
+copied once into panels of `NR` columns, which all threads share, and each block of `MC` tiles of rows of A into rows
+that do not collide in the caches. A tile that is not full has a version of its own for each number of rows and each
+number of vectors in a row; the last vector is padded in the panel, and masked in C.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tiramisu_py as tm
 N, M, K = tm.params("N M K")
 i, j, k, i0, j0, i1, j1, i2, k0, k1 = tm.iters("i j k i0 j0 i1 j1 i2 k0 k1")
 ii, jj, kk, jo, jv = tm.iters("ii jj kk jo jv")
-KC, MR, MC = 384, 6, 12  # terms of a block, rows of a tile, tiles of a block of A
+KC, MR, MC = 384, 6, 24  # terms of a block, rows of a tile, tiles of a block of A
 SIZES = ((1, 1, 0), (1, 1, 1), (7, 65, 385), (31, 37, 41), (73, 129, 0), (97, 131, 769))
 LARGE = (1024, 1024, 1024)
 OTHERS = [{"dtype": tm.float64}]
@@ -33,7 +33,7 @@ def algorithm(dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Input, tm.I
 
 
 def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
-    """Tiles of 6 rows by 4 registers of 64 bytes, in blocks of 72 rows by 384 terms; threads share the rows."""
+    """Tiles of 6 rows by 4 registers of 64 bytes, in blocks of 144 rows by 384 terms; threads share the rows."""
     f, A, B, C = algorithm(dtype)
     lanes = 64 // dtype.bytes
     NR = 4 * lanes
@@ -45,12 +45,12 @@ def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
     C.update.reorder(k0, i2, j0, i0, i1, j1)
     C.update.parallelize(i2)
     C.update.unroll(i1, remainder="specialize")
-    C.update.vectorize(j1, NR, remainder="mask")
+    C.update.vectorize(j1, lanes, remainder="mask", partial="specialize")
     tile.compute_at(C.update, i0)
     tile.store_in(tm.REGISTER)
     tile.update.reorder(k, i, j)
     tile.unroll(i, remainder="specialize")
-    tile.vectorize(j, NR, remainder="pad")
+    tile.vectorize(j, lanes, remainder="pad", partial="specialize")
     panels = tile.update.pack(B, [kk, jj], [jj // NR, kk, jj % NR], level=k0)
     panels.split(jj, NR, jo, jv)
     panels.parallelize(kk)

@@ -55,6 +55,8 @@ def test_undo_takes_back_one_command_and_copies_are_apart():
         (lambda s: s.o.tile(i, j, 4), "tile takes 2 or 3 loops"),
         (lambda s: s.o.vectorize(j, 5), "the vector width of j is 5"),
         (lambda s: s.o.vectorize(j, 8, remainder="none"), "remainder='none': choose one of scalar, mask, overlap"),
+        (lambda s: s.o.vectorize(j, 8, partial="pad"), "partial='pad': choose one of loop, specialize"),
+        (lambda s: s.o.vectorize(j, 8, partial="specialize"), "remainder='scalar' runs the rest of a tile"),
         (lambda s: s.o.unroll(j, 2, remainder="mask"), "remainder='mask': choose one of loop, specialize"),
         (lambda s: s.o.unroll(j, 0), "the unrolling factor of j is 0"),
         (lambda s: s.o.parallelize(), "parallelize needs a loop"),

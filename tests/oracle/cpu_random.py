@@ -207,7 +207,8 @@ class CpuCommands(Commands):
 
     def _remainder(self) -> str:
         chosen = self.choice.choice(REMAINDERS)
-        return "" if chosen == "scalar" else f", remainder='{chosen}'"
+        versions = ", partial='specialize'" if chosen in ("mask", "pad") and self.choice.random() < 0.3 else ""
+        return "" if chosen == "scalar" else f", remainder='{chosen}'{versions}"
 
     def _slide(self, statement: Statement, handle: str) -> str:
         level = self._loop(statement)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.sanitizers import check_clean
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.recipes import Cpu
 from tiramisu_py.recipes.matmul import Sizes
@@ -69,6 +70,24 @@ def test_a_product_is_right_at_any_size(cpu: Cpu, left: str, right: str, dtype: 
         np.testing.assert_array_equal(kernel(**arrays), expected(**arrays))
 
 
+#: The columns of one tile and a vector of the next: each number of vectors, full or with one lane more or less.
+COLUMNS = [n for whole in range(0, 81, 16) for n in (whole - 1, whole, whole + 1) if n > 0]
+
+
+def test_each_version_of_a_partial_tile_is_right() -> None:
+    f, C, expected = plain(dtype=tm.float32)
+    tm.recipes.matmul(C, cpu=WIDE)
+    kernel = f.compile(threads=1)
+    for rows in range(1, 8):
+        for columns in COLUMNS:
+            arrays = given(f, "ik", "kj", (rows, columns, 5))
+            np.testing.assert_array_equal(kernel(**arrays), expected(**arrays))
+
+
+def test_partial_tiles_are_clean_under_the_sanitizers() -> None:
+    check_clean("tests.recipes.products_under_sanitizers")
+
+
 def test_its_text_makes_the_same_schedule_again() -> None:
     f, C, _ = plain()
     text = tm.recipes.matmul(C, cpu=WIDE)
@@ -81,7 +100,7 @@ def test_its_text_makes_the_same_schedule_again() -> None:
 
 def test_sizes_fit_registers_and_caches() -> None:
     _, C, _ = plain(dtype=tm.float32)
-    assert Sizes.of(C, WIDE) == Sizes(terms=384, rows=6, columns=64, tiles=12, lanes=16)
+    assert Sizes.of(C, WIDE) == Sizes(terms=384, rows=6, columns=64, tiles=24, lanes=16)
     for cpu in (WIDE, NARROW):
         for dtype in (tm.float32, tm.float64, tm.int8):
             _, C, _ = plain(dtype=dtype)

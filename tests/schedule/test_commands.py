@@ -73,6 +73,17 @@ CASES: list[Case] = [
         s.by.tile(r, c, 4, 16, r0, c0, r1, c1).parallelize(r0).vectorize(c1, 16, remainder="mask"),
         s.by.unroll(r1, remainder="specialize"), s.bx.compute_at(s.by, c0).unroll(r, remainder="specialize"),
         s.bx.vectorize(c, 16, remainder="mask").store_in(tm.REGISTER))),
+    ("specialize vectors of tiles", pl.scale, lambda s: (s.o.split(j, 32, j0, j1).parallelize(i),
+        s.o.vectorize(j1, 8, remainder="mask", partial="specialize"))),
+    ("specialize vectors of a triangle", pl.triangle, lambda s: s.s.tile(i, j, 4, 16, i0, j0, i1, j1)
+        .unroll(i1, remainder="specialize").vectorize(j1, 4, remainder="mask", partial="specialize")),
+    ("specialize vectors of two stages", pl.blur, lambda s: (
+        s.by.tile(r, c, 4, 32, r0, c0, r1, c1).vectorize(c1, 8, remainder="mask", partial="specialize"),
+        s.by.unroll(r1, remainder="specialize"), s.bx.compute_at(s.by, c0).unroll(r, remainder="specialize"),
+        s.bx.store_in(tm.REGISTER).vectorize(c, 8, remainder="mask", partial="specialize"))),
+    ("specialize vectors of threads' tiles", pl.matmul, lambda s: (
+        s.C.update.tile(i, j, 4, 32, i0, j0, i1, j1).reorder(i0, j0, k, i1, j1).parallelize(i0, j0),
+        s.C.update.vectorize(j1, 8, remainder="mask", partial="specialize").unroll(i1, remainder="specialize"))),
     ("matmul with masks", pl.matmul, lambda s: (s.C.update.tile(i, j, 4, 32, i0, j0, i1, j1).reorder(i0, j0, k, i1, j1),
         s.C.update.vectorize(j1, 8, remainder="mask").unroll(i1, remainder="specialize"))),
     ("skewed tiles in three pieces", pl.heat,

@@ -148,6 +148,8 @@ AXES = ("x", "y", "z")
 
 #: The most statements that unrolled loops, and versions of partial tiles, may become.
 MOST_COPIES = 4096
+#: Vector loops of more strips than this are no register tiles: they need no full-tile version.
+MOST_STRIPS = 8
 
 
 @dataclass(frozen=True)

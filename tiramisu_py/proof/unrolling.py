@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from tiramisu_py import sets
-from tiramisu_py.program.loops import MOST_COPIES, Loop, Unroll, Vector
+from tiramisu_py.program.loops import MOST_COPIES, MOST_STRIPS, Loop, Unroll, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.violations.findings import Finding, fault
@@ -88,7 +88,8 @@ class _Copies:
     def _versions(self, loop: Loop) -> int:
         extent = self._extent(loop)
         if isinstance(loop.tag, Vector):
-            return max(1, (extent[0] if extent else 0) // loop.tag.width)
+            strips = max(1, (extent[0] if extent else 0) // loop.tag.width)
+            return strips if loop.tag.partial == "loop" or strips > MOST_STRIPS else strips + strips * (strips + 1) // 2
         if not isinstance(loop.tag, Unroll) or loop.tag.remainder != "specialize":
             return self.times(loop)
         most = self.times(loop) if loop.tag.factor is None else loop.tag.factor

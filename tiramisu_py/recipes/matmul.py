@@ -20,7 +20,7 @@ MOST_LANES = 64
 #: The most terms summed in registers before they are added: more save nothing.
 MOST_TERMS = 384
 #: The most tiles in a block of rows: threads share the blocks, so that there should be several for each.
-MOST_TILES = 12
+MOST_TILES = 24
 #: The most rows of a tile.
 MOST_ROWS = 14
 
@@ -35,7 +35,7 @@ def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapp
                   C.update.split(k, 384, k0, k1)
                   C_partial = C.update.rfactor(k0)
                   C.update.tile(i, j, 6, 64, i0, j0, i1, j1)
-                  C.update.split(i0, 12, i2, i0)
+                  C.update.split(i0, 24, i2, i0)
                   ...
                   C_partial.compute_at(C.update, i0)
                   C_partial.store_in(tm.REGISTER)
@@ -43,11 +43,12 @@ def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapp
 
     A tile of accumulators and one row of vectors of B fill the registers. The terms are summed in blocks, so that a
     panel of B, as wide as a tile, takes an eighth of the second-level cache of `cpu` (default: this machine's), and a
-    block of rows of A a quarter. Threads share the blocks of rows, and the panels of B. A and B may be transposed;
-    there may be further iterators, which the result and both operands have (a batch: threads share the outermost of
-    them); operands may be cast to the type of the result. Sums of floating-point numbers are rounded in another order,
-    and are fast only if compiled with ``fast=("contract",)``. Returns the commands that were applied, to be pasted and
-    edited.
+    block of rows of A a quarter. A tile that is not full has a version for each number of rows and of vectors in a row,
+    so that no vector is computed in vain. Threads share the blocks of rows, and the panels of B. A and B may be
+    transposed; there may be further iterators, which the result and both operands have (a batch: threads share the
+    outermost of them); operands may be cast to the type of the result. Sums of floating-point numbers are rounded in
+    another order, and are fast only if compiled with ``fast=("contract",)``. Returns the commands that were applied, to
+    be pasted and edited.
 
     `sizes` are given by name, instead of those that follow from the processor: `terms` of a block, `rows` and `columns`
     of a tile, `tiles` in a block of rows. `matmul_space` has values to choose among with `tune`.
@@ -183,12 +184,12 @@ def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> None:
     product.init.parallelize(*(shared or (i,)))
     update.parallelize(*(shared or (i2,)))
     update.unroll(i1, remainder="specialize")
-    update.vectorize(j1, sizes.columns, remainder="mask")
+    update.vectorize(j1, sizes.lanes, remainder="mask", partial="specialize")
     tile.compute_at(update, i0)
     tile.store_in(Memory.REGISTER)
     tile.update.reorder(k, i, j)
     tile.unroll(i, remainder="specialize")
-    tile.vectorize(j, sizes.columns, remainder="pad")
+    tile.vectorize(j, sizes.lanes, remainder="pad", partial="specialize")
     _pack_right(recipe, found, tile, k0, sizes)
     _copy_left(recipe, found, tile, i2, sizes)
 

@@ -200,9 +200,9 @@ class LoopCommands(AppliedStatements):
         says by how much the array is too small), or would store to an array of the caller or over a value that is kept.
         With ``combine=``, and inside kernels, the last iterations run one by one whatever `remainder` is.
 
-        `partial` says how a tile of several vectors runs that is not full. With ``"specialize"`` (for masks and padding)
-        it has a version without loops for each number of vectors, in which registers stay registers, and no vector is
-        computed that is not there::
+        `partial` says how a tile of several vectors runs if it is not full. With ``"specialize"``, for masks and
+        padding, there is a version without loops for each number of vectors, in which registers stay registers, and no
+        vector is computed in vain::
 
             for j1 in 0..min(32, M - 32*j0): S  -->   if (M - 32*j0 >= 32) { S[0 : 16]; S[16 : 32]; }
                                                       else if (M - 32*j0 >= 17) { S[0 : 16]; S[16 : M - 32*j0]; }

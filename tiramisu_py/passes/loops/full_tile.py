@@ -11,8 +11,8 @@ from tiramisu_py.ir import For
 from tiramisu_py.ir.arithmetic.linear import Key, difference, number
 from tiramisu_py.ir.arithmetic.linear import operands as operands_of
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.passes.loops.strip_versions import MOST_STRIPS, strip_tile
-from tiramisu_py.program.loops import Unroll, Vector
+from tiramisu_py.passes.loops.strip_versions import strip_tile
+from tiramisu_py.program.loops import MOST_STRIPS, Unroll, Vector
 
 Conditions = Mapping[Key, Expr]
 

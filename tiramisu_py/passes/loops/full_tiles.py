@@ -36,7 +36,7 @@ from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.full_tile import Conditions, full_tile
 from tiramisu_py.passes.loops.split_at_conditions import cut_at, operates
 from tiramisu_py.passes.loops.strip_versions import StripVersions
-from tiramisu_py.passes.loops.tile_versions import is_too_long, no_iterations, special, versions
+from tiramisu_py.passes.loops.tile_versions import is_too_long, no_version, special, versions
 from tiramisu_py.program.loops import Parallel, Unroll
 
 
@@ -114,8 +114,9 @@ def _partial(node: Node, conditions: Conditions) -> Node:
     if key is None:
         return _in_strips(node, conditions)
     others = {other: condition for other, condition in conditions.items() if other != key}
-    result = no_iterations(node, conditions[key])
-    for version in reversed(list(versions(node, conditions[key]))):
+    made = list(versions(node, conditions[key]))
+    result = no_version(node, conditions[key], len(made))
+    for version in reversed(made):
         result = If(version.test, _guarded(version.node, others) if others else version.node, result)
     if others:
         full = simplify(_specialised(node, {key: conditions[key]}))

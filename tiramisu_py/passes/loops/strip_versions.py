@@ -16,10 +16,7 @@ from tiramisu_py.ir import For, Node
 from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import EMPTY, constant, walk, with_children
-from tiramisu_py.program.loops import Vector
-
-#: Vector loops of more strips than this are no register tiles: they need no full-tile version.
-MOST_STRIPS = 8
+from tiramisu_py.program.loops import MOST_STRIPS, Vector
 
 Conditions = Mapping[Key, Expr]
 
@@ -107,8 +104,12 @@ class StripVersions:
         return cls(node, tiles[0], {tile.full.key(): tile.full for tile in beside}) if beside else None
 
     def partial(self) -> Iterator[tuple[Expr, Node]]:
-        """A test for each number of strips from one on, and the statement where no later test holds."""
-        for strips in range(1, self.tile.extent // self.tile.width + 1):
+        """A test for each number of strips from one on, and the statement where no later test holds.
+
+        With all strips a padded loop is full: that is a version if a loop beside it is masked.
+        """
+        only_padded = set(self.conditions) == {self.tile.full.key()} and self.tile.padded
+        for strips in range(1, self.tile.extent // self.tile.width + (0 if only_padded else 1)):
             yield self.tile.holds((strips - 1) * self.tile.width + 1), self.of_strips(strips)
 
     def of_strips(self, strips: int) -> Node:

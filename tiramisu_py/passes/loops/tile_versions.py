@@ -44,10 +44,8 @@ def versions(node: Node, condition: Expr) -> Iterator[TileVersion]:
     assert isinstance(condition, Binary)
     key, most = condition.key(), constant(condition.right)
     assert most is not None
-    tiles = [tile for loop in _special_loops(node) if (tile := full_tile(loop)) is not None and key in tile.conditions]
-    extents = [difference(tile.upper, tile.lower) or 1 for tile in tiles]
     count = 0
-    for short in range(1, min(extents)):
+    for short in range(1, min(_extents(node, condition))):
         test = simplified(Binary(">=", condition.left, number(most - short), bool_))
         version = TileVersion(test, simplify(_shortened(node, key, short)))
         count += _statements(version.node)
@@ -56,17 +54,25 @@ def versions(node: Node, condition: Expr) -> Iterator[TileVersion]:
         yield version
 
 
-def no_iterations(node: Node, condition: Expr) -> Node:
-    """The statement where no version is chosen: its tiles have no iterations, unless their extents differ."""
-    key = condition.key()
-    tiles = [tile for loop in _special_loops(node) if (tile := full_tile(loop)) is not None and key in tile.conditions]
-    extents = {difference(tile.upper, tile.lower) or 1 for tile in tiles}
-    return simplify(_shortened(node, key, extents.pop())) if len(extents) == 1 else node
+def no_version(node: Node, condition: Expr, made: int) -> Node:
+    """The statement where none of the `made` versions is chosen: without its tiles, if those have no iterations there.
+
+    Otherwise as it is: some extents may have no version, since there would be too many or the tiles differ.
+    """
+    extents = _extents(node, condition)
+    key, extent = condition.key(), extents[0]
+    return simplify(_shortened(node, key, extent)) if set(extents) == {extent} and made == extent - 1 else node
 
 
 def is_too_long(node: Node) -> bool:
     """Whether the unrolled code is too long; the proof has refused loops that are too long by themselves."""
     return _statements(node) > MOST_COPIES
+
+
+def _extents(node: Node, condition: Expr) -> list[int]:
+    """The extents of the tiles that a condition makes full."""
+    tiles = (tile for loop in _special_loops(node) if (tile := full_tile(loop)) is not None)
+    return [difference(tile.upper, tile.lower) or 1 for tile in tiles if condition.key() in tile.conditions]
 
 
 def _special_loops(node: Node) -> Iterator[For]:

@@ -1,0 +1,90 @@
+"""Versions of partial tiles for each number of vectors: their tests and loops."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.programs.loop_ir.kernels import least, tiles
+from tests.programs.loop_ir.nodes import loops, of
+from tests.programs.loop_ir.short_names import loop, size, store, var
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.ir import If, Mask, Node
+from tiramisu_py.ir.rewriting import Names
+from tiramisu_py.passes.loops.full_tiles import full_tiles
+from tiramisu_py.passes.vectors.vectorize import vectorize
+from tiramisu_py.program.loops import Parallel, Tag, Unroll, Vector
+
+N, M, i0, i1, j = size("N"), size("M"), var("i0"), var("i1"), var("j")
+MASKED = Vector(16, remainder="mask", partial="specialize")
+PADDED = Vector(16, remainder="pad", partial="specialize")
+LEFT = N - 64 * i0
+
+
+def over(*body: Node, tag: Tag | None = None) -> Node:
+    return full_tiles(loop("i0", tiles(N, 64), *body, tag=tag))
+
+
+def tile(upper: Expr, tag: Tag = MASKED) -> Node:
+    return loop("i1", upper, store("y", 64 * i0 + i1, 1.0), tag=tag)
+
+
+def asked(node: Node) -> list[str]:
+    return [str(test.condition) for test in of(node, If) if isinstance(test, If)]
+
+
+def bounds(node: Node) -> list[str]:
+    return [str(each.upper) for each in loops(node) if each.variable == "i1"]
+
+
+VERSIONS = ["N - 64 * i0 >= 49", "N - 64 * i0 >= 33", "N - 64 * i0 >= 17", "N - 64 * i0 >= 1"]
+
+
+def test_a_partial_tile_has_a_version_for_each_number_of_masked_vectors() -> None:
+    found = over(tile(least(64, LEFT)))
+    assert asked(found) == VERSIONS
+    assert bounds(found) == ["64", *(f"min({most}, N - 64 * i0)" for most in (64, 48, 32, 16))]
+    masks = [mask for mask in of(vectorize(found, Names(())), Mask) if isinstance(mask, Mask)]
+    assert len(masks) == 4 + 3 + 2 + 1
+
+
+def test_a_padded_loop_has_constant_bounds_in_each_version() -> None:
+    found = over(tile(least(64, (N + 15) // 16 * 16 - 64 * i0), PADDED))
+    assert asked(found) == VERSIONS[1:]
+    assert bounds(found) == ["64", "48", "32", "16"]
+
+
+def test_loops_of_one_tile_share_the_versions() -> None:
+    padded = tile(least(64, (N - 1) // 16 * 16 + 16 - 64 * i0), PADDED)
+    found = over(padded, tile(least(64, LEFT)))
+    assert asked(found) == VERSIONS
+    pairs = [("64", "64"), *((str(most), f"min({most}, N - 64 * i0)") for most in (64, 48, 32, 16))]
+    assert bounds(found) == [bound for pair in pairs for bound in pair]
+
+
+def test_loops_of_other_tiles_stay_as_they_are() -> None:
+    other = loop("i1", least(32, M - 64 * i0), store("z", 64 * i0 + i1, 1.0), tag=MASKED)
+    found = over(tile(least(64, LEFT)), other, tag=Parallel())
+    for bound in ("64", "min(48, N - 64 * i0)", "32", "min(32, M - 64 * i0)", "min(16, M - 64 * i0)"):
+        assert bound in bounds(found)
+
+
+def test_rows_and_vectors_have_versions_of_each_other() -> None:
+    rows = loop("j", least(2, M), tile(least(64, LEFT)), tag=Unroll(remainder="specialize"))
+    found = over(rows, tag=Parallel())
+    assert len(loops(found)) - 1 >= 2 * 5
+    assert all(bound == "64" or bound.startswith("min(") for bound in bounds(found))
+
+
+@pytest.mark.parametrize(
+    ("upper", "tag"),
+    [
+        (LEFT, MASKED),  # no extent is known
+        (least(60, LEFT), MASKED),  # no whole vectors
+        (least(256, LEFT), MASKED),  # too many vectors
+        (least(64, N + 8 - 64 * i0), PADDED),  # not padded to whole vectors
+    ],
+)
+def test_what_is_no_tile_of_whole_vectors_has_no_versions(upper: Expr, tag: Tag) -> None:
+    found = over(tile(upper, tag))
+    assert str(upper) in bounds(found) or len(bounds(found)) <= 2
+    assert len(asked(found)) == 0
