@@ -8,6 +8,7 @@ from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter, Select
 
 #: Where an expression keeps its accesses, and the names of its iterators.
 _ACCESSES, _ITERATORS = "_accesses", "_iterators"
+_NONE: frozenset[str] = frozenset()
 
 
 def walk(expression: Expr) -> Iterator[Expr]:
@@ -49,6 +50,9 @@ def rewrite(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 
     A node that occurs in several places is changed once, and the result is used in all of them.
     """
+    if not expression.children():
+        changed = change(expression)
+        return expression if changed is None else changed
     done: dict[int, Expr] = {}
     waiting: list[tuple[Expr, bool]] = [(expression, False)]
     while waiting:
@@ -71,8 +75,16 @@ def rewrite(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 
 
 def substitute(expression: Expr, values: Mapping[str, Expr]) -> Expr:
-    """The tree with iterators replaced by expressions."""
-    return rewrite(expression, lambda e: values.get(e.name, e) if isinstance(e, Iter) else None)
+    """The tree with iterators replaced by expressions; operands without any of them are kept whole."""
+    if not mentions(expression, values):
+        return expression
+
+    def replaced(e: Expr) -> Expr | None:
+        if not mentions(e, values):
+            return e
+        return values.get(e.name, e) if isinstance(e, Iter) else None
+
+    return rewrite(expression, replaced)
 
 
 def accesses(expression: Expr) -> list[Access]:
@@ -90,9 +102,19 @@ def mentions(expression: Expr, names: Collection[str]) -> bool:
 
 
 def iterators(expression: Expr) -> frozenset[str]:
-    """The names of all iterators. An expression keeps them, since passes ask again and again."""
+    """The names of all iterators. Each expression inside keeps its own, since passes ask again and again."""
     kept: frozenset[str] | None = expression.__dict__.get(_ITERATORS)
-    if kept is None:
-        kept = frozenset([node.name for node in walk(expression) if isinstance(node, Iter)])
-        expression.__dict__[_ITERATORS] = kept
+    waiting = [] if kept is not None else [expression]
+    while waiting:
+        node = waiting[-1]
+        children = node.children()
+        missing = [child for child in children if _ITERATORS not in child.__dict__]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        found = [child.__dict__[_ITERATORS] for child in children]
+        kept = _NONE.union(*found) if len(found) != 1 else found[0]
+        kept = node.__dict__[_ITERATORS] = kept | {node.name} if isinstance(node, Iter) else kept
+    assert kept is not None
     return kept

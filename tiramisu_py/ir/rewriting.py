@@ -74,12 +74,14 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
 @deep
 def _with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     if isinstance(node, Block):
-        return block(map(change, node.body))
+        body = [change(inner) for inner in node.body]
+        kept = len(body) > 1 and all(new is old for new, old in zip(body, node.body, strict=True))
+        return node if kept and not any(isinstance(inner, Block) for inner in body) else block(body)
     changed: dict[str, Any] = {}
     for field in node.roles.inside:
         inner = getattr(node, field)
-        if inner is not None:
-            changed[field] = change(inner)
+        if inner is not None and (new := change(inner)) is not inner:
+            changed[field] = new
     return replace(node, **changed) if changed else node
 
 
@@ -101,12 +103,14 @@ def with_expressions(node: _Holder, change: Change) -> _Holder:
     changed: dict[str, Any] = {}
     for field in node.roles.operands:
         held: Operand = getattr(node, field)
-        if isinstance(held, Expr):
-            changed[field] = change(held)
-        elif isinstance(held, tuple):
-            changed[field] = tuple([_changed(each, change) for each in held])
-        elif held is not None:
-            changed[field] = with_expressions(held, change)
+        if held is None:
+            continue
+        if isinstance(held, tuple):
+            parts = tuple([_changed(each, change) for each in held])
+            if any(new is not old for new, old in zip(parts, held, strict=True)):
+                changed[field] = parts
+        elif (new := _changed(held, change)) is not held:
+            changed[field] = new
     return replace(node, **changed) if changed else node
 
 

@@ -174,8 +174,20 @@ def _logic(e: Binary) -> Expr:
 
 
 def simplify(node: Node) -> Node:
-    """The statement with its expressions folded, and without the code that is then never executed or never read."""
-    node = with_children(with_expressions(node, simplified), simplify)
+    """The statement with its expressions folded, and without the code that is then never executed or never read.
+
+    Statements that stay as they are are marked, since passes ask again and again for the same ones.
+    """
+    if _MARK in node.__dict__:
+        return node
+    result = _of_statement(with_children(with_expressions(node, simplified), simplify))
+    if result is node:
+        node.__dict__[_MARK] = True
+    return result
+
+
+def _of_statement(node: Node) -> Node:
+    """A statement whose expressions, and statements inside, are folded."""
     match node:
         case For():
             return _loop(node)
