@@ -32,7 +32,8 @@ brackets the median of the ratios in each round: above 1, ours is faster. Before
 same in a wider type: each value is within the error that rounding in any order can make. Our kernels are compiled with
 contraction into fused multiply-adds (`fast=("contract",)`), which the libraries use too; they sum in other orders than
 one after another, as ours do where a schedule says so. NumPy's products are those of its OpenBLAS; PyTorch's
-convolution is oneDNN's, to which we give weights in its format; ours copies them in each call. PyTorch's layer
+convolution is oneDNN's, to which we give weights in its format; ours copies them in each call. "PyTorch, fused" applies
+ReLU in the same primitive, has packed its weights before, and returns an array of its own. PyTorch's layer
 normalisation allocates its result, in memory that the process keeps."""
 
 

@@ -71,6 +71,22 @@ def numpy_convolution(given: Given, out: Array) -> Run:
     return run
 
 
+def numpy_depthwise(given: Given, out: Array) -> Run:
+    """One product of elements for each of the nine neighbours."""
+    picture, weights, bias = given["picture"], given["weights"], given["bias"]
+    rows, columns = picture.shape[1:3]
+
+    def run() -> None:
+        wide = np.pad(picture, ((0, 0), (1, 1), (1, 1), (0, 0)))
+        out[...] = bias
+        for dy in range(3):
+            for dx in range(3):
+                np.add(out, wide[:, dy : dy + rows, dx : dx + columns] * weights[dy, dx], out=out)
+        np.maximum(out, 0, out=out)
+
+    return run
+
+
 def numpy_sum(axis: int | None) -> Maker:
     """The sum along an axis."""
     return lambda given, out: partial(np.sum, given["x"], axis=axis, out=out)
@@ -234,6 +250,27 @@ def torch_convolution(torch: Any, given: Mapping[str, Any], out: Any) -> Run:
     return run
 
 
+def torch_fused(depthwise: bool) -> Callable[[Any, Mapping[str, Any], Any], Run]:
+    """oneDNN's convolution with ReLU in the same primitive, and weights that it has packed before."""
+
+    def made(torch: Any, given: Mapping[str, Any], out: Any) -> Run:
+        picture = given["picture"].permute(0, 3, 1, 2)
+        weights = given["weights"].unsqueeze(2) if depthwise else given["weights"]
+        groups = picture.shape[1] if depthwise else 1
+        layout = ((1, 1), (1, 1), (1, 1), groups)
+        dense = weights.permute(3, 2, 0, 1).contiguous().to_mkldnn()
+        packed = torch._C._nn.mkldnn_reorder_conv2d_weight(dense, *layout, tuple(picture.shape))
+        convolve = torch.ops.mkldnn._convolution_pointwise
+
+        def run() -> Any:
+            return convolve(picture, packed, given["bias"], *layout, "relu", [], "")
+
+        out.copy_(run().permute(0, 2, 3, 1))
+        return run
+
+    return made
+
+
 # -- numba
 
 
@@ -298,7 +335,11 @@ PEERS: dict[str, dict[str, Maker]] = {
     "matmul": PRODUCT,
     "skinny": PRODUCT,
     "batched": PRODUCT,
-    "convolution": {"NumPy": numpy_convolution, "PyTorch": torch_run(torch_convolution)},
+    "convolution": {
+        "NumPy": numpy_convolution,
+        "PyTorch": torch_run(torch_convolution),
+        "PyTorch, fused": torch_run(torch_fused(depthwise=False)),
+    },
     "softmax": {
         "NumPy": numpy_softmax,
         "SciPy": scipy_softmax,
@@ -323,6 +364,7 @@ PEERS: dict[str, dict[str, Maker]] = {
     "spmv slices": SPARSE,
     "spmm": {**SPARSE, "MKL": mkl_sparse_matrix},
     "int8_product": {"MKL": mkl_bytes},
+    "depthwise": {"NumPy": numpy_depthwise, "PyTorch, fused": torch_run(torch_fused(depthwise=True))},
 }
 MODULES = {"NumPy": "numpy", "SciPy": "scipy", "PyTorch": "torch", "numba": "numba"}
 
@@ -336,4 +378,5 @@ def missing() -> list[str]:
 def peers(story: str, kind: str = "") -> dict[str, Maker]:
     """The programs that are installed and have what a story computes."""
     absent = missing()
-    return {name: make for name, make in PEERS[f"{story} {kind}".strip()].items() if name not in absent}
+    found = PEERS[f"{story} {kind}".strip()]
+    return {name: make for name, make in found.items() if name.split(",")[0] not in absent}

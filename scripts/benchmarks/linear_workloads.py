@@ -137,5 +137,9 @@ WORKLOADS = {
             "int8 1024", "product of 1024 x 1024, uint8 by int8 in int32, ours with the second packed before",
             "int8_product", (1024, 1024, 1024), product, "Gop/s", calls=30, result="int32",
         ),
+        Workload(
+            "depthwise", "depthwise convolution 3 x 3 of 8 pictures 56 x 56 with 64 channels, bias, ReLU, float32",
+            "depthwise", (8, 56, 56, 64), lambda size: 2 * 4 * size[0] * size[1] * size[2] * size[3], "GB/s", calls=20,
+        ),
     )
 }  # fmt: skip
