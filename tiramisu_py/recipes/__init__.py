@@ -1,6 +1,7 @@
 """Recipes: command sequences for common kinds of computations, with sizes derived from the processor."""
 
 from tiramisu_py.recipes.columns import columns
+from tiramisu_py.recipes.convolution import convolution
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.matmul import matmul
 from tiramisu_py.recipes.matmul_space import matmul_space
@@ -10,4 +11,6 @@ from tiramisu_py.recipes.spmv import spmv
 from tiramisu_py.recipes.stencil import stencil
 from tiramisu_py.recipes.time_stencil import time_stencil
 
-__all__ = ["Cpu", "columns", "matmul", "matmul_space", "pointwise", "rows", "spmv", "stencil", "time_stencil"]
+__all__ = [
+    "Cpu", "columns", "convolution", "matmul", "matmul_space", "pointwise", "rows", "spmv", "stencil", "time_stencil",
+]  # fmt: skip
