@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.program.loops import Combine
@@ -23,7 +24,7 @@ PAGE, SHARE = 4096, 8
 BLOCK = 64
 
 
-def columns(result: Computation, *, share: str = "columns", cpu: Cpu | None = None) -> str:
+def columns(result: Computation, *, share: str = "columns", cpu: Cpu | Target | None = None) -> str:
     """Schedule a reduction over the first dimension: a few rows at a time, in vectors along the rows.
 
     ::

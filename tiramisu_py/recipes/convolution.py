@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.ir.arithmetic.linear import linear
@@ -25,7 +26,7 @@ TOGETHER = 64
 ROW = 64 << 10
 
 
-def convolution(result: Computation, *, cpu: Cpu | None = None) -> str:
+def convolution(result: Computation, *, cpu: Cpu | Target | None = None) -> str:
     """Schedule a convolution whose channels are the last index, and the pointwise computation that reads its sums.
 
     ::

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tiramisu_py.algorithm.declarations import Computation as Declared
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.program.loops import Combine
@@ -20,7 +21,7 @@ MOST_LANES = 64
 UNDER_WAY = 8
 
 
-def rows(result: Computation, *, cpu: Cpu | None = None) -> str:
+def rows(result: Computation, *, cpu: Cpu | Target | None = None) -> str:
     """Schedule reductions over the last dimension, and what is computed from them, one row at a time.
 
     ::
