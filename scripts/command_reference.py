@@ -159,7 +159,7 @@ def page() -> str:
     for name in CLASSES:
         parts += of_class(name, getattr(tm, name))
     parts += of_values([name for name in names if name not in classes or name in NAMES])
-    parts += of_module("Boundary conditions", tm.boundary)
+    parts += of_module("Boundary", tm.boundary)
     parts += of_module("Recipes", tm.recipes)
     parts += of_module("Sparse", tm.sparse)
     parts += of_errors(sorted(errors))

@@ -18,6 +18,7 @@ from tiramisu_py.build.compilation import processor_for
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.flags import WARNINGS
 from tiramisu_py.build.toolchains.library import Recipe, load, prepare
+from tiramisu_py.build.toolchains.processor import Processor
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.ir import LoopFunction
 
@@ -32,10 +33,9 @@ SHARED = re.compile(r"^TM_\w+(?:\([^\n]*\)| [^\n]*\{\n.*?^\})$", re.MULTILINE | 
 class StrictRecipe(Recipe):
     """A recipe whose compiler accepts no warning."""
 
-    @property
-    def flags(self) -> tuple[str, ...]:
+    def _flags_for(self, processor: Processor) -> tuple[str, ...]:
         """Those of users, but for the warnings."""
-        return (*(flag for flag in super().flags if flag not in WARNINGS), *AS_ERRORS)
+        return (*(flag for flag in super()._flags_for(processor) if flag not in WARNINGS), *AS_ERRORS)
 
 
 def kernels(programs: Mapping[str, Script]) -> dict[str, tm.Kernel | str]:

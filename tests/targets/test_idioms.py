@@ -25,7 +25,7 @@ UNSIGNED = (ty.uint8, ty.uint16, ty.uint32, ty.uint64)
 INTEGERS = (*UNSIGNED, ty.int8, ty.int16, ty.int32, ty.int64)
 FLOATS = (ty.float32, ty.float64)
 #: Loads that convert, or weight and add up: the shapes have them.
-LOADS = re.compile("strided_|dot_")
+LOADS = re.compile("strided_|dot_|quads_|SCALED_")
 WIDEST = 64
 C = "tiramisu_py.backends.c"
 FEW = 2048
