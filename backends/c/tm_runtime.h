@@ -316,10 +316,12 @@ TM_INLINE bool tm_overlap(const void *a, int64_t bytes_a, const void *b, int64_t
 /* Memory on a cache line of its own; NULL where there is none. TM_TEMPORARY pointers free theirs on leaving the scope.
  * Large memory is in huge pages where the system has them: a first write to each of the small ones costs more than the
  * values in it. */
-enum { TM_HUGE_PAGE = 2 << 20, TM_MANY_PAGES = 32 << 20 };
+enum { TM_PAGE = 4 << 10, TM_HUGE_PAGE = 2 << 20, TM_MANY_PAGES = 32 << 20 };
 
-/* Large memory is kept for the next call: the system clears what it gives, which takes as long as a pass over it. Until
- * then the system may take it back without asking (MADV_FREE). It is freed with the library. */
+/* Memory of several pages is kept for the next iteration or call: the system clears what it gives, which takes as long
+ * as a pass over it. Until then the system may take large memory back without asking (MADV_FREE). It is freed with the
+ * library. What is kept was zero at first, and then held values of this library. Lanes past the end of a loop read what
+ * nothing was written to; bits left by others are often denormal numbers there, with which sums take many times as long. */
 #if defined(__linux__) && defined(MADV_HUGEPAGE) && defined(MADV_FREE) && !defined(__SANITIZE_ADDRESS__)
 #define TM_KEEPS_MEMORY
 #endif
@@ -330,7 +332,7 @@ enum { TM_HUGE_PAGE = 2 << 20, TM_MANY_PAGES = 32 << 20 };
 #endif
 #ifdef TM_KEEPS_MEMORY
 typedef struct { void *memory; size_t bytes; bool used; } tm_kept_memory;
-enum { TM_MOST_KEPT = 4 };
+enum { TM_MOST_KEPT = 32, TM_KEPT_FROM = 16 << 10 };
 static tm_kept_memory tm_kept[TM_MOST_KEPT] __attribute__((unused));
 static bool tm_kept_lock __attribute__((unused));
 TM_INLINE void tm_lock_kept(void) {
@@ -352,16 +354,21 @@ __attribute__((noinline, unused)) static void *tm_kept_again(size_t bytes) {
   tm_unlock_kept();
   return found;
 }
-/* Remembers memory in use, in the place of none or of some that is not used. */
-__attribute__((noinline, unused)) static void tm_keep(void *memory, size_t bytes) {
+TM_INLINE void tm_return(void *memory, size_t bytes) {
+  if (bytes >= TM_MANY_PAGES) free(memory);
+  else if (memory != NULL) (void)munmap(memory, bytes);
+}
+/* Remembers memory in use, in the place of none or of some that is not used; false where all are in use. */
+__attribute__((noinline, unused)) static bool tm_keep(void *memory, size_t bytes) {
   tm_lock_kept();
   tm_kept_memory *entry = tm_kept_entry(NULL, false);
   for (int k = 0; entry == NULL && k < TM_MOST_KEPT; k++)
     if (!tm_kept[k].used) entry = &tm_kept[k];
-  void *const former = entry == NULL ? NULL : entry->memory;
+  const tm_kept_memory former = entry == NULL ? (tm_kept_memory){NULL, 0, false} : *entry;
   if (entry != NULL) *entry = (tm_kept_memory){memory, bytes, true};
   tm_unlock_kept();
-  free(former);
+  tm_return(former.memory, former.bytes);
+  return entry != NULL;
 }
 /* Whether memory was kept when it is no longer in use. */
 __attribute__((noinline, unused)) static bool tm_keeps(void *memory) {
@@ -369,8 +376,8 @@ __attribute__((noinline, unused)) static bool tm_keeps(void *memory) {
   tm_kept_memory *const entry = tm_kept_entry(memory, true);
   tm_unlock_kept();
   if (entry == NULL) return false;
-  if (madvise(memory, entry->bytes, MADV_FREE) != 0) { /* a system that would never take it back */
-    free(memory);
+  if (entry->bytes >= TM_HUGE_PAGE && madvise(memory, entry->bytes, MADV_FREE) != 0) { /* it would never be taken back */
+    tm_return(memory, entry->bytes);
     memory = NULL;
   }
   tm_lock_kept();
@@ -380,32 +387,47 @@ __attribute__((noinline, unused)) static bool tm_keeps(void *memory) {
 }
 __attribute__((destructor, unused)) static void tm_free_kept(void) {
   for (int k = 0; k < TM_MOST_KEPT; k++)
-    if (!tm_kept[k].used) free(tm_kept[k].memory);
+    if (!tm_kept[k].used) tm_return(tm_kept[k].memory, tm_kept[k].bytes);
+}
+#endif
+
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+TM_INLINE void *tm_huge_pages(size_t whole) {
+  void *const memory = aligned_alloc(TM_HUGE_PAGE, whole);
+  if (memory != NULL) (void)madvise(memory, whole, MADV_HUGEPAGE);
+  return memory;
+}
+#endif
+#ifdef TM_KEEPS_MEMORY
+/* Pages that are kept, or NULL: where there are none, or as many are kept and in use as may be. */
+__attribute__((noinline, unused)) static void *tm_kept_pages(size_t bytes) {
+  const bool huge = bytes >= TM_MANY_PAGES;
+  const size_t page = huge ? TM_HUGE_PAGE : TM_PAGE, whole = (bytes + page - 1) / page * page;
+  void *memory = tm_kept_again(whole);
+  if (memory != NULL) return memory;
+  if (huge) memory = tm_huge_pages(whole);
+  else memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == NULL || memory == MAP_FAILED) return NULL;
+  if (tm_keep(memory, whole)) return memory;
+  tm_return(memory, whole);
+  return NULL;
 }
 #endif
 
 TM_INLINE void tm_free(void *memory) {
 #ifdef TM_KEEPS_MEMORY
-  if ((uintptr_t)memory % TM_HUGE_PAGE == 0 && memory != NULL && tm_keeps(memory)) return;
+  if ((uintptr_t)memory % TM_PAGE == 0 && memory != NULL && tm_keeps(memory)) return;
 #endif
   free(memory);
 }
 TM_INLINE void *tm_allocate(int64_t bytes) {
   if (bytes < 0 || bytes > INT64_MAX - TM_HUGE_PAGE) return NULL;
+#ifdef TM_KEEPS_MEMORY
+  void *const kept = bytes >= TM_KEPT_FROM ? tm_kept_pages((size_t)bytes) : NULL;
+  if (kept != NULL) return kept;
+#endif
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-  if (bytes >= TM_MANY_PAGES) {
-    const size_t whole = (size_t)((bytes + TM_HUGE_PAGE - 1) / TM_HUGE_PAGE * TM_HUGE_PAGE);
-#ifdef TM_KEEPS_MEMORY
-    void *const kept = tm_kept_again(whole);
-    if (kept != NULL) return kept;
-#endif
-    void *const memory = aligned_alloc(TM_HUGE_PAGE, whole);
-    if (memory != NULL) (void)madvise(memory, whole, MADV_HUGEPAGE);
-#ifdef TM_KEEPS_MEMORY
-    if (memory != NULL) tm_keep(memory, whole);
-#endif
-    return memory;
-  }
+  if (bytes >= TM_MANY_PAGES) return tm_huge_pages((size_t)((bytes + TM_HUGE_PAGE - 1) / TM_HUGE_PAGE * TM_HUGE_PAGE));
 #endif
   return aligned_alloc(64, bytes == 0 ? 64 : (size_t)((bytes + 63) / 64 * 64));
 }

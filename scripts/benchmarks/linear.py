@@ -51,7 +51,9 @@ class Measured:
         return {name: min(times[name] for times in self.rounds) for name in self.rounds[0]}
 
     def over(self, program: str) -> str:
-        """The speedup of our program over another, and the median over the rounds."""
+        """The speedup of our program over another, and the median over the rounds; nothing if it was not measured."""
+        if program not in self.least:
+            return ""
         median = statistics.median(times[program] / times[OURS] for times in self.rounds)
         return f"{self.least[program] / self.least[OURS]:.2f} ({median:.2f})"
 

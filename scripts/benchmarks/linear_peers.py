@@ -250,6 +250,16 @@ def torch_convolution(torch: Any, given: Mapping[str, Any], out: Any) -> Run:
     return run
 
 
+def torch_planes(torch: Any, given: Mapping[str, Any], out: Any) -> Run:
+    """oneDNN's convolution of planes, then ReLU in place."""
+
+    def run() -> Any:
+        return torch.relu_(torch.conv2d(given["picture"], given["weights"], given["bias"], padding=1))
+
+    out.copy_(run())
+    return run
+
+
 def torch_fused(depthwise: bool) -> Callable[[Any, Mapping[str, Any], Any], Run]:
     """oneDNN's convolution with ReLU in the same primitive, and weights that it has packed before."""
 
@@ -364,6 +374,7 @@ PEERS: dict[str, dict[str, Maker]] = {
     "spmv slices": SPARSE,
     "spmm": {**SPARSE, "MKL": mkl_sparse_matrix},
     "int8_product": {"MKL": mkl_bytes},
+    "convolution_nchw": {"PyTorch": torch_run(torch_planes)},
     "depthwise": {"NumPy": numpy_depthwise, "PyTorch, fused": torch_run(torch_fused(depthwise=True))},
 }
 MODULES = {"NumPy": "numpy", "SciPy": "scipy", "PyTorch": "torch", "numba": "numba"}

@@ -138,6 +138,10 @@ WORKLOADS = {
             "int8_product", (1024, 1024, 1024), product, "Gop/s", calls=30, result="int32",
         ),
         Workload(
+            "convolution planes", "the same with channels as planes, NCHW", "convolution_nchw", (8, 56, 56, 64, 64),
+            lambda size: 2 * 9 * size[0] * size[1] * size[2] * size[3] * size[4], calls=5,
+        ),
+        Workload(
             "depthwise", "depthwise convolution 3 x 3 of 8 pictures 56 x 56 with 64 channels, bias, ReLU, float32",
             "depthwise", (8, 56, 56, 64), lambda size: 2 * 4 * size[0] * size[1] * size[2] * size[3], "GB/s", calls=20,
         ),

@@ -34,6 +34,12 @@ int main(void) {
     memory[0] = memory[size - 1] = 3;
     tm_free(memory);
   }
+  unsigned char *const few = tm_allocate(100000);
+  for (int at = 0; at < 100000; at++) assert(few[at] == 0); /* at first: no bits of others */
+  few[99999] = 1;
+  tm_free(few);
+  assert(tm_allocate(100001) == few && few[99999] == 1); /* as many pages */
+  tm_free(few);
   tm_free(tm_allocate(100));
   tm_free(NULL);
   #pragma omp parallel for num_threads(4)
