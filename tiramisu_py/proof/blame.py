@@ -59,17 +59,21 @@ class History:
         Among the last `ONE_BY_ONE` states this is exact. Further back a bisection finds a state that has the property
         while the one before lacks it; states between it and the end may lack it too.
         """
+        return self.last_change_of_state(lambda state: has(self.flow(state)))
+
+    def last_change_of_state(self, has: Callable[[Program], bool]) -> Program | None:
+        """The same for a property that need not ask for the dataflow of a state, whose completion takes long."""
         states = self.states
         first = max(len(states) - 1 - ONE_BY_ONE, 0)
         for position in range(len(states) - 2, first - 1, -1):
-            if not has(self.flow(states[position])):
+            if not has(states[position]):
                 return states[position + 1]
-        if not first or has(self.flow(states[0])):
+        if not first or has(states[0]):
             return None
         without, having = 0, first
         while having - without > 1:
             middle = (without + having) // 2
-            if has(self.flow(states[middle])):
+            if has(states[middle]):
                 having = middle
             else:
                 without = middle

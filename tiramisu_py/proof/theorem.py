@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from bisect import insort
 from dataclasses import replace
-from functools import partial
 
 import islpy as isl
 
@@ -168,7 +167,9 @@ class _Check:
         return "; ".join(sentences) or PRESERVED
 
     def _who_reordered(self, name: str) -> str:
-        changed = self.history.last_change(partial(bits.is_reordered, name=name))
+        changed = self.history.last_change_of_state(
+            lambda state: bits.is_split(state, name) or bits.is_reordered(self.history.flow(state), name)
+        )
         if changed is None or changed.command is None:
             return f"bits given up: the terms of {name} are not combined in lexicographic order"
         by = changed.command.text

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tiramisu_py.program.program import Program
+from tiramisu_py.proof.blame import History
 
 N, M, K = tm.params("N M K")
 i, j, k, q = tm.iters("i j k q")
@@ -114,6 +116,22 @@ def test_sums_of_floats_are_rounded_in_another_order_and_the_report_says_so(
     assert "rfactor" in str(report)
     a, b = (x.astype(np.float32) for x in matrices(9, 20, 31))
     np.testing.assert_array_equal(f.compile()(a, b), a @ b)  # of small integers, so that nothing is rounded
+
+
+def test_finding_the_command_completes_no_state_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    f, C = product(tm.float32)
+    register_tiles(C)
+    completed: list[Program] = []
+
+    def counted(history: History, state: Program) -> Program:
+        completed.append(state)
+        return _completed(history, state)
+
+    _completed = History._completed
+    monkeypatch.setattr(History, "_completed", counted)
+    assert "bits given up by C.rfactor" in str(f.check())
+    after = [state for state in completed if state.algorithm.wholes]
+    assert len(f.commands) > 10 and len(after) == 1  # the program itself
 
 
 @dataclass(frozen=True)

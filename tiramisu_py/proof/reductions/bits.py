@@ -14,6 +14,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.loops import GpuBlock, Parallel, Vector
 from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.memory.races import pair_spots, race_at
 from tiramisu_py.proof.reductions.chains import Chains
@@ -31,9 +32,12 @@ def reordered(flow: Flow) -> Iterator[str]:
 
 def is_reordered(flow: Flow, name: str) -> bool:
     """Whether two terms of one value of a reduction are combined in another order than the lexicographic one."""
-    if any(whole.name == name for whole in flow.accesses.program.algorithm.wholes.values()):
-        return True  # by rfactor: terms are combined with those of their partial result first
-    return any(True for _ in _out_of_order(flow, name))
+    return is_split(flow.accesses.program, name) or any(True for _ in _out_of_order(flow, name))
+
+
+def is_split(program: Program, name: str) -> bool:
+    """Whether terms of a reduction are combined with those of their partial result first (by `rfactor`)."""
+    return any(whole.name == name for whole in program.algorithm.wholes.values())
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
