@@ -20,7 +20,6 @@ from tiramisu_py.ir import (
     Deferred,
     For,
     Launch,
-    Load,
     LoopFunction,
     Node,
     Store,
@@ -45,15 +44,18 @@ def largest_size(function: LoopFunction) -> str:
 
 
 def _index_arithmetic(body: Node) -> Iterator[Expr]:
+    seen = set[int]()
     for node in transform.walk(body):
         roots = [node.lower, node.upper] if isinstance(node, For) else []
         roots += node.indices if isinstance(node, Store | TreeReduce) else []
         roots += node.store.indices if isinstance(node, Deferred) else []
         roots += transform.expressions(node) if isinstance(node, Launch | Copy) else []
-        roots += [index for e in transform.expressions(node) for load in walk(e) if isinstance(load, Load)
-                  for index in load.indices]  # fmt: skip
+        loads = (load for e in transform.expressions(node) for load in transform.loads_in(e))
+        roots += [index for load in loads for index in load.indices]
         for root in roots:
-            yield from walk(root)
+            if id(root) not in seen:
+                seen.add(id(root))
+                yield from walk(root)
 
 
 class Checks:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from operator import is_
+from typing import Any
 
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter, Select
 
-#: Where an expression keeps its accesses, and the names of its iterators.
-_ACCESSES, _ITERATORS = "_accesses", "_iterators"
-_NONE: frozenset[str] = frozenset()
+#: Where an expression keeps its accesses, the names of its iterators, and the kinds of its nodes.
+_ACCESSES, _ITERATORS, _KINDS = "_accesses", "_iterators", "_kinds"
+_NONE: frozenset[Any] = frozenset()
 
 
 def walk(expression: Expr) -> Iterator[Expr]:
@@ -42,7 +44,7 @@ def occurrences(expression: Expr) -> dict[int, int]:
 
 def branches(expression: Expr) -> bool:
     """Whether an expression contains a choice: a select, a minimum or a maximum."""
-    return any(isinstance(e, Select) or (isinstance(e, Binary) and e.op in ("min", "max")) for e in walk(expression))
+    return not kinds(expression).isdisjoint((Select, "min", "max"))
 
 
 def rewrite(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
@@ -61,14 +63,14 @@ def rewrite(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
             continue
         if ready:
             children = node.children()
-            rebuilt = tuple(done[id(child)] for child in children)
-            kept = all(new is old for new, old in zip(rebuilt, children, strict=True))
+            rebuilt = tuple([done[id(child)] for child in children])
+            kept = all(map(is_, rebuilt, children))
             done[id(node)] = node if kept else node.rebuilt(rebuilt)
             continue
         changed = change(node)
-        if changed is None and node.children():
+        if changed is None and (children := node.children()):
             waiting.append((node, True))
-            waiting += [(child, False) for child in reversed(node.children())]
+            waiting += [(child, False) for child in reversed(children)]
         else:
             done[id(node)] = node if changed is None else changed
     return done[id(expression)]
@@ -104,17 +106,38 @@ def mentions(expression: Expr, names: Collection[str]) -> bool:
 def iterators(expression: Expr) -> frozenset[str]:
     """The names of all iterators. Each expression inside keeps its own, since passes ask again and again."""
     kept: frozenset[str] | None = expression.__dict__.get(_ITERATORS)
-    waiting = [] if kept is not None else [expression]
+    return collected(expression, _ITERATORS, _iterator) if kept is None else kept
+
+
+def _iterator(node: Expr) -> frozenset[str]:
+    return frozenset((node.name,)) if isinstance(node, Iter) else _NONE
+
+
+def kinds(expression: Expr) -> frozenset[Any]:
+    """The classes of all nodes, and the operators of the binary ones: what a pass looks for may not be there at all."""
+    kept: frozenset[Any] | None = expression.__dict__.get(_KINDS)
+    return collected(expression, _KINDS, _kinds) if kept is None else kept
+
+
+def _kinds(node: Expr) -> frozenset[Any]:
+    return frozenset((type(node), node.op)) if isinstance(node, Binary) else frozenset((type(node),))
+
+
+def collected(expression: Expr, mark: str, own: Callable[[Expr], frozenset[Any]]) -> frozenset[Any]:
+    """The union of `own` over all nodes. Each expression inside keeps that of its nodes, under the name `mark`."""
+    waiting = [] if mark in expression.__dict__ else [expression]
     while waiting:
         node = waiting[-1]
         children = node.children()
-        missing = [child for child in children if _ITERATORS not in child.__dict__]
+        missing = [child for child in children if mark not in child.__dict__]
         if missing:
             waiting += missing
             continue
         waiting.pop()
-        found = [child.__dict__[_ITERATORS] for child in children]
-        kept = _NONE.union(*found) if len(found) != 1 else found[0]
-        kept = node.__dict__[_ITERATORS] = kept | {node.name} if isinstance(node, Iter) else kept
-    assert kept is not None
+        found = own(node)
+        for child in children:
+            inside = child.__dict__[mark]
+            found = inside if found <= inside else found if inside <= found else found | inside
+        node.__dict__[mark] = found
+    kept: frozenset[Any] = expression.__dict__[mark]
     return kept

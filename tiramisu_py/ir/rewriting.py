@@ -34,6 +34,11 @@ Part = Side | Request
 #: The content of a field with the role `operands`.
 Operand = Expr | Part | Store | tuple[Expr | Part | Store, ...] | None
 _Holder = TypeVar("_Holder", bound=Node | Part)
+#: Where an expression keeps its loads, the buffers of these, and all names in it.
+_LOADS, _BUFFERS, _NAMES = "_loads", "_buffers", "_names"
+#: Where a statement keeps what is inside.
+_CONTENTS = "_contents"
+_NONE: frozenset[str] = frozenset()
 
 
 def block(nodes: Iterable[Node]) -> Node:
@@ -65,13 +70,12 @@ def children(node: Node) -> tuple[Node, ...]:
     return tuple([inner for field in fields if (inner := getattr(node, field)) is not None]) if fields else ()
 
 
-@deep_nest
 def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     """The statement with `change` applied to the statements directly inside."""
     return _with_children(node, change) if isinstance(node, Block) or node.roles.inside else node
 
 
-@deep
+@deep_nest
 def _with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     if isinstance(node, Block):
         body = [change(inner) for inner in node.body]
@@ -126,6 +130,27 @@ def walk(node: Node) -> Iterator[Node]:
         waiting += reversed(children(inner))
 
 
+def contents(node: Node) -> frozenset[Any]:
+    """The classes of a statement and those inside, of their tags, and the kinds of nodes in their expressions.
+
+    Each statement keeps its own, so that a pass goes only where something is to be done.
+    """
+    kept: frozenset[Any] | None = node.__dict__.get(_CONTENTS)
+    if kept is None:
+        found: set[Any] = {type(node)}
+        if isinstance(node, For):
+            found.add(type(node.tag))
+        for expression in expressions(node):
+            found |= traversal.kinds(expression)
+        for child in children(node):
+            found |= _contents_of_child(child)
+        kept = node.__dict__[_CONTENTS] = frozenset(found)
+    return kept
+
+
+_contents_of_child = deep_nest(contents)
+
+
 def all_expressions(node: Node) -> Iterator[Expr]:
     """Every node of every expression in a statement and those inside."""
     for statement in walk(node):
@@ -135,15 +160,38 @@ def all_expressions(node: Node) -> Iterator[Expr]:
 
 def loads(node: Node) -> Iterator[Load]:
     """Every load in a statement and those inside."""
-    return (e for e in all_expressions(node) if isinstance(e, Load))
+    for inner in walk(node):
+        for expression in expressions(inner):
+            yield from loads_in(expression)
+
+
+def loads_in(e: Expr) -> tuple[Load, ...]:
+    """Every load in an expression, those in its indices first. It keeps them, since passes ask again and again."""
+    kept: tuple[Load, ...] | None = e.__dict__.get(_LOADS)
+    if kept is None:
+        found = traversal.walk(e) if Load in traversal.kinds(e) else ()
+        kept = e.__dict__[_LOADS] = tuple([part for part in found if isinstance(part, Load)])
+    return kept
+
+
+def buffers_in(e: Expr) -> frozenset[str]:
+    """The buffers that an expression loads from; each expression inside keeps its own."""
+    kept: frozenset[str] | None = e.__dict__.get(_BUFFERS)
+    return traversal.collected(e, _BUFFERS, _buffer) if kept is None else kept
+
+
+def _buffer(e: Expr) -> frozenset[str]:
+    return frozenset((e.buffer,)) if isinstance(e, Load) else _NONE
 
 
 def read_buffers(node: Node) -> frozenset[str]:
     """The buffers that a statement and those inside load from, copy, send, or pass to kernels."""
-    found = {load.buffer for load in loads(node)}
+    found: set[str] = set()
     for inner in walk(node):
         for field in inner.roles.reads:
             found.update(_listed(getattr(inner, field)))
+        for expression in expressions(inner):
+            found |= buffers_in(expression)
     return frozenset(found)
 
 
@@ -153,7 +201,7 @@ def is_read(node: Node, buffer: str) -> bool:
         if any(buffer in _listed(getattr(inner, field)) for field in inner.roles.reads):
             return True
         for expression in expressions(inner):
-            if any(isinstance(e, Load) and e.buffer == buffer for e in traversal.walk(expression)):
+            if buffer in buffers_in(expression):
                 return True
     return False
 
@@ -194,6 +242,18 @@ def names(node: Node) -> set[str]:
     return used_names(node, {})
 
 
+def names_in(e: Expr) -> frozenset[str]:
+    """Every name of a variable, size, scalar or buffer in an expression; each expression inside keeps its own."""
+    kept: frozenset[str] | None = e.__dict__.get(_NAMES)
+    return traversal.collected(e, _NAMES, _name) if kept is None else kept
+
+
+def _name(e: Expr) -> frozenset[str]:
+    if isinstance(e, Iter | Param | Scalar):
+        return frozenset((e.name,))
+    return frozenset((e.buffer,)) if isinstance(e, Load) else _NONE
+
+
 def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
     """The names that a statement uses, with those in the extents of arrays by which it finds elements."""
     found: set[str] = set()
@@ -206,13 +266,10 @@ def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
         elif isinstance(store, For):
             copied = (one.buffer for one in store.reductions if one.combine is Combine.PRIVATE)
             needed += [extent for buffer in copied for extent in extents.get(buffer, ())]
-    for e in all_expressions(node):
-        if isinstance(e, Iter | Param | Scalar):
-            found.add(e.name)
-        elif isinstance(e, Load):
-            found.add(e.buffer)
-            if e.buffer in extents:
-                needed += _factors(e.indices, extents[e.buffer])
+        for expression in expressions(inner):
+            found |= names_in(expression)
+            for load in loads_in(expression) if extents else ():
+                needed += _factors(load.indices, extents.get(load.buffer, ()))
     return found | {e.name for extent in needed for e in traversal.walk(extent) if isinstance(e, Iter | Param)}
 
 

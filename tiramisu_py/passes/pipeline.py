@@ -29,12 +29,14 @@ from tiramisu_py.passes.loops.peel import Peel
 from tiramisu_py.passes.loops.unroll import KeepUnrolled, UnrollLoops
 from tiramisu_py.passes.rank_parameters import DefineRankParameters
 from tiramisu_py.passes.registers.promote import Promote
+from tiramisu_py.passes.share_expressions import ShareExpressions
 from tiramisu_py.passes.shrink_device_arrays import ShrinkDeviceArrays
 from tiramisu_py.passes.unread import RemoveUnread
 from tiramisu_py.passes.vectors.align import Align
 from tiramisu_py.passes.vectors.epilogue import ShareMasks
 from tiramisu_py.passes.vectors.narrow import Narrow
 from tiramisu_py.passes.vectors.vectorize import Vectorize
+from tiramisu_py.passes.vectors.vectorize_rows import VectorizeRows
 
 T = TypeVar("T")
 P = TypeVar("P", FunctionPass, NestPass)
@@ -61,13 +63,16 @@ HOST: tuple[NestPass, ...] = (
     CountSteps(),  # peeling, full tiles, unrolling and strips need step 1
     Peel(),  # before `FullTiles`, so that a tile's test need not exclude the first iterations
     FullTiles(),  # constant extents: without them no loop is unrolled, and each strip has iterations left over
+    VectorizeRows(),  # before `UnrollLoops`, which copies vectors faster than `Vectorize` makes them from copies
     UnrollLoops(),  # before `Vectorize`, which turns short loops inside a strip into straight-line code
+    ShareExpressions(),  # after most of the copying: all later passes work on few different expressions
     Narrow(),  # while loops are still tagged: it changes only vector loops
     Simplify(),  # drops guards that unrolling made constant: they would keep `Align` and `Vectorize` from whole vectors
     Align(),  # cuts vector loops in two, so before they become strips
     Vectorize(),  # the last to change loops
     ShareMasks(),  # after strips, which bring masks; before registers, while a mask is a statement of its own
     Promote(),  # after all copying: every index is as constant as it will be
+    ShareExpressions(after="promote"),  # elements are variables now: the emitter prints few different expressions
     Decide(),  # last: bounds and tests that all other passes have left
 )
 

@@ -22,18 +22,21 @@ from tiramisu_py.algorithm.expressions import (
     as_typed,
 )
 from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import kinds
 from tiramisu_py.algorithm.types import DType, float32, strong
 from tiramisu_py.backends.c.expressions.literals import half, literal
 from tiramisu_py.backends.c.expressions.math_functions import PREDICATES, host_function
 from tiramisu_py.backends.c.expressions.parentheses import OR, POSTFIX, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalar_types import SCALAR_TYPES
-from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.backends.c.expressions.scope import Element, NamedArray, Scope
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.ir import Lane, Load, Scalar
+from tiramisu_py.ir import GpuIndex, Lane, Load, Scalar
 from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import is_index, number
 from tiramisu_py.ir.rewriting import constant
 
+#: Parts of indices whose text depends on the place: on the facts, the arrays and the threads in scope there.
+_OF_PLACES = frozenset(("//", "%", Load, Lane, Call, GpuIndex))
 _LOGIC = {"&": "&&", "*": "&&", "min": "&&", "|": "||", "+": "||", "max": "||", "^": "!="}
 _NAMED = {
     "//": "floor_div", "%": "mod", "**": "pow", "min": "min", "max": "max", "<<": "shift_left", ">>": "shift_right",
@@ -89,6 +92,16 @@ class Scalars:
     def element(self, buffer: str, indices: tuple[Expr, ...]) -> str:
         """An element of a buffer, or a lane of one."""
         array = self.scope.arrays[buffer]
+        key = (id(array), *map(id, indices))
+        kept = self.scope.elements.get(key)
+        if kept is not None:
+            return kept.text
+        text = self._element(array, indices)
+        if all(kinds(e).isdisjoint(_OF_PLACES) for e in (*indices, *array.extents)):
+            self.scope.elements[key] = Element(array, indices, text)
+        return text
+
+    def _element(self, array: NamedArray, indices: tuple[Expr, ...]) -> str:
         rank = len(array.extents)
         lanes = "".join(f"[{self.text(index)}]" for index in indices[rank:])
         if array.nested:

@@ -66,9 +66,21 @@ def _sum(a: Expr, b: Expr) -> Expr:
     return Binary("+", a, b, int64)
 
 
+@dataclass(frozen=True, eq=False)
+class Element:
+    """The text of an element of an array, which is the same wherever the array is in scope."""
+
+    array: NamedArray
+    indices: tuple[Expr, ...]
+    text: str
+
+
 @dataclass
 class Scope:
-    """The names in scope, one object for each C block; declarations in the block are added to it."""
+    """The names in scope, one object for each C block; declarations in the block are added to it.
+
+    All scopes of a function share `elements`, found by the identities of array and indices.
+    """
 
     names: Mapping[str, str]
     arrays: dict[str, NamedArray] = field(default_factory=dict)
@@ -80,6 +92,7 @@ class Scope:
     atomic: frozenset[str] = frozenset()
     mask: Mask | None = None
     declared: set[str] = field(default_factory=set)
+    elements: dict[tuple[int, ...], Element] = field(default_factory=dict)
 
     def inner(self) -> Scope:
         """The scope of a nested block."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Select
-from tiramisu_py.algorithm.traversal import rewrite, walk
+from tiramisu_py.algorithm.traversal import kinds, rewrite, walk
 from tiramisu_py.algorithm.types import DType, int32
 from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.expressions.scope import Scope
@@ -82,6 +82,8 @@ def prepared(value: Expr, scope: Scope, types: VectorTypes) -> Prepared | None:
 
 
 def _neighbours(value: Expr, scope: Scope) -> Iterable[Neighbours]:
+    if Cast not in kinds(value):
+        return ()  # as all places in 32 bits have
     if any(isinstance(e, Select) and scope.lanes.of(e.condition) == 1 for e in walk(value)):
         return ()  # only the taken branch may load
     found: dict[Key, Neighbours] = {}

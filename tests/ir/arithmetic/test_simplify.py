@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Allocate, Block, Comment, For, If, Let, Load, Ramp, Store
 from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import along_lanes, difference, operands
-from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.arithmetic.simplify import Substitution, simplified, simplify
 from tiramisu_py.ir.rewriting import is_empty
 
 NAMES = ("a", "b", "N", "M")
@@ -85,6 +85,33 @@ def test_folding_an_expression_keeps_its_value(seed: int) -> None:
         for _ in range(12):
             values = {name: rng.randint(0, 20) if name.isupper() else rng.randint(-20, 20) for name in NAMES}
             assert evaluate(folded, values) == evaluate(e, values), (str(e), str(folded), values)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_putting_in_values_and_folding_at_once_keeps_the_value(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(60):
+        whole = random_index(rng, rng.randint(1, 4)) if rng.random() < 0.7 else random_condition(rng, 3)
+        e = simplified(whole) if rng.random() < 0.7 else whole
+        given = {
+            name: random_index(rng, rng.randint(0, 2)) for name in NAMES if not name.isupper() and rng.random() < 0.6
+        }
+        put_in = Substitution(given).expression(e)
+        assert simplified(put_in) is put_in
+        for _ in range(12):
+            values = {name: rng.randint(0, 20) if name.isupper() else rng.randint(-20, 20) for name in NAMES}
+            inner = values | {name: evaluate(value, values) for name, value in given.items()}
+            assert evaluate(put_in, values) == evaluate(whole, inner), (str(whole), str(put_in), values)
+
+
+def test_an_inner_loop_hides_the_variable_that_is_replaced() -> None:
+    inner = loop(var("a"), number(9), store(Binary("+", var("a"), var("b"), int64)))
+    put_in = Substitution({"a": number(3), "b": number(1)}).statement(Block((store(var("a")), inner)))
+    assert isinstance(put_in, Block)
+    first, around = put_in.body
+    assert isinstance(first, Store) and str(first.indices[0]) == "3"
+    assert isinstance(around, For) and str(around.lower) == "3"
+    assert isinstance(around.body, Store) and str(around.body.indices[0]) == "a + 1"
 
 
 @pytest.mark.parametrize("seed", range(10))

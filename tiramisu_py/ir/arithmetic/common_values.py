@@ -51,8 +51,14 @@ def with_names(e: Expr, names: Mapping[Key, Expr]) -> Expr:
 
 def repeated(roots: Iterable[Expr], is_worth_a_name: Callable[[Expr], bool]) -> Iterator[Expr]:
     """The values that occur more than once, and more often than any value that contains them; small ones first."""
-    found = [part for root in roots for part in parts(root) if is_worth_a_name(part)]
-    counts = Counter(part.key() for part in found)
+    found: list[Expr] = []
+    counts: Counter[Key] = Counter()
+    for root in roots:
+        times = _times(root)
+        worthy = [part for part in parts(root) if is_worth_a_name(part)]
+        for part in worthy:
+            counts[part.key()] += times[id(part)]
+        found += worthy
     values = {part.key(): part for part in found if counts[part.key()] > 1}
     inside = {
         inner.key()
@@ -62,6 +68,17 @@ def repeated(roots: Iterable[Expr], is_worth_a_name: Callable[[Expr], bool]) -> 
     }
     kept = [value for key, value in values.items() if key not in inside]
     yield from sorted(kept, key=lambda value: len(list(parts(value))))
+
+
+def _times(root: Expr) -> dict[int, int]:
+    """How often each node, by its id, occurs in an expression, whose parts may be shared."""
+    nodes = list(parts(root))
+    times = dict.fromkeys(map(id, nodes), 0)
+    times[id(root)] = 1
+    for node in reversed(nodes):
+        for child in node.children():
+            times[id(child)] += times[id(node)]
+    return times
 
 
 def _is_worth_a_name(e: Expr) -> bool:

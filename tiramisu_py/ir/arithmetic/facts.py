@@ -15,11 +15,14 @@ from functools import cached_property
 from math import gcd
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Iter, Param
-from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import kinds, rewrite
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, GpuIndex, If, Let, LoopFunction, Node
 from tiramisu_py.ir.arithmetic.linear import LANE, Key, Linear, as_less, gap, is_index, linear, operands
-from tiramisu_py.ir.rewriting import constant, with_children, with_expressions
+from tiramisu_py.ir.rewriting import constant, contents, with_children, with_expressions
+
+#: The operators of the parts that facts may decide.
+_DECIDABLE = frozenset((*COMPARISONS, "min", "max", "//"))
 
 #: The depth of nested facts in a proof that a form is at least 0; a fact can lead back to itself.
 MOST_FACTS = 2
@@ -103,7 +106,7 @@ class Facts:
             case Iter():
                 return e is LANE or e.key() in self._bounded
             case Binary(op="max"):
-                return self.nonnegative(e.left, most) or self.nonnegative(e.right, most)
+                return self.nonnegative(e.right, most) or self.nonnegative(e.left, most)
             case Binary(op="min"):
                 return self.nonnegative(e.left, most) and self.nonnegative(e.right, most)
             case Binary(op="//" | "%", right=Const() as divisor) if divisor.value > 0:
@@ -155,7 +158,7 @@ class Facts:
 
     def folded(self, e: Expr) -> Expr:
         """The expression with every part decided that the facts decide."""
-        return rewrite(e, self.decided)
+        return e if kinds(e).isdisjoint(_DECIDABLE) else rewrite(e, self.decided)
 
 
 def _factor(form: Linear, key: Key) -> int:
@@ -225,6 +228,8 @@ def facts_of(function: LoopFunction) -> Facts:
 
 def decide(node: Node, facts: Facts) -> Node:
     """The statement without the extrema and comparisons of indices that the facts around them decide."""
+    if contents(node).isdisjoint(_DECIDABLE):
+        return node
     node = with_expressions(node, facts.folded)
     if isinstance(node, If):
         otherwise = None if node.otherwise is None else decide(node.otherwise, facts)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Iter, Param, Select
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.traversal import kinds, walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.ir import Joined, Lane, Load, Ramp, Scalar
+from tiramisu_py.ir.rewriting import loads_in, names_in
 
+#: Expressions that have lanes by themselves.
+_WITH_LANES = frozenset((Ramp, Joined))
+#: Where an expression keeps its own lanes.
+_OWN_LANES = "_own_lanes"
 #: Functions with more arguments are called lane by lane.
 MOST_ARGUMENTS = 2
 
@@ -35,11 +41,19 @@ class Lanes:
         """The lanes with one buffer added."""
         return replace(self, buffers={**self.buffers, name: (rank, lanes)})
 
+    @cached_property
+    def _wide(self) -> frozenset[str]:
+        """The variables and buffers of vectors."""
+        variables = [name for name, lanes in self.variables.items() if lanes > 1]
+        return frozenset([*variables, *(name for name, (_, lanes) in self.buffers.items() if lanes > 1)])
+
     def of(self, e: Expr) -> int:
         """The lanes of an expression: 1 for a scalar."""
         if isinstance(e, Const | Param):
             return 1
-        return self.variables.get(e.name, 1) if isinstance(e, Iter) else self._of_node(e)
+        if isinstance(e, Iter):
+            return self.variables.get(e.name, 1)
+        return self._of_node(e) if not names_in(e).isdisjoint(self._wide) else _own_lanes(e)
 
     @deep
     def _of_node(self, e: Expr) -> int:
@@ -67,12 +81,10 @@ class Lanes:
         that happen in any case, the stored element (`target`), and everything under a condition on values only: for
         these the algorithm's soundness requires that both branches may be read.
         """
-        safe = {part.key() for part in _unconditional(e) if isinstance(part, Load)}
-        if target is not None:
-            safe.add(target.key())
+        safe = _Safe(e, target)
         return all(self._computable(part, safe) for part in walk(e) if self.of(part) > 1)
 
-    def _computable(self, e: Expr, safe: set[tuple[Any, ...]]) -> bool:
+    def _computable(self, e: Expr, safe: _Safe) -> bool:
         if is_half(e.dtype):
             return False
         match e:
@@ -81,8 +93,7 @@ class Lanes:
             case Select() if self.of(e.condition) > 1 and any(map(_is_foreign, [*walk(e.yes), *walk(e.no)])):
                 return False
             case Select() if self.of(e.condition) > 1 and guards(e.condition):
-                guarded = (part for part in [*walk(e.yes), *walk(e.no)] if isinstance(part, Load))
-                return all(load.key() in safe for load in guarded)
+                return all(load.key() in safe.loads for load in (*loads_in(e.yes), *loads_in(e.no)))
             case Call():
                 return len(e.arguments) <= MOST_ARGUMENTS and (self.foreign or e.extern is None)
             case Cast():
@@ -110,6 +121,29 @@ def guards(condition: Expr) -> bool:
 def _is_value(e: Expr) -> bool:
     """Whether an expression cannot be in an affine condition; conditions with it let both branches be read."""
     return isinstance(e, Load | Scalar | Call) or e.dtype.is_float
+
+
+def _own_lanes(e: Expr) -> int:
+    """The lanes of an expression without variables and buffers of vectors, which keeps them."""
+    kept: int | None = e.__dict__.get(_OWN_LANES)
+    if kept is None:
+        has_lanes = not kinds(e).isdisjoint(_WITH_LANES)
+        kept = e.__dict__[_OWN_LANES] = Lanes()._of_node(e) if has_lanes else 1
+    return kept
+
+
+@dataclass(frozen=True, eq=False)
+class _Safe:
+    """The loads that happen in any case: those of an expression outside its choices, and the stored element."""
+
+    value: Expr
+    target: Load | None
+
+    @cached_property
+    def loads(self) -> frozenset[tuple[Any, ...]]:
+        """Their keys."""
+        found = [part.key() for part in _unconditional(self.value) if isinstance(part, Load)]
+        return frozenset(found if self.target is None else [*found, self.target.key()])
 
 
 def _unconditional(e: Expr) -> Iterator[Expr]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.traversal import iterators, walk
+from tiramisu_py.algorithm.traversal import iterators, kinds
 from tiramisu_py.algorithm.types import DType, int64, weak_int
 from tiramisu_py.ir import GpuIndex, Ramp, Variable
 
@@ -25,6 +25,9 @@ Key = tuple[Any, ...]
 #: A form does not wrap if its factors sum to at most this, and its constant is at most that: sizes are below 2**46.
 MOST_FACTORS = 2**15
 MOST_CONSTANT = 2**60
+
+#: Where an expression keeps its values along lanes.
+_SPACED = "_spaced"
 
 #: The lane of a vector, as a variable; no user's name looks like this.
 LANE = Iter("<lane>", int64)
@@ -194,13 +197,21 @@ def difference(a: Expr, b: Expr) -> int | None:
 
 
 def along_lanes(e: Expr) -> tuple[Expr, int] | None:
-    """(value in lane 0, step from lane to lane) of an index, or None where lanes are not evenly spaced."""
+    """(value in lane 0, step from lane to lane) of an index, or None where lanes are not evenly spaced.
+
+    An expression keeps the result, since passes ask again and again for the same ones.
+    """
+    if _SPACED not in e.__dict__:
+        e.__dict__[_SPACED] = _along_lanes(e)
+    spaced: tuple[Expr, int] | None = e.__dict__[_SPACED]
+    return spaced
+
+
+def _along_lanes(e: Expr) -> tuple[Expr, int] | None:
     form = linear(e, lanes=True)
     step = form.factor(LANE)
     base = form.without(LANE.key()).expression()
-    if any(isinstance(node, Ramp) for node in walk(base)):
-        return None
-    return base, step
+    return None if Ramp in kinds(base) else (base, step)
 
 
 def operands(op: str, e: Expr) -> list[Expr]:

@@ -6,13 +6,14 @@ Operations on values stay as the algorithm has them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
+from operator import is_
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.traversal import iterators
-from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.algorithm.traversal import iterators, kinds, mentions
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Allocate, Block, Declare, Deferred, For, If, Lane, Let, Mask, Node, Ramp, Scalar, Store
 from tiramisu_py.ir.arithmetic.linear import Linear, difference, is_index, linear, number, operands
@@ -20,6 +21,8 @@ from tiramisu_py.ir.rewriting import (
     EMPTY,
     block,
     constant,
+    contents,
+    defined,
     expressions,
     is_empty,
     is_read,
@@ -58,9 +61,12 @@ def simplified(e: Expr) -> Expr:
 @deep
 def _folded(e: Expr) -> Expr:
     parts = e.children()
-    changed = tuple(simplified(part) for part in parts)
-    if any(new is not old for new, old in zip(changed, parts, strict=True)):
-        e = e.rebuilt(changed)
+    changed = tuple([simplified(part) for part in parts])
+    return _root_folded(e if all(map(is_, changed, parts)) else e.rebuilt(changed))
+
+
+def _root_folded(e: Expr) -> Expr:
+    """An expression whose operands are folded."""
     match e:
         case Binary() if e.dtype.is_bool and e.op in COMPARISONS:
             return _comparison(e)
@@ -104,7 +110,7 @@ def _ramped(form: Linear) -> Expr:
 
 
 def _has_lanes(e: Expr) -> bool:
-    return any(isinstance(part, Ramp) for part in parts(e))
+    return Ramp in kinds(e)
 
 
 def _extremum(e: Binary) -> Expr:
@@ -173,6 +179,55 @@ def _logic(e: Binary) -> Expr:
     return e
 
 
+class Substitution:
+    """Variables replaced by expressions, and the result folded: ``simplify(substitute(node, values))`` in one step.
+
+    A part that occurs in several statements is replaced once, and the result is used in all of them.
+    """
+
+    def __init__(self, values: Mapping[str, Expr]) -> None:
+        self.values = values
+        self.known: dict[int, tuple[Expr, Expr]] = {}
+
+    def statement(self, node: Node) -> Node:
+        """A statement with the variables replaced, except where an inner variable of the same name hides them."""
+        hidden = defined(node)
+        inside = self
+        if hidden in self.values:
+            inside = Substitution({name: value for name, value in self.values.items() if name != hidden})
+        return _of_statement(with_children(with_expressions(node, self.expression), inside.statement))
+
+    @deep
+    def expression(self, e: Expr) -> Expr:
+        """An expression with the variables replaced."""
+        if not mentions(e, self.values):
+            return simplified(e)
+        found = self.known.get(id(e))
+        if found is None:
+            found = self.known[id(e)] = (self._replaced(e), e)
+            found[0].__dict__[_MARK] = True
+        return found[0]
+
+    def _replaced(self, e: Expr) -> Expr:
+        if isinstance(e, Iter):
+            return simplified(self.values[e.name])
+        if isinstance(e, Binary) and e.op in ("+", "-", "*") and is_index(e.dtype) and _MARK in e.__dict__:
+            form = self._form(linear(e))
+            if form is not None:
+                return _ramped(form)
+        return _root_folded(e.rebuilt(tuple([self.expression(part) for part in e.children()])))
+
+    def _form(self, form: Linear) -> Linear | None:
+        """A form with the variables replaced; None if one occurs inside an atom."""
+        result = Linear({}, form.constant)
+        for key, (atom, factor) in form.terms.items():
+            value = self.values.get(atom.name) if isinstance(atom, Iter) else None
+            if value is None and mentions(atom, self.values):
+                return None
+            result = result.plus(Linear({key: (atom, 1)}) if value is None else linear(value), factor)
+        return result
+
+
 def simplify(node: Node) -> Node:
     """The statement with its expressions folded, and without the code that is then never executed or never read.
 
@@ -222,7 +277,7 @@ def _loop(node: For) -> Node:
 
 def _declares(node: Node) -> bool:
     """Whether the names that a loop's body declares need a block of their own."""
-    return any(isinstance(inner, Declare) for inner in walk(node))
+    return Declare in contents(node)
 
 
 def _guard(node: If) -> Node:

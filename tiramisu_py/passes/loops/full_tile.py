@@ -14,6 +14,8 @@ from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.passes.loops.strip_versions import strip_tile
 from tiramisu_py.program.loops import MOST_STRIPS, Unroll, Vector
 
+#: Where a loop keeps its full tile.
+_TILE = "_full_tile"
 Conditions = Mapping[Key, Expr]
 
 
@@ -27,7 +29,17 @@ class FullTile:
 
 
 def full_tile(loop: For) -> FullTile | None:
-    """The full tile of a loop, if its extent is constant and needs a test; None for loops that gain nothing by it."""
+    """The full tile of a loop, if its extent is constant and needs a test; None for loops that gain nothing by it.
+
+    A loop keeps it, since each version of the loops around it asks again.
+    """
+    if _TILE not in loop.__dict__:
+        loop.__dict__[_TILE] = _full_tile(loop)
+    kept: FullTile | None = loop.__dict__[_TILE]
+    return kept
+
+
+def _full_tile(loop: For) -> FullTile | None:
     if not isinstance(loop.tag, Unroll | Vector) or loop.step != 1:
         return None
     strips = strip_tile(loop)

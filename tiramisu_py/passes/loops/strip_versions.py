@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import bool_, int64
@@ -18,6 +19,8 @@ from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import EMPTY, constant, walk, with_children
 from tiramisu_py.program.loops import MOST_STRIPS, Vector
 
+#: Where a loop keeps its tile, which each version of the loops around it asks for again.
+_TILE = "_strip_tile"
 Conditions = Mapping[Key, Expr]
 
 
@@ -33,7 +36,7 @@ class StripTile:
     width: int
     padded: bool
 
-    @property
+    @cached_property
     def full(self) -> Expr:
         """The test for all strips: the last one whole, or there if it is padded."""
         return self.holds(self.extent - self.width + 1 if self.padded else self.extent)
@@ -59,13 +62,20 @@ def strip_tile(loop: Node) -> StripTile | None:
     """The tile of a vector loop that is to have a version for each number of strips; None for other loops."""
     if not isinstance(loop, For) or not isinstance(loop.tag, Vector) or loop.tag.partial != "specialize":
         return None
+    if _TILE not in loop.__dict__:
+        loop.__dict__[_TILE] = _strip_tile(loop, loop.tag)
+    kept: StripTile | None = loop.__dict__[_TILE]
+    return kept
+
+
+def _strip_tile(loop: For, tag: Vector) -> StripTile | None:
     uppers = operands("min", loop.upper)
     sized = [(extent, each) for each in uppers if (extent := difference(each, loop.lower)) is not None]
     if len(uppers) != 2 or len(sized) != 1 or loop.step != 1 or loop.reductions:
         return None
     ((extent, high),) = sized
     (rest,) = (each for each in uppers if each is not high)
-    width, padded = loop.tag.width, loop.tag.remainder == "pad"
+    width, padded = tag.width, tag.remainder == "pad"
     left: Linear | None = linear(rest).plus(linear(loop.lower), -1)
     if left is not None and padded:
         left = _before_padding(left, width)

@@ -6,6 +6,7 @@ iterations left over one by one.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
@@ -13,9 +14,9 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Assign, Comment, Deferred, For, If, Let, Node, Prefetch, Store
 from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import difference, linear, number, operands
-from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.arithmetic.simplify import Substitution, simplified, simplify
 from tiramisu_py.ir.properties import no_unrolled_loop
-from tiramisu_py.ir.rewriting import EMPTY, Names, block, substitute, walk, with_children
+from tiramisu_py.ir.rewriting import EMPTY, Names, block, contents, walk, with_children
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.tile_versions import is_special
 from tiramisu_py.program.loops import MOST_COPIES, Unroll
@@ -54,13 +55,31 @@ class KeepUnrolled(NestPass):
         return kept(what)
 
 
-def unroll(node: Node, taken: Names) -> Node:
+class BodyCopies:
+    """The copies of loops' bodies: versions of a loop for other trip counts have the same body, and the same copies."""
+
+    def __init__(self) -> None:
+        self.known: dict[Hashable, tuple[Node, Node]] = {}
+
+    def of(self, body: Node, variable: str, value: Expr, comments: bool) -> Node:
+        """A body with a variable replaced, and without its comments unless these are asked for."""
+        key = (id(body), variable, value.key(), comments)
+        if key not in self.known:
+            told = body if comments else without_comments(body)
+            self.known[key] = (Substitution({variable: value}).statement(told), body)
+        return self.known[key][0]
+
+
+def unroll(node: Node, taken: Names, known: BodyCopies | None = None) -> Node:
     """The statement with loops tagged Unroll unrolled; a loop without a constant trip count becomes a plain loop.
 
     So does a loop that would repeat more than `MOST_COPIES` statements: the proof refuses loops that are too long by
     themselves, but others become so when passes cut the loops inside.
     """
-    node = with_children(node, lambda child: unroll(child, taken.inside(node)))
+    if Unroll not in contents(node):
+        return node
+    copies = known or BodyCopies()
+    node = with_children(node, lambda child: unroll(child, taken.inside(node), copies))
     if not isinstance(node, For) or not isinstance(node.tag, Unroll):
         return node
     loop = replace(node, tag=None)
@@ -69,7 +88,7 @@ def unroll(node: Node, taken: Names) -> Node:
     if is_too_long(loop, trip if factor is None else factor):
         return loop
     if trip is not None and (factor is None or trip <= factor):
-        return repeated(loop, trip, loop.lower)
+        return repeated(loop, trip, loop.lower, 1, copies)
     return loop if factor is None else _by_factor(loop, factor, taken, is_special(node))
 
 
@@ -87,14 +106,11 @@ def kept(node: Node, times: int = 1) -> Node:
     return replace(node, body=kept(node.body, count * times))
 
 
-def repeated(loop: For, count: int, start: Expr, step: int = 1) -> Node:
+def repeated(loop: For, count: int, start: Expr, step: int = 1, copies: BodyCopies | None = None) -> Node:
     """`count` copies of a loop's body, for the variable's values `start`, `start + step` and so on."""
-    copies: list[Node] = []
-    for k in range(count):
-        value = simplified(Binary("+", start, number(k * step), int64))
-        body = loop.body if k == 0 else without_comments(loop.body)
-        copies.append(simplify(substitute(body, {loop.variable: value})))
-    return block(copies)
+    known = copies or BodyCopies()
+    values = (simplified(Binary("+", start, number(k * step), int64)) for k in range(count))
+    return block(known.of(loop.body, loop.variable, value, comments=k == 0) for k, value in enumerate(values))
 
 
 def is_too_long(loop: For, count: int | None) -> bool:

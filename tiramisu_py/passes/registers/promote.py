@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.ir import Allocate, Block, For, Let, Node
-from tiramisu_py.ir.rewriting import Names, names, walk, with_children
+from tiramisu_py.ir.rewriting import Names, contents, names, walk, with_children
 from tiramisu_py.passes.base import About, NestPass
-from tiramisu_py.passes.registers.elements import Cell, accesses
+from tiramisu_py.passes.registers.elements import Cell, ElementAccess, accesses
 from tiramisu_py.passes.registers.variables import Promotion
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
@@ -44,25 +44,29 @@ class Promote(NestPass):
 
 def registers(node: Node, taken: Names) -> Node:
     """The statement with small buffers of constant indices turned into variables."""
+    if Allocate not in contents(node):
+        return node
     node = with_children(node, lambda child: registers(child, taken.inside(node)))
     if not isinstance(node, Allocate) or _is_shared(node):
         return node
-    if node.ring and not _promotable(node, node.body):
-        return _in_part(node, taken)
-    return _promoted(node, taken) if _promotable(node, node.body) else node
+    known = _elements(node, node.body)
+    if known is None:
+        return _in_part(node, taken) if node.ring else node
+    return Promotion(node, _lanes(known), _variables(node, {access.cell for access in known}, taken)).body()
 
 
-def _promoted(node: Allocate, taken: Names) -> Node:
-    known = {access for access in accesses(node, node.body) if access is not None}
-    lanes = next((access.lanes for access in known), 1)
-    return Promotion(node, lanes, _variables(node, {access.cell for access in known}, taken)).body()
-
-
-def _promotable(node: Allocate, inside: Node) -> bool:
-    """Whether all accesses of a statement to a buffer name elements, or vectors of one size, and not too many."""
-    found = list(accesses(node, inside))
+def _elements(node: Allocate, inside: Node) -> set[ElementAccess] | None:
+    """The elements of a buffer that a statement accesses, or vectors of one size; None if there is another access, or
+    there are too many.
+    """
+    found = set(accesses(node, inside))
     known = {access for access in found if access is not None}
-    return None not in found and len({access.lanes for access in known}) < 2 and len(known) <= MOST_VARIABLES
+    few = len({access.lanes for access in known}) < 2 and len(known) <= MOST_VARIABLES
+    return known if few and None not in found else None
+
+
+def _lanes(known: set[ElementAccess]) -> int:
+    return next((access.lanes for access in known), 1)
 
 
 def _is_shared(node: Allocate) -> bool:
@@ -92,18 +96,17 @@ def _in_part(node: Allocate, taken: Names) -> Node:
     """A ring as variables up to the first statement that needs an array, and as an array from there on."""
     after = _needing_array(node, node.body)
     before = _without(node.body, {id(statement) for statement in after})
-    if not _promotable(node, before) or not any(isinstance(inner, For) for inner in walk(before)):
+    known = _elements(node, before)
+    if known is None or For not in contents(before):
         return node
-    known = {access for access in accesses(node, before) if access is not None}
-    lanes = next((access.lanes for access in known), 1)
     variables = _variables(node, {access.cell for access in known}, taken)
-    return replace(node, body=Promotion(node, lanes, variables, tuple(after)).body())
+    return replace(node, body=Promotion(node, _lanes(known), variables, tuple(after)).body())
 
 
 @deep
 def _needing_array(node: Allocate, inside: Node) -> list[Node]:
     """The first statement in which a buffer has to be an array, and those after it."""
-    if _promotable(node, inside):
+    if _elements(node, inside) is not None:
         return []
     if isinstance(inside, Let):
         return _needing_array(node, inside.body)

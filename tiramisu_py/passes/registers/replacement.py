@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.stacks import deep_nest
-from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.ir import Allocate, For, If, Load, Node, Store
-from tiramisu_py.ir.rewriting import children, walk
+from tiramisu_py.ir.rewriting import buffers_in, children, walk
 from tiramisu_py.passes.registers.elements import Cell, access, shift
 
 
@@ -65,7 +64,7 @@ def _moved_from(node: Allocate, store: Node) -> Cell | None:
 
 
 def _loads(e: Expr, buffer: str) -> bool:
-    return any(isinstance(part, Load) and part.buffer == buffer for part in parts(e))
+    return buffer in buffers_in(e)
 
 
 def _cell(node: Allocate, store: Node) -> Cell | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Select, typed_const
 from tiramisu_py.algorithm.stacks import deep_nest
-from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.algorithm.traversal import iterators, rewrite
 from tiramisu_py.algorithm.types import bool_
 from tiramisu_py.ir import (
     Allocate,
@@ -29,10 +29,11 @@ from tiramisu_py.ir import (
 )
 from tiramisu_py.ir.arithmetic.linear import Key, number
 from tiramisu_py.ir.rewriting import (
-    all_expressions,
     block,
+    buffers_in,
     children,
     expressions,
+    loads_in,
     walk,
     with_children,
     with_expressions,
@@ -57,11 +58,11 @@ class Promotion:
     def body(self) -> Node:
         """The buffer's scope with variables, each declared at its first store if that is in straight-line code."""
         promoted, live = self._promoted(self.node.body), set(self.variables.values())
-        while dead := live - {e.name for e in all_expressions(promoted) if isinstance(e, Iter)}:
+        while dead := live - _read(promoted):
             promoted, live = _without_assigns(promoted, dead), live - dead
         statements = _flat(promoted)
-        assigned = [a.variable for a in walk(Block(tuple(statements))) if isinstance(a, Assign)]
-        once = {name for name in live if assigned.count(name) == 1}
+        assigned = Counter(a.variable for a in walk(Block(tuple(statements))) if isinstance(a, Assign))
+        once = {name for name in live if assigned[name] == 1}
         return block(self._declared(statements, live, once))
 
     @cached_property
@@ -81,13 +82,16 @@ class Promotion:
             return block([*self._stored(), node]) if node is self.after[0] else node
         if id(node) in self._replacing:
             mask = None
-        node = with_expressions(node, lambda e: rewrite(e, self._variable))
+        node = with_expressions(node, self._with_variables)
         if isinstance(node, Store) and node.buffer == self.node.buffer:
             name = self.variables[self._cell(node.indices)]
             return Assign(name, self._where_active(name, node.value, mask), node.statement)
         if isinstance(node, Mask):
             mask = node
         return with_children(node, lambda child: self._promoted(child, mask))
+
+    def _with_variables(self, e: Expr) -> Expr:
+        return rewrite(e, self._variable) if self.node.buffer in buffers_in(e) else e
 
     def _where_active(self, name: str, value: Expr, mask: Mask | None) -> Expr:
         """The value of a variable after a store under a mask."""
@@ -108,7 +112,7 @@ class Promotion:
 
     def _variable(self, e: Expr) -> Expr | None:
         if not isinstance(e, Load) or e.buffer != self.node.buffer:
-            return None
+            return None if self.node.buffer in buffers_in(e) else e
         rank = len(self.node.extents)
         by = shift(self.node, e.indices[:rank])
         variable: Expr = Variable(self.variables[self._cell(e.indices[:rank])], e.dtype)
@@ -130,7 +134,7 @@ class Promotion:
         found: list[Node] = []
         for statement in statements:
             first = statement if isinstance(statement, Assign) and statement.variable in pending else None
-            if first is not None and first.variable in _mentioned(first.value):
+            if first is not None and first.variable in iterators(first.value):
                 first = None
             for name in sorted(pending & _mentioned_in(statement)):
                 pending.discard(name)
@@ -163,11 +167,11 @@ def _counts(
         known = {**known, node.variable: rewrite(node.value, lambda e: _known(e, known))}
     if isinstance(node, Mask):
         defined = rewrite(node.count, lambda e: _known(e, known))
-        count = None if turns & _mentioned(defined) else defined.key()
+        count = None if turns & iterators(defined) else defined.key()
     if isinstance(node, Store) and node.buffer == buffer:
         yield count
-    used = (part for e in expressions(node) for part in parts(e))
-    yield from (count for part in used if isinstance(part, Load) and part.buffer == buffer)
+    used = (load for e in expressions(node) for load in loads_in(e))
+    yield from (count for load in used if load.buffer == buffer)
     for child in children(node):
         yield from _counts(child, buffer, count, known, turns)
 
@@ -176,8 +180,9 @@ def _known(e: Expr, known: Mapping[str, Expr]) -> Expr | None:
     return known.get(e.name) if isinstance(e, Iter) else None
 
 
-def _mentioned(e: Expr) -> set[str]:
-    return {part.name for part in parts(e) if isinstance(part, Iter)}
+def _read(node: Node) -> set[str]:
+    """The variables that are read in a statement and those inside."""
+    return {name for inner in walk(node) for e in expressions(inner) for name in iterators(e)}
 
 
 def _mentioned_in(node: Node) -> set[str]:
@@ -186,7 +191,7 @@ def _mentioned_in(node: Node) -> set[str]:
         if isinstance(statement, Assign):
             found.add(statement.variable)
         for e in expressions(statement):
-            found |= _mentioned(e)
+            found |= iterators(e)
     return found
 
 

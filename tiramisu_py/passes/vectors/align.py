@@ -16,7 +16,7 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import Allocate, For, Let, Node, Store
 from tiramisu_py.ir.arithmetic.linear import Linear, linear, number
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.ir.rewriting import Names, block, constant, loads, walk, with_children
+from tiramisu_py.ir.rewriting import Names, block, constant, contents, loads, walk, with_children
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.vectors.epilogue import most_iterations
 from tiramisu_py.program.loops import Vector
@@ -43,16 +43,23 @@ class Align(NestPass):
 
 def aligned(node: Node, taken: Names, rows: Collection[Allocate] = ()) -> Node:
     """The statement with such loops cut at the first aligned element; `rows` are the temporaries around it."""
+    if Vector not in contents(node):
+        return node
     if isinstance(node, Allocate):
         rows = (*rows, node)
     node = with_children(node, lambda child: aligned(child, taken.inside(node), rows))
-    if not isinstance(node, For) or not isinstance(node.tag, Vector) or node.reductions or node.step != 1:
-        return node
-    most = most_iterations(node)
-    if node.tag.remainder != "mask" or (most is not None and most <= FEW_VECTORS * node.tag.width):
+    if not isinstance(node, For) or not isinstance(node.tag, Vector) or not may_be_cut(node):
         return node
     offset = _offset(node, node.tag.width, rows)
     return node if offset is None else _cut(node, node.tag.width, offset, taken)
+
+
+def may_be_cut(loop: For) -> bool:
+    """Whether a vector loop has a mask at its end, and is long enough to begin at an aligned element."""
+    if not isinstance(loop.tag, Vector) or loop.tag.remainder != "mask" or loop.reductions or loop.step != 1:
+        return False
+    most = most_iterations(loop)
+    return most is None or most > FEW_VECTORS * loop.tag.width
 
 
 def _offset(loop: For, width: int, rows: Collection[Allocate]) -> int | None:

@@ -6,6 +6,7 @@ lanes)``. Overlapping: ``if (C >= 16) f(C - 16 + lane, all lanes) else`` the loo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
@@ -14,7 +15,7 @@ from tiramisu_py.ir import Block, For, If, Let, Mask, Node
 from tiramisu_py.ir.arithmetic.facts import decide
 from tiramisu_py.ir.arithmetic.linear import difference, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
-from tiramisu_py.ir.rewriting import Names, block, constant, substitute, walk, with_children
+from tiramisu_py.ir.rewriting import Names, block, constant, contents, substitute, with_children
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.unroll import extent_of, without_comments
 
@@ -34,7 +35,10 @@ class ShareMasks(NestPass):
     """
 
     def apply(self, what: Node, about: About) -> Node:
-        return with_one_count(simplify(decide(what, about.facts))) if has_masks(what) else what
+        if not has_masks(what):
+            return what
+        alike = with_one_count(what)  # copies of a loop have the same tests: decided once
+        return with_one_count(simplify(decide(alike, about.facts)))
 
 
 def most_iterations(loop: For) -> int | None:
@@ -80,25 +84,45 @@ def overlapping(rest: For, whole: For, vectors: Node, width: int) -> Node:
 
 def has_masks(node: Node) -> bool:
     """Whether there is a mask anywhere inside."""
-    return any(isinstance(inner, Mask) for inner in walk(node))
+    return Mask in contents(node)
 
 
 def with_one_count(node: Node) -> Node:
     """The statement with neighbouring masks under one test, and one definition of the number of active lanes."""
-    node = with_children(node, with_one_count)
-    if not isinstance(node, Block):
+    if not has_masks(node):
         return node
-    found: list[Node] = []
+    node = with_children(node, with_one_count)
+    return _neighbours_joined(node) if isinstance(node, Block) else node
+
+
+def _neighbours_joined(node: Block) -> Node:
+    """A sequence with its neighbouring masks joined; those inside its statements are joined already."""
+    runs: list[list[Node]] = []
     for child in node.body:
-        last = found[-1] if found else None
-        if isinstance(child, Let) and isinstance(last, Let) and _same_count(last, child):
-            body = substitute(child.body, {child.variable: Iter(last.variable, int64)})
-            found[-1] = replace(last, body=block([last.body, body]))
-        elif isinstance(child, If) and isinstance(last, If) and _same_test(last, child):
-            found[-1] = replace(last, then=with_one_count(block([last.then, child.then])))
+        if runs and _belong_together(runs[-1][0], child):
+            runs[-1].append(child)
         else:
-            found.append(child)
-    return block(found)
+            runs.append([child])
+    return block(map(_joined, runs))
+
+
+def _belong_together(first: Node, child: Node) -> bool:
+    if isinstance(child, Let):
+        return isinstance(first, Let) and _same_count(first, child)
+    return isinstance(child, If) and isinstance(first, If) and _same_test(first, child)
+
+
+def _joined(run: Sequence[Node]) -> Node:
+    """Masks of one count, or under one test, as one statement."""
+    first, *others = run
+    if isinstance(first, If) and others:
+        then = block(each.then for each in run if isinstance(each, If))
+        return replace(first, then=_neighbours_joined(then) if isinstance(then, Block) else then)
+    if isinstance(first, Let) and others:
+        count = Iter(first.variable, int64)
+        bodies = (substitute(each.body, {each.variable: count}) for each in others if isinstance(each, Let))
+        return replace(first, body=block([first.body, *bodies]))
+    return first
 
 
 def _same_test(a: If, b: If) -> bool:
@@ -109,6 +133,8 @@ def _same_test(a: If, b: If) -> bool:
 
 
 def _same_count(a: Let, b: Let) -> bool:
+    if a.value.key() == b.value.key():
+        return has_masks(a.body) and has_masks(b.body)
     first, second = ({part.key() for part in operands("min", let.value)} for let in (a, b))
     return first == second and has_masks(a.body) and has_masks(b.body)
 

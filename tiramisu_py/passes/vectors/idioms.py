@@ -12,19 +12,21 @@ from typing import TypeGuard
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.traversal import rewrite, walk
+from tiramisu_py.algorithm.traversal import kinds, rewrite
 from tiramisu_py.algorithm.types import DType, int8, int16, int32, uint8, uint16, uint32
 from tiramisu_py.ir import Assign, Declare, For, Idiom, Let, Load, Node, Ramp, Store
 from tiramisu_py.ir.arithmetic.intervals import bounds, fits, limits, may_wrap, wrapped
 from tiramisu_py.ir.rewriting import constant, with_children
 
 _RING = ("+", "-", "*", "&", "|", "^")
+#: An expression without any of these has no idioms.
+_WITH_IDIOMS = frozenset((Cast, Select, "max", *COMPARISONS))
 _BY_BITS = {8: (uint8, int8), 16: (uint16, int16), 32: (uint32, int32)}
 
 
 def recognised(e: Expr) -> Expr:
     """The expression with idioms in place of equivalent arithmetic, where it has lanes."""
-    return rewrite(e, _changed)
+    return e if kinds(e).isdisjoint(_WITH_IDIOMS) else rewrite(e, _changed)
 
 
 def with_idioms(node: Node, lane: str) -> Node:
@@ -48,7 +50,7 @@ def _changed(e: Expr) -> Expr | None:
 
 
 def _has_lanes(e: Expr) -> bool:
-    return any(isinstance(part, Ramp) for part in walk(e))
+    return Ramp in kinds(e)
 
 
 def _idiom(name: str, x: Expr | None, y: Expr | None, dtype: DType) -> Expr | None:

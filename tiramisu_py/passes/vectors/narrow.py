@@ -10,15 +10,17 @@ from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Expr
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import kinds, rewrite
 from tiramisu_py.algorithm.types import int32, int64
 from tiramisu_py.ir import For, If, Load, Node
 from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import is_index, linear, number
-from tiramisu_py.ir.rewriting import with_children, with_expressions
+from tiramisu_py.ir.rewriting import contents, with_children, with_expressions
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.program.loops import Vector
 
+#: The parts of expressions that change.
+NARROWED = frozenset((Cast, *COMPARISONS))
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
 
 
@@ -37,8 +39,10 @@ class Narrow(NestPass):
 
 def narrowed(node: Node, facts: Facts, in_vector: bool = False) -> Node:
     """The statement whose vector loops compute 64-bit values in 32 bits if `facts` show that these fit."""
+    if not in_vector and Vector not in contents(node):
+        return node
     if in_vector:
-        node = with_expressions(node, lambda e: rewrite(e, lambda part: _narrower(part, facts)))
+        node = with_expressions(node, lambda e: _narrowed(e, facts))
     if isinstance(node, If):
         otherwise = None if node.otherwise is None else narrowed(node.otherwise, facts, in_vector)
         then = narrowed(node.then, facts.behind(node), in_vector)
@@ -48,6 +52,10 @@ def narrowed(node: Node, facts: Facts, in_vector: bool = False) -> Node:
     return with_children(node, lambda child: narrowed(child, inside, below))
 
 
+def _narrowed(e: Expr, facts: Facts) -> Expr:
+    return e if kinds(e).isdisjoint(NARROWED) else rewrite(e, lambda part: _narrower(part, facts))
+
+
 @deep
 def _narrower(e: Expr, facts: Facts) -> Expr | None:
     match e:
@@ -55,7 +63,7 @@ def _narrower(e: Expr, facts: Facts) -> Expr | None:
             left, right = _in_32_bits(e.left, facts), _in_32_bits(e.right, facts)
             if left is None or right is None or not (_is_value(e.left) or _is_value(e.right)):
                 return None
-            low, high = (rewrite(side, lambda part: _narrower(part, facts)) for side in (left, right))
+            low, high = (_narrowed(side, facts) for side in (left, right))
             return Binary(e.op, low, high, e.dtype)
         case Cast() if e.dtype.is_float and e.dtype.bits == 32 and is_index(e.operand.dtype):
             whole = None if _is_value(e.operand) else _in_32_bits(e.operand, facts)

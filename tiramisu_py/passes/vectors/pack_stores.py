@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.traversal import rewrite, walk
+from tiramisu_py.algorithm.traversal import kinds, rewrite
 from tiramisu_py.algorithm.types import int32
 from tiramisu_py.ir import Idiom, Joined, Let, Load, Node, Ramp, Store, Variable
 from tiramisu_py.ir.arithmetic.linear import along_lanes
@@ -59,8 +59,8 @@ class Joining:
     @deep
     def whole(self, e: Expr) -> Expr | None:
         """The expression for all parts at once; None if there is none."""
-        if not any(isinstance(inner, Ramp) for inner in walk(e)):
-            return None if any(isinstance(inner, Variable | Load) for inner in walk(e)) else e
+        if Ramp not in kinds(e):
+            return e if kinds(e).isdisjoint((Variable, Load)) else None
         if isinstance(e, Load):
             return self.kept(e) if e.dtype.bytes <= self.element else None
         if isinstance(e, Cast):

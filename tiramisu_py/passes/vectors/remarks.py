@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Call, Expr
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.traversal import kinds, walk
 from tiramisu_py.algorithm.types import float32, strong
 from tiramisu_py.ir import Comment, Node, Ramp, Store
 from tiramisu_py.ir.rewriting import block, with_children
@@ -19,7 +19,8 @@ def remarked(node: Node) -> Node:
     node = with_children(node, remarked)
     if not isinstance(node, Store):
         return node
-    called = dict.fromkeys(e.function for e in walk(node.value) if isinstance(e, Call) and _by_lane(e))
+    calls = walk(node.value) if Call in kinds(node.value) else ()
+    called = dict.fromkeys(e.function for e in calls if isinstance(e, Call) and _by_lane(e))
     return block([Comment(f"called for each lane: {', '.join(called)}"), node]) if called else node
 
 
@@ -30,4 +31,4 @@ def _by_lane(e: Call) -> bool:
 
 
 def _varies(e: Expr) -> bool:
-    return any(isinstance(part, Ramp) for part in walk(e))
+    return Ramp in kinds(e)

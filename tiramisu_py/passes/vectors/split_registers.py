@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter
 from tiramisu_py.algorithm.stacks import deep_nest
-from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.algorithm.traversal import walk as parts_of
+from tiramisu_py.algorithm.traversal import kinds, mentions, rewrite
 from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.ir import (
     Allocate,
@@ -35,6 +34,7 @@ from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import (
     Names,
     block,
+    buffers_in,
     constant,
     defined,
     expressions,
@@ -142,11 +142,7 @@ class RegisterParts:
 
     def _uses_parts(self, e: Expr) -> bool:
         """Whether an expression reads a vector that has been split."""
-        return any(
-            (isinstance(part, Iter) and part.name in (*self.variables, self.lane))
-            or (isinstance(part, Load) and part.buffer in self.buffers)
-            for part in parts_of(e)
-        )
+        return mentions(e, (*self.variables, self.lane)) or not buffers_in(e).isdisjoint(self.buffers)
 
     def _active(self, node: Node, k: int) -> Node:
         """A statement of part k under the mask of that part, if there is one."""
@@ -216,6 +212,8 @@ class RegisterParts:
         return simplified(rewrite(e, lambda inner: self._changed(inner, k)))
 
     def _changed(self, e: Expr, k: int) -> Expr | None:
+        if not self._is_vector(e) and not mentions(e, (self.lane,)):
+            return e
         match e:
             case Ramp():
                 return Ramp(simplified(e.base + k * self.size), self.size, e.dtype)
@@ -231,9 +229,4 @@ class RegisterParts:
         return None
 
     def _is_vector(self, e: Expr) -> bool:
-        return any(
-            isinstance(part, Ramp)
-            or (isinstance(part, Iter) and part.name in self.variables)
-            or (isinstance(part, Load) and part.buffer in self.buffers)
-            for part in parts_of(e)
-        )
+        return Ramp in kinds(e) or mentions(e, self.variables) or not buffers_in(e).isdisjoint(self.buffers)

@@ -26,6 +26,7 @@ from tiramisu_py.ir.properties import no_vector_loop
 from tiramisu_py.ir.rewriting import (
     Names,
     block,
+    contents,
     names,
     substitute,
     walk,
@@ -82,6 +83,8 @@ def vectorize(
     buffers in `atomic` are atomic, one element at a time. In kernels, and in loops with reductions, the epilogue is
     scalar.
     """
+    if Vector not in contents(node):
+        return node
     if isinstance(node, For) and isinstance(node.tag, Vector):
         loop = replace(node, body=_serial(node.body))
         combined = node.reductions or node.tag.combine is not None
@@ -95,6 +98,8 @@ def vectorize(
 
 def _serial(node: Node) -> Node:
     """The statement with its vector loops untagged: they are inside a vector loop."""
+    if Vector not in contents(node):
+        return node
     if isinstance(node, For) and isinstance(node.tag, Vector):
         node = replace(node, tag=None, reductions=())
     return with_children(node, _serial)
@@ -214,7 +219,7 @@ class VectorLoop:
 
 def _assigns(node: Node) -> bool:
     """Whether a statement assigns a variable, which a loop over lanes cannot do for one lane of a vector."""
-    return any(isinstance(inner, Assign) for inner in walk(node))
+    return Assign in contents(node)
 
 
 def _straight(loop: For) -> Node:
