@@ -3,28 +3,32 @@
     a[min(i + 1, N - 1)]   -->  a[select(i + 1 <= N - 1, i + 1, N - 1)]
     a[(i - 1) % N]         -->  a[select(i - 1 < 0, i - 1 + N, i - 1)]
 
-What no cut has decided is written as it was: a minimum is one instruction.
+What no cut has decided is written as it was: a minimum is one instruction. An index that stays the same in the
+innermost loop is not cut: a row of a picture is clipped once for all its columns; a cut would repeat their loop.
 """
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Select
-from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, Select
+from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import bool_
 
 
 class ChosenIndices:
     """The choices in the indices of a body that is executed for some instances; `reader` reads its iterators."""
 
-    def __init__(self, reader: Affine, instances: isl.Set) -> None:
+    def __init__(self, reader: Affine, instances: isl.Set, moving: Collection[str]) -> None:
         self.reader = reader
         self.instances = instances
+        #: The iterators that move in the innermost loop.
+        self.moving = moving
         #: The operations that became selects, by the keys of the conditions.
         self.operations: dict[object, str] = {}
 
@@ -50,7 +54,7 @@ class ChosenIndices:
         return e if all(map(operator.is_, indices, e.indices)) else e.rebuilt(indices)
 
     def _select(self, e: Expr) -> Expr | None:
-        if not isinstance(e, Binary) or e.op not in ("min", "max", "%") or not self._is_affine(e):
+        if not isinstance(e, Binary) or e.op not in ("min", "max", "%") or not self._moves(e) or not self._is_affine(e):
             return None
         if e.op == "%":
             return None if isinstance(e.right, Const) or not self._turns_once(e) else self._turned(e)
@@ -58,6 +62,9 @@ class ChosenIndices:
         self.operations[condition.key()] = e.op
         yes, no = (rewrite(side, self._select) for side in (e.left, e.right))
         return Select(condition, yes, no, e.dtype)
+
+    def _moves(self, e: Binary) -> bool:
+        return any(isinstance(part, Iter) and part.name in self.moving for part in walk(e))
 
     def _is_affine(self, e: Binary) -> bool:
         try:

@@ -10,6 +10,7 @@ The pieces keep the time of their statement, so that nothing is reordered; inner
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import islpy as isl
@@ -24,6 +25,8 @@ from tiramisu_py.program.statement import Role, Statement
 
 #: With more convex pieces than this in all, pieces stay unions.
 MOST_PIECES = 16
+#: Loops of more iterations than this are long: what is computed once for each run of them takes no time.
+MOST_SHORT = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +68,9 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
         return []
     parts: list[Part] = [(instances, statement.body)]
     if split:
-        reader = Affine(statement.frame, point_forms(program, statement))
-        indices = ChosenIndices(reader, instances)
+        forms = point_forms(program, statement)
+        reader = Affine(statement.frame, forms)
+        indices = ChosenIndices(reader, instances, _moving(statement, forms))
         body = indices.as_selects(statement.body)
         if chooses(body):
             parts = split_by_cases(reader, instances, body)
@@ -77,6 +81,30 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
         return [DomainPiece(statement.name, statement, *parts[0])]
     named = ((f"{statement.name}#{number}", part, body) for number, (part, body) in enumerate(parts))
     return [DomainPiece(name, statement, sets.named(part, name), body) for name, part, body in named]
+
+
+def _moving(statement: Statement, forms: Mapping[str, isl.Aff]) -> list[str]:
+    """The iterators that move in the innermost loop that is long, and in short loops inside, which may be unrolled."""
+    own = sets.graph(statement.coords, statement.instances)
+    depth = len(statement.loops) - 1
+    while depth > 0 and _is_short(own, depth):
+        depth -= 1
+    around = sets.graph(statement.prefix(depth), statement.instances).reverse()
+    found = []
+    for name, form in forms.items():
+        values = around.apply_range(sets.graph(sets.function(statement.frame, None, [form])))
+        if not values.is_single_valued():
+            found.append(name)
+    return found
+
+
+def _is_short(own: isl.Map, depth: int) -> bool:
+    """Whether each run of the loop at a depth has few iterations, whatever the sizes are."""
+    coords = own.range()
+    rest = isl.Map.from_domain_and_range(coords, coords)
+    same = sets.equal_prefix(rest, depth)
+    distance = sets.interval(same.deltas(), depth)
+    return distance is not None and distance[1] < MOST_SHORT
 
 
 def _convex(parts: list[Part]) -> list[Part]:

@@ -70,3 +70,10 @@ def at_least(a: Expr, b: Expr) -> Expr:
         if constant is not None:
             return Binary(">=", gap.left, number(-constant), bool_)
     return Binary(">=", gap, number(0), bool_)
+
+
+def largest_extent(loop: For) -> int | None:
+    """The constant extent of a loop in a full tile."""
+    pairs = ((low, high) for low in operands_of("max", loop.lower) for high in operands_of("min", loop.upper))
+    extents = [extent for low, high in pairs if (extent := difference(high, low)) is not None]
+    return min(extents, default=None)

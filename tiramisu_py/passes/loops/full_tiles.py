@@ -17,8 +17,7 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Allocate, For, If, Node, Store
 from tiramisu_py.ir.arithmetic.facts import Facts
-from tiramisu_py.ir.arithmetic.linear import Key, difference, number
-from tiramisu_py.ir.arithmetic.linear import operands as operands_of
+from tiramisu_py.ir.arithmetic.linear import Key, number
 from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.ir.rewriting import (
     Names,
@@ -33,7 +32,7 @@ from tiramisu_py.ir.rewriting import (
 )
 from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.passes.base import About, NestPass
-from tiramisu_py.passes.loops.full_tile import Conditions, full_tile
+from tiramisu_py.passes.loops.full_tile import Conditions, full_tile, largest_extent
 from tiramisu_py.passes.loops.split_at_conditions import cut_at, operates
 from tiramisu_py.passes.loops.strip_versions import StripVersions
 from tiramisu_py.passes.loops.tile_versions import is_too_long, no_version, special, versions
@@ -195,20 +194,13 @@ def _over_registers(node: Node, indexed: frozenset[str]) -> tuple[Node, int]:
     node = with_children(node, inside)
     if not isinstance(node, For) or node.step != 1:
         return node, most
-    extent = _largest_extent(node)
+    extent = largest_extent(node)
     unrolled = isinstance(node.tag, Unroll) and node.tag.factor is None
     if extent is None or meets(node):
         return node, most
     if node.tag is None and extent * most <= MOST_REPEATED and indexes(node, indexed) and _remains(node, indexed):
         return replace(node, tag=Unroll()), extent * most
     return node, extent * most if unrolled else most
-
-
-def _largest_extent(loop: For) -> int | None:
-    """The constant extent of a loop in a full tile."""
-    pairs = ((low, high) for low in operands_of("max", loop.lower) for high in operands_of("min", loop.upper))
-    extents = [extent for low, high in pairs if (extent := difference(high, low)) is not None]
-    return min(extents, default=None)
 
 
 def _remains(loop: For, buffers: frozenset[str]) -> bool:

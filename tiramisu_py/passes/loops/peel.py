@@ -2,6 +2,10 @@
 
 Before: ``for c0 in -1 .. n: A(c0); if (c0 >= 0) B(c0)``. After: ``A(-1); for c0 in 0 .. n: A(c0); B(c0)``. The
 iterations stay consecutive, in their order.
+
+A loop is cut once, behind the last of these iterations, so that its text at most doubles: in a chain of stages that
+slide, each of which begins later than the one before, ``for c0 in -8 .. 0`` tests where it is and ``for c0 in 0 .. n``
+does not. A loop around loops that run long stays whole: beside them its tests take no time, and copies much text.
 """
 
 from __future__ import annotations
@@ -19,10 +23,14 @@ from tiramisu_py.ir.arithmetic.linear import Linear, difference, linear
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import block, variables, walk, with_children, with_expressions
 from tiramisu_py.passes.base import About, NestPass
+from tiramisu_py.passes.loops.full_tile import largest_extent
 from tiramisu_py.passes.loops.split_at_conditions import operates
+from tiramisu_py.program.loops import Vector
 
 #: At most this many iterations are peeled.
 MOST_ITERATIONS = 64
+#: Loops of more iterations than this are long.
+MOST_SHORT = 16
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,10 @@ def cut_prologues(node: Node, facts: Facts) -> Node:
     node = with_children(node, lambda child: cut_prologues(child, inside))
     if not isinstance(node, For) or node.tag is not None or node.step != 1 or node.reductions or operates(node):
         return node
-    points = sorted(set(_points(node)))
-    return _cut(node, points, facts) if points else node
+    if any(isinstance(inner, For) and _is_long(inner) for inner in walk(node.body)):
+        return node
+    point = max(_points(node), default=None)
+    return node if point is None else _cut(node, point, facts)
 
 
 def _points(loop: For) -> Iterator[int]:
@@ -60,6 +70,15 @@ def _points(loop: For) -> Iterator[int]:
                 count = None if bound is None else difference(bound, loop.lower)
                 if count is not None and 0 < count <= MOST_ITERATIONS:
                     yield count
+
+
+def _is_long(loop: For) -> bool:
+    """Whether a loop may have many iterations (vectors, in a vector loop)."""
+    extent = largest_extent(loop)
+    if extent is None:
+        return True
+    width = loop.tag.width if isinstance(loop.tag, Vector) else 1
+    return extent > MOST_SHORT * width
 
 
 def _bound(e: Expr, variable: str) -> Expr | None:
@@ -79,17 +98,12 @@ def _bound(e: Expr, variable: str) -> Expr | None:
     return least.plus(Linear({}, 1 if strict else 0)).expression()
 
 
-def _cut(loop: For, points: list[int], facts: Facts) -> Node:
-    pieces: list[Node] = []
-    lower = loop.lower
-    for point in points:
-        end = simplified(Binary("+", loop.lower, Const(point, int64), int64))
-        rest = simplified(Binary("-", loop.upper, end, int64))
-        upper = end if facts.nonnegative(rest) else simplified(Binary("min", loop.upper, end, int64))
-        pieces.append(_piece(loop, lower, upper, end))
-        lower = end
-    pieces.append(_piece(loop, lower, loop.upper, None))
-    return simplify(block(pieces))
+def _cut(loop: For, point: int, facts: Facts) -> Node:
+    """The loop until this number of iterations, and the loop after."""
+    end = simplified(Binary("+", loop.lower, Const(point, int64), int64))
+    rest = simplified(Binary("-", loop.upper, end, int64))
+    upper = end if facts.nonnegative(rest) else simplified(Binary("min", loop.upper, end, int64))
+    return simplify(block((_piece(loop, loop.lower, upper, end), _piece(loop, end, loop.upper, None))))
 
 
 def _piece(loop: For, lower: Expr, upper: Expr, below: Expr | None) -> Node:
