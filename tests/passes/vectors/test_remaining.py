@@ -183,3 +183,21 @@ def test_what_nobody_reads_of_a_window_is_replaced_under_masks() -> None:
 
     assert kept(strip, out, moves) == 0
     assert kept(strip, strip, out, moves) > 0
+
+
+def test_a_vector_that_is_always_under_one_mask_keeps_no_other_lanes() -> None:
+    """24 sums are one whole vector, and one of which 8 lanes are used; a whole vector beside it changes nothing."""
+
+    def kept(started: int) -> int:
+        start = loop("a", started, store("v", var("a"), 0.0), tag=VECTOR)
+        update = loop("b", 24, updated("v", var("b"), sum_, load("x", 24 * var("k") + var("b"))), tag=VECTOR)
+        out = loop("c", 24, store("y", var("c"), load("v", var("c"))), tag=VECTOR)
+        whole = temporary("v", (32,), Block((start, loop("k", N, update), out)))
+        assert isinstance(whole, Allocate)
+        given_ = [given("x", 24 * N), result("y", 24)]
+        found = optimise(function("f", "N", given_, replace(whole, register=True))).body
+        assert not of(found, Allocate)
+        return sum(isinstance(e, Select) for e in all_expressions(found))
+
+    assert kept(24) == 0
+    assert kept(32) > 0  # all 16 lanes have been started, and later ones keep what they have

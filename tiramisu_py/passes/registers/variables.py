@@ -46,8 +46,8 @@ from tiramisu_py.passes.registers.replacement import replacing
 class Promotion:
     """One buffer and the variables that replace its elements, each of `lanes` lanes.
 
-    In the statements `after` it is an array, to which the variables are stored before. If accesses have different
-    masks, a store under a mask keeps the other lanes.
+    In the statements `after` it is an array, to which the variables are stored before. If accesses to a variable have
+    different masks, a store to it under a mask keeps the other lanes.
     """
 
     node: Allocate
@@ -66,10 +66,24 @@ class Promotion:
         return block(self._declared(statements, live, once))
 
     @cached_property
-    def _one_mask(self) -> bool:
-        """Whether all accesses are under the same mask, so that the other lanes do not matter."""
-        counts = list(_counts(self.node.body, self.node.buffer, None, {}))
-        return None not in counts and len(set(counts)) < 2
+    def _masks(self) -> dict[Cell | None, set[Key | None]]:
+        """The masks of all accesses to each cell, as the numbers of active lanes; the masks of all under None."""
+        found: dict[Cell | None, set[Key | None]] = {None: set()}
+        for accessed, count in _counts(self.node.body, self.node.buffer, None, {}):
+            indices = accessed[: len(self.node.extents)]
+            first = access(self.node, indices)
+            used = [] if first is None else [first.cell, first.next.cell] if shift(self.node, indices) else [first.cell]
+            for cell in (None, *used):
+                found.setdefault(cell, set()).add(count)
+        return found
+
+    def _one_mask(self, cell: Cell) -> bool:
+        """Whether all accesses to a cell are under the same mask, so that the other lanes do not matter.
+
+        The values of a ring move from cell to cell, and an array has all cells: there it takes all accesses.
+        """
+        masks = self._masks[None if self.node.ring or self.after else cell]
+        return None not in masks and len(masks) < 2
 
     @cached_property
     def _replacing(self) -> frozenset[int]:
@@ -84,8 +98,8 @@ class Promotion:
             mask = None
         node = with_expressions(node, self._with_variables)
         if isinstance(node, Store) and node.buffer == self.node.buffer:
-            name = self.variables[self._cell(node.indices)]
-            return Assign(name, self._where_active(name, node.value, mask), node.statement)
+            cell = self._cell(node.indices)
+            return Assign(self.variables[cell], self._where_active(cell, node.value, mask), node.statement)
         if isinstance(node, Mask):
             mask = node
         return with_children(node, lambda child: self._promoted(child, mask))
@@ -93,12 +107,12 @@ class Promotion:
     def _with_variables(self, e: Expr) -> Expr:
         return rewrite(e, self._variable) if self.node.buffer in buffers_in(e) else e
 
-    def _where_active(self, name: str, value: Expr, mask: Mask | None) -> Expr:
+    def _where_active(self, cell: Cell, value: Expr, mask: Mask | None) -> Expr:
         """The value of a variable after a store under a mask."""
-        if mask is None or self.lanes == 1 or self._one_mask:
+        if mask is None or self.lanes == 1 or self._one_mask(cell):
             return value
         active = Binary("<", Ramp(number(0), self.lanes), mask.count, bool_)
-        return Select(active, value, Variable(name, self.node.dtype), self.node.dtype)
+        return Select(active, value, Variable(self.variables[cell], self.node.dtype), self.node.dtype)
 
     def _stored(self) -> list[Node]:
         """The stores of the variables to the array."""
@@ -156,8 +170,8 @@ def _flat(node: Node) -> list[Node]:
 
 def _counts(
     node: Node, buffer: str, count: Key | None, known: Mapping[str, Expr], turns: frozenset[str] = frozenset()
-) -> Iterator[Key | None]:
-    """The number of active lanes of each access to a buffer, as a key, with definitions substituted.
+) -> Iterator[tuple[tuple[Expr, ...], Key | None]]:
+    """The indices of each access to a buffer, and its number of active lanes, as a key with definitions substituted.
 
     None if all are active, or if the number differs between iterations of a loop inside the buffer's scope.
     """
@@ -169,9 +183,9 @@ def _counts(
         defined = rewrite(node.count, lambda e: _known(e, known))
         count = None if turns & iterators(defined) else defined.key()
     if isinstance(node, Store) and node.buffer == buffer:
-        yield count
+        yield node.indices, count
     used = (load for e in expressions(node) for load in loads_in(e))
-    yield from (count for load in used if load.buffer == buffer)
+    yield from ((load.indices, count) for load in used if load.buffer == buffer)
     for child in children(node):
         yield from _counts(child, buffer, count, known, turns)
 
