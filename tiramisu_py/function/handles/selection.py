@@ -17,6 +17,7 @@ from tiramisu_py.function.handles.operations import Awaitable
 from tiramisu_py.schedule.command_fields import Named, NamedParts
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.locality.compute_at import ComputeAt
+from tiramisu_py.schedule.locality.reverse_compute_at import ReverseComputeAt
 from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 
 if TYPE_CHECKING:
@@ -74,8 +75,30 @@ class Selection(Commands, Awaitable):
         Values that several iterations need are recomputed. The buffer shrinks to the values that one iteration needs,
         with one copy for each iteration; outputs, and computations placed by `store_in` or `store_at`, keep their
         place. Source: Halide and TIRAMISU, ``compute_at``.
+
+        The start of a reduction, ``C.init.compute_at(C.update, i0)``, moves into the loops of its update: each value is
+        started once, in the first iteration of `level` that adds a term to it. Values without terms are started where
+        all were, as a part of their own. Source: TVM, ``decompose_reduction``.
         """
         self._apply(ComputeAt(self._named, self._other(consumer), level))
+        return self
+
+    def reverse_compute_at(self, producer: Selection, level: Iter) -> Self:
+        """Compute each value in the iteration of a producer's loop that makes the last of what it reads.
+
+        ::
+
+            for k0, for i0, for i1:        -->   for k0, for i0:
+                C[i] += p[i, k0]                     for i1: C[i] += p[i, k0]
+            for i: out[i] = max(C[i], 0)             if k0 is the last:
+                                                         for i: out[i] = max(C[i], 0)     (what the block has made)
+
+        The loops up to `level` may be those of a reduction's terms: a value is then computed after the last term of
+        all that it reads. Each value is computed once; those that read nothing made in the loops, results of no terms,
+        stay where they are, as a part of their own. The producer must be complete by then: that is proven, as for any
+        order. Source: TVM, ``reverse_compute_at``.
+        """
+        self._apply(ReverseComputeAt(self._named, self._other(producer), level))
         return self
 
     def inline(self) -> Self:

@@ -14,6 +14,7 @@ from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.instances.separate_cases import SeparateCases
 from tiramisu_py.schedule.locality.cached_copies import CacheAt, Pack
 from tiramisu_py.schedule.locality.compute_at import ComputeAt, StoreAt
+from tiramisu_py.schedule.locality.reverse_compute_at import ReverseComputeAt
 from tiramisu_py.schedule.locality.slide import Slide
 from tiramisu_py.schedule.locality.time_tile import TimeTiles
 from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
@@ -37,7 +38,7 @@ COMMANDS: tuple[type[Command], ...] = (
     Parallelize, Vectorize, UnrollLoop, UnrollAndJam, Rfactor,
     After, Before, Between, Fuse, InOrder,
     StoreIn, StoreAt, Fold, Keep, Place, StoreNontemporal, Prefetch,
-    ComputeAt, CacheAt, Pack, Slide, TimeTiles,
+    ComputeAt, ReverseComputeAt, CacheAt, Pack, Slide, TimeTiles,
     SeparateAt, SeparateCases, Inline, DealOut,
     SetGpuTarget, TagGpu, GpuTile, Coarsen, CacheShared, CacheLocal, CreateTransfer, PlaceBarrier, WaitFor, Remove,
     TagDistribute, Distribute, Grid, DeclareBlocks, CreateExchange, CollapseMany, SetWaitAccess,

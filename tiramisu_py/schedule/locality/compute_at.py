@@ -19,6 +19,7 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.command_arguments import loop_name, loops_named, statements
 from tiramisu_py.schedule.command_fields import Named, OnStatements
+from tiramisu_py.schedule.locality.reduction_ends import first_iterations, is_start_of, makers_in, without_others
 from tiramisu_py.schedule.loops.order import Root
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.nesting import check_nesting
@@ -33,7 +34,9 @@ def compute_at(
     """Compute `source` inside the consumer's loops up to `level`: for each iteration the values that it reads."""
     scope = scope_of(program, consumer, level)
     own = statements(program, names)
-    _check_movable(program, source, own)
+    check_movable(program, source, own)
+    if is_start_of(own, statements(program, consumer)):
+        return _start_at(program, own, scope, command)
     storage = program.storages[source]
     buffer = program.buffers[storage.buffer]
     shared = any(other.name != storage.name for other in program.storages_in(buffer.name))
@@ -55,6 +58,27 @@ def compute_at(
     if placed:
         return without_single_iterations(program)
     return without_single_iterations(settled(scoped(program, storage, scope, source)))
+
+
+def _start_at(program: Program, starts: list[Statement], scope: tuple[LoopId, ...], command: str) -> Program:
+    """Start each value of a reduction in the first iteration of its update's loops `scope` that adds a term to it."""
+    for start in starts:
+        updates = makers_in(program, start.source, scope)
+        program = placed_once(program, start, scope, first_iterations(program, start, updates, len(scope)))
+        orders = [Order(start.name, update.name, scope[-1], command) for update in updates]
+        program = program.with_(orders=(*program.orders, *orders))
+    return without_single_iterations(program)
+
+
+def placed_once(program: Program, statement: Statement, scope: tuple[LoopId, ...], at: isl.Map) -> Program:
+    """Move each execution to the iteration of the loops `scope` that `at` gives; the others become a part."""
+    program = without_others(program, statement, at)
+    moved = moved_into(program, statement, scope, at.reverse().coalesce())
+    moved = _without_repeated_loops(program, moved, len(scope))
+    program = program.with_statement(moved)
+    for loop in moved.loops:
+        check_nesting(program, loop)
+    return program
 
 
 def inner_level(given: Iter | Root) -> str:
@@ -118,7 +142,7 @@ def loads(statement: Statement, source: str) -> bool:
     return any(access.source == source for body in bodies for access in accesses(body))
 
 
-def _check_movable(program: Program, source: str, own: list[Statement]) -> None:
+def check_movable(program: Program, source: str, own: list[Statement]) -> None:
     if any(statement.role is Role.COPY for statement in own):
         raise CommandError(f"{own[0].name} is a copy of {source}: make it at the level where it belongs")
     if any(a.source == source for s in own for a in accesses(s.body)):
@@ -185,7 +209,11 @@ def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], ne
     Given S, its value map V and needed = {o -> v}, the instances become {S[o, x] : V(x) in needed(o)}.
     """
     values = sets.graph(program.value_of(statement), statement.instances)
-    pairs = needed.apply_range(values.reverse()).coalesce()
+    return moved_into(program, statement, scope, needed.apply_range(values.reverse()).coalesce())
+
+
+def moved_into(program: Program, statement: Statement, scope: tuple[LoopId, ...], pairs: isl.Map) -> Statement:
+    """The statement with the loops `scope` before its own, and an execution ``S[o, x]`` for each pair ``o -> S[x]``."""
     outer = [program.loops[loop].name for loop in scope]
     dims = distinct([*outer, *statement.dims])
     instances = sets.with_dims(sets.flat_pairs(pairs, statement.name), dims)
@@ -204,9 +232,10 @@ def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], ne
 
 
 def _without_repeated_loops(program: Program, statement: Statement, scope: int) -> Statement:
-    """Partial results without the loops of their own that repeat one of `scope`, of the same name.
+    """A statement without the loops of its own that repeat one of `scope`, of the same name.
 
-    `rfactor` numbers partial results by a loop that their consumer has, too.
+    `rfactor` numbers partial results by a loop that their consumer has, too; the start of a reduction may have been
+    tiled together with its update.
     """
     coords = sets.outputs(statement.coords)
     names = program.loop_names(statement)
