@@ -1,7 +1,8 @@
 """Many small matrix products of one size: the sizes are constants, and each tile of a result is written once.
 
 With the size in the program, a tile has exactly as many rows as divide it, and no loop over values is left; of small
-matrices, none over terms either. The sums stay in registers until they are complete, so that nothing is added to memory.
+matrices, none over terms either. The sums stay in registers until they are complete, so that nothing is added to
+memory.
 """
 
 from __future__ import annotations

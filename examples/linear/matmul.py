@@ -1,9 +1,9 @@
 """A matrix product at the speed of the libraries: tiles of accumulators in registers, both operands packed.
 
-A block of `KC` terms at a time is summed in registers, `MR` rows by `NR` columns, and added to C. For that block, B is
-copied once into panels of `NR` columns, which all threads share, and each block of `MC` tiles of rows of A into rows
-that do not collide in the caches. A tile that is not full has a version of its own for each number of rows and each
-number of vectors in a row; the last vector is padded in the panel, and masked in C.
+A block of `KC` terms at a time is summed in registers, `MR` rows by `NR` columns, and added to C, which begins at 0 in
+the first block. For each block, B is copied once into panels of `NR` columns, which all threads share, and each block
+of `MC` tiles of rows of A into rows that do not collide in the caches. A tile that is not full has a version of its own
+for each number of rows and each number of vectors in a row; the last vector is padded in the panel, and masked in C.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
     f, A, B, C = algorithm(dtype)
     lanes = 64 // dtype.bytes
     NR = 4 * lanes
-    C.init.parallelize(i)
     C.update.split(k, KC, k0, k1)
     tile = C.update.rfactor(k0)
-    C.update.tile(i, j, MR, NR, i0, j0, i1, j1)
-    C.update.split(i0, MC, i2, i0)
+    C.tile(i, j, MR, NR, i0, j0, i1, j1)
+    C.split(i0, MC, i2, i0)
     C.update.reorder(k0, i2, j0, i0, i1, j1)
-    C.update.parallelize(i2)
-    C.update.unroll(i1, remainder="specialize")
-    C.update.vectorize(j1, lanes, remainder="mask", partial="specialize")
+    C.init.compute_at(C.update, i1)
+    C.parallelize(i2)
+    C.unroll(i1, remainder="specialize")
+    C.vectorize(j1, lanes, remainder="mask", partial="specialize")
     tile.compute_at(C.update, i0)
     tile.store_in(tm.REGISTER)
     tile.update.reorder(k, i, j)

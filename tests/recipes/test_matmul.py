@@ -20,7 +20,7 @@ TINY = Cpu(vector_bytes=32, registers=16, first=1 << 10, second=4 << 10)
 SIZES = [(1, 1, 0), (1, 1, 1), (7, 65, 33), (31, 37, 391), (13, 129, 2)]
 N, M, K, Q = tm.params("N M K Q")
 i, j, k, b = tm.iters("i j k b")
-Made = tuple[tm.Function, tm.Reduction, Callable[..., Any]]
+Made = tuple[tm.Function, Any, Callable[..., Any]]
 
 
 def plain(left: str = "ik", right: str = "kj", dtype: tm.DType = tm.float64, of: tm.DType | None = None) -> Made:
@@ -88,6 +88,35 @@ def test_partial_tiles_are_clean_under_the_sanitizers() -> None:
     check_clean("tests.recipes.products_under_sanitizers")
 
 
+def with_bias(left: str = "ik", right: str = "kj", dtype: tm.DType = tm.float32, into: tm.DType | None = None) -> Made:
+    """A product, and max(product + bias, 0) of it, perhaps in another type."""
+    f, C, expected = plain(left, right, dtype)
+    batch = [b] if "b" in left else []
+    bias = f.input("bias", dtype, [M])
+    value = tm.maximum(C[(*batch, i, j)] + bias[j], 0)
+    extents = {b: Q, i: N, j: M} if batch else {i: N, j: M}
+    out = f.computation("out", extents, tm.cast(into, value) if into else value)
+    f.outputs(out, replace=True)
+    numpy = (into or dtype).numpy
+    return f, out, lambda A, B, bias: np.maximum(expected(A, B) + bias, 0).astype(numpy)
+
+
+@pytest.mark.parametrize("cpu", [WIDE, TINY], ids=["wide", "tiny"])
+@pytest.mark.parametrize(
+    ("left", "right", "into"),
+    [("ik", "kj", None), ("ki", "jk", tm.float64), ("bik", "bkj", None)],
+    ids=["plain", "wider", "batched"],
+)
+def test_what_reads_a_product_is_computed_in_its_tiles(cpu: Cpu, left: str, right: str, into: tm.DType | None) -> None:
+    f, out, expected = with_bias(left, right, into=into)
+    tm.recipes.matmul(out, cpu=cpu)
+    kernel = f.compile(threads=2)
+    for size in SIZES:
+        arrays = given(f, left, right, size)
+        arrays["bias"] = np.arange(size[1], dtype=np.float32) - 40
+        np.testing.assert_array_equal(kernel(**arrays), expected(**arrays))
+
+
 def test_its_text_makes_the_same_schedule_again() -> None:
     f, C, _ = plain()
     text = tm.recipes.matmul(C, cpu=WIDE)
@@ -123,14 +152,17 @@ def test_what_is_no_matrix_product_is_refused_with_the_reason() -> None:
     v = f.input("v", tm.float32, [K])
     added = f.reduction("added", {i: N, j: M}, {k: K}, tm.sum, A[i, k] + B[k, j])
     assert "products of two reads" in refused(added)
-    assert "not a sum" in refused(f.reduction("most", {i: N, j: M}, {k: K}, tm.max, A[i, k] * B[k, j]))
-    assert "is not a reduction" in refused(f.computation("one", {i: N, k: K}, A[i, k] * 2))
+    most = f.reduction("most", {i: N, j: M}, {k: K}, tm.max, A[i, k] * B[k, j])
+    assert "not a sum" in refused(most)
+    assert "reads 0 sums" in refused(f.computation("one", {i: N, k: K}, A[i, k] * 2))
     assert "no matrix product" in refused(f.reduction("vector", {i: N}, {k: K}, tm.sum, A[i, k] * v[k]))
     assert "different iterators" in refused(
         f.reduction("next", {i: N, j: M}, {k: K - 1}, tm.sum, A[i, k + 1] * B[k, j])
     )
     assert "over k, b" in refused(f.reduction("two", {i: N, j: M}, {k: K, b: 2}, tm.sum, A[i, k] * B[k, j]))
     assert "reads A twice" in refused(f.reduction("square", {i: N, j: N}, {k: K}, tm.sum, A[i, k] * A[j, k]))
+    two = f.computation("two_of", {i: N, j: M}, added[i, j] + most[i, j])
+    assert "reads 2 sums" in refused(two)
     assert f.commands == ()
 
 

@@ -44,7 +44,7 @@ def test_a_product_of_other_sizes_is_right(seed: int) -> None:
 def test_sizes_that_are_given_are_taken_and_others_follow_from_the_processor() -> None:
     _, C, _ = plain(dtype=tm.float32)
     text = tm.recipes.matmul(C, cpu=WIDE, sizes={"rows": 10, "columns": 32})
-    assert "C.update.tile(i, j, 10, 32, i0, j0, i1, j1)" in text
+    assert "C.tile(i, j, 10, 32, i0, j0, i1, j1)" in text
     assert f"C.update.split(k, {Sizes.of(C, WIDE).terms}, k0, k1)" in text
 
 

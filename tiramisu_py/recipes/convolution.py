@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
-from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.ir.arithmetic.linear import linear
-from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.read_sums import readers, sums_of, untouched
 from tiramisu_py.recipes.recorded import Recorded, processor
 
 #: The most lanes of a vector loop.
@@ -104,7 +103,7 @@ class Convolution:
 
 def _convolution_of(recipe: Recorded, result: Computation) -> Convolution:
     """The parts of a convolution; raises `ArgumentError` for other computations."""
-    total = _total(recipe, result)
+    total = sums_of(recipe, result)
     declared = recipe.function.algorithm.computations[total.name]
     if declared.op != sum_ or declared.ordered:
         raise ArgumentError(f"convolution: {total} is not a sum whose order is free: it takes op=tm.sum, not ordered")
@@ -121,41 +120,9 @@ def _convolution_of(recipe: Recorded, result: Computation) -> Convolution:
     taps = tuple(each for each in over if channel is None or each.name != channel.name)
     _check_picture(total, picture, (row, column), taps)
     _check_weights(total, weights, {each.name for each in (*over, last)})
-    _untouched(recipe, result, (declared.iterators,))
-    _untouched(recipe, total, (declared.iterators, declared.iterators + declared.over))
+    untouched(recipe, result)
+    untouched(recipe, total)
     return Convolution(result, total, tuple(outer), row, column, last, taps, channel, picture, weights)
-
-
-def _total(recipe: Recorded, result: Computation) -> Reduction:
-    """The sums that a computation reads, only at its own iterators."""
-    algorithm = recipe.function.algorithm
-    if isinstance(result, Reduction):
-        raise ArgumentError(
-            f"convolution: {result} is the sum itself: give the computation that reads it, which adds a bias, say, or "
-            "copies it"
-        )
-    declared = algorithm.computations[result.name]
-    reads = [access for access in accesses(declared.expr) if isinstance(recipe.function[access.source], Reduction)]
-    own = tuple(Iter(name).key() for name in declared.iterators)
-    if not reads or any(access.source != reads[0].source for access in reads):
-        raise ArgumentError(f"convolution: {result} reads {len(reads)} sums: it takes a computation that reads one")
-    name = reads[0].source
-    for access in reads:
-        if tuple(index.key() for index in access.indices) != own:
-            raise ArgumentError(f"convolution: {result} reads {access}: it takes sums read at {result}'s own iterators")
-    if len(_readers(recipe, name)) > 1 or name in algorithm.outputs:
-        raise ArgumentError(f"convolution: {name} is not only read by {result}: it keeps the sums in registers")
-    total = recipe.function[name]
-    assert isinstance(total, Reduction)
-    if algorithm.computations[name].iterators != declared.iterators:
-        raise ArgumentError(f"convolution: {result} and {name} have other iterators: declare both with the same")
-    return total
-
-
-def _readers(recipe: Recorded, source: str) -> list[str]:
-    """The computations that read a source."""
-    computations = recipe.function.algorithm.computations
-    return [name for name, each in computations.items() if any(a.source == source for a in accesses(each.expr))]
 
 
 def _operands(total: Computation, term: Expr, column: Iter) -> tuple[Access, Access]:
@@ -204,18 +171,6 @@ def _check_weights(total: Computation, weights: Access, allowed: set[str]) -> No
     if len(names) < len(weights.indices) or set(names) != allowed or len(names) > len(allowed):
         shown = ", ".join(sorted(allowed))
         raise ArgumentError(f"convolution: {total} reads {weights}: it takes weights indexed by {shown}, in any order")
-
-
-def _untouched(recipe: Recorded, given: Computation, loops: tuple[tuple[str, ...], ...]) -> None:
-    """Refuse a computation that has been scheduled already."""
-    program = recipe.function.program
-    statements = program.statements_of(given.name)
-    roles = {Role.INIT: loops[0], Role.UPDATE: loops[-1]} if len(loops) > 1 else {}
-    found = tuple(program.loop_names(statement) for statement in statements)
-    if len(statements) != len(loops) or any(
-        roles.get(statement.role, loops[0]) != names for statement, names in zip(statements, found, strict=True)
-    ):
-        raise ArgumentError(f"convolution: {given} has been scheduled already: give the recipe before other commands")
 
 
 def _tiles(recipe: Recorded, found: Convolution, sizes: PixelTiles, inner: bool) -> tuple[Iter, Iter]:
@@ -268,7 +223,7 @@ def _own_picture(recipe: Recorded, found: Convolution) -> Computation | None:
     source = recipe.function[found.picture.source]
     if not isinstance(source, Computation) or isinstance(source, Reduction):
         return None
-    only = _readers(recipe, source.name) == [found.total.name] and source.name not in recipe.function.algorithm.outputs
+    only = readers(recipe, source.name) == [found.total.name] and source.name not in recipe.function.algorithm.outputs
     return source if only and len(recipe.function.program.statements_of(source.name)) == 1 else None
 
 

@@ -10,9 +10,9 @@ from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter
 from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.read_sums import sums_of, untouched
 from tiramisu_py.recipes.recorded import Recorded, processor
 
 #: The most lanes of a vector loop.
@@ -34,8 +34,10 @@ def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapp
             -->   i0, j0, i1, j1, i2, k0, k1, ... = tm.iters("i0 j0 i1 j1 i2 k0 k1 ...")
                   C.update.split(k, 384, k0, k1)
                   C_partial = C.update.rfactor(k0)
-                  C.update.tile(i, j, 6, 64, i0, j0, i1, j1)
-                  C.update.split(i0, 24, i2, i0)
+                  C.tile(i, j, 6, 64, i0, j0, i1, j1)
+                  C.split(i0, 24, i2, i0)
+                  ...
+                  C.init.compute_at(C.update, i1)
                   ...
                   C_partial.compute_at(C.update, i0)
                   C_partial.store_in(tm.REGISTER)
@@ -43,12 +45,15 @@ def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapp
 
     A tile of accumulators and one row of vectors of B fill the registers. The terms are summed in blocks, so that a
     panel of B, as wide as a tile, takes an eighth of the second-level cache of `cpu` (default: this machine's), and a
-    block of rows of A a quarter. A tile that is not full has a version for each number of rows and of vectors in a row,
-    so that no vector is computed in vain. Threads share the blocks of rows, and the panels of B. A and B may be
-    transposed; there may be further iterators, which the result and both operands have (a batch: threads share the
-    outermost of them); operands may be cast to the type of the result. Sums of floating-point numbers are rounded in
-    another order, and are fast only if compiled with ``fast=("contract",)``. Returns the commands that were applied, to
-    be pasted and edited.
+    block of rows of A a quarter. The first block of terms starts its results. A tile that is not full has a version for
+    each number of rows and of vectors in a row, so that no vector is computed in vain. Threads share the blocks of
+    rows, and the panels of B. A and B may be transposed; there may be further iterators, which the result and both
+    operands have (a batch: threads share the outermost of them); operands may be cast to the type of the result. Sums
+    of floating-point numbers are rounded in another order, and are fast only if compiled with ``fast=("contract",)``.
+    Returns the commands that were applied, to be pasted and edited.
+
+    `product` may also be a computation that reads C at its own iterators, to add a bias, say, or to apply ReLU: a tile
+    of it is computed as soon as the last block of terms has been added. If both have one type, they are in one array.
 
     `sizes` are given by name, instead of those that follow from the processor: `terms` of a block, `rows` and `columns`
     of a tile, `tiles` in a block of rows. `matmul_space` has values to choose among with `tune`.
@@ -57,10 +62,17 @@ def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapp
     then none of the commands is applied.
     """
     recipe = Recorded("matmul", [product])
-    found = _product_of(recipe, product)
-    plan = Sizes.of(product, processor("matmul", cpu)).replaced(sizes or {})
+    reader = None if isinstance(product, Reduction) else product
+    sums = product if reader is None else sums_of(recipe, reader)
+    found = _product_of(recipe, sums)
+    plan = Sizes.of(sums, processor("matmul", cpu)).replaced(sizes or {})
     with recipe.together():
-        _apply(recipe, found, plan)
+        if reader is not None:
+            untouched(recipe, reader)
+            recipe.from_function(sums)
+        tiled = _apply(recipe, found, plan)
+        if reader is not None:
+            _read_at_the_end(found, reader, tiled, plan)
     return recipe.text()
 
 
@@ -136,7 +148,7 @@ def _product_of(recipe: Recorded, product: Computation) -> Product:
             f"matmul: {product} is no matrix product: one operand must have its last iterator, {column}, the other one "
             f"further iterator of {product}, and both {term} and all the rest; they are {left} and {right}"
         )
-    _untouched(recipe, product, (*declared.iterators, term))
+    untouched(recipe, product)
     named = [tuple(Iter(name) for name in names) for names in (batch, rows)]
     return Product(product, named[0], named[1][0], Iter(column), Iter(term), left, right)
 
@@ -158,17 +170,19 @@ def _indices(product: Computation, access: Access) -> list[str]:
     return names
 
 
-def _untouched(recipe: Recorded, product: Reduction, loops: tuple[str, ...]) -> None:
-    """Refuse a reduction that has been scheduled already."""
-    program = recipe.function.program
-    statements = program.statements_of(product.name)
-    roles = {statement.role: program.loop_names(statement) for statement in statements}
-    if len(statements) != 2 or roles != {Role.INIT: loops[:-1], Role.UPDATE: loops}:
-        raise ArgumentError(f"matmul: {product} has been scheduled already: give the recipe before other commands")
+@dataclass(frozen=True)
+class TileLoops:
+    """The loops of tiles, of their blocks, and inside of tiles."""
+
+    blocks: Iter
+    rows: Iter
+    columns: Iter
+    row: Iter
+    column: Iter
 
 
-def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> None:
-    """Apply the commands."""
+def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> TileLoops:
+    """Apply the commands, and return the loops of the result."""
     product, fresh = found.result, recipe.fresh
     i, j, k = found.row, found.column, found.term
     i0, j0, i1, j1 = (fresh(f"{loop.name}{level}") for level in (0, 1) for loop in (i, j))
@@ -177,14 +191,13 @@ def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> None:
     update.split(k, sizes.terms, k0, k1)
     tile = update.rfactor(k0)
     recipe.named(tile.name)
-    update.tile(i, j, sizes.rows, sizes.columns, i0, j0, i1, j1)
-    update.split(i0, sizes.tiles, i2, i0)
+    product.tile(i, j, sizes.rows, sizes.columns, i0, j0, i1, j1)
+    product.split(i0, sizes.tiles, i2, i0)
     update.reorder(*found.batch, k0, i2, j0, i0, i1, j1)
-    shared = found.batch[:1]
-    product.init.parallelize(*(shared or (i,)))
-    update.parallelize(*(shared or (i2,)))
-    update.unroll(i1, remainder="specialize")
-    update.vectorize(j1, sizes.lanes, remainder="mask", partial="specialize")
+    product.init.compute_at(update, i1)
+    product.parallelize(*(found.batch[:1] or (i2,)))
+    product.unroll(i1, remainder="specialize")
+    product.vectorize(j1, sizes.lanes, remainder="mask", partial="specialize")
     tile.compute_at(update, i0)
     tile.store_in(Memory.REGISTER)
     tile.update.reorder(k, i, j)
@@ -192,6 +205,20 @@ def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> None:
     tile.vectorize(j, sizes.lanes, remainder="pad", partial="specialize")
     _pack_right(recipe, found, tile, k0, sizes)
     _copy_left(recipe, found, tile, i2, sizes)
+    return TileLoops(i2, i0, j0, i1, j1)
+
+
+def _read_at_the_end(found: Product, reader: Computation, loops: TileLoops, sizes: Sizes) -> None:
+    """Compute what reads the product in its tiles, after the last block of terms, in one array."""
+    product = found.result
+    reader.tile(found.row, found.column, sizes.rows, sizes.columns, loops.rows, loops.columns, loops.row, loops.column)
+    reader.split(loops.rows, sizes.tiles, loops.blocks, loops.rows)
+    reader.reverse_compute_at(product.update, loops.rows)
+    reader.parallelize(*(found.batch[:1] or (loops.blocks,)))
+    reader.unroll(loops.row, remainder="specialize")
+    reader.vectorize(loops.column, sizes.lanes, remainder="mask", partial="specialize")
+    if reader.dtype == product.dtype:
+        product.store_in(reader, [*found.batch, found.row, found.column])
 
 
 def _pack_right(recipe: Recorded, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
