@@ -38,6 +38,7 @@ WEIGHTS = {
     "wavefront": 2,
     "combined": 3,
     "factored": 3,
+    "ends": 3,
     "register": 1,
     "pinned": 2,
     "cache": 3,
@@ -242,6 +243,20 @@ class Commands:
         if self.script.attempt(f"{partial}.compute_at({handle}, {loop})") and self.choice.random() < 0.4:
             self.script.attempt(f"{partial}.store_in(tm.REGISTER)")
         return f"{partial}.vectorize({self.choice.choice(loops)}, {self.choice.choice((2, 4))}{self._combine(update)})"
+
+    def _ends(self, statement: Statement, handle: str) -> str:
+        """The start of a reduction with its first block of terms, and a reader after the last one."""
+        update = self.choice.choice([s for s in self.script.program.statements.values() if s.role is Role.UPDATE])
+        handle = self._handle(update)
+        *values, last = self.script.program.loop_names(update)
+        if self.choice.random() < 0.7:
+            outer, inner = next(self.fresh), next(self.fresh)
+            if self.script.attempt(f"{handle}.split({last}, {self.choice.choice((2, 3, 4))}, {outer}, {inner})"):
+                self.script.attempt(f"{handle}.reorder({', '.join((outer, *values, inner))})")
+        level = self.choice.choice(self.script.program.loop_names(self.script.program.statements[update.name]))
+        if self.choice.random() < 0.8:
+            self.script.attempt(f"{self._name(update.source)}.init.compute_at({handle}, {level})")
+        return f"{self._handle(self.choice.choice(self._readers(update.source)))}.reverse_compute_at({handle}, {level})"
 
     def _handles(self, names: Iterable[str]) -> list[str]:
         return [self._name(name) for name in sorted(names)]

@@ -44,11 +44,15 @@ def in_whole_vectors(program: Program, statement: Statement) -> Statement | None
     anywhere = sets.graph(statement.coords)
     if not anywhere.is_injective():  # an index of the instance may follow from others, as that of a partial result does
         anywhere = sets.graph(statement.coords, sets.as_set(statement.instances.affine_hull()))
-    run = statement.instances.intersect_params(program.context.params()).apply(statement.coords_map)
+    possible = statement.instances.intersect_params(program.context.params())
+    run = possible.apply(statement.coords_map)
     whole = sets.in_whole_blocks(run, loop.tag.width)
     if not anywhere.is_injective() or not whole.is_subset(anywhere.range()):
         return None
-    return replace(statement, instances=whole.apply(anywhere.reverse()).union(statement.instances).coalesce())
+    found = whole.apply(anywhere.reverse()).coalesce()
+    if not possible.is_subset(found):
+        found = found.union(statement.instances).coalesce()
+    return replace(statement, instances=found)
 
 
 def past_the_end(program: Program, statement: Statement) -> Statement | None:

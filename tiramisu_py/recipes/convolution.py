@@ -1,18 +1,19 @@
-"""The recipe for convolutions: tiles of pixels by channels in registers, over a copy of the rows that a block reads."""
+"""The recipe for convolutions: tiles of pixels by channels in registers, over a copy of the rows that a block reads.
+
+Channels are the last index of pictures, and the lanes of vectors; or pictures are planes, and pixels are the lanes.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.build.target_processor import Target
-from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
+from tiramisu_py.function import Computation
 from tiramisu_py.ir.arithmetic.linear import linear
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.recipes.convolution_parts import Convolution, convolution_of, own_picture
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.read_sums import readers, sums_of, untouched
 from tiramisu_py.recipes.recorded import Recorded, processor
 
 #: The most lanes of a vector loop.
@@ -26,7 +27,7 @@ ROW = 64 << 10
 
 
 def convolution(result: Computation, *, cpu: Cpu | Target | None = None) -> str:
-    """Schedule a convolution whose channels are the last index, and the pointwise computation that reads its sums.
+    """Schedule a convolution, and the pointwise computation that reads its sums.
 
     ::
 
@@ -51,18 +52,24 @@ def convolution(result: Computation, *, cpu: Cpu | Target | None = None) -> str:
     by one vector, and nothing is copied but a padded picture. Returns the commands that were applied, to be pasted and
     edited. Sums of floating-point numbers are fast only if compiled with ``fast=("contract",)``.
 
+    Pictures may also be planes (NCHW), ``total[p, f, y, x]`` of ``picture[p, c, y + r, x + s] * weights[f, c, r, s]``.
+    Then pixels are the lanes, in tiles of a few channels by several vectors, and the copied rows have the channels of
+    one row together, with the pixels of one stride side by side.
+
     Raises `ArgumentError` for what is no such convolution, with the reason, and the error of a command that is refused;
     then none of the commands is applied.
     """
     recipe = Recorded("convolution", [result])
-    found = _convolution_of(recipe, result)
-    plan = PixelTiles.of(found.total, processor("convolution", cpu), found.channel is None)
+    found = convolution_of(recipe, result)
+    chosen = processor("convolution", cpu)
     recipe.from_function(found.total)
     with recipe.together():
         if found.channel is None:
-            _depthwise(recipe, found, plan)
+            _depthwise(recipe, found, PixelTiles.of(found.total, chosen, depthwise=True))
+        elif found.planes:
+            _planes(recipe, found, found.channel, PlaneTiles.of(found.total, chosen))
         else:
-            _dense(recipe, found, found.channel, plan)
+            _dense(recipe, found, found.channel, PixelTiles.of(found.total, chosen, depthwise=False))
     return recipe.text()
 
 
@@ -83,94 +90,6 @@ class PixelTiles:
         vectors = 1 if depthwise else min(2, MOST_LANES // lanes)
         pixels = max(min((cpu.registers - vectors - 1) // vectors, MOST_PIXELS), 1)
         return cls(rows, max(pixels // 2, 1) if depthwise else pixels, vectors * lanes, lanes)
-
-
-@dataclass(frozen=True)
-class Convolution:
-    """The sums and their reader, the iterators of rows, columns, filters, taps and channels, and the operands."""
-
-    result: Computation
-    total: Reduction
-    outer: tuple[Iter, ...]
-    row: Iter
-    column: Iter
-    filter: Iter
-    taps: tuple[Iter, ...]
-    channel: Iter | None
-    picture: Access
-    weights: Access
-
-
-def _convolution_of(recipe: Recorded, result: Computation) -> Convolution:
-    """The parts of a convolution; raises `ArgumentError` for other computations."""
-    total = sums_of(recipe, result)
-    declared = recipe.function.algorithm.computations[total.name]
-    if declared.op != sum_ or declared.ordered:
-        raise ArgumentError(f"convolution: {total} is not a sum whose order is free: it takes op=tm.sum, not ordered")
-    if len(declared.iterators) < 3:
-        raise ArgumentError(f"convolution: {total}[{', '.join(declared.iterators)}] needs rows, columns and channels")
-    *outer, row, column, last = (Iter(name) for name in declared.iterators)
-    over = [Iter(name) for name in declared.over]
-    picture, weights = _operands(total, declared.expr, column)
-    if picture.source == weights.source:
-        raise ArgumentError(f"convolution: {total} reads {picture.source} twice: it takes two different operands")
-    channel = _channel(total, picture, last)
-    if channel is not None and channel.name not in declared.over:
-        raise ArgumentError(f"convolution: {total} is not summed over {channel}, the channels of {picture}")
-    taps = tuple(each for each in over if channel is None or each.name != channel.name)
-    _check_picture(total, picture, (row, column), taps)
-    _check_weights(total, weights, {each.name for each in (*over, last)})
-    untouched(recipe, result)
-    untouched(recipe, total)
-    return Convolution(result, total, tuple(outer), row, column, last, taps, channel, picture, weights)
-
-
-def _operands(total: Computation, term: Expr, column: Iter) -> tuple[Access, Access]:
-    """The picture, which is read at the columns of the sums, and the weights, which are not."""
-    if isinstance(term, Binary) and term.op == "*":
-        both = [each for each in (term.left, term.right) if isinstance(each, Access)]
-        pictures = [each for each in both if any(column.name in linear(index).iterators for index in each.indices)]
-        if len(both) == 2 and len(pictures) == 1:
-            (weights,) = (each for each in both if each is not pictures[0])
-            return pictures[0], weights
-    raise ArgumentError(
-        f"convolution: the terms of {total} are {term}, and it takes products of two reads, one of which, the picture, "
-        f"is indexed by {column}"
-    )
-
-
-def _channel(total: Computation, picture: Access, last: Iter) -> Iter | None:
-    """The iterator of the picture's channels; None if they are those of the result."""
-    index = picture.indices[-1]
-    if len(picture.indices) < 3 or not isinstance(index, Iter):
-        raise ArgumentError(
-            f"convolution: {total} reads {picture}: it takes pictures whose channels are the last index (NHWC)"
-        )
-    return None if index.name == last.name else index
-
-
-def _check_picture(total: Computation, picture: Access, spatial: tuple[Iter, Iter], taps: tuple[Iter, ...]) -> None:
-    """Refuse a picture that is not read at rows and columns, each with a stride and with taps."""
-    allowed = {tap.name for tap in taps}
-    for number, iterator in enumerate(spatial):
-        index = picture.indices[number - 3]
-        form = linear(index)
-        if form.factor(iterator) < 1 or not form.iterators <= {iterator.name} | allowed:
-            raise ArgumentError(
-                f"convolution: {total} reads {picture}: it takes {index} of the form stride * {iterator} + "
-                f"dilation * tap, where the taps are {', '.join(sorted(allowed)) or 'missing'}"
-            )
-    for index in picture.indices[:-3]:
-        if linear(index).iterators & ({each.name for each in spatial} | allowed):
-            raise ArgumentError(f"convolution: {total} reads {picture}: it takes rows and columns next to the channels")
-
-
-def _check_weights(total: Computation, weights: Access, allowed: set[str]) -> None:
-    """Refuse weights that are not indexed by taps and channels, each once."""
-    names = [index.name for index in weights.indices if isinstance(index, Iter)]
-    if len(names) < len(weights.indices) or set(names) != allowed or len(names) > len(allowed):
-        shown = ", ".join(sorted(allowed))
-        raise ArgumentError(f"convolution: {total} reads {weights}: it takes weights indexed by {shown}, in any order")
 
 
 def _tiles(recipe: Recorded, found: Convolution, sizes: PixelTiles, inner: bool) -> tuple[Iter, Iter]:
@@ -211,25 +130,99 @@ def _depthwise(recipe: Recorded, found: Convolution, sizes: PixelTiles) -> None:
     total.update.reorder(*found.taps, found.column, found.filter)
     total.unroll(found.column, remainder="specialize")
     total.vectorize(found.filter, sizes.channels, remainder="mask")
-    own = _own_picture(recipe, found)
+    own = own_picture(recipe, found)
     if own is not None:
         recipe.from_function(own)
         own.compute_at(found.result, y0)
         own.vectorize(recipe.loops(own)[-1], sizes.lanes, remainder="mask")
 
 
-def _own_picture(recipe: Recorded, found: Convolution) -> Computation | None:
-    """The picture, if it is a computation of one statement that only the sums read."""
-    source = recipe.function[found.picture.source]
-    if not isinstance(source, Computation) or isinstance(source, Reduction):
-        return None
-    only = readers(recipe, source.name) == [found.total.name] and source.name not in recipe.function.algorithm.outputs
-    return source if only and len(recipe.function.program.statements_of(source.name)) == 1 else None
+@dataclass(frozen=True)
+class PlaneTiles:
+    """The sizes of a schedule of planes: rows of a block, channels and pixels of a tile, lanes."""
+
+    rows: int
+    channels: int
+    pixels: int
+    lanes: int
+
+    @classmethod
+    def of(cls, total: Computation, cpu: Cpu) -> PlaneTiles:
+        """The sizes for values of one type on a processor."""
+        lanes = min(cpu.lanes(total.dtype.bytes), MOST_LANES)
+        rows = max(min(cpu.second // 2 // ROW, MOST_ROWS), 2)
+        vectors = max(min(cpu.registers // 8, MOST_LANES // lanes), 1)
+        channels = max((cpu.registers - vectors - 1) // vectors, 1)
+        return cls(rows, channels, vectors * lanes, lanes)
+
+
+def _planes(recipe: Recorded, found: Convolution, channel: Iter, sizes: PlaneTiles) -> None:
+    """Sums over taps and channels, whose lanes are pixels of a row."""
+    result, total, fresh = found.result, found.total, recipe.fresh
+    y, x, f = found.row, found.column, found.filter
+    y0, y1, f0, x0, f1, x1 = (fresh(f"{i.name}{n}") for i, n in ((y, 0), (y, 1), (f, 0), (x, 0), (f, 1), (x, 1)))
+    result.split(y, sizes.rows, y0, y1)
+    result.split(f, sizes.channels, f0, f1)
+    result.split(x, sizes.pixels, x0, x1)
+    result.reorder(*found.outer, y0, f0, y1, x0, f1, x1)
+    result.parallelize(*found.outer, y0)
+    result.unroll(f1, remainder="specialize")
+    result.vectorize(x1, sizes.lanes, remainder="mask", partial="specialize")
+    total.compute_at(result, x0)
+    total.store_in(Memory.REGISTER)
+    total.update.reorder(*found.taps, channel, f, x)
+    total.update.unroll(channel, 2)
+    total.unroll(f, remainder="specialize")
+    total.vectorize(x, sizes.lanes, remainder="pad", partial="specialize")
+    _copy_planes(recipe, found, y0, sizes)
+    _pack_by_channels(recipe, found, sizes)
+
+
+def _copy_planes(recipe: Recorded, found: Convolution, level: Iter, sizes: PlaneTiles) -> None:
+    """Compute or copy the rows of a block: the channels of a row together, and the pixels of a stride side by side."""
+    own = own_picture(recipe, found)
+    if own is None:
+        source = recipe.function[found.picture.source]
+        loops = [recipe.fresh(2 * name) for name in _picture_names(found)]
+        copy = found.total.update.cache(source, level, loops, layout=_by_rows(found, loops))
+        recipe.named(copy.name)
+    else:
+        recipe.from_function(own)
+        copy, loops = own, recipe.loops(own)
+        own.store_in(_by_rows(found, loops))
+        own.compute_at(found.result, level)
+        own.store_at(found.result, level)
+    copy.vectorize(loops[-1], sizes.lanes, remainder="mask")
+
+
+def _by_rows(found: Convolution, loops: list[Iter]) -> list[Expr]:
+    """The layout of the copied planes."""
+    *outer, channel, row, column = loops
+    stride = linear(found.picture.indices[-1]).factor(found.column)
+    if stride == 1:
+        return [*outer, row, channel, column]
+    return [*outer, row, channel, column % stride, column // stride]
+
+
+def _pack_by_channels(recipe: Recorded, found: Convolution, sizes: PlaneTiles) -> None:
+    """Copy the weights so that the channels of a tile lie together, in the order in which tiles read them."""
+    loops = {index.name: recipe.fresh(2 * index.name) for index in found.weights.indices if isinstance(index, Iter)}
+    assert found.channel is not None
+    ff, cc, taps = loops[found.filter.name], loops[found.channel.name], [loops[tap.name] for tap in found.taps]
+    layout = [ff // sizes.channels, *taps, cc, ff % sizes.channels]
+    panels = found.total.update.pack(recipe.function[found.weights.source], list(loops.values()), layout)
+    recipe.named(panels.name)
+
+
+def _picture_names(found: Convolution) -> list[str]:
+    """A name for each index of a picture of planes: that of its iterator, or of the row or column that it is about."""
+    outer = [min(linear(index).iterators, default="i") for index in found.picture.indices[:-2]]
+    return [*outer, found.row.name, found.column.name]
 
 
 def _copy_picture(recipe: Recorded, found: Convolution, level: Iter, channel: Iter, sizes: PixelTiles) -> None:
     """Compute or copy the rows of a block, with the channels of a pixel in parts of constant length."""
-    own = _own_picture(recipe, found)
+    own = own_picture(recipe, found)
     if own is None:
         source = recipe.function[found.picture.source]
         outer = [min(linear(index).iterators, default="i") for index in found.picture.indices[:-3]]
