@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,46 @@ def test_sizes_fit_registers_and_caches() -> None:
             assert found.rows * vectors + vectors + 1 <= cpu.registers
             assert found.terms * found.columns * size <= cpu.second // 8
             assert found.terms * found.rows * found.tiles * size <= cpu.second // 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "cores", "tiles"), [(1024, 1, 22), (1024, 2, 22), (1060, 2, 23), (144, 2, 12), (144, 8, 3), (1, 8, 1)]
+)
+def test_blocks_of_a_constant_number_of_rows_are_alike_for_all_cores(rows: int, cores: int, tiles: int) -> None:
+    f = tm.Function("constant", params=[K])
+    A, B = f.input("A", tm.float32, [rows, K]), f.input("B", tm.float32, [K, 17])
+    C = f.reduction("C", {i: rows, j: 17}, {k: K}, tm.sum, A[i, k] * B[k, j])
+    f.outputs(C)
+    text = tm.recipes.matmul(C, cpu=replace(WIDE, cores=cores))
+    assert f"C.split(i0, {tiles}, i2, i0)" in text
+    blocks = -(-rows // (6 * tiles))
+    assert blocks % cores == 0 or blocks == -(-rows // 6)
+    assert f.check().ok
+
+
+@pytest.mark.parametrize("columns", [2, 17, 64])
+def test_columns_may_be_constants(columns: int) -> None:
+    f = tm.Function("narrow", params=[N, K])
+    A, B = f.input("A", tm.float32, [N, K]), f.input("B", tm.float32, [K, columns])
+    C = f.reduction("C", {i: N, j: columns}, {k: K}, tm.sum, A[i, k] * B[k, j])
+    f.outputs(C)
+    tm.recipes.matmul(C, cpu=NARROW)
+    kernel = f.compile(threads=1)
+    for rows, terms in [(1, 0), (1, 1), (13, 130)]:
+        a, b = (
+            np.random.default_rng(1).integers(0, 4, s).astype(np.float32) for s in ((rows, terms), (terms, columns))
+        )
+        np.testing.assert_array_equal(kernel(a, b), a @ b)
+
+
+def test_sizes_that_are_given_are_not_made_alike() -> None:
+    f = tm.Function("constant", params=[])
+    A, B = f.input("A", tm.float32, [100, 9]), f.input("B", tm.float32, [9, 17])
+    C = f.reduction("C", {i: 100, j: 17}, {k: 9}, tm.sum, A[i, k] * B[k, j])
+    f.outputs(C)
+    assert "C.split(i0, 5, i2, i0)" in tm.recipes.matmul(C, cpu=replace(WIDE, cores=2), sizes={"tiles": 5})
+    a, b = (np.random.default_rng(0).integers(0, 4, shape).astype(np.float32) for shape in ((100, 9), (9, 17)))
+    np.testing.assert_array_equal(f.compile(threads=2)(a, b), a @ b)
 
 
 def refused(product: Any) -> str:

@@ -85,8 +85,8 @@ def loaded_past_the_end(program: Program) -> frozenset[str]:
 def with_room(program: Program) -> Program:
     """The program with its own buffers enlarged for the stores and loads of iterations past the end.
 
-    The last extent is rounded up to a multiple of the vector width, and extended by another vector if that is not
-    enough. If neither is, the buffer is left unchanged (the proof reports it).
+    The last extent that is not 1 is rounded up to a multiple of the vector width, and extended by another vector if
+    that is not enough. If neither is, the buffer is left unchanged (the proof reports it).
     """
     if not any(map(_is_padded, program.loops.values())):
         return program
@@ -107,12 +107,19 @@ def with_room(program: Program) -> Program:
 def _with_room(program: Program, buffer: Buffer, elements: isl.Set, width: int) -> Buffer:
     if buffer.argument or not buffer.extents:
         return buffer
-    *others, last = buffer.extents
+    axis = _last_of_several(buffer.extents)
+    last = buffer.extents[axis]
     for extent in (last, _rounded(last, width), _rounded(last, width) + width):
-        grown = replace(buffer, extents=(*others, extent))
+        grown = replace(buffer, extents=(*buffer.extents[:axis], extent, *buffer.extents[axis + 1 :]))
         if _holds(program, grown, elements):
             return grown
     return buffer
+
+
+def _last_of_several(extents: tuple[Expr, ...]) -> int:
+    """The last dimension that has several elements, along which vectors lie; the last one if none has."""
+    found = [axis for axis, extent in enumerate(extents) if not (isinstance(extent, Const) and extent.value == 1)]
+    return found[-1] if found else len(extents) - 1
 
 
 def _rounded(extent: Expr, width: int) -> Expr:

@@ -11,7 +11,7 @@ from tiramisu_py.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Cpu:
-    """A processor: size and number of its vector registers, and sizes of the caches of a core, in bytes.
+    """A processor: size and number of its vector registers, sizes of the caches of a core in bytes, and cores.
 
     ::
 
@@ -26,6 +26,7 @@ class Cpu:
     registers: int
     first: int
     second: int
+    cores: int = 1
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -46,7 +47,7 @@ class Cpu:
     @classmethod
     def of(cls, target: Target) -> Cpu:
         """What recipes need of `tm.target(name)`, which they take as well."""
-        return cls(target.vector_bytes, target.vector_registers, target.first, target.second)
+        return cls(target.vector_bytes, target.vector_registers, target.first, target.second, target.cores)
 
     def lanes(self, element: int) -> int:
         """The number of elements of `element` bytes in a vector; at least 2."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
+from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter
+from tiramisu_py.algorithm.domains.extents import extents_of
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter
 from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Reduction
@@ -47,10 +49,11 @@ def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapp
     panel of B, as wide as a tile, takes an eighth of the second-level cache of `cpu` (default: this machine's), and a
     block of rows of A a quarter. The first block of terms starts its results. A tile that is not full has a version for
     each number of rows and of vectors in a row, so that no vector is computed in vain. Threads share the blocks of
-    rows, and the panels of B. A and B may be transposed; there may be further iterators, which the result and both
-    operands have (a batch: threads share the outermost of them); operands may be cast to the type of the result. Sums
-    of floating-point numbers are rounded in another order, and are fast only if compiled with ``fast=("contract",)``.
-    Returns the commands that were applied, to be pasted and edited.
+    rows, and the panels of B; blocks of a constant number of rows are made alike, as many for each core. A and B may be
+    transposed; there may be further iterators, which the result and both operands have (a batch: threads share the
+    outermost of them); operands may be cast to the type of the result. Sums of floating-point numbers are rounded in
+    another order, and are fast only if compiled with ``fast=("contract",)``. Returns the commands that were applied, to
+    be pasted and edited.
 
     `product` may also be a computation that reads C at its own iterators, to add a bias, say, or to apply ReLU: a tile
     of it is computed as soon as the last block of terms has been added. If both have one type, they are in one array.
@@ -65,7 +68,11 @@ def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapp
     reader = None if isinstance(product, Reduction) else product
     sums = product if reader is None else sums_of(recipe, reader)
     found = _product_of(recipe, sums)
-    plan = Sizes.of(sums, processor("matmul", cpu)).replaced(sizes or {})
+    chosen = processor("matmul", cpu)
+    plan = Sizes.of(sums, chosen)
+    if not found.batch:
+        plan = plan.shared(_constant_extent(recipe, sums, found.row), chosen.cores)
+    plan = plan.replaced(sizes or {})
     with recipe.together():
         if reader is not None:
             untouched(recipe, reader)
@@ -97,6 +104,17 @@ class Sizes:
         terms = max(min(cpu.second // 8 // (columns * size) // lanes * lanes, MOST_TERMS), lanes)
         tiles = max(min(cpu.second // 4 // (terms * size) // rows, MOST_TILES), 1)
         return cls(terms, rows, columns, tiles, lanes)
+
+    def shared(self, rows: int | None, cores: int) -> Sizes:
+        """The sizes with blocks of rows that are alike for all cores, if the number of rows is a constant.
+
+        There are as few blocks as before, rounded up to a multiple of the number of cores.
+        """
+        if rows is None:
+            return self
+        tiles = -(-rows // self.rows)
+        blocks = cores * -(-tiles // (cores * self.tiles))
+        return replace(self, tiles=-(-tiles // blocks))
 
     def replaced(self, given: Mapping[str, int]) -> Sizes:
         """The sizes, those that the user gives instead; raises `ArgumentError`."""
@@ -168,6 +186,14 @@ def _indices(product: Computation, access: Access) -> list[str]:
     if len(names) < len(access.indices) or len(set(names)) < len(names):
         raise ArgumentError(f"matmul: {product} reads {access}: it takes indices that are different iterators")
     return names
+
+
+def _constant_extent(recipe: Recorded, sums: Reduction, iterator: Iter) -> int | None:
+    """The number of iterations of an iterator of a reduction, if it is a positive constant."""
+    declared = recipe.function.algorithm.computations[sums.name]
+    extents = extents_of(sets.named(declared.domain, None), recipe.function.program.context)
+    extent = extents[declared.iterators.index(iterator.name)]
+    return int(extent.value) if isinstance(extent, Const) and extent.value > 0 else None
 
 
 @dataclass(frozen=True)
