@@ -3,7 +3,8 @@
 Six channels of the result by 64 pixels of a row are summed in registers over all channels of the picture and all 9
 neighbours; bias and ReLU are applied when they are stored. Pixels are the lanes, so that a weight is loaded once for
 all of them. The border of zeros is part of a copy of the rows that a block of output rows reads, in which the channels
-of a row lie together. Two channels are summed in each iteration of the innermost loop.
+of a row lie together. Two channels are summed in each iteration of the innermost loop. The end of a row has versions
+for each number of vectors.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ def scheduled() -> tm.Function:
     result.reorder(p, y0, f0, y1, x0, f1, x1)
     result.parallelize(p, y0)
     result.unroll(f1, remainder="specialize")
-    result.vectorize(x1, PIXELS, remainder="mask")
+    result.vectorize(x1, 16, remainder="mask", partial="specialize")
     total.compute_at(result, x0)
     total.store_in(tm.REGISTER)
     total.update.reorder(r, s, c, f, x)
     total.update.unroll(c, 2)
     total.unroll(f, remainder="specialize")
-    total.vectorize(x, PIXELS, remainder="pad")
+    total.vectorize(x, 16, remainder="pad", partial="specialize")
     padded.store_in([p, y, c, x])
     padded.compute_at(result, y0)
     padded.store_at(result, y0)

@@ -71,7 +71,7 @@ def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapp
     chosen = processor("matmul", cpu)
     plan = Sizes.of(sums, chosen)
     if not found.batch:
-        plan = plan.shared(_constant_extent(recipe, sums, found.row), chosen.cores)
+        plan = plan.shared(_constant_extent(recipe, found.result, found.row), chosen.cores)
     plan = plan.replaced(sizes or {})
     with recipe.together():
         if reader is not None:
