@@ -13,6 +13,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, value_names
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.program.command import Entry
+from tiramisu_py.program.declared_orders import suggested
 from tiramisu_py.program.kept_operands import KeptOperand
 from tiramisu_py.program.loops import Bulk, GpuBlock, Loop, LoopId, Rank
 from tiramisu_py.program.machine.distribution import Blocks, Distribution
@@ -210,7 +211,7 @@ class Program:
     @cached_property
     def positions(self) -> dict[str, tuple[int, ...]]:
         """The static dimensions of each statement's time map."""
-        return static_positions(self.statements, self.orders)
+        return static_positions(self.statements, self.orders, suggested(self.statements, self.storages))
 
     @cached_property
     def time_size(self) -> int:

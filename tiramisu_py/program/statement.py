@@ -11,6 +11,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.program.loops import LoopId
 
 
@@ -240,6 +241,15 @@ class Statement:
         if self.combination is not None:
             name, role = self.combination.of, Role.UPDATE
         return f"{self.source}.{role.value}" if name == f"{self.source}_{role.value}" else name
+
+    @cached_property
+    def loads(self) -> frozenset[str]:
+        """The names of the storages from which it loads values (and of scalars); none for values in a message."""
+        if self.receives:
+            return frozenset()
+        read = {access.source for expression in (self.body, *self.guards) for access in accesses(expression)}
+        read |= {self.source} if self.moves else set()
+        return frozenset(self.sources.get(source, source) for source in read)
 
     @cached_property
     def frame(self) -> isl.Space:
