@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Self
 
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.errors import CommandError
 from tiramisu_py.function.applying.applied import AppliedStatements, Level
+from tiramisu_py.schedule.loops.correcting_shifts import correcting_shifts
 from tiramisu_py.schedule.loops.order import After, Before, Between, Fuse, root
 
 
@@ -41,7 +43,35 @@ class OrderCommands(AppliedStatements):
         self._apply(Between(self._named, self._other(first), first_level, self._other(second), second_level))
         return self
 
-    def fuse(self, other: OrderCommands, level: Iter) -> Self:
-        """Share the loops of `other` up to and including `level`, in the order that the two have now."""
-        self._apply(Fuse(self._named, self._other(other), level))
+    def fuse(self, other: OrderCommands, level: Iter, *, shift: bool = False) -> Self:
+        """Share the loops of `other` up to and including `level`, in the order that the two have now.
+
+        ::
+
+            for i: p[i]             -->   for i in 0..N + 1:
+            for i: q[i]                       if i < N: p[i]
+                                              if i > 0: q[i - 1]          (q.fuse(p, i, shift=True))
+
+        With ``shift=True`` this computation also runs so many iterations later, or earlier, in each of these loops that
+        all dependences are kept: the least shift, from the outermost loop inwards. If q reads ``p[i + 1]``, that is one
+        iteration. The log then has the fusion and each shift, ``q.fuse(p, i)`` and ``q.shift(i, 1)``, which can be
+        undone or saved one by one; what shares loops with this computation is shifted with it.
+
+        Raises `CommandError` if no constant shifts keep the dependences: then nothing is changed.
+        """
+        if not isinstance(shift, bool):
+            raise CommandError(f"fuse(..., shift={shift!r}): give shift=True, or use shift(loop, by) after the command")
+        command = Fuse(self._named, self._other(other), level)
+        if not shift:
+            self._apply(command)
+            return self
+        self.statement_names()
+        trial = self._function.copy()
+        trial.apply(command)
+        try:
+            found = correcting_shifts(self._function.program, trial.program, self.statement_names())
+        except CommandError as error:
+            raise CommandError(f"{command.text[:-1]}, shift=True): {error}") from None
+        for one in (command, *found):
+            self._apply(one)
         return self

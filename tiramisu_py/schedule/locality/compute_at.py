@@ -19,6 +19,7 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.command_arguments import loop_name, loops_named, statements
 from tiramisu_py.schedule.command_fields import Named, OnStatements
+from tiramisu_py.schedule.locality.needed_inside import is_closed, recurring, through_others
 from tiramisu_py.schedule.locality.reduction_ends import first_iterations, is_start_of, makers_in, without_others
 from tiramisu_py.schedule.loops.order import Root
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
@@ -32,11 +33,11 @@ def compute_at(
     program: Program, source: str, names: Sequence[str], consumer: Sequence[str], level: str, command: str
 ) -> Program:
     """Compute `source` inside the consumer's loops up to `level`: for each iteration the values that it reads."""
-    scope = scope_of(program, consumer, level)
     own = statements(program, names)
     check_movable(program, source, own)
     if is_start_of(own, statements(program, consumer)):
-        return _start_at(program, own, scope, command)
+        return _start_at(program, own, scope_of(program, consumer, level), command)
+    scope = _reading_scope(program, source, consumer, level)
     storage = program.storages[source]
     buffer = program.buffers[storage.buffer]
     shared = any(other.name != storage.name for other in program.storages_in(buffer.name))
@@ -44,7 +45,7 @@ def compute_at(
     if not placed:
         check_all_parts(program, names, "compute_at")
     readers = _readers(program, source, scope)
-    needed = needed_by(program, source, readers, len(scope))
+    needed = _needed(program, own, readers, scope)
     for statement in own:
         moved = _moved(program, statement, scope, needed)
         if source in program.algorithm.wholes:
@@ -99,17 +100,34 @@ def scope_of(program: Program, consumer: Sequence[str], level: str) -> tuple[Loo
     return statement.loops[: statement.depth(loop) + 1]
 
 
+def _reading_scope(program: Program, source: str, consumer: Sequence[str], level: str) -> tuple[LoopId, ...]:
+    """The same; of several loops of this name (a reduction's start has its own) the one in which `source` is read."""
+    found = loops_named(program, consumer, level)
+    reading = [s.name for s, loop in found if any(reads(program, r, source) for r in program.with_this_loop(loop))]
+    return scope_of(program, reading if len(reading) == 1 else consumer, level)
+
+
 def _readers(program: Program, source: str, scope: tuple[LoopId, ...]) -> list[Statement]:
-    inside = [s for s in program.with_this_loop(scope[-1]) if not _computes(s, source) and reads(program, s, source)]
-    if not inside:
-        level = program.loops[scope[-1]].name
+    return [s for s in program.with_this_loop(scope[-1]) if not _computes(s, source) and reads(program, s, source)]
+
+
+def _needed(program: Program, own: list[Statement], readers: list[Statement], scope: tuple[LoopId, ...]) -> isl.Map:
+    """The values that each iteration needs: what it reads, and what leads to that in the same computation or others."""
+    source, level = own[0].source, program.loops[scope[-1]].name
+    whole = len(own) == len(program.statements_of(source))
+    through = through_others(program, source, scope) if whole else None
+    if not readers and through is None:
         raise CommandError(f"no statement in loop {level} reads {source}{_read_elsewhere(program, source, scope)}")
-    return inside
+    needed = sets.union_of([*_read_relations(program, source, readers, len(scope)), *([through] if through else [])])
+    if any(source in statement.loads for statement in own):
+        needed = recurring(program, own, needed, level)
+        closed = without_holes(program, source, needed)
+        return closed if is_closed(program, own, closed) else needed
+    return without_holes(program, source, needed)
 
 
 def _read_elsewhere(program: Program, source: str, scope: tuple[LoopId, ...]) -> str:
-    """Advice on a computation that is read outside of the loops `scope`: by which statement, and how to move it in."""
-    level = program.loops[scope[-1]].name
+    """Advice on a computation that is read outside of the loops `scope`: by which statement."""
     copies = [
         s.sources[source]
         for s in program.with_this_loop(scope[-1])
@@ -122,9 +140,7 @@ def _read_elsewhere(program: Program, source: str, scope: tuple[LoopId, ...]) ->
         return ""
     first, into = readers[0], program.with_this_loop(scope[-1])[0].handle
     where = f": {first.handle} does, outside of this loop ({nest(program, first)})"
-    if first.role is Role.COPY or first.source in program.algorithm.outputs:
-        return f"{where}; choose a loop of {first.handle}"
-    return f"{where}; move that first, {first.source}.compute_at({into}, {level}), or choose a loop of {first.handle}"
+    return f"{where}, and {into} reads none of it; choose a loop of {first.handle}"
 
 
 def _computes(statement: Statement, source: str) -> bool:
@@ -145,15 +161,6 @@ def loads(statement: Statement, source: str) -> bool:
 def check_movable(program: Program, source: str, own: list[Statement]) -> None:
     if any(statement.role is Role.COPY for statement in own):
         raise CommandError(f"{own[0].name} is a copy of {source}: make it at the level where it belongs")
-    if any(a.source == source for s in own for a in accesses(s.body)):
-        raise CommandError(
-            f"{source} is a recurrence: it reads itself, and cannot be computed piece by piece; let it share loops "
-            "with "
-            ""
-            f"its reader, reader.after({source}, loop), where the loop is not inside the recurrence, or tile it over "
-            "time "
-            "with time_tile"
-        )
     moved = [s.handle for s in program.acting if s.message is not None and s.source == source]
     if moved:
         raise CommandError(
@@ -178,11 +185,12 @@ def needed_by(program: Program, source: str, readers: list[Statement], depth: in
 
 def read_by(program: Program, source: str, readers: Sequence[Statement], depth: int) -> isl.Map:
     """The values of `source` that each iteration of the outermost `depth` loops reads."""
-    parts = list[isl.Map]()
-    for reader in readers:
-        outer = sets.graph(reader.prefix(depth), reader.instances)
-        parts.append(outer.reverse().apply_range(needed_values(program, reader, source)))
-    return sets.union_of(parts)
+    return sets.union_of(_read_relations(program, source, readers, depth))
+
+
+def _read_relations(program: Program, source: str, readers: Sequence[Statement], depth: int) -> list[isl.Map]:
+    outer = [sets.graph(reader.prefix(depth), reader.instances).reverse() for reader in readers]
+    return [o.apply_range(needed_values(program, r, source)) for o, r in zip(outer, readers, strict=True)]
 
 
 def without_holes(program: Program, source: str, needed: isl.Map) -> isl.Map:
