@@ -168,11 +168,15 @@ class Commands:
         return f"{handle}.{command}({self._handle(other)}, {level})"
 
     def _fused(self, statement: Statement, handle: str) -> str:
-        """A reader after its producer, and often the shift that makes it right."""
+        """A reader after its producer, and often the shift that makes it right, sometimes found by the command."""
         name, reader = self._producer_and_reader()
         program = self.script.program
         producer = self.choice.choice(program.statements_of(name))
         level = self._loop(reader)
+        if self.choice.random() < 0.3:
+            both = [self._handle(reader), self._handle(producer)]
+            self.choice.shuffle(both)
+            return f"{both[0]}.fuse({both[1]}, {level}, shift=True)"
         line = f"{self._handle(reader)}.after({self._handle(producer)}, {level})"
         if self.script.attempt(line) and self.choice.random() < 0.6:
             return f"{self._handle(reader)}.shift({level}, {self.choice.choice((1, 1, 2))})"

@@ -65,11 +65,12 @@ class OrderCommands(AppliedStatements):
         if not shift:
             self._apply(command)
             return self
-        self.statement_names()
-        trial = self._function.copy()
+        names, trial = self.statement_names(), self._function.copy()
         trial.apply(command)
         try:
-            found = correcting_shifts(self._function.program, trial.program, self.statement_names())
+            found = correcting_shifts(self._function.program, trial.program, names)
+            for shifted in found:
+                trial.apply(shifted)
         except CommandError as error:
             raise CommandError(f"{command.text[:-1]}, shift=True): {error}") from None
         for one in (command, *found):

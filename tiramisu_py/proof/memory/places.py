@@ -17,8 +17,9 @@ from tiramisu_py.algorithm.domains.conditions import missing_condition
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage
 from tiramisu_py.proof.memory.values import first_spot
 from tiramisu_py.proof.violations.findings import Finding, Key, access_key, wanted, words, work
@@ -85,7 +86,20 @@ def _out_of_scope(program: Program, statement: Statement, storage: Storage, inst
     does = "stores to" if storage.name == statement.target else "reads"
     where = f"outside of the loops ({loops}), each iteration of which has its own copy of {buffer.name}"
     repair = f"keep {storage.source} in a buffer of the whole call, or compute {statement.handle} inside these loops"
+    repair += _moved_inside(program, statement, buffer.scope[-1])
     return Violation("reach", f"{statement.handle} {does} {storage.source} {where}, {witness}", witness, repair=repair)
+
+
+def _moved_inside(program: Program, statement: Statement, loop: LoopId) -> str:
+    """The command that computes what a statement computes in a loop where it is needed; "" if it is not."""
+    if statement.role is not Role.VALUE or statement.source in program.algorithm.outputs:
+        return ""
+    needing = {statement.source}
+    for name in program.algorithm.computations:
+        if any(each.loads & needing for each in program.statements_of(name)):
+            needing.add(name)
+    inside = [s.handle for s in program.with_this_loop(loop) if s.loads & needing and s.source != statement.source]
+    return f": {statement.source}.compute_at({inside[-1]}, {program.loops[loop].name})" if inside else ""
 
 
 def _hidden(program: Program) -> Iterator[Finding]:

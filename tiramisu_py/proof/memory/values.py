@@ -12,6 +12,8 @@ from tiramisu_py import sets
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.declared_orders import suggested
+from tiramisu_py.program.ordering import static_positions
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home
@@ -236,6 +238,16 @@ def _seen(program: Program) -> str:
     return "every read sees the value it names"
 
 
+def _moved(program: Program) -> str:
+    """What precedes its reader only since it is read: the nests of both would be in another order by declaration."""
+    declared, found = static_positions(program.statements, program.orders), dict[str, None]()
+    for first, second in suggested(program.statements, program.storages).values:
+        a, b = program.statements[first], program.statements[second]
+        if declared[first] > declared[second] and program.positions[first] < program.positions[second]:
+            found[f"{a.handle} comes before {b.handle}, which reads it"] = None
+    return "; ".join(found)
+
+
 def _found(program: Program) -> str:
     outputs = ", ".join(program.algorithm.outputs)
     return f"the caller finds every value of {outputs}, and its other arrays unchanged" if outputs else ""
@@ -261,6 +273,7 @@ def _is_on_all(program: Program, statement: Statement) -> bool:
 
 SENTENCES = (
     Sentence(Topic.VALUES, _seen),
+    Sentence(Topic.VALUES, _moved),
     Sentence(Topic.VALUES, _found),
     Sentence(Topic.RANKS, _own),
     Sentence(Topic.RANKS, _on_every_rank),
