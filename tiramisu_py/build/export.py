@@ -30,6 +30,7 @@ from tiramisu_py.build.export_templates import (
     PLAIN_CC,
     README,
     SIMULATED_README,
+    TOGETHER_IF_THERE,
     VERSION_FLAGS,
     WIDTH_IF_THERE,
 )
@@ -37,7 +38,7 @@ from tiramisu_py.build.gpu.gpu_support import GpuPart
 from tiramisu_py.build.toolchains.c_compiler import run_checked, work_folder
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import cuda_flags
-from tiramisu_py.build.toolchains.flags import OPTIMISED, STRICT, fast_flags, sanitize_flags
+from tiramisu_py.build.toolchains.flags import GCC_TOGETHER, OPTIMISED, STRICT, fast_flags, sanitize_flags
 from tiramisu_py.build.toolchains.images import image_file
 from tiramisu_py.build.toolchains.library import Recipe
 from tiramisu_py.build.toolchains.processor import Processor
@@ -136,6 +137,7 @@ def _build_files(recipe: Recipe, prototype: str, gpu: GpuPart | None) -> dict[st
 def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
     private = [*recipe.openmp, *recipe.libraries]
     processor = recipe.processor
+    together = _filled(TOGETHER_IF_THERE, {"TOGETHER": " ".join(GCC_TOGETHER)})
     return {
         "NAME": recipe.name,
         "PROTOTYPE": "\n    ".join([prototype, *recipe.sources.others]),
@@ -145,7 +147,7 @@ def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
         "ARCH": NATIVE_IF_THERE if processor.is_local else " ".join(processor.flags),
         "VECTORS": _filled(WIDTH_IF_THERE, {"WIDTH": " ".join(processor.width)}) if processor.width else "",
         "OPENMP": OPENMP_IF_THERE if recipe.uses_openmp else "",
-        "STRICT": " ".join([*STRICT, *fast_flags(recipe.fast), *sanitize_flags(recipe.sanitize)]),
+        "STRICT": " ".join([*STRICT, *fast_flags(recipe.fast), *sanitize_flags(recipe.sanitize), together]),
         "SOURCES": " ".join(name for name in recipe.files if name.endswith(".c")),
         "HEADERS": " ".join(name for name in recipe.files if name.endswith((".h", ".inc"))),
         "LIBRARIES": " ".join(recipe.libraries),

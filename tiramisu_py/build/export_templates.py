@@ -77,6 +77,7 @@ NATIVE_IF_THERE = "$(shell echo | $(CC) -march=native -E - > /dev/null 2>&1 && e
 #: The processor of one version of a function.
 VERSION_FLAGS = "@NAME@.o: VERSION := @FLAGS@@WIDTH@\n"
 WIDTH_IF_THERE = "$(shell echo | $(CC) $(ARCH) @WIDTH@ -E - > /dev/null 2>&1 && echo @WIDTH@)"
+TOGETHER_IF_THERE = "$(shell echo | $(CC) @TOGETHER@ -E - > /dev/null 2>&1 && echo @TOGETHER@)"
 
 PKG_CONFIG = """prefix=${pcfiledir}
 libdir=${prefix}

@@ -10,6 +10,9 @@ from tiramisu_py.errors import ToolchainError
 #: The flags on which the semantics of generated code depends; an exported Makefile always passes them.
 STRICT = (*REQUIRED, "-fPIC")
 OPTIMISED = ("-O3",)
+#: At -O3, gcc 12 moves statements of an unrolled loop to a loop of their own, though later iterations read what they
+#: store (``p[i + 1] = ..; r[i] = p[i - 1]``, in steps of 2): the values are wrong. Only gcc knows the flag.
+GCC_TOGETHER = ("-fno-tree-loop-distribution",)
 #: A user's ``select(p[i] > p[i], ...)``, or a newer compiler, may warn about right code: no kernel fails for that.
 WARNINGS = ("-w",)
 #: Clang accepts one list of flags for compiling and linking, as gcc does, only with this flag.

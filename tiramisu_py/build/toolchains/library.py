@@ -16,7 +16,15 @@ from pathlib import Path
 from tiramisu_py.backends.c import Emitted
 from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain, run
 from tiramisu_py.build.toolchains.cache import Cache, digest, open_cache, package_digest
-from tiramisu_py.build.toolchains.flags import CLANG_WARNINGS, OPTIMISED, STRICT, WARNINGS, fast_flags, sanitize_flags
+from tiramisu_py.build.toolchains.flags import (
+    CLANG_WARNINGS,
+    GCC_TOGETHER,
+    OPTIMISED,
+    STRICT,
+    WARNINGS,
+    fast_flags,
+    sanitize_flags,
+)
 from tiramisu_py.build.toolchains.loading import loaded_library
 from tiramisu_py.build.toolchains.mpi import Mpi
 from tiramisu_py.build.toolchains.precompiled import included_headers, precompiled_intrinsics, uses_intrinsics
@@ -75,7 +83,8 @@ class Recipe:
     def _flags_for(self, processor: Processor) -> tuple[str, ...]:
         warnings = (*WARNINGS, *(CLANG_WARNINGS if self.toolchain.family == "clang" else ()))
         parallel = (*self.openmp, *(self.mpi.compiling if self.mpi else ()))
-        return (*target_flags(processor, self.fast), *parallel, *sanitize_flags(self.sanitize), *warnings)
+        together = GCC_TOGETHER if self.toolchain.family == "gcc" else ()
+        return (*target_flags(processor, self.fast), *together, *parallel, *sanitize_flags(self.sanitize), *warnings)
 
     @property
     def uses_openmp(self) -> bool:
