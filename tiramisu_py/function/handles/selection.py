@@ -74,7 +74,13 @@ class Selection(Commands, Awaitable):
 
         Values that several iterations need are recomputed. The buffer shrinks to the values that one iteration needs,
         with one copy for each iteration; outputs, and computations placed by `store_in` or `store_at`, keep their
-        place. Source: Halide and TIRAMISU, ``compute_at``.
+        place. If computations outside the loop read this one, and the iterations read theirs, the values for these are
+        computed as well: the computations are moved into the loop by later commands.
+
+        In the loop it comes before what reads it, and the whole nest after what it reads itself. Of the loops of this
+        name in a reduction (of its start and its update) the one that reads is meant. A recurrence is moved with all
+        values that lead to those read; `CommandError` is raised if iterations would repeat those of others.
+        Source: Halide and TIRAMISU, ``compute_at``.
 
         The start of a reduction, ``C.init.compute_at(C.update, i0)``, moves into the loops of its update: each value is
         started once, in the first iteration of `level` that adds a term to it. Values without terms are started where
