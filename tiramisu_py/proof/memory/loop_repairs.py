@@ -24,6 +24,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.inherited import has_tiles
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import reversed_loop
+from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Home
@@ -64,6 +65,53 @@ def _is_right(flow: Flow, program: Program, home: Home) -> bool:
         return False
     pairs = races.pairs(other, home.buffer)
     return not any(True for a, b in pairs for _ in races.between(other, a, b))
+
+
+# -- shifts of what overwrites
+
+
+def overwriting_repair(flow: Flow, read: MemoryAccess) -> str:
+    """The shift after which a statement in the loops of a read stores past what it needs; "" if none is found."""
+    reader, program = read.actor.statement, flow.accesses.program
+    if reader is None or program.rank_axes or program.blocks is not None or flow.kernels:
+        return ""
+    whole = flow.accesses.read(reader, read.source)
+    for write in flow.accesses.writers(read.home):
+        writer = write.actor.statement
+        if whole is None or writer is None or writer is reader or write.source == read.source:
+            continue
+        try:
+            found = _later(flow, whole, write)
+        except isl.Error:
+            return ""
+        if found:
+            return found
+    return ""
+
+
+def _later(flow: Flow, read: MemoryAccess, write: MemoryAccess) -> str:
+    """The least shift of a write's statement, in the outermost loop where it comes too early, that serves all reads."""
+    reader, writer = read.actor.statement, write.actor.statement
+    assert reader is not None and writer is not None
+    count = shared(reader, writer)
+    times = flow.same_place(read, write).apply_domain(read.prefix(count)).apply_range(write.prefix(count))
+    for depth in range(count):
+        least = sets.least_distance(times, depth)
+        if least is None or least < 0:
+            return "" if least is None else _shifted(flow, writer, depth, (-least, 1 - least), read.home)
+        times = sets.equal_at(times, depth)
+    return ""
+
+
+def _shifted(flow: Flow, statement: Statement, depth: int, distances: Sequence[int], home: Home) -> str:
+    program = flow.accesses.program
+    for by in distances:
+        coords = sets.outputs(statement.coords)
+        coords[depth] = sets.plus(coords[depth], by)
+        moved = replace(statement, coords=sets.function(statement.frame, None, coords))
+        if _is_right(flow, program.with_statement(moved), home):
+            return f"{statement.handle}.shift({program.loop_names(statement)[depth]}, {by})"
+    return ""
 
 
 # -- reversals

@@ -17,7 +17,7 @@ from tiramisu_py.program.ordering import static_positions
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home
-from tiramisu_py.proof.memory.loop_repairs import order_repair
+from tiramisu_py.proof.memory.loop_repairs import order_repair, overwriting_repair
 from tiramisu_py.proof.memory.sequential_runs import Unserved, first_unserved, is_sequential, unserved_at
 from tiramisu_py.proof.messages.windows import of_another_block
 from tiramisu_py.proof.violations.condition import Sentence, Topic
@@ -183,7 +183,7 @@ def _overwritten(flow: Flow, only: MemoryAccess, spot: Spot, where: str) -> Viol
 
 def _kept_apart(flow: Flow, only: MemoryAccess) -> str:
     """The repair of an overwritten value: a fact under which nothing overwrites it, or another place."""
-    repair = storage_repair(flow, only)
+    repair = overwriting_repair(flow, only) or storage_repair(flow, only)
     advice = {flow.exclusions.advice(only, wrong.write, wrong.pairs, repair) for wrong in flow.wrong(only)}
     return advice.pop() if len(advice) == 1 else repair
 

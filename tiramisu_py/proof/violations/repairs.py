@@ -39,11 +39,31 @@ def shift_repair(flow: Flow, read: MemoryAccess, writes: Sequence[MemoryAccess])
         elif loop := _common_loop(flow, writer, reader):
             order = ", ".join(s.handle for s in (reader, writer))
             return f"{flow.accesses.program.algorithm.name}.order({order}, at={loop})"
+        elif chain := _between(flow, writer, reader):
+            return chain
         elif not _first(flow, writer, reader):
             orders[f"{reader.handle}.after({writer.handle}, {_level(flow, writer, reader)})"] = None
     names = () if reader is None else flow.accesses.program.loop_names(reader)
     shifts = [f"{reader.handle}.shift({names[depth]}, {by})" for depth, by in steps.items() if reader is not None]
     return " and ".join([*orders, *shifts])
+
+
+def _between(flow: Flow, writer: Statement, reader: Statement) -> str:
+    """The fusions that place a writer between a reader and what the writer reads, if these two share a loop."""
+    program, needed = flow.accesses.program, set(writer.loads)
+    if shared(writer, reader) or program.rank_axes or flow.kernels:
+        return ""
+    for name in reversed(list(program.algorithm.computations)):
+        own = program.statements_of(name)
+        needed |= {read for s in own if s.target in needed for read in s.loads}
+    for member in program.storing:
+        count = shared(member, reader)
+        if member is not reader and member.target in needed and count and member.source != reader.source:
+            loop = program.loop_names(reader)[count - 1]
+            first, last = f"{writer.handle}.fuse({member.handle}", f"{reader.handle}.fuse({writer.handle}"
+            instead = f"in place of what lets {reader.handle} and {member.handle} share {loop}"
+            return f"{first}, {loop}, shift=True) and {last}, {loop}, shift=True), {instead}"
+    return ""
 
 
 def _common_loop(flow: Flow, writer: Statement, reader: Statement) -> str:
