@@ -15,7 +15,9 @@ from tiramisu_py.dependence.exclusions import Fact
 from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.program import Program
+from tiramisu_py.proof.unlike_loops import unlike
 from tiramisu_py.proof.violations.condition import Condition
+from tiramisu_py.proof.wrapped_iterators import wrapped
 
 _ALGORITHM = "every read is inside its array, and every recurrence ends"
 
@@ -110,4 +112,4 @@ def proven(program: Program, conditions: Iterable[Condition], asserted: Collecti
     sentences = [sentence for c in conditions if c.name not in asserted for sentence in c.says]
     said = (sentence.text(program) for sentence in sorted(sentences, key=lambda sentence: sentence.topic))
     algorithm = () if "algorithm" in asserted else (_ALGORITHM,)
-    return (*algorithm, *filter(None, said))
+    return (*algorithm, *wrapped(program.algorithm.as_declared), *filter(None, said), *unlike(program))

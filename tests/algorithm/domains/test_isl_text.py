@@ -107,3 +107,25 @@ def test_a_domain_of_negative_extent_is_refused():
     f = tm.Function("f", params=[N])
     with pytest.raises(tm.DeclarationError, match="i in the domain of o has the extent -1; extents are at least 0"):
         f.computation("o", {i: -1}, i)
+
+
+def test_a_range_of_python_is_written_as_a_pair():
+    f = tm.Function("f", params=[N])
+    with pytest.raises(tm.DeclarationError, match=r"i in the domain of o has range\(2, 5\): write i: \(2, 5\); iter"):
+        f.computation("o", {i: range(2, 5)}, i)
+    f.outputs(f.computation("o", {i: (2, 5)}, i, shape=[5]))
+    assert f.check().ok
+
+
+def test_a_number_that_is_an_index_or_an_extent_may_be_clipped_or_a_parameter():
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    a, s = f.input("a", tm.int32, [N]), f.scalar("s", tm.int32)
+    with pytest.raises(tm.DeclarationError, match=r"s is not declared to lie in a range; make it a parameter: s, = tm"):
+        f.computation("p", {i: s}, i)
+    f.outputs(f.computation("o", {i: N}, a[s]))
+    (refused,) = f.check().violations
+    assert refused.repair == "clip s with tm.clip, or make it a parameter, of which assume= may state a range"
+    g = tm.Function("g", params=[N], assume="N >= 1")
+    a, s = g.input("a", tm.int32, [N]), g.scalar("s", tm.int32)
+    g.outputs(g.computation("o", {i: N}, a[tm.clip(s, 0, N - 1)]))
+    assert g.check().ok

@@ -205,7 +205,10 @@ def _from_zero(space: isl.Space) -> isl.Set:
 
 def _declare(values: ValueSets, part: Expr) -> str:
     source = getattr(part, "source", "")
-    if source in values.algorithm.inputs:
+    declared = values.algorithm.inputs.get(source)
+    if declared is not None and declared.scalar:
+        return f"clip {part} with tm.clip, or make it a parameter, of which assume= may state a range"
+    if declared is not None:
         return f"declare what {source} holds: values=(low, high) when the input is declared"
     return f"keep the index in bounds: clip {part} with tm.min and tm.max"
 

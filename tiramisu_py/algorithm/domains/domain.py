@@ -125,6 +125,12 @@ def check_iterator(algorithm: Algorithm, name: str, iterator: str) -> None:
 
 def _bounds(name: str, names: Sequence[str], position: int, extent: Any) -> list[Expr]:
     """The conditions ``low <= iterator`` and ``iterator < high``."""
+    if isinstance(extent, range | slice):
+        low, high = extent.start or 0, extent.stop
+        raise DeclarationError(
+            f"{names[position]} in the domain of {name} has {extent!r}: write {names[position]}: ({low}, {high}); "
+            "iterators count by 1"
+        )
     if isinstance(extent, tuple | list):
         if len(extent) != 2:
             raise DeclarationError(
@@ -200,6 +206,14 @@ def _restricted(algorithm: Algorithm, name: str, domain: Domain, conditions: Seq
     return Domain(domain.iterators, points, tuple(guards))
 
 
+def _range_of(algorithm: Algorithm, source: str) -> str:
+    """How to give a range to the values of an input, or to a number."""
+    declared = algorithm.inputs.get(source)
+    if declared is not None and declared.scalar:
+        return f"make it a parameter: {source}, = tm.params({source!r})"
+    return "give values=(low, high) to its input"
+
+
 def _check_bounded(algorithm: Algorithm, name: str, domain: Domain, points: isl.Set) -> None:
     if points.is_bounded():
         return
@@ -208,7 +222,7 @@ def _check_bounded(algorithm: Algorithm, name: str, domain: Domain, points: isl.
     why = f"the domain of {name} has no {_missing_bounds(points, axis)} for {iterator}"
     sources = [s for guard in domain.guards for s in undeclared_values(algorithm, guard)]
     if sources:
-        why += f", because {sources[0]} is not declared to lie in a range; give values=(low, high) to its input"
+        why += f", because {sources[0]} is not declared to lie in a range; {_range_of(algorithm, sources[0])}"
     unclear = [str(guard) for guard in domain.guards if not accesses(guard) and iterator in _iterators_in(guard)]
     if unclear and not sources:
         why += f", because {unclear[0]} is not affine"

@@ -200,7 +200,7 @@ def _range(domain: isl.Set, axis: int, context: isl.Set) -> str:
 def _unlike(flow: Flow, writer: Statement, reader: Statement) -> str:
     """Which shared loop the two statements count differently, since it was split by different sizes."""
     for loop, one, other in zip(writer.loops, sets.outputs(writer.coords), sets.outputs(reader.coords), strict=False):
-        sizes = [_divisors(form) for form in (one, other)]
+        sizes = [divisors(form) for form in (one, other)]
         if loop in reader.loops and all(sizes) and sizes[0] != sizes[1]:
             taken = [
                 f"{', '.join(map(str, size))} in {s.handle}" for size, s in zip(sizes, (writer, reader), strict=True)
@@ -210,6 +210,6 @@ def _unlike(flow: Flow, writer: Statement, reader: Statement) -> str:
     return ""
 
 
-def _divisors(form: isl.Aff) -> list[int]:
+def divisors(form: isl.Aff) -> list[int]:
     """The divisors of a form's floor divisions."""
     return sorted(sets.terms(div).denominator for _, div in sets.terms(form).divs)
