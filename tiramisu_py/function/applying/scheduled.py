@@ -18,7 +18,7 @@ from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.program.command import Command, Entry
 from tiramisu_py.program.initial import caught_up, initial_program
-from tiramisu_py.program.ordering import may_contradict
+from tiramisu_py.program.ordering import may_contradict, static_positions
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof import Report
 from tiramisu_py.schedule.command_fields import of_owner
@@ -102,7 +102,7 @@ class Scheduled:
         try:
             changed = command.applied(self._program)
             if may_contradict(self._program.statements, self._program.orders, changed.statements, changed.orders):
-                changed.positions  # noqa: B018  (orders that contradict each other are refused now)
+                static_positions(changed.statements, changed.orders)  # refuses orders that contradict each other
         except isl.Error as error:
             raise CommandError(f"{command}: isl cannot do this ({error})") from None
         except (CommandError, DeclarationError) as error:
