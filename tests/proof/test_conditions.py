@@ -179,9 +179,22 @@ def together() -> tm.Function:
     return f
 
 
+def in_its_reader() -> tm.Function:
+    """p is computed in the loop of q, which reads a table that is declared after p."""
+    f = tm.Function("moved", params=[N])
+    a = f.input("a", tm.uint8, [N])
+    p = f.computation("p", {i: N}, a[i] // 2)
+    table = f.computation("table", {k: 256}, k * 2)
+    q = f.computation("q", {i: N}, table[p[i]])
+    f.outputs(q)
+    p.compute_at(q, i)
+    return f
+
+
 #: Right programs, and what their reports have in this order beside what all have.
 SAID: dict[Callable[[], Any], list[str]] = {
     plain: [],
+    in_its_reader: ["table comes before q, which reads it"],
     several_times: [
         "every term is in s once", "no two iterations", "running iterations of i", "past their ends, vectors",
     ],

@@ -155,3 +155,37 @@ def test_what_stays_outside_is_refused_until_it_is_moved() -> None:
     made["half"].compute_at(made["out"], n0)
     made["label"].compute_at(made["out"], n0)
     assert f.check().ok
+
+
+@pytest.mark.parametrize("first", ["q", "p"])
+def test_a_computation_takes_along_what_is_computed_in_its_loops(first: str) -> None:
+    f = tm.Function("along", params=[N])
+    a = f.input("a", tm.int32, [N + 4])
+    p = f.computation("p", {n: N + 4}, a[n] * 3)
+    q = f.computation("q", {n: N + 2}, p[n] + p[n + 2])
+    s = f.computation("s", {n: N}, q[n] * q[n + 2])
+    f.outputs(s)
+    s.split(n, 4, n0, n1)
+    commands = [lambda: q.compute_at(s, n0), lambda: q.split(n, 2, i0, i1), lambda: p.compute_at(q, i0)]
+    for command in commands if first == "q" else [commands[1], commands[2], commands[0]]:
+        command()
+    extents = dict(re.findall(r"allocate (\w+)\[(.*)\]", f.pseudocode()))
+    assert extents == {"q": "6", "p": "4"}
+    for size in (0, 1, 4, 5, 13):
+        given = np.arange(size + 4, dtype=np.int32)
+        sums = 3 * (given[:-2] + given[2:])
+        np.testing.assert_array_equal(f.compile()(given), sums[:-2] * sums[2:])
+    f.undo()
+    assert len(f.commands) == 3 and f.check().ok
+
+
+def test_what_was_fused_is_not_taken_along() -> None:
+    f = tm.Function("fused", params=[N])
+    a = f.input("a", tm.int32, [N + 2])
+    p = f.computation("p", {n: N + 2}, a[n] * 3)
+    q = f.computation("q", {n: N + 2}, a[n] * 5)
+    s = f.computation("s", {n: N}, p[n] + q[n + 2])
+    f.outputs(s)
+    q.after(p, n)
+    with pytest.raises(CommandError, match="q shares loop n with p: compute_at moves q alone"):
+        q.compute_at(s, n)

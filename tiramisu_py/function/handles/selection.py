@@ -75,7 +75,8 @@ class Selection(Commands, Awaitable):
         Values that several iterations need are recomputed. The buffer shrinks to the values that one iteration needs,
         with one copy for each iteration; outputs, and computations placed by `store_in` or `store_at`, keep their
         place. If computations outside the loop read this one, and the iterations read theirs, the values for these are
-        computed as well: the computations are moved into the loop by later commands.
+        computed as well: the computations are moved into the loop by later commands. What earlier commands compute in
+        the loops of this computation moves along.
 
         In the loop it comes before what reads it, and the whole nest after what it reads itself. Of the loops of this
         name in a reduction (of its start and its update) the one that reads is meant. A recurrence is moved with all

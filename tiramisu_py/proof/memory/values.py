@@ -273,8 +273,8 @@ def _is_on_all(program: Program, statement: Statement) -> bool:
 
 SENTENCES = (
     Sentence(Topic.VALUES, _seen),
-    Sentence(Topic.VALUES, _moved),
     Sentence(Topic.VALUES, _found),
+    Sentence(Topic.VALUES, _moved),
     Sentence(Topic.RANKS, _own),
     Sentence(Topic.RANKS, _on_every_rank),
 )

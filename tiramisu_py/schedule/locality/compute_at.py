@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.dependence.values_read import existing, needed_values
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.initial import caught_up
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
@@ -174,7 +175,7 @@ def check_movable(program: Program, source: str, own: list[Statement]) -> None:
             if others:
                 raise CommandError(
                     f"{statement.name} shares loop {program.loops[loop].name} with {', '.join(others)}: "
-                    f"compute_at moves {source} alone"
+                    f"compute_at moves {source} alone; give it before the command that lets them share loops"
                 )
 
 
@@ -270,7 +271,28 @@ class ComputeAt(OnStatements):
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), self.consumer.statements(program)
+        first = self._moved_in(program, names)
+        if first is not None:
+            return self._before(program, first)
         return compute_at(program, self.source, names, others, inner_level(self.level), self.text)
+
+    def _moved_in(self, program: Program, names: Sequence[str]) -> int | None:
+        """The number of the first command that moved another computation into these loops; None if none did."""
+        loops = {loop for name in names for loop in program.statements[name].loops}
+        guests = {s.source for s in program.statements.values() if s.name not in names and loops.intersection(s.loops)}
+        for number, entry in enumerate(program.log):
+            command = entry.command
+            if isinstance(command, ComputeAt) and command.source in guests and command.consumer.source == self.source:
+                return number
+        return None
+
+    def _before(self, program: Program, first: int) -> Program:
+        """The program of the same commands with this one before the one numbered `first`: all move along."""
+        commands = [entry.command for entry in program.log]
+        changed = caught_up(program.history[first], program)
+        for command in (self, *commands[first:]):
+            changed = command.applied(changed)
+        return changed
 
 
 @dataclass(frozen=True, eq=False)
