@@ -179,6 +179,27 @@ def test_a_computation_takes_along_what_is_computed_in_its_loops(first: str) -> 
     assert len(f.commands) == 3 and f.check().ok
 
 
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_a_nest_of_producers_is_the_same_in_any_order_of_commands(order: tuple[int, ...]) -> None:
+    f = tm.Function("nest", params=[N])
+    a = f.input("a", tm.int32, [N + 5])
+    stages: list[tm.Computation] = []
+    for number in range(5):
+        read = stages[-1] if stages else a
+        stages.append(f.computation(f"s{number}", {n: N + 4 - number}, read[n] + 3 * read[n + 1]))
+    f.outputs(stages[-1])
+    stages[-1].split(n, 4, n0, n1)
+    for number in order:
+        stages[number].compute_at(stages[number + 1], n0 if number == 3 else n)
+    extents = dict(re.findall(r"allocate (\w+)\[(.*)\]", f.pseudocode()))
+    assert extents == {"s3": "5", "s2": "2", "s1": "2", "s0": "2"}
+    given = np.arange(19, dtype=np.int32)
+    expected = given
+    for _ in range(5):
+        expected = expected[:-1] + 3 * expected[1:]
+    np.testing.assert_array_equal(f.compile()(given), expected)
+
+
 def test_what_was_fused_is_not_taken_along() -> None:
     f = tm.Function("fused", params=[N])
     a = f.input("a", tm.int32, [N + 2])

@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.dependence.values_read import existing, needed_values
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.command import Entry
 from tiramisu_py.program.initial import caught_up
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
@@ -291,7 +292,7 @@ class ComputeAt(OnStatements):
         commands = [entry.command for entry in program.log]
         changed = caught_up(program.history[first], program)
         for command in (self, *commands[first:]):
-            changed = command.applied(changed)
+            changed = command.applied(changed).after(changed, Entry(command))
         return changed
 
 
