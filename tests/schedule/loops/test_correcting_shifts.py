@@ -156,6 +156,7 @@ def test_a_distance_without_a_bound_is_refused() -> None:
     refused(
         f, q, p, r"q\.fuse\(p, i, shift=True\): no constant shift in i lets p come before q .* has no bound; let them"
     )
+    refused(f, q, p, r"\(iteration 1 of p before 0 of q, N = 2\)")
 
 
 def test_what_is_between_two_others_is_refused() -> None:

@@ -29,6 +29,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.command_fields import Named, NamedParts, Whole
 from tiramisu_py.schedule.loops.transforms import Shift
+from tiramisu_py.sets import smallest
 
 #: No shift is larger.
 _FAR = 2**31 - 1
@@ -194,10 +195,22 @@ def _obstacle(program: Program, found: Sequence[Dependence], most: int) -> str:
             loops = ", ".join(program.loop_names(one.first)[: one.count])
             return (
                 f"no constant shift in {loops} lets {one.first.handle} come before {one.second.handle} wherever it has "
-                f"to: the distance between them has no bound; let them share fewer loops, or none"
+                f"to{_example(one)}: the distance between them has no bound; let them share fewer loops, or none"
             )
     names = dict.fromkeys(other.handle for one in found for other in (one.first, one.second))
     return (
         f"no shift of what joins the loops keeps the order of {', '.join(names)}: it would be too late for one and too "
         "early for another; fuse the computations in the order in which they read one another, or fewer of them"
     )
+
+
+def _example(one: Dependence) -> str:
+    """Two iterations in the wrong order, at the smallest parameters; "" if there are none without a shift."""
+    wrong = one.pairs.intersect(isl.Map.lex_gt(one.pairs.get_space().domain()))
+    if wrong.is_empty():
+        return ""
+    params = smallest.smallest_params(wrong)
+    pair = smallest.first(sets.flat_pairs(sets.fixed_map(wrong, params), "pair"))
+    first, second = (", ".join(map(str, part)) for part in (pair[: one.count], pair[one.count :]))
+    sizes = "".join(f", {name} = {value}" for name, value in params.items())
+    return f" (iteration {first} of {one.first.handle} before {second} of {one.second.handle}{sizes})"
