@@ -70,6 +70,9 @@ from tiramisu_py.algorithm.types import (
     uint64,
 )
 from tiramisu_py.algorithm.types import bool_ as bool
+from tiramisu_py.algorithm.words.between_types import absd, lerp, saturating_cast
+from tiramisu_py.algorithm.words.bit_patterns import popcount, reinterpret
+from tiramisu_py.algorithm.words.choosing import mux
 from tiramisu_py.build import (
     DeviceArray,
     Kernel,
@@ -228,6 +231,7 @@ __all__ = [
     "Violation",
     "Wait",
     "Witness",
+    "absd",
     "absolute",
     "arccos",
     "arccosh",
@@ -271,6 +275,7 @@ __all__ = [
     "isinf",
     "isnan",
     "iters",
+    "lerp",
     "load",
     "log",
     "log10",
@@ -283,17 +288,21 @@ __all__ = [
     "memory_nodes",
     "min",
     "minimum",
+    "mux",
     "operator",
     "params",
     "pieces",
     "pinned_empty",
+    "popcount",
     "powers_of_two",
     "product",
     "rint",
     "rank",
+    "reinterpret",
     "recipes",
     "ranks",
     "root",
+    "saturating_cast",
     "select",
     "shares",
     "sin",

@@ -19,6 +19,7 @@
 #define TM_IDIOM(V, name, operands, own, generic) \
   TM_SHUFFLE V name operands { return (V)(TM_CHOSEN(own, generic)); }
 
+#define TM_OPERATION_1(name, V) TM_IDIOM(V, name##_##V, (V a), TM_OWN_##name##_##V, TM_GENERIC_##name(V))
 #define TM_OPERATION_2(name, V) TM_IDIOM(V, name##_##V, (V a, V b), TM_OWN_##name##_##V, TM_GENERIC_##name(V))
 
 /* One of two values by a condition on the lanes of a and b, each of which is written IN(a). */
@@ -59,6 +60,28 @@
 /* (a + b + 1) >> 1 of unsigned integers, the sum not limited to the type. */
 #define TM_GENERIC_average(V) ((a | b) - ((a ^ b) >> 1))
 
+/* Shifts by another count in each lane: by too much, or by a negative count, they empty the word (but for its sign). */
+#define TM_IS_COUNT(b) (((b) >= 0) & ((b) < (int)(8 * sizeof(b))))
+#define TM_GENERIC_shift_left(V)                                                                       \
+  __extension__({ TM_EACH_LANE(V, TM_IS_COUNT(b[tm_lane]) ? (uint64_t)a[tm_lane] << b[tm_lane] : 0) })
+#define TM_GENERIC_shift_right(V)                                                                      \
+  __extension__({                                                                                      \
+    TM_EACH_LANE(V, a[tm_lane] >> (TM_IS_COUNT(b[tm_lane]) ? b[tm_lane] : (int)(8 * sizeof(a[0])) - 1) \
+                            >> (TM_IS_UNSIGNED(V) & !TM_IS_COUNT(b[tm_lane])))                         \
+  })
+
+/* How many bits are 1: those of every two, four and eight bits, then of all bytes. A mask drops the copies of a sign. */
+#define TM_ONES_OF(V, sums, by, mask) ((sums & TM_ALL(V, mask)) + ((sums >> by) & TM_ALL(V, mask)))
+#define TM_WITH_BYTES(V, sums, by) (sizeof(a[0]) > by / 8 ? sums + (sums >> (sizeof(a[0]) > by / 8 ? by : 0)) : sums)
+#define TM_GENERIC_popcount(V)                                                                         \
+  __extension__({                                                                                      \
+    const V pairs = TM_ONES_OF(V, a, 1, UINT64_C(0x5555555555555555));                                 \
+    const V fours = TM_ONES_OF(V, pairs, 2, UINT64_C(0x3333333333333333));                             \
+    const V bytes = TM_ONES_OF(V, fours, 4, UINT64_C(0x0f0f0f0f0f0f0f0f));                             \
+    const V words = TM_WITH_BYTES(V, bytes, 8), longs = TM_WITH_BYTES(V, words, 16);                   \
+    TM_WITH_BYTES(V, longs, 32) & TM_ALL(V, 127);                                                      \
+  })
+
 /* TM_EXP_OF(float32x16, int32x16, uint32x16) defines exp_float32x16(a), with the same bits as tm_exp_float32. */
 #define TM_EXP_OF(V, S, U) TM_EXP(V, S, U, exp_##V, TM_CHOOSE, __builtin_convertvector, TM_SCALED_##V)
 #ifdef TM_OWN_SCALED_16
@@ -83,6 +106,13 @@
 #define TM_CONVERSION(R, V, between, entry)        \
   TM_IDIOM(R, R##_from_##V, (V a), TM_OWN_##entry, \
            __builtin_convertvector(__builtin_convertvector(a, between), R))
+
+/* TM_SATURATED(uint8x16, int16x16, uint8x16_from_int16x16, max_int16x16, min_int16x16, 0, 255, int16_to_uint8x16)
+ * defines uint8x16_saturated_from_int16x16(a): an end of the narrower type for what it does not hold.
+ */
+#define TM_SATURATED(R, V, convert, at_least, at_most, low, high, entry)                                       \
+  TM_IDIOM(R, R##_saturated_from_##V, (V a), TM_OWN_saturated_##entry,                                         \
+           convert(at_most(at_least(a, TM_ALL(V, low)), TM_ALL(V, high))))
 
 /* TM_STRIDED_CONVERSION(int32x16, uint8x16, 3, uint8_to_32x16) defines load_strided_3_int32x16_from_uint8x16(place):
  * the elements `stride` apart from a place on, in a wider type.

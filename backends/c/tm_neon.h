@@ -161,6 +161,27 @@ TM_SHUFFLE uint8x16_t tm_neon_strided_8(const uint8_t *place, int stride) {
 #define TM_OWN_64_to_16x2 ~, \
   TM_NEON_TO_4(vreinterpret_u8_u16(vuzp1_u16(vreinterpret_u16_u32(vmovn_u64((uint64x2_t)a)), vdup_n_u16(0))))
 
+/* to a narrower type, the ends of which stand for what it does not hold; bits that are 1 */
+#define TM_OWN_saturated_int16_to_int8x8 ~, vqmovn_s16((int16x8_t)a)
+#define TM_OWN_saturated_uint16_to_uint8x8 ~, vqmovn_u16((uint16x8_t)a)
+#define TM_OWN_saturated_int16_to_uint8x8 ~, vqmovun_s16((int16x8_t)a)
+#define TM_OWN_saturated_int32_to_int16x4 ~, vqmovn_s32((int32x4_t)a)
+#define TM_OWN_saturated_uint32_to_uint16x4 ~, vqmovn_u32((uint32x4_t)a)
+#define TM_OWN_saturated_int32_to_uint16x4 ~, vqmovun_s32((int32x4_t)a)
+#define TM_OWN_saturated_int64_to_int32x2 ~, vqmovn_s64((int64x2_t)a)
+#define TM_OWN_saturated_uint64_to_uint32x2 ~, vqmovn_u64((uint64x2_t)a)
+#define TM_OWN_saturated_int64_to_uint32x2 ~, vqmovun_s64((int64x2_t)a)
+#define TM_OWN_popcount_int8x16 ~, vcntq_u8((uint8x16_t)a)
+#define TM_OWN_popcount_int8x8 ~, vcnt_u8((uint8x8_t)a)
+#define TM_OWN_popcount_int16x8 ~, vpaddlq_u8(vcntq_u8((uint8x16_t)a))
+#define TM_OWN_popcount_int32x4 ~, vpaddlq_u16(vpaddlq_u8(vcntq_u8((uint8x16_t)a)))
+#define TM_OWN_popcount_int64x2 ~, vpaddlq_u32(vpaddlq_u16(vpaddlq_u8(vcntq_u8((uint8x16_t)a))))
+#define TM_OWN_popcount_uint8x16 ~, vcntq_u8((uint8x16_t)a)
+#define TM_OWN_popcount_uint8x8 ~, vcnt_u8((uint8x8_t)a)
+#define TM_OWN_popcount_uint16x8 ~, vpaddlq_u8(vcntq_u8((uint8x16_t)a))
+#define TM_OWN_popcount_uint32x4 ~, vpaddlq_u16(vpaddlq_u8(vcntq_u8((uint8x16_t)a)))
+#define TM_OWN_popcount_uint64x2 ~, vpaddlq_u32(vpaddlq_u16(vpaddlq_u8(vcntq_u8((uint8x16_t)a))))
+
 /* Sums of four products of bytes. Where no instruction multiplies bytes without a sign by bytes with one, 128 less makes
  * the former signed, and the products with 128 are added again.
  */

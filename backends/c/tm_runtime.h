@@ -89,6 +89,25 @@ TM_INLINE tm_bfloat16 tm_to_bfloat16(float value) {
   return (tm_bfloat16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* -- the bits of floats */
+
+#define TM_BITS(T, U, name)                                                       \
+  TM_INLINE U tm_bits_of_##name(T value) {                                        \
+    U bits;                                                                       \
+    memcpy(&bits, &value, sizeof bits);                                           \
+    return bits;                                                                  \
+  }                                                                               \
+  TM_INLINE T tm_##name##_of_bits(U bits) {                                       \
+    T value;                                                                      \
+    memcpy(&value, &bits, sizeof value);                                          \
+    return value;                                                                 \
+  }
+
+TM_BITS(float, uint32_t, float32)
+TM_BITS(double, uint64_t, float64)
+TM_BITS(tm_float16, uint16_t, float16)
+TM_BITS(tm_bfloat16, uint16_t, bfloat16)
+
 /* -- integers: division rounds down, by 0 gives 0; shifts by too much empty the word */
 
 #define TM_UNSIGNED(T, name)                                                                                      \
@@ -101,7 +120,8 @@ TM_INLINE tm_bfloat16 tm_to_bfloat16(float value) {
     for (; b != 0; b = (T)(b >> 1), a = (T)((uint64_t)a * a))                                                     \
       if (b & 1) power = (T)((uint64_t)power * a);                                                                \
     return power;                                                                                                 \
-  }
+  }                                                                                                               \
+  TM_INLINE T tm_popcount_##name(T a) { return (T)__builtin_popcountll(a); }
 
 #define TM_SIGNED(T, U, name)                                                                                     \
   TM_INLINE T tm_floor_div_##name(T a, T b) {                                                                     \
@@ -125,6 +145,7 @@ TM_INLINE tm_bfloat16 tm_to_bfloat16(float value) {
       if (b & 1) power = (T)((uint64_t)power * (uint64_t)a);                                                      \
     return power;                                                                                                 \
   }                                                                                                               \
+  TM_INLINE T tm_popcount_##name(T a) { return (T)__builtin_popcountll((U)a); }                                   \
   TM_INLINE T tm_abs_##name(T a) { return a < 0 ? (T)(0 - (U)a) : a; }
 
 TM_UNSIGNED(uint8_t, uint8)

@@ -26,6 +26,8 @@ TM_SHUFFLE __m128i tm_hidden(__m128i a) {
 #define TM_EVERY_2ND _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, -1, -1, -1, -1, -1, -1, -1, -1)
 #define TM_EVERY_2ND_16 _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1)
 #define TM_EVERY_4TH _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1)
+#define TM_HIGH(a) _mm256_extracti128_si256((__m256i)(a), 1)
+#define TM_PACKED(a) _mm_packs_epi32(TM_LOW((__m256i)(a)), TM_HIGH(a))
 #define TM_TWICE(a) _mm256_broadcastsi128_si256(a)
 #define TM_LOW(a) _mm256_castsi256_si128(a)
 
@@ -111,6 +113,134 @@ TM_SHUFFLE __m128i tm_hidden(__m128i a) {
 #define TM_OWN_64_to_32x8 ~, _mm512_cvtepi64_epi32((__m512i)a)
 #define TM_OWN_uint32_to_float64x8 ~, _mm512_cvtepu32_pd((__m256i)a)
 
+/* to a narrower type, the ends of which stand for what it does not hold */
+#define TM_OWN_saturated_int16_to_int8x32 ~, _mm512_cvtsepi16_epi8((__m512i)a)
+#define TM_OWN_saturated_uint16_to_uint8x32 ~, _mm512_cvtusepi16_epi8((__m512i)a)
+#define TM_OWN_saturated_int16_to_uint8x32 ~, \
+  _mm512_cvtusepi16_epi8(_mm512_max_epi16((__m512i)a, _mm512_setzero_si512()))
+#define TM_OWN_saturated_int16_to_int8x16 ~, _mm256_cvtsepi16_epi8((__m256i)a)
+#define TM_OWN_saturated_uint16_to_uint8x16 ~, _mm256_cvtusepi16_epi8((__m256i)a)
+#define TM_OWN_saturated_int16_to_uint8x16 ~, \
+  _mm256_cvtusepi16_epi8(_mm256_max_epi16((__m256i)a, _mm256_setzero_si256()))
+#define TM_OWN_saturated_int16_to_int8x8 ~, TM_TO_8(_mm_cvtsepi16_epi8((__m128i)a))
+#define TM_OWN_saturated_uint16_to_uint8x8 ~, TM_TO_8(_mm_cvtusepi16_epi8((__m128i)a))
+#define TM_OWN_saturated_int16_to_uint8x8 ~, \
+  TM_TO_8(_mm_cvtusepi16_epi8(_mm_max_epi16((__m128i)a, _mm_setzero_si128())))
+#define TM_OWN_saturated_int32_to_int8x16 ~, _mm512_cvtsepi32_epi8((__m512i)a)
+#define TM_OWN_saturated_uint32_to_uint8x16 ~, _mm512_cvtusepi32_epi8((__m512i)a)
+#define TM_OWN_saturated_int32_to_uint8x16 ~, \
+  _mm512_cvtusepi32_epi8(_mm512_max_epi32((__m512i)a, _mm512_setzero_si512()))
+#define TM_OWN_saturated_int32_to_int8x8 ~, TM_TO_8(_mm256_cvtsepi32_epi8((__m256i)a))
+#define TM_OWN_saturated_uint32_to_uint8x8 ~, TM_TO_8(_mm256_cvtusepi32_epi8((__m256i)a))
+#define TM_OWN_saturated_int32_to_uint8x8 ~, \
+  TM_TO_8(_mm256_cvtusepi32_epi8(_mm256_max_epi32((__m256i)a, _mm256_setzero_si256())))
+#define TM_OWN_saturated_int32_to_int8x4 ~, TM_TO_4(_mm_cvtsepi32_epi8((__m128i)a))
+#define TM_OWN_saturated_uint32_to_uint8x4 ~, TM_TO_4(_mm_cvtusepi32_epi8((__m128i)a))
+#define TM_OWN_saturated_int32_to_uint8x4 ~, \
+  TM_TO_4(_mm_cvtusepi32_epi8(_mm_max_epi32((__m128i)a, _mm_setzero_si128())))
+#define TM_OWN_saturated_int32_to_int16x16 ~, _mm512_cvtsepi32_epi16((__m512i)a)
+#define TM_OWN_saturated_uint32_to_uint16x16 ~, _mm512_cvtusepi32_epi16((__m512i)a)
+#define TM_OWN_saturated_int32_to_uint16x16 ~, \
+  _mm512_cvtusepi32_epi16(_mm512_max_epi32((__m512i)a, _mm512_setzero_si512()))
+#define TM_OWN_saturated_int32_to_int16x8 ~, _mm256_cvtsepi32_epi16((__m256i)a)
+#define TM_OWN_saturated_uint32_to_uint16x8 ~, _mm256_cvtusepi32_epi16((__m256i)a)
+#define TM_OWN_saturated_int32_to_uint16x8 ~, \
+  _mm256_cvtusepi32_epi16(_mm256_max_epi32((__m256i)a, _mm256_setzero_si256()))
+#define TM_OWN_saturated_int32_to_int16x4 ~, TM_TO_8(_mm_cvtsepi32_epi16((__m128i)a))
+#define TM_OWN_saturated_uint32_to_uint16x4 ~, TM_TO_8(_mm_cvtusepi32_epi16((__m128i)a))
+#define TM_OWN_saturated_int32_to_uint16x4 ~, \
+  TM_TO_8(_mm_cvtusepi32_epi16(_mm_max_epi32((__m128i)a, _mm_setzero_si128())))
+#define TM_OWN_saturated_int64_to_int8x8 ~, TM_TO_8(_mm512_cvtsepi64_epi8((__m512i)a))
+#define TM_OWN_saturated_uint64_to_uint8x8 ~, TM_TO_8(_mm512_cvtusepi64_epi8((__m512i)a))
+#define TM_OWN_saturated_int64_to_uint8x8 ~, \
+  TM_TO_8(_mm512_cvtusepi64_epi8(_mm512_max_epi64((__m512i)a, _mm512_setzero_si512())))
+#define TM_OWN_saturated_int64_to_int8x4 ~, TM_TO_4(_mm256_cvtsepi64_epi8((__m256i)a))
+#define TM_OWN_saturated_uint64_to_uint8x4 ~, TM_TO_4(_mm256_cvtusepi64_epi8((__m256i)a))
+#define TM_OWN_saturated_int64_to_uint8x4 ~, \
+  TM_TO_4(_mm256_cvtusepi64_epi8(_mm256_max_epi64((__m256i)a, _mm256_setzero_si256())))
+#define TM_OWN_saturated_int64_to_int16x8 ~, _mm512_cvtsepi64_epi16((__m512i)a)
+#define TM_OWN_saturated_uint64_to_uint16x8 ~, _mm512_cvtusepi64_epi16((__m512i)a)
+#define TM_OWN_saturated_int64_to_uint16x8 ~, \
+  _mm512_cvtusepi64_epi16(_mm512_max_epi64((__m512i)a, _mm512_setzero_si512()))
+#define TM_OWN_saturated_int64_to_int16x4 ~, TM_TO_8(_mm256_cvtsepi64_epi16((__m256i)a))
+#define TM_OWN_saturated_uint64_to_uint16x4 ~, TM_TO_8(_mm256_cvtusepi64_epi16((__m256i)a))
+#define TM_OWN_saturated_int64_to_uint16x4 ~, \
+  TM_TO_8(_mm256_cvtusepi64_epi16(_mm256_max_epi64((__m256i)a, _mm256_setzero_si256())))
+#define TM_OWN_saturated_int64_to_int32x8 ~, _mm512_cvtsepi64_epi32((__m512i)a)
+#define TM_OWN_saturated_uint64_to_uint32x8 ~, _mm512_cvtusepi64_epi32((__m512i)a)
+#define TM_OWN_saturated_int64_to_uint32x8 ~, \
+  _mm512_cvtusepi64_epi32(_mm512_max_epi64((__m512i)a, _mm512_setzero_si512()))
+#define TM_OWN_saturated_int64_to_int32x4 ~, _mm256_cvtsepi64_epi32((__m256i)a)
+#define TM_OWN_saturated_uint64_to_uint32x4 ~, _mm256_cvtusepi64_epi32((__m256i)a)
+#define TM_OWN_saturated_int64_to_uint32x4 ~, \
+  _mm256_cvtusepi64_epi32(_mm256_max_epi64((__m256i)a, _mm256_setzero_si256()))
+
+/* shifts by another count in each lane, and bits that are 1 */
+#define TM_OWN_shift_left_int16x32 ~, _mm512_sllv_epi16((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_right_int16x32 ~, _mm512_srav_epi16((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_left_uint16x32 ~, _mm512_sllv_epi16((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_right_uint16x32 ~, _mm512_srlv_epi16((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_left_int32x16 ~, _mm512_sllv_epi32((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_right_int32x16 ~, _mm512_srav_epi32((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_left_uint32x16 ~, _mm512_sllv_epi32((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_right_uint32x16 ~, _mm512_srlv_epi32((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_left_int64x8 ~, _mm512_sllv_epi64((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_right_int64x8 ~, _mm512_srav_epi64((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_left_uint64x8 ~, _mm512_sllv_epi64((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_right_uint64x8 ~, _mm512_srlv_epi64((__m512i)a, (__m512i)b)
+#define TM_OWN_shift_left_int16x16 ~, _mm256_sllv_epi16((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_right_int16x16 ~, _mm256_srav_epi16((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_left_uint16x16 ~, _mm256_sllv_epi16((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_right_uint16x16 ~, _mm256_srlv_epi16((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_left_int32x8 ~, _mm256_sllv_epi32((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_right_int32x8 ~, _mm256_srav_epi32((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_left_uint32x8 ~, _mm256_sllv_epi32((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_right_uint32x8 ~, _mm256_srlv_epi32((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_left_int64x4 ~, _mm256_sllv_epi64((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_right_int64x4 ~, _mm256_srav_epi64((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_left_uint64x4 ~, _mm256_sllv_epi64((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_right_uint64x4 ~, _mm256_srlv_epi64((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_left_int16x8 ~, _mm_sllv_epi16((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_right_int16x8 ~, _mm_srav_epi16((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_left_uint16x8 ~, _mm_sllv_epi16((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_right_uint16x8 ~, _mm_srlv_epi16((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_left_int32x4 ~, _mm_sllv_epi32((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_right_int32x4 ~, _mm_srav_epi32((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_left_uint32x4 ~, _mm_sllv_epi32((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_right_uint32x4 ~, _mm_srlv_epi32((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_left_int64x2 ~, _mm_sllv_epi64((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_right_int64x2 ~, _mm_srav_epi64((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_left_uint64x2 ~, _mm_sllv_epi64((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_right_uint64x2 ~, _mm_srlv_epi64((__m128i)a, (__m128i)b)
+#ifdef __AVX512BITALG__
+#define TM_OWN_popcount_int8x64 ~, _mm512_popcnt_epi8((__m512i)a)
+#define TM_OWN_popcount_uint8x64 ~, _mm512_popcnt_epi8((__m512i)a)
+#define TM_OWN_popcount_int16x32 ~, _mm512_popcnt_epi16((__m512i)a)
+#define TM_OWN_popcount_uint16x32 ~, _mm512_popcnt_epi16((__m512i)a)
+#define TM_OWN_popcount_int8x32 ~, _mm256_popcnt_epi8((__m256i)a)
+#define TM_OWN_popcount_uint8x32 ~, _mm256_popcnt_epi8((__m256i)a)
+#define TM_OWN_popcount_int16x16 ~, _mm256_popcnt_epi16((__m256i)a)
+#define TM_OWN_popcount_uint16x16 ~, _mm256_popcnt_epi16((__m256i)a)
+#define TM_OWN_popcount_int8x16 ~, _mm_popcnt_epi8((__m128i)a)
+#define TM_OWN_popcount_uint8x16 ~, _mm_popcnt_epi8((__m128i)a)
+#define TM_OWN_popcount_int16x8 ~, _mm_popcnt_epi16((__m128i)a)
+#define TM_OWN_popcount_uint16x8 ~, _mm_popcnt_epi16((__m128i)a)
+#endif
+#ifdef __AVX512VPOPCNTDQ__
+#define TM_OWN_popcount_int32x16 ~, _mm512_popcnt_epi32((__m512i)a)
+#define TM_OWN_popcount_uint32x16 ~, _mm512_popcnt_epi32((__m512i)a)
+#define TM_OWN_popcount_int64x8 ~, _mm512_popcnt_epi64((__m512i)a)
+#define TM_OWN_popcount_uint64x8 ~, _mm512_popcnt_epi64((__m512i)a)
+#define TM_OWN_popcount_int32x8 ~, _mm256_popcnt_epi32((__m256i)a)
+#define TM_OWN_popcount_uint32x8 ~, _mm256_popcnt_epi32((__m256i)a)
+#define TM_OWN_popcount_int64x4 ~, _mm256_popcnt_epi64((__m256i)a)
+#define TM_OWN_popcount_uint64x4 ~, _mm256_popcnt_epi64((__m256i)a)
+#define TM_OWN_popcount_int32x4 ~, _mm_popcnt_epi32((__m128i)a)
+#define TM_OWN_popcount_uint32x4 ~, _mm_popcnt_epi32((__m128i)a)
+#define TM_OWN_popcount_int64x2 ~, _mm_popcnt_epi64((__m128i)a)
+#define TM_OWN_popcount_uint64x2 ~, _mm_popcnt_epi64((__m128i)a)
+#endif
+
 /* shorter vectors, with masks and narrowing */
 #define TM_OWN_min_uint64x4 ~, _mm256_min_epu64((__m256i)a, (__m256i)b)
 #define TM_OWN_min_int64x4 ~, _mm256_min_epi64((__m256i)a, (__m256i)b)
@@ -161,7 +291,28 @@ TM_SHUFFLE __m128i tm_hidden(__m128i a) {
   TM_TO_8(TM_LOW(_mm256_permutevar8x32_epi32(_mm256_shuffle_epi8((__m256i)a, TM_TWICE(TM_EVERY_4TH)), \
                                              _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))))
 #define TM_OWN_64_to_32x4 ~, TM_HALVES_OF_4(a)
+#define TM_OWN_shift_left_int32x8 ~, _mm256_sllv_epi32((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_right_int32x8 ~, _mm256_srav_epi32((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_left_uint32x8 ~, _mm256_sllv_epi32((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_right_uint32x8 ~, _mm256_srlv_epi32((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_left_int64x4 ~, _mm256_sllv_epi64((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_left_uint64x4 ~, _mm256_sllv_epi64((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_right_uint64x4 ~, _mm256_srlv_epi64((__m256i)a, (__m256i)b)
+#define TM_OWN_shift_left_int32x4 ~, _mm_sllv_epi32((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_right_int32x4 ~, _mm_srav_epi32((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_left_uint32x4 ~, _mm_sllv_epi32((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_right_uint32x4 ~, _mm_srlv_epi32((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_left_int64x2 ~, _mm_sllv_epi64((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_left_uint64x2 ~, _mm_sllv_epi64((__m128i)a, (__m128i)b)
+#define TM_OWN_shift_right_uint64x2 ~, _mm_srlv_epi64((__m128i)a, (__m128i)b)
+#define TM_OWN_saturated_int16_to_uint8x16 ~, _mm_packus_epi16(TM_LOW((__m256i)a), TM_HIGH(a))
+#define TM_OWN_saturated_int16_to_int8x16 ~, _mm_packs_epi16(TM_LOW((__m256i)a), TM_HIGH(a))
+#define TM_OWN_saturated_int32_to_uint16x8 ~, _mm_packus_epi32(TM_LOW((__m256i)a), TM_HIGH(a))
+#define TM_OWN_saturated_int32_to_int16x8 ~, _mm_packs_epi32(TM_LOW((__m256i)a), TM_HIGH(a))
+#define TM_OWN_saturated_int32_to_uint8x8 ~, TM_TO_8(_mm_packus_epi16(TM_PACKED(a), TM_PACKED(a)))
+#define TM_OWN_saturated_int32_to_int8x8 ~, TM_TO_8(_mm_packs_epi16(TM_PACKED(a), TM_PACKED(a)))
 #endif
+#define TM_OWN_saturated_int32_to_uint16x4 ~, TM_TO_8(_mm_packus_epi32((__m128i)a, (__m128i)a))
 #ifdef __SSE4_2__
 #define TM_OWN_min_int64x2 ~, TM_LARGER(b, a, 0)
 #define TM_OWN_min_uint64x2 ~, TM_LARGER(b, a, INT64_MIN)
@@ -238,6 +389,12 @@ TM_SHUFFLE __m128i tm_hidden(__m128i a) {
 #define TM_OWN_max_uint16x8 ~, _mm_max_epu16((__m128i)a, (__m128i)b)
 #define TM_OWN_max_uint32x4 ~, _mm_max_epu32((__m128i)a, (__m128i)b)
 #define TM_OWN_max_int32x4 ~, _mm_max_epi32((__m128i)a, (__m128i)b)
+#endif
+
+#if defined(__SSE2__) && !(defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__))
+#define TM_OWN_saturated_int16_to_uint8x8 ~, TM_TO_8(_mm_packus_epi16((__m128i)a, (__m128i)a))
+#define TM_OWN_saturated_int16_to_int8x8 ~, TM_TO_8(_mm_packs_epi16((__m128i)a, (__m128i)a))
+#define TM_OWN_saturated_int32_to_int16x4 ~, TM_TO_8(_mm_packs_epi32((__m128i)a, (__m128i)a))
 #endif
 
 #ifdef __SSE2__

@@ -75,6 +75,19 @@ def average(a: Array, b: Array) -> Array:
     return ((a.astype(object) + b + 1) >> 1).astype(a.dtype)
 
 
+def shifted_left(a: Array, b: Array) -> Array:
+    return np.left_shift(a, b)
+
+
+def shifted_right(a: Array, b: Array) -> Array:
+    return np.right_shift(a, b)
+
+
+def ones(a: Array, b: Array) -> Array:
+    mask = (1 << 8 * a.itemsize) - 1
+    return np.array([(value & mask).bit_count() for value in a.tolist()], a.dtype)
+
+
 BINARY: dict[str, tuple[tuple[DType, ...], Callable[[Array, Array], Array]]] = {
     "min": ((*INTEGERS, *FLOATS), least),
     "max": ((*INTEGERS, *FLOATS), most),
@@ -82,7 +95,10 @@ BINARY: dict[str, tuple[tuple[DType, ...], Callable[[Array, Array], Array]]] = {
     "add_saturated": (INTEGERS, added),
     "subtract_saturated": (INTEGERS, subtracted),
     "average": (UNSIGNED, average),
+    "shift_left": (INTEGERS, shifted_left),
+    "shift_right": (INTEGERS, shifted_right),
 }
+NARROWER = [(a, b) for a in INTEGERS for b in INTEGERS if b.bits < a.bits]
 CONVERSIONS = [
     *((a, b) for a in INTEGERS for b in INTEGERS if a.bits != b.bits),
     *((a, ty.float64) for a in (ty.int32, ty.uint32, ty.float32)),
@@ -98,6 +114,13 @@ def operations(types: VectorTypes) -> list[Operation]:
                 if 8 <= lanes * kind.bytes <= WIDEST:
                     function = types.idioms.operation(name, kind, lanes)
                     found.append(Operation(function, kind, kind, lanes, 2, want))
+        for kind in INTEGERS:
+            if 8 <= lanes * kind.bytes <= WIDEST:
+                found.append(Operation(types.idioms.operation("popcount", kind, lanes, 1), kind, kind, lanes, 1, ones))
+        for source, target in NARROWER:
+            if source.bytes * lanes <= WIDEST:
+                function = types.idioms.saturated(source, target, lanes)
+                found.append(Operation(function, source, target, lanes, 1, _saturated(target)))
         for source, target in CONVERSIONS:
             if max(source.bytes, target.bytes) * lanes <= WIDEST:
                 function = types.idioms.conversion(source, target, lanes)
@@ -112,6 +135,13 @@ def operations(types: VectorTypes) -> list[Operation]:
 
 def _converted(target: DType) -> Callable[[Array, Array], Array]:
     return lambda a, b: a.astype(target.numpy)
+
+
+def _saturated(target: DType) -> Callable[[Array, Array], Array]:
+    def saturated(a: Array, b: Array) -> Array:
+        return limited(np.zeros(0, target.numpy), a)
+
+    return saturated
 
 
 def pairs(dtype: DType) -> tuple[Array, Array]:
@@ -204,6 +234,8 @@ def test_every_entry_of_a_table_is_tried(table: str) -> None:
     operations(types)
     text = "\n".join(types.declarations())
     tried = {f"{name}_{vector}" for name, vector in re.findall(r"TM_OPERATION_2\((\w+), (\w+)\)", text)}
+    tried |= {f"popcount_{vector}" for vector in re.findall(r"TM_OPERATION_1\(popcount, (\w+)\)", text)}
+    tried |= {f"saturated_{entry}" for entry in re.findall(r"TM_SATURATED\(.*, (\w+)\)", text)}
     tried |= set(re.findall(r"TM_CONVERSION\(\w+, \w+, \w+, (\w+)\)", text))
     text = resources.files(C).joinpath(table).read_text()
     entries = [name for name in re.findall(r"^#define TM_OWN_(\w+)", text, re.MULTILINE) if not LOADS.match(name)]

@@ -139,6 +139,8 @@ def _comparison(e: Binary) -> DType:
 def _of_call(e: Call) -> tuple[Sequence[DType], DType]:
     if e.extern is not None:
         return e.extern.arguments, e.extern.result
+    if e.function == "reinterpret":
+        return [ty.strong(e.arguments[0].dtype)], e.dtype
     if e.function in PREDICATES:
         common = e.arguments[0].dtype
         return [common if common.is_float else ty.float64] * len(e.arguments), ty.bool_

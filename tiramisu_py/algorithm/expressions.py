@@ -359,7 +359,7 @@ FLOAT_FUNCTIONS = (
 #: Of two arguments.
 FLOAT_FUNCTIONS_2 = ("arctan2", "hypot", "fmod", "copysign")
 #: Functions that keep the type of their argument.
-KEEPING_FUNCTIONS = ("abs",)
+KEEPING_FUNCTIONS = ("abs", "popcount")
 #: Functions of a float that return bool.
 PREDICATES = ("isnan", "isinf", "isfinite")
 

@@ -205,6 +205,10 @@ class Scalars:
         if e.function == "abs" and not e.dtype.is_float:
             inner = self(e.arguments[0])
             return call(f"tm_abs_{strong(e.dtype).name}", inner) if e.dtype.kind == "i" else inner
+        if e.function == "popcount":
+            return call(f"tm_popcount_{strong(e.dtype).name}", self(operand(e.arguments[0], e.dtype)))
+        if e.function == "reinterpret":
+            return self._same_bits(e.arguments[0], e.dtype)
         dtype = strong(e.arguments[0].dtype if e.function in PREDICATES else e.dtype)
         arguments = [operand(argument, dtype) for argument in e.arguments]
         values = [self.as_float(argument) if is_half(dtype) else self(argument) for argument in arguments]
@@ -212,3 +216,10 @@ class Scalars:
         if e.function in PREDICATES:
             return infix("!=", result, Code("0"))
         return self._rounded(result, dtype) if is_half(dtype) else result
+
+    def _same_bits(self, e: Expr, dtype: DType) -> Code:
+        """The bits of a value as a value of another type, by way of an integer without a sign."""
+        source = strong(e.dtype)
+        bits = call(f"tm_bits_of_{source.name}", self(e)) if source.is_float else self(e)
+        unsigned = bits if source.is_float or source.kind == "u" else cast(f"uint{source.bits}_t", bits)
+        return call(f"tm_{dtype.name}_of_bits", unsigned) if dtype.is_float else cast(dtype.c_name, unsigned)

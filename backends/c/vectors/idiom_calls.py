@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tiramisu_py.algorithm.types import DType, float32, int8, int16, int32, int64, strong, uint8, uint16, uint32, uint64
+from tiramisu_py.backends.c.expressions.literals import literal
 
 HEADER = "tm_idioms.h"
 #: The header, and the tables of processors that it includes.
@@ -41,10 +42,10 @@ class Idioms:
         """The lines that define the load functions, which use vector functions and simpler loads."""
         return sorted(self._last)
 
-    def operation(self, name: str, dtype: DType, lanes: int) -> str:
-        """The function on two vectors of one type that `tm_idioms.h` calls `name`."""
+    def operation(self, name: str, dtype: DType, lanes: int, operands: int = 2) -> str:
+        """The function on vectors of one type, one or two of them, that `tm_idioms.h` calls `name`."""
         vector = self._name(dtype, lanes)
-        self._lines[f"TM_OPERATION_2({name}, {vector})"] = None
+        self._lines[f"TM_OPERATION_{operands}({name}, {vector})"] = None
         return f"{name}_{vector}"
 
     def function(self, name: str, lanes: int) -> str:
@@ -61,6 +62,17 @@ class Idioms:
         entry = f"{kept}_to_{target.name if target.is_float else target.bits}x{lanes}"
         self._lines[f"TM_CONVERSION({wanted}, {given}, {through}, {entry})"] = None
         return f"{wanted}_from_{given}"
+
+    def saturated(self, source: DType, target: DType, lanes: int) -> str:
+        """The function that makes lanes narrower, each at most the largest and at least the least value of the type."""
+        convert = self.conversion(source, target, lanes)
+        given, wanted = self._name(source, lanes), self._name(target, lanes)
+        least, most = (self.operation(name, source, lanes) for name in ("max", "min"))
+        (low, high), (lowest, highest) = target.limits, source.limits
+        ends = f"{literal(max(low, lowest), source).text}, {literal(min(high, highest), source).text}"
+        body = f"{convert}, {least}, {most}, {ends}, {source.name}_to_{target.name}x{lanes}"
+        self._lines[f"TM_SATURATED({wanted}, {given}, {body})"] = None
+        return f"{wanted}_saturated_from_{given}"
 
     def strided(self, source: DType, target: DType, lanes: int, stride: int) -> str:
         """The function that loads elements `stride` apart and converts them to a wider type."""

@@ -26,6 +26,7 @@ from tiramisu_py.backends.c.vectors import dots, masks, quads, widths
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
+from tiramisu_py.ir.arithmetic.intervals import saturated
 from tiramisu_py.ir.arithmetic.linear import along_lanes
 from tiramisu_py.ir.rewriting import constant
 
@@ -137,6 +138,8 @@ class Vectors:
                 return infix(">>" if op == "//" else "&", self(left), Code(literal))
             if op in ("<<", ">>") and 0 <= count < dtype.bits:
                 return infix(op, self(left), Code(str(count)))
+        if op in ("<<", ">>"):
+            return self._operation(_NAMED[op], dtype, left, right)
         return self._mapped(f"tm_{_NAMED[op]}_{dtype.name}", dtype, left, right)
 
     def _mapped(self, function: str, dtype: DType, *operands: Expr) -> Code:
@@ -144,7 +147,8 @@ class Vectors:
         return call(name, self.type(dtype), function, *map(self, operands))
 
     def _operation(self, name: str, dtype: DType, *operands: Expr) -> Code:
-        return call(self.types.idioms.operation(name, dtype, self.lanes), *map(self, operands))
+        function = self.types.idioms.operation(name, dtype, self.lanes, len(operands))
+        return call(function, *map(self, operands))
 
     def _select(self, e: Select) -> Code:
         dtype, test = strong(e.dtype), e.condition
@@ -183,6 +187,9 @@ class Vectors:
                 wide = widths.SIGNED[dtype.bits] if dtype.is_float else dtype
                 function = self.types.idioms.strided(source, wide, self.lanes, stride)
                 return widths.converted(self.types, call(function, f"&{place}"), wide, dtype, self.lanes)
+        clamped = saturated(e, dtype) if dtype.is_integer else None
+        if clamped is not None:
+            return call(self.types.idioms.saturated(source, dtype, self.lanes), self(clamped))
         return widths.converted(self.types, self(e), source, dtype, self.lanes)
 
     def _apart(self, e: Load, dtype: DType) -> tuple[str, int] | None:
@@ -198,7 +205,11 @@ class Vectors:
             pairs = zip(e.arguments, e.extern.arguments, strict=True)
             return self._mapped(e.extern.name, e.dtype, *(operand(argument, dtype) for argument, dtype in pairs))
         dtype = strong(e.dtype)
+        if e.function == "reinterpret":
+            return cast(self.type(dtype), self(e.arguments[0]))
         arguments = [operand(argument, dtype) for argument in e.arguments]
+        if e.function == "popcount":
+            return self._operation(e.function, dtype, *arguments)
         if e.function in OWN and dtype == float32:
             return call(self.types.idioms.function(e.function, self.lanes), self(arguments[0]))
         if e.function != "abs" or dtype.is_float:

@@ -110,6 +110,17 @@ TM_BIT_CAST(tm_float32_of_bits, float, tm_uint32, __uint_as_float)
 TM_BIT_CAST(tm_bits_of_float64, tm_uint64, double, (tm_uint64)__double_as_longlong)
 TM_BIT_CAST(tm_float64_of_bits, double, tm_uint64, __longlong_as_double)
 
+TM_HEADER tm_uint16 tm_bits_of_float16(tm_float16 half) { return half.bits; }
+TM_HEADER tm_uint16 tm_bits_of_bfloat16(tm_bfloat16 brain) { return brain.bits; }
+TM_HEADER tm_float16 tm_float16_of_bits(tm_uint16 bits) { return {bits}; }
+TM_HEADER tm_bfloat16 tm_bfloat16_of_bits(tm_uint16 bits) { return {bits}; }
+
+#if defined(TM_SIMULATOR)
+TM_HEADER int tm_popcount(tm_uint64 bits) { return __builtin_popcountll(bits); }
+#else
+TM_HEADER int tm_popcount(tm_uint64 bits) { return __popcll(bits); }
+#endif
+
 /* -- the 16-bit floats */
 
 #if defined(TM_SIMULATOR)
@@ -165,6 +176,7 @@ TM_HEADER tm_bfloat16 tm_to_bfloat16(float value) {
 #define TM_INTEGER(T, U, name)                                                                                       \
   TM_HEADER T tm_min_##name(T a, T b) { return a < b ? a : b; }                                                      \
   TM_HEADER T tm_max_##name(T a, T b) { return a > b ? a : b; }                                                      \
+  TM_HEADER T tm_popcount_##name(T a) { return (T)tm_popcount((U)a); }                                               \
   TM_HEADER T tm_shift_left_##name(T a, T b) { return (U)b < 8 * sizeof(T) ? (T)((tm_uint64)a << (U)b) : (T)0; }
 
 #define TM_UNSIGNED(T, name)                                                                                         \

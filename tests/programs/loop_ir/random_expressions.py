@@ -125,7 +125,7 @@ class Writer:
 
     def node(self, depth: int) -> Expr:
         """An operator over expressions of at most this depth; raises `DTypeError` where their types have none."""
-        kind = int(self.rng.integers(16))
+        kind = int(self.rng.integers(18))
         a, b = self.value(depth), self.operand(depth)
         if self.rng.random() < 0.4 and isinstance(b, Expr) and not b.dtype.weak:
             b = tm.cast(a.dtype, b)
@@ -157,6 +157,8 @@ class Writer:
                 power = self.one([0, 1, 2, 3, 5, self.of(tm.uint8, 0) & 7, i % 5])
                 dtype = self.one(INTEGERS)
                 return self.of(dtype, depth) ** (tm.cast(dtype, power) if isinstance(power, Expr) else power)
+            case 15 | 16:
+                return self.word(a, b, depth)
         dtype = self.one(FLOATS)
         return self.one([tm.fmod, tm.copysign])(self.of(dtype, depth), self.leaf(dtype))
 
@@ -174,6 +176,23 @@ class Writer:
             "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "//": lambda: a // b,
             "%": lambda: a % b,
         }[op]()  # fmt: skip
+
+    def word(self, a: Expr, b: Any, depth: int) -> Expr:
+        """A short word. The bits of a float are those of an input: of a NaN that is computed, they are anyone's."""
+        given, narrow = self.one(INTEGERS), self.one([tm.uint8, tm.uint16])
+        number = self.one([dtype for dtype in INTEGERS if dtype.bits > 8])
+        lerped = self.one([dtype for dtype in INTEGERS if dtype.bits < 64])
+        return self.one(
+            [
+                lambda: tm.saturating_cast(self.one([*INTEGERS, *FLOATS]), a),
+                lambda: tm.absd(a, b),
+                lambda: tm.popcount(self.of(given, depth)),
+                lambda: tm.lerp(self.of(lerped, depth), self.of(lerped, 0), self.of(narrow, depth)),
+                lambda: tm.mux(self.one([i % 4, self.of(tm.uint8, 0) & 3]), [a, b, self.leaf()]),
+                lambda: tm.reinterpret(f"float{number.bits}", self.of(number, depth)),
+                lambda: tm.reinterpret(number, self.arrays[f"x_float{number.bits}"][i]),
+            ]
+        )()
 
     def comparison(self, a: Expr, b: Any) -> Expr:
         """A comparison."""

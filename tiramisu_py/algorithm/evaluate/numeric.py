@@ -90,12 +90,24 @@ def binary(op: str, left: Array, right: Array, dtype: DType) -> Array:
 
 def called(function: str, arguments: Sequence[Array], dtype: DType) -> Array:
     """A mathematical function, by its NumPy name."""
+    if function == "reinterpret":
+        given = np.asarray(arguments[0])
+        same: Array = np.ascontiguousarray(given).reshape(given.shape).view(dtype.numpy)
+        return same
+    if function == "popcount":
+        return _ones(arguments[0], dtype)
     if function == "erf":
         return converted(_elementwise(math.erf, arguments, np.dtype(np.float64)), dtype)
     ufunc = getattr(np, function)
     if dtype == bfloat16:
         return converted(_in_bfloat16(ufunc, arguments), dtype)
     return converted(ufunc(*arguments), dtype)
+
+
+def _ones(values: Array, dtype: DType) -> Array:
+    """The number of bits that are 1 (NumPy counts those of the absolute value)."""
+    unsigned = np.asarray(values).astype(f"u{dtype.bytes}", copy=False)
+    return converted(np.bitwise_count(unsigned), dtype)
 
 
 def _in_bfloat16(ufunc: Callable[..., Any], arguments: Sequence[Array]) -> Any:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Select, Unary
+from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Select, Unary
 from tiramisu_py.algorithm.types import DType, strong
+from tiramisu_py.ir.rewriting import constant
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class Ranges:
             case Select():
                 yes, no = self.of(e.yes), self.of(e.no)
                 return None if yes is None or no is None else yes.around(no)
+            case Call(function="popcount", extern=None):
+                return Interval(0, e.dtype.bits)
             case Unary(op="-"):
                 inner = self.of(e.operand)
                 return None if inner is None else -inner
@@ -129,6 +132,29 @@ def wrapped(value: int, dtype: DType) -> int:
 def bounds(e: Expr) -> Interval:
     """The values that an integer expression can have, as far as its form and the types in it show."""
     return _OF_TYPES.of(e)
+
+
+def clamped(e: Expr) -> tuple[Expr, int | None, int | None]:
+    """The expression inside a clamp by constants, and the lower and upper constant (None if there is none)."""
+    ends: dict[str, int | None] = {"min": None, "max": None}
+    while isinstance(e, Binary) and e.op in ends and ends[e.op] is None:
+        left, right = constant(e.left), constant(e.right)
+        if (left is None) == (right is None):
+            break
+        ends[e.op] = left if right is None else right
+        e = e.left if left is None else e.right
+    return e, ends["max"], ends["min"]
+
+
+def saturated(e: Expr, dtype: DType) -> Expr | None:
+    """The integer that is clamped to the range of a narrower type and nothing less; None where `e` is no such clamp."""
+    inner, low, high = clamped(e)
+    if inner is e or not e.dtype.is_integer or inner.dtype != e.dtype or e.dtype.bits <= dtype.bits:
+        return None
+    whole, given = limits(dtype), limits(inner.dtype)
+    below = low == whole.low or (low is None and given.low >= whole.low)
+    above = high == whole.high or (high is None and given.high <= whole.high)
+    return inner if below and above else None
 
 
 def fits(e: Expr, dtype: DType) -> bool:

@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import kinds, rewrite
 from tiramisu_py.algorithm.types import DType, int8, int16, int32, uint8, uint16, uint32
 from tiramisu_py.ir import Assign, Declare, For, Idiom, Let, Load, Node, Ramp, Store
-from tiramisu_py.ir.arithmetic.intervals import bounds, fits, limits, may_wrap, wrapped
+from tiramisu_py.ir.arithmetic.intervals import bounds, clamped, fits, limits, may_wrap, wrapped
 from tiramisu_py.ir.rewriting import constant, with_children
 
 _RING = ("+", "-", "*", "&", "|", "^")
@@ -172,7 +172,7 @@ def _saturated(e: Expr, dtype: DType) -> Expr | None:
     """``min(x + y, 255)``, ``max(x - y, 0)``, or ``max(min(x + y, 127), -128)``: sums clamped to the type's range."""
     if dtype.bits > 16:
         return None
-    inner, low, high = _clamped(e)
+    inner, low, high = clamped(e)
     if not (isinstance(inner, Binary) and inner.op in ("+", "-")) or may_wrap(inner):
         return None
     unclamped, whole = bounds(inner), limits(dtype)
@@ -182,18 +182,6 @@ def _saturated(e: Expr, dtype: DType) -> Expr | None:
         return None
     name = "add_saturated" if inner.op == "+" else "subtract_saturated"
     return _idiom(name, _exact(inner.left, dtype), _exact(inner.right, dtype), dtype)
-
-
-def _clamped(e: Expr) -> tuple[Expr, int | None, int | None]:
-    """The expression inside a clamp by constants, and the lower and upper constant (None if there is none)."""
-    ends: dict[str, int | None] = {"min": None, "max": None}
-    while isinstance(e, Binary) and e.op in ends and ends[e.op] is None:
-        left, right = constant(e.left), constant(e.right)
-        if (left is None) == (right is None):
-            break
-        ends[e.op] = left if right is None else right
-        e = e.left if left is None else e.right
-    return e, ends["max"], ends["min"]
 
 
 def _average(e: Binary, dtype: DType) -> Expr | None:

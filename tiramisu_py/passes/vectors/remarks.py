@@ -9,7 +9,7 @@ from tiramisu_py.ir import Comment, Node, Ramp, Store
 from tiramisu_py.ir.rewriting import block, with_children
 
 #: Functions that compilers turn into one instruction, on processors that have it.
-_INSTRUCTIONS = frozenset({"abs", "ceil", "copysign", "floor", "rint", "sqrt", "trunc"})
+_INSTRUCTIONS = frozenset({"abs", "ceil", "copysign", "floor", "popcount", "reinterpret", "rint", "sqrt", "trunc"})
 #: Functions of float32 that the runtime computes in vectors.
 _IN_VECTORS = frozenset({"exp"})
 

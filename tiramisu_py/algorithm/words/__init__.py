@@ -1,0 +1,1 @@
+"""Short words for common expressions, by the names that Halide gives them."""
