@@ -7,7 +7,7 @@ The usual entry points: `params`, `iters`, `Function`.
 """
 
 from tiramisu_py import boundary, recipes, sparse
-from tiramisu_py.algorithm.declarations import Operator, logical_and, logical_or, product
+from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
 from tiramisu_py.algorithm.declarations import max_ as max
 from tiramisu_py.algorithm.declarations import min_ as min
 from tiramisu_py.algorithm.declarations import sum_ as sum
@@ -240,6 +240,8 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "argmax",
+    "argmin",
     "balance",
     "bfloat16",
     "bool",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tests.oracle.events import Event, Execution, Misplaced, Place, linear, parted
 from tests.oracle.plain import Point, integers, points
 from tests.oracle.values import Named, Values
+from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 
@@ -83,6 +84,7 @@ def _races(execution: Execution, events: Sequence[Event]) -> list[Failure]:
     """Conflicting accesses that nothing orders; updates of one reduction may conflict under a `combine`."""
     computations = execution.program.algorithm.computations
     locked = {name for name, computation in computations.items() if computation.ordered}
+    several = {name for name, computation in computations.items() if isinstance(computation.dtype, TupleType)}
     touched: dict[Place, list[tuple[Event, bool]]] = {}
     for event in events:
         for place in {place for place, _ in event.reads}:
@@ -94,6 +96,8 @@ def _races(execution: Execution, events: Sequence[Event]) -> list[Failure]:
             for b, too in accesses[:position]:
                 if a is not b and (writes or too) and _race(a, b, writes and too and a.value[0] not in locked):
                     found.append(Failure("race", f"nothing orders {b} and {a}, which meet at {place}"))
+                elif a is not b and writes and too and a.value[0] in several and _race(a, b, False):
+                    found.append(Failure("reduction", f"{b} and {a} combine several values at once at {place}"))
     return found
 
 

@@ -204,5 +204,18 @@ class Algorithms:
         typed = f"tm.cast(tm.{self.dtype}, {term})"
         dims = self._dims(low, more)
         ordered = ", ordered=True" if self.choice.random() < 0.1 else ""
+        if over not in ("k: N", "k: M") and self.choice.random() < 0.2:
+            self._of_two(name, low, more, f"{{{dims}}}, {{{over}}}", typed + ordered)
+            return
         self.script.do(f"{name} = f.reduction('{name}', {{{dims}}}, {{{over}}}, tm.{op}, {typed}{ordered})")
+        self.sources.append(Source(name, low, more))
+
+    def _of_two(self, name: str, low: tuple[int, ...], more: tuple[int, ...], domains: str, term: str) -> None:
+        """A reduction to a value and an index, and a computation of one of them; no array of it is empty."""
+        op, both = self.choice.choice(("argmin", "argmax")), f"{name}_both"
+        self.script.do(f"{both} = f.reduction('{both}', {domains}, tm.{op}, {term})")
+        own = f"{both}[{', '.join(ITERATORS[: len(low)])}]"
+        component = self.choice.choice(("[0]", "[1]", "['index']"))
+        value = f"tm.cast(tm.{self.dtype}, {own}{component})"
+        self.script.do(f"{name} = f.computation('{name}', {{{self._dims(low, more)}}}, {value})")
         self.sources.append(Source(name, low, more))

@@ -19,12 +19,13 @@ from tiramisu_py.algorithm.expressions import (
     Iter,
     Param,
     Select,
+    TupleValue,
     Unary,
     as_typed,
     typed_const,
 )
 from tiramisu_py.algorithm.stacks import Steps, unstacked
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import DTypeError
 
 #: The comparison with its sides exchanged.
@@ -68,6 +69,11 @@ def _at(e: Expr, dtype: DType) -> Steps[Expr]:
             left = yield signed, ty.strong(signed.dtype)
             right = yield unsigned, ty.uint64
             return as_typed(_exact(op, left, right), dtype)
+    if isinstance(e, TupleValue) and isinstance(dtype, TupleType):
+        values = []
+        for value, (_, own) in zip(e.values, dtype.fields, strict=True):
+            values.append((yield value, own))
+        return TupleValue(tuple(values), dtype)
     wanted, result = _operands(e)
     operands = []
     for operand, own in zip(e.children(), wanted, strict=True):

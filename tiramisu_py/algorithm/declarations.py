@@ -10,8 +10,20 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Operand, as_expr, binary, typed_const
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.expressions import (
+    Const,
+    Expr,
+    Iter,
+    Operand,
+    TupleValue,
+    as_expr,
+    binary,
+    select,
+    tuple_value,
+    typed_const,
+    unary,
+)
+from tiramisu_py.algorithm.types import DType, TupleType, array_names
 from tiramisu_py.errors import DTypeError
 
 
@@ -50,12 +62,14 @@ class Input:
 class Operator:
     """An associative and commutative operator of reductions, with its identity for each type.
 
-    Calling it builds an expression of two operands: ``tm.min(a, b)``.
+    Calling it builds an expression of two operands: ``tm.min(a, b)``. One that combines several values at once has
+    their `names`, and as many neutral elements.
     """
 
     name: str
     combine: Callable[[Expr, Expr], Expr] = field(compare=False)
-    identity_of: Callable[[DType], bool | int | float] = field(compare=False)
+    identity_of: Callable[[DType], Any] = field(compare=False)
+    names: tuple[str, ...] = ()
 
     def __call__(self, *operands: Operand) -> Expr:
         if len(operands) != 2:
@@ -65,11 +79,21 @@ class Operator:
             )
         return self.combine(as_expr(operands[0]), as_expr(operands[1]))
 
-    def identity(self, dtype: DType) -> Const:
-        """The neutral element, as a literal of `dtype`."""
-        return typed_const(self.identity_of(dtype), dtype)
+    def identity(self, dtype: DType) -> Expr:
+        """The neutral element, as a literal of `dtype`, or as one for each component; raises `DTypeError`."""
+        found = self.identity_of(dtype)
+        if not isinstance(dtype, TupleType):
+            if isinstance(found, tuple):
+                raise DTypeError(f"its identity {found} has {len(found)} components, and what it combines has one")
+            return typed_const(found, dtype)
+        if not isinstance(found, tuple):
+            raise DTypeError("it combines single values")
+        if len(found) != len(dtype.fields):
+            raise DTypeError(f"its identity {found} has {len(found)} components, not {len(dtype.fields)}")
+        values = [typed_const(value, own) for value, (_, own) in zip(found, dtype.fields, strict=True)]
+        return TupleValue(tuple(values), dtype)
 
-    def neutral(self, dtype: DType) -> Const:
+    def neutral(self, dtype: DType) -> Expr:
         """What changes no bit when it is combined: of a sum of floats -0.0, since 0.0 changes the sign of -0.0."""
         return Const(-0.0, dtype) if self.name == "sum" and dtype.is_float else self.identity(dtype)
 
@@ -95,6 +119,37 @@ min_ = Operator("min", lambda a, b: binary("min", a, b), _largest)
 max_ = Operator("max", lambda a, b: binary("max", a, b), _smallest)
 logical_and = Operator("logical_and", lambda a, b: binary("&", a, b), _all_ones)
 logical_or = Operator("logical_or", lambda a, b: binary("|", a, b), lambda dtype: 0)
+
+
+def _first_end(sign: str) -> Operator:
+    """The operator of the least value (``<``) or the largest (``>``), and of the index of the first one.
+
+    As in NumPy, a value that is not a number is taken before all others. Both conditions are the same order of values
+    and indices, from either side, so that terms may be combined in any order.
+    """
+
+    def combine(a: Expr, b: Expr) -> Expr:
+        (x, i), (y, j) = a, b
+        sooner, later = binary(f"{sign}=", y, x), unary("~", binary(f"{sign}=", x, y))
+        if x.dtype.is_float:
+            sooner, later = binary("|", sooner, binary("!=", y, y)), binary("&", later, binary("==", x, x))
+        taken = select(binary("<", j, i), sooner, later)
+        return tuple_value((select(taken, y, x), select(taken, j, i)), FIRST_END)
+
+    def ends(dtype: DType) -> Any:
+        if not isinstance(dtype, TupleType) or len(dtype.fields) != len(FIRST_END):
+            raise DTypeError("it combines (value, index)")
+        (_, value), (_, index) = dtype.fields
+        if not index.is_integer:
+            raise DTypeError(f"the index of (value, index) is {index}, not an integer")
+        return (_largest if sign == "<" else _smallest)(value), _largest(index)
+
+    return Operator("argmin" if sign == "<" else "argmax", combine, ends, FIRST_END)
+
+
+#: The components of `argmin` and `argmax`.
+FIRST_END = ("value", "index")
+argmin, argmax = _first_end("<"), _first_end(">")
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +252,13 @@ class Algorithm:
             computations[whole.name] = whole
             del computations[partial]
         return replace(self, computations=computations, wholes={})
+
+    @cached_property
+    def output_arrays(self) -> tuple[str, ...]:
+        """The names of the arrays of the outputs: one for each output, or for each component of it."""
+        computed = self.computations
+        found = [array_names(n, computed[n].dtype) if n in computed else (n,) for n in self.outputs]
+        return tuple(name for names in found for name in names)
 
     @cached_property
     def param_space(self) -> isl.Space:

@@ -7,7 +7,7 @@ expression; use `same_as`), and refuses `bool()` and iteration.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, Union
 
@@ -17,7 +17,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expression_text import BINDING, NEGATION, TIGHTEST, Pieces, listed, text_of
 from tiramisu_py.algorithm.misuse import Symbolic
 from tiramisu_py.algorithm.operands import children_of, facets_of, key_of, rebuilt_of
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import DeclarationError, DTypeError
 
 #: What a user may write where an expression is expected.
@@ -61,7 +61,14 @@ class Expr(Symbolic):
 
     __hash__ = object.__hash__
 
-    def __getitem__(self, indices: object) -> NoReturn:
+    def __iter__(self) -> Iterator[Expr]:  # type: ignore[override]
+        if isinstance(self.dtype, TupleType):
+            return iter([component(self, k) for k in range(len(self.dtype.fields))])
+        return super().__iter__()
+
+    def __getitem__(self, indices: object) -> Expr:
+        if isinstance(self.dtype, TupleType):
+            return component(self, self.dtype.position(indices))  # type: ignore[arg-type]
         more = ", ".join(map(str, indices)) if isinstance(indices, tuple) else str(indices)
         whole = f"{str(self).removesuffix(']')}, {more}]" if str(self).endswith("]") else f"A[.., {more}]"
         raise DTypeError(f"{self} is one value, and has no indices; the indices of an array go together: {whole}")
@@ -314,6 +321,29 @@ class Cast(Expr, kind="cast", own="dtype", operands="operand"):
         return [f"{self.dtype}(", (self.operand, 0), ")"]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class TupleValue(Expr, kind="tuple", own="dtype", operands="*values"):
+    """Several values at once: what a computation or a reduction with components is for one point."""
+
+    values: tuple[Expr, ...]
+    dtype: DType
+
+    def pieces(self) -> Pieces:
+        return ["(", *listed(self.values), ")"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Component(Expr, kind="component", own="position dtype", operands="whole"):
+    """One of several values, by its number: ``best[i][0]``."""
+
+    whole: Expr
+    position: int
+    dtype: DType
+
+    def pieces(self) -> Pieces:
+        return [(self.whole, TIGHTEST), f"[{self.position}]"]
+
+
 @dataclass(frozen=True)
 class ExternFunction:
     """A C function that the user supplies, with its Python equivalent for `evaluate()`.
@@ -390,6 +420,37 @@ def as_expr(given: Any) -> Expr:
     raise DeclarationError(f"{given!r} ({type(given).__name__}) cannot stand in an expression")
 
 
+def tuple_value(values: Sequence[Operand], names: Sequence[str] = ()) -> TupleValue:
+    """Several values as one; their names are their numbers, unless others are given. Raises `DTypeError`."""
+    found = tuple(map(as_expr, values))
+    for each in found:
+        _check_single(each)
+    if len(found) < 2 or (names and len(names) != len(found)):
+        wanted = f"{len(names)} values, {', '.join(names)}" if names else "two values at least"
+        raise DTypeError(f"({', '.join(map(str, found))}) has {len(found)} components; give {wanted}")
+    own = names or tuple(map(str, range(len(found))))
+    fields = tuple((name, ty.strong(each.dtype)) for name, each in zip(own, found, strict=True))
+    return TupleValue(found, ty.tuple_type(fields))
+
+
+def component(whole: Expr, position: int) -> Expr:
+    """One of several values."""
+    assert isinstance(whole.dtype, TupleType)
+    _, dtype = whole.dtype.fields[position]
+    if isinstance(whole, TupleValue):
+        return as_typed(whole.values[position], dtype)
+    return Component(whole, position, dtype)
+
+
+def _check_single(*operands: Expr) -> None:
+    """Refuse several values at once as an operand; raises `DTypeError`."""
+    for e in operands:
+        if isinstance(e.dtype, TupleType):
+            name = e.dtype.fields[0][0]
+            own = f", or {e}[{name!r}]" if name != "0" else ""
+            raise DTypeError(f"{e} has several values, {e.dtype}: name one of them, {e}[0]{own}")
+
+
 def typed_const(value: bool | int | float, dtype: DType) -> Const:
     """The literal `value` in type `dtype`; raises `DTypeError` if an integer does not fit (as NumPy 2 does)."""
     if dtype.is_bool:
@@ -408,14 +469,28 @@ def as_typed(expression: Expr, dtype: DType) -> Expr:
     """`expression` converted to `dtype`; literals are converted at once, and must fit."""
     if expression.dtype == dtype:
         return expression
+    if isinstance(dtype, TupleType) or isinstance(expression.dtype, TupleType):
+        return _tuple_as(expression, dtype)
     if isinstance(expression, Const) and expression.dtype.weak:
         return typed_const(expression.value, dtype)
     return Cast(expression, dtype)
 
 
+def _tuple_as(expression: Expr, dtype: DType) -> Expr:
+    """Several values, each converted to the type of a component; raises `DTypeError` where their numbers differ."""
+    _check_single(*(() if isinstance(dtype, TupleType) else (expression,)))
+    given = expression.dtype
+    assert isinstance(dtype, TupleType)
+    if not isinstance(given, TupleType) or len(given.fields) != len(dtype.fields):
+        raise DTypeError(f"{expression} ({given}) is no {dtype}, which has {len(dtype.fields)} components")
+    parts = [component(expression, k) for k in range(len(given.fields))]
+    return TupleValue(tuple(as_typed(e, t) for e, (_, t) in zip(parts, dtype.fields, strict=True)), dtype)
+
+
 def binary(op: str, left: Operand, right: Operand) -> Expr:
     """A binary operator over two operands, with NumPy's result type; raises `DTypeError` if NumPy has none."""
     a, b = as_expr(left), as_expr(right)
+    _check_single(a, b)
     common = ty.promote(a.dtype, b.dtype)
     for side in (a, b):
         if isinstance(side, Const) and side.dtype is ty.weak_int and common.is_integer and not common.weak:
@@ -444,6 +519,7 @@ def _result(op: str, a: Expr, b: Expr, common: DType) -> DType:
 def unary(op: str, operand: Operand) -> Expr:
     """Negation or complement."""
     a = as_expr(operand)
+    _check_single(a)
     if isinstance(a, Const) and op == "-" and not a.dtype.is_bool:
         return Const(-a.value, a.dtype)
     if op == "-" and a.dtype.is_bool:
@@ -456,6 +532,8 @@ def unary(op: str, operand: Operand) -> Expr:
 def select(condition: Operand, yes: Operand, no: Operand) -> Expr:
     """``yes`` where ``condition`` holds, else ``no``. Under an affine condition only the branch taken is read."""
     test, a, b = as_expr(condition), as_expr(yes), as_expr(no)
+    if a.dtype != b.dtype:
+        _check_single(a, b)
     if not test.dtype.is_bool:
         raise DTypeError(f"the condition of select is {test.dtype}, not bool: {test}; compare it with something")
     return Select(test, a, b, ty.promote(a.dtype, b.dtype))
@@ -471,6 +549,7 @@ def cast(dtype: Any, operand: Operand) -> Expr:
 def call(function: str, *arguments: Operand) -> Expr:
     """A mathematical function of one or two arguments, by its NumPy name; integers become float64 first."""
     operands = [as_expr(a) for a in arguments]
+    _check_single(*operands)
     common = operands[0].dtype
     for operand in operands[1:]:
         common = ty.promote(common, operand.dtype)

@@ -10,7 +10,16 @@ import numpy as np
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Operator
-from tiramisu_py.algorithm.expressions import Expr, ExternFunction, Operand, as_expr, binary, call, select
+from tiramisu_py.algorithm.expressions import (
+    Expr,
+    ExternFunction,
+    Operand,
+    as_expr,
+    binary,
+    call,
+    select,
+    tuple_value,
+)
 from tiramisu_py.algorithm.names import check_extern_name, check_name
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
@@ -214,18 +223,25 @@ def where(condition: Operand, yes: Operand, no: Operand) -> Expr:
 
 
 def operator(
-    name: str, combine: Callable[[Expr, Expr], Operand], identity: bool | int | float | Callable[[DType], Any]
+    name: str,
+    combine: Callable[[Expr, Expr], Operand | tuple[Operand, ...]],
+    identity: bool | int | float | tuple[Any, ...] | Callable[[DType], Any],
+    names: Sequence[str] = (),
 ) -> Operator:
     """An associative and commutative operator for reductions.
 
     `combine` builds the expression of two operands; `identity` is the neutral element, or gives it for a type.
-    That the operator is associative and commutative is taken on trust.
+    That the operator is associative and commutative is taken on trust. With a tuple as `identity` it combines several
+    values at once: each operand is unpacked, ``(n, mean), (m, other) = a, b``, and the result is a tuple. `names` are
+    those of its components (by default 0, 1, ...).
     """
     check_name(name, "an operator")
     if not callable(combine):
         raise DeclarationError(f"the operator {name} needs a function of two operands, not {combine!r}")
-    if not callable(identity) and not isinstance(identity, bool | int | float | np.generic):
+    given = identity if isinstance(identity, tuple) else (identity,)
+    if not callable(identity) and not all(isinstance(each, bool | int | float | np.generic) for each in given):
         raise DeclarationError(f"the identity of the operator {name} is {identity!r}; give a number")
+    own = _component_names(name, names, identity)
     try:
         signature(combine).bind(None, None)
     except ValueError:  # a function written in C, without a signature
@@ -233,10 +249,26 @@ def operator(
     except TypeError as error:
         raise DeclarationError(f"the operator {name} is called with two operands, lambda a, b: ...; {error}") from None
     neutral = identity if callable(identity) else _constantly(identity)
-    return Operator(name, lambda a, b: as_expr(combine(a, b)), neutral)
+
+    def combined(a: Expr, b: Expr) -> Expr:
+        found = combine(a, b)
+        return tuple_value(found, own) if isinstance(found, tuple) else as_expr(found)
+
+    return Operator(name, combined, neutral, own)
 
 
-def _constantly(value: bool | int | float) -> Callable[[DType], bool | int | float]:
+def _component_names(operator: str, names: Sequence[str], identity: object) -> tuple[str, ...]:
+    if not isinstance(names, list | tuple):
+        raise DeclarationError(f"names= of the operator {operator} is {names!r}; give a list of names")
+    for name in names:
+        if not (isinstance(name, str) and name.isidentifier() and name.isascii()):
+            raise DeclarationError(f"{name!r} cannot be the name of a component of the operator {operator}")
+    if len(set(names)) < len(names) or (names and isinstance(identity, tuple) and len(names) != len(identity)):
+        raise DeclarationError(f"the components of the operator {operator} are {', '.join(names)}; name each once")
+    return tuple(names)
+
+
+def _constantly(value: Any) -> Callable[[DType], Any]:
     return lambda dtype: value
 
 

@@ -72,6 +72,45 @@ class DType:
         return named_type, (self.name,)  # each type is one object, in every process
 
 
+@dataclass(frozen=True)
+class TupleType(DType):
+    """The type of several values at once, each of a scalar type of its own; an array for each of them holds them."""
+
+    fields: tuple[tuple[str, DType], ...] = ()
+
+    @cached_property
+    def numpy(self) -> np.dtype[Any]:
+        """NumPy's records of such values."""
+        named: np.dtype[Any] = np.dtype([(name, dtype.numpy) for name, dtype in self.fields])
+        return named
+
+    def position(self, chosen: int | str) -> int:
+        """The number of a component, by its number or its name; raises `DTypeError`."""
+        names = [name for name, _ in self.fields]
+        if isinstance(chosen, str) and chosen in names:
+            return names.index(chosen)
+        if isinstance(chosen, int) and not isinstance(chosen, bool) and -len(names) <= chosen < len(names):
+            return chosen % len(names)
+        known = ", ".join(f"{k} ({name})" if name != str(k) else name for k, name in enumerate(names))
+        raise DTypeError(f"there is no component {chosen!r}: {self} has {known}")
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return tuple_type, (self.fields,)
+
+    __repr__ = DType.__repr__
+
+
+def tuple_type(fields: tuple[tuple[str, DType], ...]) -> TupleType:
+    """The type of values with these names and types."""
+    words = ", ".join(f"{name}: {dtype}" for name, dtype in fields)
+    return TupleType(f"({words})", "t", sum(dtype.bits for _, dtype in fields), "", fields=fields)
+
+
+def array_names(name: str, dtype: DType) -> tuple[str, ...]:
+    """The names of the arrays that hold values called `name`: one, or one for each component."""
+    return tuple(f"{name}_{own}" for own, _ in dtype.fields) if isinstance(dtype, TupleType) else (name,)
+
+
 bool_ = DType("bool", "b", 8, "bool")
 int8 = DType("int8", "i", 8, "int8_t")
 int16 = DType("int16", "i", 16, "int16_t")

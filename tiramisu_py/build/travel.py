@@ -70,7 +70,7 @@ def packed(kernel: Kernel) -> Packed:
     function = _checked_by_calls(kernel.function)
     known = kernel.arguments
     inputs = tuple(replace(declared, location=None) for declared in known.algorithm.inputs.values())
-    outputs = known.algorithm.outputs
+    outputs = known.algorithm.output_arrays
     return Packed(function, kernel.recipe, inputs, outputs, known.verify_values, kernel.threads, _light(kernel.choice))
 
 

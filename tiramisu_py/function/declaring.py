@@ -72,7 +72,7 @@ class Declarations(Scheduled):
         self,
         name: str,
         domain: Any,
-        expr: Operand | Callable[[Any], Operand],
+        expr: Operand | tuple[Operand, ...] | Callable[[Any], Operand],
         *,
         where: Expr | None = None,
         exact: bool = False,
@@ -103,7 +103,7 @@ class Declarations(Scheduled):
         domain: Any,
         over: Any,
         op: Operator,
-        expr: Operand,
+        expr: Operand | tuple[Operand, ...],
         *,
         where: Expr | None = None,
         exact: bool = False,
@@ -114,9 +114,9 @@ class Declarations(Scheduled):
         """Declare ``name[i] = op of expr over all points of `over```, for each point of `domain`.
 
         `domain` is as for `computation`; `over` may depend on its iterators. `op` is ``tm.sum``, ``tm.product``,
-        ``tm.min``, ``tm.max``, ``tm.logical_and``, ``tm.logical_or`` or a `tm.operator` of the user's. The order of
-        terms is free for commands; ``ordered=True`` locks it to the lexicographic order of `over`. Raises
-        `DeclarationError`.
+        ``tm.min``, ``tm.max``, ``tm.logical_and``, ``tm.logical_or``, ``tm.argmin``, ``tm.argmax`` or a `tm.operator`
+        of the user's; several values at once are a tuple, as of ``tm.argmin`` ``(value, index)``. The order of terms is
+        free for commands; ``ordered=True`` locks it to the lexicographic order of `over`. Raises `DeclarationError`.
         """
         declared = declare_reduction(
             self._program.algorithm, name, domain, over, op, expr, where=where, exact=exact, dtype=dtype, shape=shape,

@@ -162,7 +162,7 @@ class Results(Scheduled):
         arguments, params = self._arguments(positional, named)
         self._add_in_place(arguments)
         results = evaluate(self.algorithm, arguments, params)
-        ordered = [results[name] for name in self.algorithm.outputs]
+        ordered = [results[name] for name in self.algorithm.output_arrays]
         return ordered[0] if len(ordered) == 1 else tuple(ordered)
 
     def _arguments(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tiramisu_py.algorithm.declarations import Operator
+from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.types import DType, as_dtype
 from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.arithmetic import Value
@@ -25,6 +26,7 @@ def privatised(reductions: Sequence[Private], frame: Frame) -> Frame:
         else:
             shared = frame.array(reduction.buffer)
             identity = reduction.operator.identity(as_dtype(shared.data.dtype))
+            assert isinstance(identity, Const)
             own.arrays[reduction.buffer] = private(shared, arithmetic.literal(identity.value, identity.dtype))
     return own
 

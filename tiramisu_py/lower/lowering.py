@@ -8,6 +8,7 @@ from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.dependence.vector_padding import loaded_past_the_end, with_whole_vectors
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
 from tiramisu_py.ir.rewriting import Names
+from tiramisu_py.lower.component_arrays import in_component_arrays
 from tiramisu_py.lower.host_code import Code, HostCode
 from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
 from tiramisu_py.lower.kernels.kernel_function import LoweredKernel
@@ -30,7 +31,7 @@ def lower(program: Program, first: Sequence[FunctionPass] = FIRST) -> LoopFuncti
     """The loops of a proven program, in all its versions, and of what it packs, after the `first` passes."""
 
     def lowered(version: Program) -> LoopFunction:
-        function, about = _lowered(version)
+        function, about = in_component_arrays(*_lowered(version))
         return applied(first, function, about)
 
     main = without_packing(program)

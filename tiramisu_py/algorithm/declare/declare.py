@@ -11,14 +11,23 @@ import islpy as isl
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Location, Operator, Written
+from tiramisu_py.algorithm.declarations import (
+    Algorithm,
+    Computation,
+    Input,
+    Location,
+    Operator,
+    Written,
+    argmax,
+    argmin,
+)
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import Domain, conjuncts, open_domain, parse_domain, parse_over
 from tiramisu_py.algorithm.domains.references import SelfReference, check_references
-from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_expr, as_typed
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_expr, as_typed, tuple_value
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.traversal import accesses, walk
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import DeclarationError, DTypeError
 
 #: How often the type of a recurrence is inferred again before it must be given.
@@ -96,6 +105,7 @@ def declare_computation(
     body = _body(name, expr, len(found.iterators), asked, owner)
     check_references(algorithm, name, body, found.iterators, owner, (name, len(found.iterators)))
     _check_types(name, body)
+    _check_components(algorithm, name, body.dtype)
     _check_inferred(name, written, body, shape)
     return Computation(
         name, body.dtype, found.iterators, found.points, found.points, body, found.guards,
@@ -133,10 +143,12 @@ def declare_reduction(
     outer, points = _reduction_domains(algorithm, name, given, over, where, owner)
     extents = _computed_shape(algorithm, name, shape, len(outer.iterators), owner)
     asked = None if dtype is None else as_dtype_of(name, dtype)
-    term = _body(name, expr, len(outer.iterators), asked, owner, lambda found: _accumulated(op, found))
+    given_term = _with_names(name, op, expr, points.iterators[len(outer.iterators) :])
+    term = _body(name, given_term, len(outer.iterators), asked, owner, lambda found: _accumulated(op, found))
     check_references(algorithm, name, term, points.iterators, owner, (name, len(outer.iterators)))
     _check_types(name, term)
     _check_operator(name, op, term.dtype)
+    _check_components(algorithm, name, term.dtype)
     _check_inferred(name, written, term, shape)
     return Computation(
         name, term.dtype, outer.iterators, outer.points, points.points, term, points.guards,
@@ -182,6 +194,9 @@ def check_free(algorithm: Algorithm, name: Any, what: str) -> None:
             raise DeclarationError(f"{name!r} cannot be the name of {what}: {kind} of {algorithm.name} has it")
     if name in algorithm.params:
         raise DeclarationError(f"{name!r} cannot be the name of {what}: a parameter of {algorithm.name} has it")
+    for computed in algorithm.computations.values():
+        if name in ty.array_names(computed.name, computed.dtype):
+            raise DeclarationError(f"{name!r} cannot be the name of {what}: an array of {computed.name} has it")
     for reduction in (c.name for c in algorithm.computations.values() if c.is_reduction):
         if name in (f"{reduction}_init", f"{reduction}_update"):
             raise DeclarationError(
@@ -250,7 +265,7 @@ def _recurrence(
 
 def _expression(name: str, given: Any) -> Expr:
     try:
-        found = as_expr(given)
+        found = tuple_value(given) if isinstance(given, tuple) else as_expr(given)
     except (DeclarationError, DTypeError) as error:
         raise DeclarationError(f"the expression of {name} cannot be used: {error}") from None
     return found
@@ -295,6 +310,28 @@ def _conjunction(conditions: Sequence[Expr]) -> Expr | None:
     for condition in conditions[1:]:
         whole = whole & condition
     return whole
+
+
+def _with_names(name: str, op: Operator, expr: Any, over: tuple[str, ...]) -> Any:
+    """The term of an operator with named components; of `argmin` and `argmax`, the index may be left out."""
+    if not op.names or (isinstance(expr, Expr) and isinstance(expr.dtype, TupleType)):
+        return expr
+    if not isinstance(expr, tuple) and any(op is each for each in (argmin, argmax)):
+        if len(over) != 1:
+            raise DeclarationError(f"{op} of {name} runs over {', '.join(over)}: give (value, index) as its expression")
+        expr = (expr, Iter(over[0]))
+    if not isinstance(expr, tuple):
+        raise DeclarationError(f"{op} of {name} combines several values: give ({', '.join(op.names)})")
+    try:
+        return tuple_value(expr, op.names)
+    except (DeclarationError, DTypeError) as error:
+        raise DeclarationError(f"the expression of {name} cannot be used: {error}") from None
+
+
+def _check_components(algorithm: Algorithm, name: str, dtype: DType) -> None:
+    """Refuse names that the arrays of several values need."""
+    for array in ty.array_names(name, dtype) if isinstance(dtype, TupleType) else ():
+        check_free(algorithm, array, f"an array of {name}")
 
 
 def _accumulated(op: Operator, term: DType) -> DType:

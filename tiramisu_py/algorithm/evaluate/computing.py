@@ -143,7 +143,8 @@ class Computing:
 
     def _reduced(self, lattice: Lattice, rows: Column) -> Array:
         assert self.c.op is not None
-        partial = np.full(len(rows), self.c.op.identity(self.c.dtype).value, dtype=self.c.dtype.numpy)
+        identity = typed(self.c.op.identity(self.c.dtype), self.c.dtype)
+        partial = self.valuation.column(identity, Points({}, len(rows))).copy()
         for start, end in self._portions(lattice, rows):
             at, origin = self._terms(lattice, rows[start:end])
             terms = self.valuation.column(self.body, at)

@@ -35,7 +35,17 @@ def evaluate(
         for name in needed(algorithm):
             computed[name] = Computing(algorithm.computations[name], valuation)
             computed[name].run()
-    return {name: _output(algorithm, computed[name], given) for name in algorithm.outputs}
+    found: dict[str, Array] = {}
+    for name in algorithm.outputs:
+        found |= _arrays(name, _output(algorithm, computed[name], given))
+    return found
+
+
+def _arrays(name: str, values: Array) -> dict[str, Array]:
+    """The array of an output, or those of its components."""
+    if values.dtype.names is None:
+        return {name: values}
+    return {f"{name}_{own}": np.ascontiguousarray(values[own]) for own in values.dtype.names}
 
 
 def needed(algorithm: Algorithm) -> list[str]:
@@ -56,6 +66,8 @@ def _output(algorithm: Algorithm, computing: Computing, given: GivenValues) -> A
     array = given.initial.get(c.name)
     if array is None:
         array = np.zeros(output_shape(algorithm, c, given.params), dtype=c.dtype.numpy)
+    for own in array.dtype.names or ():
+        array[own] = given.initial.get(f"{c.name}_{own}", 0)
     result = all_known(c.name, np.array(array, order="C"))
     flat, inside = result.located(computing.columns, computing.count)
     if not inside.all():

@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.domains.extents import extents_of
 from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params, shape_value
 from tiramisu_py.algorithm.evaluate.numeric import Array
 from tiramisu_py.algorithm.expressions import Expr, typed_const
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.types import DType, TupleType, array_names
 from tiramisu_py.errors import ArgumentError, DTypeError
 
 
@@ -33,12 +33,14 @@ def checked_arguments(algorithm: Algorithm, arguments: Mapping[str, Any], params
     given = {**{name: value for name, value in arguments.items() if name in algorithm.params}, **params}
     _check_names(algorithm, arguments)
     inputs = {name: _input(declared, arguments) for name, declared in algorithm.inputs.items()}
-    initial = {
-        name: checked_array(name, algorithm.computations[name].dtype, arguments[name])
-        for name in algorithm.outputs
-        if arguments.get(name) is not None
-    }
-    shaped = [(name, _extents(algorithm, name), array.shape) for name, array in {**inputs, **initial}.items()]
+    initial: dict[str, Array] = {}
+    shaped = [(name, algorithm.inputs[name].shape, array.shape) for name, array in inputs.items()]
+    for output in algorithm.outputs:
+        computed = algorithm.computations[output]
+        for name, dtype in arrays_of(computed):
+            if arguments.get(name) is not None:
+                initial[name] = checked_array(name, dtype, arguments[name])
+                shaped.append((name, extents(algorithm, computed), initial[name].shape))
     values = infer_params(algorithm.params, shaped, given)
     check_context(algorithm, values)
     for name, declared in algorithm.inputs.items():
@@ -47,7 +49,7 @@ def checked_arguments(algorithm: Algorithm, arguments: Mapping[str, Any], params
 
 
 def _check_names(algorithm: Algorithm, arguments: Mapping[str, Any]) -> None:
-    known = [*algorithm.inputs, *algorithm.outputs, *algorithm.params]
+    known = [*algorithm.inputs, *algorithm.output_arrays, *algorithm.params]
     for name in arguments:
         if name not in known:
             raise ArgumentError(f"{algorithm.name} has no argument {name}; its arguments are {', '.join(known)}")
@@ -62,10 +64,11 @@ def _input(declared: Input, arguments: Mapping[str, Any]) -> Array:
     return checked_array(declared.name, declared.dtype, given)
 
 
-def _extents(algorithm: Algorithm, name: str) -> tuple[Expr, ...]:
-    if name in algorithm.inputs:
-        return algorithm.inputs[name].shape
-    return extents(algorithm, algorithm.computations[name])
+def arrays_of(computation: Computation) -> list[tuple[str, DType]]:
+    """The names and types of the arrays of a computation."""
+    dtype = computation.dtype
+    types = [own for _, own in dtype.fields] if isinstance(dtype, TupleType) else [dtype]
+    return list(zip(array_names(computation.name, dtype), types, strict=True))
 
 
 def extents(algorithm: Algorithm, computation: Computation) -> tuple[Expr, ...]:

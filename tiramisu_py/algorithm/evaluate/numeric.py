@@ -117,6 +117,21 @@ def _in_bfloat16(ufunc: Callable[..., Any], arguments: Sequence[Array]) -> Any:
         return ufunc(*(argument.astype(np.float32) for argument in arguments))
 
 
+def together(values: Sequence[Array], dtype: DType) -> Array:
+    """Several values as records."""
+    columns = np.broadcast_arrays(*values)
+    found = np.empty(columns[0].shape, dtype.numpy)
+    for name, column in zip(found.dtype.names or (), columns, strict=True):
+        found[name] = column
+    return found
+
+
+def component(values: Array, dtype: DType, position: int) -> Array:
+    """One of the values of records."""
+    one: Array = values[(dtype.numpy.names or ())[position]]
+    return one
+
+
 def called_extern(function: ExternFunction, arguments: Sequence[Array], count: int) -> Array:
     """An external function through its Python equivalent, for `count` elements.
 

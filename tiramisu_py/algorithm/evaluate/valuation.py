@@ -12,7 +12,20 @@ import numpy.typing as npt
 from tiramisu_py.algorithm.evaluate import numeric
 from tiramisu_py.algorithm.evaluate.lattice import Column, Mask
 from tiramisu_py.algorithm.evaluate.numeric import Array
-from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
+from tiramisu_py.algorithm.expressions import (
+    Access,
+    Binary,
+    Call,
+    Cast,
+    Component,
+    Const,
+    Expr,
+    Iter,
+    Param,
+    Select,
+    TupleValue,
+    Unary,
+)
 from tiramisu_py.algorithm.stacks import Steps, unstacked
 from tiramisu_py.algorithm.traversal import accesses, occurrences
 from tiramisu_py.errors import ArgumentError, DeclarationError
@@ -118,6 +131,10 @@ class Valuation:
                 return numeric.converted(operands[0], e.dtype)
             case Call():
                 return self._call(e, operands, at)
+            case TupleValue():
+                return numeric.together(operands, e.dtype)
+            case Component(whole=whole):
+                return numeric.component(operands[0], whole.dtype, e.position)
         raise DeclarationError(f"{e} has no value")
 
     def _binary(self, e: Binary, left: Array, right: Array) -> Array:

@@ -68,7 +68,7 @@ class Arguments:
     @cached_property
     def aliases(self) -> dict[str, str]:
         """The array of each output that is stored in an array of another name."""
-        pairs = zip(self.algorithm.outputs, self.function.outputs, strict=True)
+        pairs = zip(self.algorithm.output_arrays, self.function.outputs, strict=True)
         return {output: buffer for output, buffer in pairs if output != buffer}
 
     @cached_property

@@ -18,9 +18,9 @@ from tiramisu_py.algorithm.declare.inferred import inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
 from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.algorithm.domains.references import Owner
-from tiramisu_py.algorithm.expressions import Expr, ExternFunction, Iter
+from tiramisu_py.algorithm.expressions import Const, Expr, ExternFunction, Iter
 from tiramisu_py.algorithm.traversal import substitute
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import SavedError
 from tiramisu_py.function.saving.plain import Plain, Reader, plain
 
@@ -28,7 +28,7 @@ _KNOWN = {
     operator.name: operator
     for operator in (
         declarations.sum_, declarations.product, declarations.min_, declarations.max_,
-        declarations.logical_and, declarations.logical_or,
+        declarations.logical_and, declarations.logical_or, declarations.argmin, declarations.argmax,
     )
 }  # fmt: skip
 #: The operands of an operator, in the expression that it makes.
@@ -77,7 +77,11 @@ def _operator(operator: Operator, dtype: DType) -> Plain:
     if _KNOWN.get(operator.name) is operator:
         return operator.name
     combined = operator.combine(*(Iter(name, dtype) for name in _OPERANDS))
-    return {"name": operator.name, "combine": plain(combined), "identity": plain(operator.identity(dtype).value)}
+    neutral = operator.identity(dtype)
+    values = [part.value for part in (neutral.children() or (neutral,)) if isinstance(part, Const)]
+    identity = tuple(values) if isinstance(dtype, TupleType) else values[0]
+    saved = {"name": operator.name, "combine": plain(combined), "identity": plain(identity)}
+    return {**saved, "names": [*operator.names]} if operator.names else saved
 
 
 def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ExternFunction]) -> tuple[Algorithm, Reader]:
@@ -138,4 +142,4 @@ def _read_operator(reader: Reader, data: Plain) -> Operator:
     def combine(accumulator: Expr, term: Expr) -> Expr:
         return substitute(combined, dict(zip(_OPERANDS, (accumulator, term), strict=True)))
 
-    return Operator(data["name"], combine, lambda _: identity)
+    return Operator(data["name"], combine, lambda _: identity, tuple(data.get("names", ())))

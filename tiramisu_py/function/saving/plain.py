@@ -23,7 +23,7 @@ import numpy as np
 from tiramisu_py.algorithm import expressions as ex
 from tiramisu_py.algorithm.declarations import Location
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.types import DType, named_type
+from tiramisu_py.algorithm.types import DType, TupleType, named_type, tuple_type
 from tiramisu_py.errors import SavedError
 from tiramisu_py.function.saving.commands import COMMANDS
 from tiramisu_py.program.loops import Combine
@@ -42,7 +42,8 @@ from tiramisu_py.schedule.ranks.uneven_distribution import Cut
 Plain = Any
 
 _NODES = (
-    ex.Const, ex.Iter, ex.Param, ex.Access, ex.Unary, ex.Binary, ex.Select, ex.Cast, ex.Call, RankNumber,
+    ex.Const, ex.Iter, ex.Param, ex.Access, ex.Unary, ex.Binary, ex.Select, ex.Cast, ex.Call, ex.TupleValue,
+    ex.Component, RankNumber,
 )  # fmt: skip
 _RECORDS = (
     *_NODES, *COMMANDS, named.NamedInput, named.Whole, named.NamedParts, named.Single, named.Both,
@@ -85,6 +86,8 @@ def plain(value: object) -> Plain:
             return {"is": "tuple", "items": [plain(item) for item in value]}
         case Mapping():
             return {"is": "dict", "items": [[plain(key), plain(one)] for key, one in value.items()]}
+        case TupleType():
+            return {"is": "tuple_type", "fields": plain(value.fields)}
         case DType():
             return {"is": "type", "name": value.name}
         case Root():
@@ -176,6 +179,8 @@ class Reader:
                 return float(data["value"])
             case "type":
                 return named_type(data["name"])
+            case "tuple_type":
+                return tuple_type(self.value(data["fields"]))
             case "root":
                 return root
             case "range":

@@ -8,7 +8,8 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.declarations import Computation, argmax, argmin
+from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
@@ -26,8 +27,17 @@ def reordered(flow: Flow) -> Iterator[str]:
     algorithm = flow.accesses.program.algorithm
     for name, computation in algorithm.computations.items():
         is_partial = name in algorithm.wholes
-        if computation.is_reduction and computation.dtype.is_float and not is_partial and is_reordered(flow, name):
+        if computation.is_reduction and _rounds(computation) and not is_partial and is_reordered(flow, name):
             yield name
+
+
+def _rounds(computation: Computation) -> bool:
+    """Whether an operator may round: on floats, unless it only chooses one of the terms."""
+    dtype = computation.dtype
+    if isinstance(dtype, TupleType):
+        chooses = any(computation.op is each for each in (argmin, argmax))
+        return not chooses and any(own.is_float for _, own in dtype.fields)
+    return dtype.is_float
 
 
 def is_reordered(flow: Flow, name: str) -> bool:

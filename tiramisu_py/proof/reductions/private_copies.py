@@ -11,11 +11,12 @@ from functools import partial
 
 import islpy as isl
 
+from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Vector
-from tiramisu_py.program.private_buffers import private_copies
+from tiramisu_py.program.private_buffers import meet, private_copies
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.memory.races import all_pairs, pair_key, pair_spots, race_at, statements, unordered
 from tiramisu_py.proof.memory.values import first_spot
@@ -26,7 +27,8 @@ _UNCOMBINED = "uncombined"
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """Every access to a reduction inside a loop that keeps private copies of it."""
+    """Every access to a reduction inside a loop that keeps private copies of it, and what has no such copies."""
+    yield from _of_several_values(flow)
     pairs = all_pairs(flow, _UNCOMBINED, sought)
     found = [finding for a, b in pairs for finding in _uncombined(flow, a, b)]
     yield from found
@@ -61,6 +63,27 @@ def _in_one_iteration(flow: Flow, a: MemoryAccess, b: MemoryAccess, depth: int) 
 def _meets(flow: Flow, update: MemoryAccess, depth: int) -> bool:
     """Whether different iterations of a loop update one place."""
     return not race_at(update, update, flow.same_place(update, update), depth, None).is_empty()
+
+
+# -- several values at once
+
+
+def _of_several_values(flow: Flow) -> Iterator[Finding]:
+    """Reductions to several values that iterations of a loop would combine: neither copies nor atomic updates can."""
+    program = flow.accesses.program
+    for loop in program.loops.values():
+        combine: Combine | None = getattr(loop.tag, "combine", None)
+        if combine is None:
+            continue
+        for statement in (s for s in program.with_this_loop(loop.id) if s.role is Role.UPDATE):
+            dtype = program.algorithm.source(statement.source).dtype
+            if isinstance(dtype, TupleType) and meet(program, [statement], loop.id):
+                message = (
+                    f"loop {loop.name} combines partial results of {statement.source} by tm.{combine.name}, which is "
+                    f"for one value, and {statement.source} has several, {dtype}"
+                )
+                repair = f"{statement.handle}.rfactor({loop.name}), and run the loop over its partial results"
+                yield fault("reduction", f"several values {loop.id} {statement.source}", statement, message, repair)
 
 
 # -- other uses of the buffer

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.expressions import Call, Iter
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError, CommandError, LegalityError, TuningError
@@ -24,7 +25,7 @@ Array = npt.NDArray[Any]
 #: Up to this number of instances `evaluate` gives the values, which takes seconds; beyond it, a compiled program.
 EVALUATED = 2**22
 #: Operators whose result does not depend on the order of terms, not even in its last bit.
-_ORDERLESS = ("min", "max", "logical_and", "logical_or")
+_ORDERLESS = ("min", "max", "logical_and", "logical_or", "argmin", "argmax")
 
 
 class Reference:
@@ -110,7 +111,8 @@ def is_exact(algorithm: Algorithm) -> bool:
     """
     for declared in algorithm.computations.values():
         is_free = declared.op is not None and not declared.ordered and declared.op.name not in _ORDERLESS
-        if is_free and declared.dtype.is_float:
+        own = declared.dtype.fields if isinstance(declared.dtype, TupleType) else (("", declared.dtype),)
+        if is_free and any(dtype.is_float for _, dtype in own):
             return False
         if any(isinstance(node, Call) for node in walk(declared.expr)):
             return False

@@ -1,0 +1,195 @@
+"""Reductions to several values: under every schedule the first least value and its index, as NumPy has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tiramisu_py.interpret import run
+from tiramisu_py.ir import ArrayArgument
+
+N, K = tm.params("N K")
+i, k, i0, i1, k0, k1 = tm.iters("i k i0 i1 k0 k1")
+SIZES = [(1, 1), (7, 5), (17, 33)]
+OPERATORS = {"argmin": (tm.argmin, np.argmin), "argmax": (tm.argmax, np.argmax)}
+#: The types of values and of indices.
+TYPES = [(tm.float32, tm.int32), (tm.float64, None), (tm.int16, tm.int16), (tm.uint8, tm.int64), (tm.bool, None)]
+
+
+def lanes(best: Any, **options: Any) -> None:
+    best.update.interchange(i, k)
+    best.update.vectorize(i, 8, **options)
+
+
+def partial_results(best: Any) -> Any:
+    best.update.split(k, 4, k0, k1)
+    return best.update.rfactor(k1)
+
+
+def on_threads(best: Any) -> None:
+    partial_results(best).update.parallelize(i)
+
+
+def in_lanes(best: Any) -> None:
+    """Four partial results of a row, one in each lane."""
+    partial = partial_results(best)
+    partial.update.interchange(k1, k)
+    partial.update.vectorize(k1, 4)
+
+
+def on_a_gpu(best: Any) -> None:
+    best.split(i, 8, i0, i1)
+    best.tag_gpu([i0], [i1])
+    best._function.derive_transfers()
+
+
+SCHEDULES: dict[str, Callable[[Any], Any]] = {
+    "none": lambda best: None,
+    "threads": lambda best: best.update.parallelize(i),
+    "lanes": lanes,
+    "masked lanes": lambda best: lanes(best, remainder="mask"),
+    "reversed": lambda best: best.update.reverse(k),
+    "unrolled": lambda best: best.update.unroll(k, 4),
+    "partial results": partial_results,
+    "partial results of threads": on_threads,
+    "partial results in lanes": in_lanes,
+    "blocks of a GPU": on_a_gpu,
+}
+
+
+def program(op: tm.Operator, dtype: tm.DType, index: tm.DType | None = None) -> tuple[tm.Function, Any]:
+    f = tm.Function("f", params=[N, K])
+    a = f.input("a", dtype, [N, K])
+    term = a[i, k] if index is None else (a[i, k], tm.cast(index, k))
+    best = f.reduction("best", {i: N}, {k: K}, op, term)
+    f.outputs(best)
+    return f, best
+
+
+def samples(shape: tuple[int, int], dtype: tm.DType) -> Any:
+    """Few different values, so that there are ties; of floats also both zeros, infinities and NaN."""
+    rng = np.random.default_rng(shape)
+    found = rng.integers(0 if dtype.kind in "ub" else -3, 4, shape).astype(dtype.numpy)
+    if dtype.is_float:
+        for value in (np.nan, np.inf, -np.inf, -0.0):
+            found[rng.random(shape) < 0.06] = value
+    return found
+
+
+def expect(found: tuple[Any, Any], x: Any, first: Callable[..., Any]) -> None:
+    values, indices = found
+    want = first(x, axis=1)
+    np.testing.assert_array_equal(indices, want)
+    chosen = x[np.arange(len(x)), want]
+    np.testing.assert_array_equal(values, chosen)
+    if x.dtype.kind == "f":
+        np.testing.assert_array_equal(np.signbit(values), np.signbit(chosen))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_first_end_is_that_of_numpy(name: str, schedule: str) -> None:
+    op, first = OPERATORS[name]
+    for dtype, index in TYPES[: 2 if "GPU" in schedule else None]:
+        f, best = program(op, dtype, index)
+        SCHEDULES[schedule](best)
+        assert f.check().ok
+        assert "bits preserved" in str(f.check())
+        kernel = f.compile(device="simulator") if "GPU" in schedule else f.compile()
+        for shape in SIZES:
+            x = samples(shape, dtype)
+            expect(kernel(x), x, first)
+            expect(f.evaluate(x), x, first)
+
+
+@pytest.mark.parametrize("schedule", [name for name in SCHEDULES if "GPU" not in name])
+def test_the_loops_of_a_tuple_run_in_any_order(schedule: str) -> None:
+    f, best = program(tm.argmin, tm.float32)
+    SCHEDULES[schedule](best)
+    function = f.lowered()
+    for shape in [(0, 3), *SIZES[:2]]:
+        x = samples(shape, tm.float32)
+        arrays = {"a": x, "best_value": np.full(shape[0], 7, np.float32), "best_index": np.full(shape[0], 7)}
+        run(function, arrays, {"N": shape[0], "K": shape[1]}, seed=1)
+        expect((arrays["best_value"], arrays["best_index"]), x, np.argmin)
+
+
+def test_of_no_terms_there_is_the_identity() -> None:
+    f, _ = program(tm.argmax, tm.int16, tm.int32)
+    for found in (f.evaluate(np.zeros((2, 0), np.int16)), f.compile()(np.zeros((2, 0), np.int16))):
+        np.testing.assert_array_equal(found[0], [-(2**15)] * 2)
+        np.testing.assert_array_equal(found[1], [2**31 - 1] * 2)
+
+
+def test_each_component_is_an_array_of_the_c_function() -> None:
+    f, best = program(tm.argmin, tm.float32)
+    arguments = [each for each in f.lowered().arguments if isinstance(each, ArrayArgument)]
+    assert [(each.name, each.dtype) for each in arguments] == [
+        ("a", tm.float32), ("best_value", tm.float32), ("best_index", tm.int64),
+    ]  # fmt: skip
+    kernel, mine = f.compile(), np.zeros(7, np.int64)
+    _, indices = kernel(samples((7, 5), tm.float32), best_index=mine)
+    assert indices is mine
+    with pytest.raises(tm.ArgumentError, match="has no argument best"):
+        kernel(samples((7, 5), tm.float32), best=mine)
+    best.store_in(tm.Buffer("kept", [N], best.dtype), [i])
+    again = f.compile()(samples((7, 5), tm.float32), best_index=np.zeros(7, np.int64))
+    np.testing.assert_array_equal(again[1], indices)
+
+
+def test_vectors_of_a_tuple_are_whole() -> None:
+    f, best = program(tm.argmin, tm.float32, tm.int32)
+    best.init.vectorize(i, 8)
+    lanes(best)
+    text = f.compile().source["f.c"]
+    assert "float32x8" in text and "int32x8" in text and "lane < 8" not in text
+
+
+def test_tuples_in_registers_and_in_copies_are_those_of_one_execution() -> None:
+    f, best = program(tm.argmin, tm.float32)
+    index = f.computation("index", {i: N}, best[i]["index"])
+    worth = f.computation("worth", {i: N}, best[i][0] * 2)
+    f.outputs(index, worth, replace=True)
+    best.split(i, 4, i0, i1)
+    x = samples((17, 33), tm.float32)
+    want = np.argmin(x, axis=1)
+    for each in (f.evaluate(x), f.compile()(x)):
+        np.testing.assert_array_equal(each[0], want)
+        np.testing.assert_array_equal(each[1], 2 * x[np.arange(17), want])
+    g, best = program(tm.argmin, tm.float32)
+    index = g.computation("index", {i: N}, best[i]["index"])
+    g.outputs(index, replace=True)
+    best.compute_at(index, i)
+    best.store_in(tm.REGISTER)
+    np.testing.assert_array_equal(g.compile()(x), want)
+
+
+@pytest.mark.parametrize("combine", [tm.PRIVATE, tm.ATOMIC])
+def test_threads_do_not_combine_several_values_at_once(combine: tm.Combine) -> None:
+    f, best = program(tm.argmin, tm.float32)
+    best.update.parallelize(k, combine=combine)
+    report = f.check()
+    assert [violation.kind for violation in report.violations] == ["reduction"]
+    assert f"by tm.{combine.name}, which is for one value, and best has several" in str(report)
+    assert "rfactor(k)" in str(report)
+
+
+@pytest.mark.parametrize("combine", [tm.ATOMIC, tm.TREE])
+def test_blocks_do_not_combine_several_values_at_once(combine: tm.Combine) -> None:
+    f, best = program(tm.argmin, tm.float32)
+    best.update.split(k, 4, k0, k1)
+    best.init.tag_gpu([i])
+    best.update.tag_gpu([i], [k1], combine=combine)
+    f.derive_transfers()
+    assert f"by tm.{combine.name}, which is for one value" in str(f.check())
+
+
+def test_ranks_do_not_combine_several_values_at_once() -> None:
+    _, best = program(tm.argmin, tm.float32)
+    best.update.split(k, 4, k0, k1)
+    with pytest.raises(tm.CommandError, match="best is reduced by argmin"):
+        best.update.tag_distribute(k0, combine=tm.PRIVATE)
