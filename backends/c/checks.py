@@ -123,6 +123,9 @@ class Checks:
         c, kind = self.scope.names[array.name], array.dtype.c_name
         sizes = ", ".join(self.scalars.text(extent) for extent in array.extents)
         size = f"TM_BYTES({kind}, {sizes})" if sizes else f"sizeof({kind})"
+        if array.strides:
+            strides = ", ".join(self.scalars.text(stride) for stride in array.strides)
+            size = f"TM_SPAN({kind}, ({sizes}), ({strides}))"
         name = _words(array.name)
         faults = [fault for part in self.parts for fault in part.array_faults(array)]
         return [

@@ -61,7 +61,7 @@ class FunctionParts:
         fallible = statements.temporaries.fallible
         inside = statements.emit(body, scope.inner())
         fails = statements.temporaries.fallible > fallible
-        needed = used_names(body, {buffer: array.extents for buffer, array in scope.arrays.items()})
+        needed = used_names(body, {buffer: array.sizes for buffer, array in scope.arrays.items()})
         used = [known for known in given if known in needed]
         self.count += 1
         name = f"tm_{self.function.name}_part_{self.count}"

@@ -326,6 +326,23 @@ TM_INLINE int64_t tm_bytes(int64_t element, int rank, const int64_t *extents) {
 #define TM_BYTES(T, ...) \
   tm_bytes(sizeof(T), sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
 
+/* The number of bytes from the first element of an array to the end of its last one, where the elements of dimension d
+ * are strides[d] apart; as tm_bytes where there is none, or the number does not fit. */
+TM_INLINE int64_t tm_span(int64_t element, int rank, const int64_t *extents, const int64_t *strides) {
+  int64_t last = 0, bytes;
+  for (int d = 0; d < rank; d++)
+    if (extents[d] <= 0) return 0;
+  for (int d = 0; d < rank; d++) {
+    int64_t far;
+    if (__builtin_mul_overflow(extents[d] - 1, strides[d], &far) || __builtin_add_overflow(last, far, &last)) return -1;
+  }
+  if (__builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, element, &bytes)) return -1;
+  return bytes;
+}
+#define TM_SIZES(...) (const int64_t[]){__VA_ARGS__}
+#define TM_SPAN(T, extents, strides) \
+  tm_span(sizeof(T), sizeof(TM_SIZES extents) / sizeof(int64_t), TM_SIZES extents, TM_SIZES strides)
+
 /* A number of elements; none where an extent is negative. */
 TM_INLINE size_t tm_count(int64_t extent) { return extent > 0 ? (size_t)extent : 0; }
 

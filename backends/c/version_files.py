@@ -92,9 +92,11 @@ class Versions:
         statements.alignment = alignment
         statements.division = source.division(function)
         lines = statements.emit(function.body, of_function(function, source.names))
-        arrays = {each.name: each.extents for each in function.arguments if isinstance(each, ArrayArgument)}
-        used, given = used_names(function.body, arrays), [*function.params, *(each.name for each in function.arguments)]
-        unused = [cgen.Statement(f"(void){source.names[name]}") for name in given if name not in used]
+        given = (each for each in function.arguments if isinstance(each, ArrayArgument))
+        arrays = {each.name: (*each.extents, *(each.strides or ())) for each in given}
+        used = used_names(function.body, arrays)
+        every = (*function.params, *(each.name for each in function.arguments))
+        unused = [cgen.Statement(f"(void){source.names[name]}") for name in every if name not in used]
         body = cgen.Block([*unused, *lines, cgen.Statement("return 0")])
         outside = statements.division.definitions if statements.division else []
         return [*outside, Definition(f"static int {name}({source.parameters(restrict=True)})", body)]

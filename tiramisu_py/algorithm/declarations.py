@@ -44,7 +44,8 @@ class Input:
 
     `shape` gives the extents, affine in the parameters. `values` (low, high) is a declared fact: each element x
     has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension) and `permutation`.
-    `device` says where the caller has it: the number of a GPU, or None for the host.
+    `device` says where the caller has it: the number of a GPU, or None for the host. `strides` are the distances of
+    neighbours in each dimension, in elements; None for an array that is contiguous, row by row.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Input:
     permutation: bool = False
     device: int | None = None
     location: Location | None = None
+    strides: tuple[Expr, ...] | None = None
 
 
 @dataclass(frozen=True)

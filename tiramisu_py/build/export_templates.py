@@ -127,7 +127,8 @@ README = """# @NAME@
     const char *@NAME@_last_error(void);
 
 `@NAME@` returns 0, or an error code, which `@NAME@_last_error()` says in words (one for each thread). Sizes come first;
-arrays are contiguous in row-major order, and outputs may not overlap other arguments. It can be called from several
+arrays are contiguous in row-major order, unless the header gives the places of their elements, and outputs may not
+overlap other arguments. It can be called from several
 threads.
 
 @CHOICE@The libraries here were built for @PROCESSOR@ by

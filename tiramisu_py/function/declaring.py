@@ -35,11 +35,15 @@ class Declarations(Scheduled):
         values: tuple[Operand, Operand] | None = None,
         monotone: bool = False,
         permutation: bool = False,
+        strides: Sequence[Operand] | None = None,
         memory: Memory | str = Memory.HOST,
         device: int = 0,
     ) -> Input:
         """Declare an array that the caller passes, row-major, of `shape` (affine in the parameters).
 
+        With `strides` its elements are elsewhere, and it is read where it is: neighbours in dimension d are
+        ``strides[d]`` elements apart, a number or a parameter, at least 0: ``[S, 1]`` for some columns of a wider
+        array, ``[1, S]`` for a transposed one. A kernel takes the parameters from the array; nothing is stored in it.
         `values` = (low, high) declares that every element x has ``low <= x < high``; `monotone` that elements do not
         decrease along the last dimension; `permutation` that they are 0 to n - 1 in some order. Such facts sharpen
         proofs: conditions such as ``start[i] <= p`` and ``p < start[i + 1]`` exclude each other in different rows if
@@ -54,8 +58,10 @@ class Declarations(Scheduled):
             raise DeclarationError(f"device={device!r}: GPUs are numbered 0, 1, ...")
         declared = declare_input(
             self._program.algorithm, name, dtype, shape, values=values, monotone=monotone, permutation=permutation,
-            owner=self.owner, location=caller(),
+            strides=strides, owner=self.owner, location=caller(),
         )  # fmt: skip
+        if strides is not None and as_memory(memory) is Memory.GPU:
+            raise DeclarationError(f"strides= of {name}: arrays in GPU memory are contiguous")
         declared = replace(declared, device=device if as_memory(memory) is Memory.GPU else None)
         self._program = with_input(self._program, declared)
         return Input(self, name)

@@ -24,7 +24,7 @@ class ArrayArgument:
 
     An in-place array is both input and output. `covered`: the function writes every element of an output, so that
     the array's previous content does not matter. `device` is the GPU in whose memory it is; None for the host's. Each
-    rank has a part of each `dealt` dimension.
+    rank has a part of each `dealt` dimension. An input may have `strides`, in elements; other arrays are contiguous.
     """
 
     name: str
@@ -35,6 +35,7 @@ class ArrayArgument:
     covered: bool = True
     device: int | None = None
     dealt: tuple[int, ...] = ()
+    strides: tuple[Expr, ...] | None = None
 
 
 @dataclass(frozen=True)

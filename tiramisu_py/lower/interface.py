@@ -62,7 +62,10 @@ def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool, ar
     held = None if holding is None else holding.elements()
     covered = not is_output or _covered(program, buffer, held)
     dealt = () if holding is None else holding.distribution.dims
-    return ArrayArgument(buffer.name, buffer.dtype, extents, is_input, is_output, covered, buffer.device, dealt)
+    strides = None if buffer.strides is None else tuple(typed(stride, int64) for stride in buffer.strides)
+    return ArrayArgument(
+        buffer.name, buffer.dtype, extents, is_input, is_output, covered, buffer.device, dealt, strides
+    )
 
 
 def _covered(program: Program, buffer: Buffer, held: isl.Set | None) -> bool:

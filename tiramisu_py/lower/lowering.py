@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.dependence.vector_padding import loaded_past_the_end, with_whole_vectors
@@ -116,4 +116,13 @@ def _documentation(program: Program) -> tuple[str, ...]:
         for statement in program.storing
         if statement.role is not Role.COPY and statement.combination is None and not statement.instances.is_empty()
     )
-    return tuple(dict.fromkeys(lines))
+    return tuple(dict.fromkeys((*lines, *_places(program))))
+
+
+def _places(program: Program) -> Iterator[str]:
+    """Where the elements of inputs with strides are, one line for each: ``a[d0, d1] is element d0*S + d1 of a``."""
+    for declared in program.algorithm.inputs.values():
+        if declared.strides is not None:
+            indices = ", ".join(f"d{k}" for k in range(len(declared.strides)))
+            terms = (f"d{k}*({stride})" for k, stride in enumerate(declared.strides))
+            yield f"{declared.name}[{indices}] is element {' + '.join(terms) or '0'} of {declared.name}"

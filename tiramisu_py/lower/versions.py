@@ -39,8 +39,11 @@ def _with_constants(function: LoopFunction, values: Mapping[str, int]) -> LoopFu
     def literal(e: Expr) -> Expr | None:
         return Const(values[e.name], e.dtype) if isinstance(e, Param) and e.name in values else None
 
+    def constant(sizes: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple(simplified(rewrite(e, literal)) for e in sizes)
+
     arguments = tuple(
-        replace(a, extents=tuple(simplified(rewrite(e, literal)) for e in a.extents))
+        replace(a, extents=constant(a.extents), strides=None if a.strides is None else constant(a.strides))
         if isinstance(a, ArrayArgument)
         else a
         for a in function.arguments

@@ -53,7 +53,10 @@ def with_input(program: Program, declared: Input) -> Program:
     if declared.scalar:
         return program
     memory = Memory.HOST if declared.device is None else Memory.GPU
-    buffer = Buffer(declared.name, declared.shape, declared.dtype, memory, argument=True, device=declared.device)
+    buffer = Buffer(
+        declared.name, declared.shape, declared.dtype, memory, argument=True, device=declared.device,
+        strides=declared.strides,
+    )  # fmt: skip
     space = sets.sized_frame(program.algorithm.param_space, None, len(declared.shape))
     return _stored(program, buffer, declared.name, sets.identity(space))
 

@@ -55,7 +55,7 @@ class Buffer:
     in `scope`; it is empty for one copy a call. `argument` says that the caller passes the array; `device` is then its
     place: a GPU by its number, None for the host. `pages` is the policy of a temporary's memory, if it was given one. A
     register buffer that is `per_thread` exists once in each thread of a block, whatever threads run the loops of its
-    scope.
+    scope. An input may have `strides`, in elements.
     """
 
     name: str
@@ -67,11 +67,14 @@ class Buffer:
     device: int | None = None
     pages: Pages | None = None
     per_thread: bool = False
+    strides: tuple[Expr, ...] | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "a buffer")
         if isinstance(self.extents, int | Expr | str):
             raise DeclarationError(f"the extents of buffer {self.name} are a list, not {self.extents!r}")
+        if self.strides is not None and not self.argument:
+            raise DeclarationError(f"strides= of buffer {self.name}: give them to f.input, for an array that is read")
         extents = tuple(as_expr(extent) for extent in self.extents)
         for extent in extents:
             if not extent.dtype.is_integer:

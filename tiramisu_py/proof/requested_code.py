@@ -18,6 +18,22 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     yield from thread_shares.faults(flow)
     yield from unrolling.faults(flow.accesses.program)
     yield from _versions(flow.accesses.program)
+    yield from _strides(flow.accesses.program)
+
+
+def _strides(program: Program) -> Iterator[Finding]:
+    """Inputs with strides of a function that does not run on the host alone."""
+    ranked = program.rank_axes > 0 or program.blocks is not None
+    strided = [buffer.name for buffer in program.buffers.values() if buffer.strides is not None]
+    if not strided or not (ranked or device_count(program)):
+        return
+    uses, copied = ("ranks", "dealt out") if ranked else ("GPUs", "transferred")
+    message = (
+        f"{program.algorithm.name} uses {uses}, and {strided[0]} is declared with strides: only contiguous arrays are "
+        f"{copied}"
+    )
+    violation = Violation("reach", message, Witness({}), repair=f"declare {strided[0]} without strides=")
+    yield Finding.of(Key("strides", ()), violation)
 
 
 def _versions(program: Program) -> Iterator[Finding]:

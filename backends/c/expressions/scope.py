@@ -19,7 +19,7 @@ class NamedArray:
     """A buffer as C sees it: a pointer or an array of elements, each of `lanes` lanes, in row-major order.
 
     If `nested`, it is an array of arrays, ``a[i][j]``; if `is_shared`, the threads of a block share it. Kernels are
-    passed `device_name`, or `name` if there is none.
+    passed `device_name`, or `name` if there is none. With `strides` it is in another order than the row-major one.
     """
 
     name: str
@@ -29,10 +29,20 @@ class NamedArray:
     nested: bool = False
     is_shared: bool = False
     device_name: str = ""
+    strides: tuple[Expr, ...] | None = None
+
+    @property
+    def sizes(self) -> tuple[Expr, ...]:
+        """The expressions of which positions consist, beside indices."""
+        return (*self.extents, *(self.strides or ()))
 
     def flat(self, indices: tuple[Expr, ...]) -> Expr:
         """The position of an element."""
         position: Expr = number(0)
+        if self.strides is not None:
+            for index, stride in zip(indices, self.strides, strict=True):
+                position = _sum(position, _product(index, stride))
+            return position
         for index, extent in zip(indices, self.extents, strict=True):
             position = _sum(_product(position, extent), index)
         return position
@@ -120,7 +130,7 @@ def of_function(function: LoopFunction, names: Mapping[str, str]) -> Scope:
     scope = Scope(names, facts=facts_of(function))
     for argument in function.arguments:
         if isinstance(argument, ArrayArgument):
-            array = NamedArray(names[argument.name], argument.dtype, argument.extents)
+            array = NamedArray(names[argument.name], argument.dtype, argument.extents, strides=argument.strides)
             scope.declare_array(argument.name, array)
             if argument.device is not None:
                 scope.declare_array(f"{argument.name}@gpu{argument.device}", array)

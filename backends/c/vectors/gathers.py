@@ -90,6 +90,8 @@ def _neighbours(value: Expr, scope: Scope) -> Iterable[Neighbours]:
     for e in walk(value):
         if not isinstance(e, Load) or e.dtype.is_bool or scope.arrays[e.buffer].lanes > 1:
             continue
+        if scope.arrays[e.buffer].strides is not None:
+            continue  # what is read together lies in rows
         places = [place for index in e.indices if (place := _place(index, scope)) is not None]
         if len(places) == len(e.indices) == len(("row", "column")):
             (row, down), (column, right) = places

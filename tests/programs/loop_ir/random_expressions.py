@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.types import STRONG, DType
 from tiramisu_py.errors import DTypeError
 
 i, j, i0, i1 = tm.iters("i j i0 i1")
-(N,) = tm.params("N")
+N, S = tm.params("N S")
 
 INTEGERS = tuple(dtype for dtype in STRONG if dtype.is_integer)
 FLOATS = tuple(dtype for dtype in STRONG if dtype.is_float)
@@ -52,8 +52,8 @@ def samples(dtype: DType, count: int, seed: int) -> Any:
 
 @dataclass(eq=False)
 class Writer:
-    """Makes expressions of the inputs of one function: arrays ``x_<type>``, ``y_<type>`` of N, ``w_<type>`` of 2N + 3,
-    the index array ``g``, a scalar ``s_<type>`` of each type, the iterator and the parameter."""
+    """Makes expressions of the inputs of one function: arrays ``x_<type>``, ``y_<type>`` of N, ``w_<type>`` of 2N + 3
+    (S elements apart), the index array ``g``, a scalar ``s_<type>`` of each type, the iterator and the parameter."""
 
     f: tm.Function
     rng: np.random.Generator
@@ -63,7 +63,7 @@ class Writer:
     def __post_init__(self) -> None:
         for dtype in STRONG:
             self.arrays[f"x_{dtype}"] = self.f.input(f"x_{dtype}", dtype, [N])
-            self.arrays[f"w_{dtype}"] = self.f.input(f"w_{dtype}", dtype, [2 * N + 3])
+            self.arrays[f"w_{dtype}"] = self.f.input(f"w_{dtype}", dtype, [2 * N + 3], strides=[S])
             self.scalars[f"s_{dtype}"] = self.f.scalar(f"s_{dtype}", dtype)
         self.arrays["g"] = self.f.input("g", tm.int32, [N], values=(0, N))
 
@@ -211,7 +211,8 @@ def arguments(n: int, seed: int) -> dict[str, Any]:
     found: dict[str, Any] = {"g": rng.integers(0, max(n, 1), n).astype(np.int32)}
     for dtype in STRONG:
         found[f"x_{dtype}"] = samples(dtype, n, seed)
-        found[f"w_{dtype}"] = samples(dtype, 2 * n + 3, seed + 1)
+        apart = 1 + seed % 3
+        found[f"w_{dtype}"] = samples(dtype, apart * (2 * n + 2) + 1, seed + 1)[::apart]
         found[f"s_{dtype}"] = samples(dtype, 1, seed + 2)[0]
     return found
 
@@ -251,7 +252,7 @@ class Batch:
     def of(cls, seed: int, count: int, depth: int = 3) -> Batch:
         """The batch that a seed makes."""
         rng = np.random.default_rng(seed)
-        f = tm.Function("batch", params=[N])
+        f = tm.Function("batch", params=[N, S])
         writer = Writer(f, rng)
         expressions, schedules, outputs = {}, {}, []
         for number in range(count):

@@ -44,10 +44,11 @@ def declare_input(
     monotone: bool = False,
     permutation: bool = False,
     scalar: bool = False,
+    strides: Any = None,
     owner: object = None,
     location: Location | None = None,
 ) -> Input:
-    """An array that the caller passes. `shape` lists extents, affine in the parameters; facts as in `Input`."""
+    """An array that the caller passes. `shape` and `strides` are affine in the parameters; facts as in `Input`."""
     if scalar:
         return declare_scalar(algorithm, name, dtype, values=values, owner=owner, location=location)
     check_free(algorithm, name, "an input")
@@ -58,7 +59,11 @@ def declare_input(
         raise DeclarationError(f"{name} is {found}: values=, monotone= and permutation= are for integers")
     if (monotone or permutation) and not extents:
         raise DeclarationError(f"{name} has no dimensions, so it is neither monotone nor a permutation")
-    return Input(name, found, extents, values=bounds, monotone=monotone, permutation=permutation, location=location)
+    apart = None if strides is None else _strides(algorithm, name, strides, extents, owner)
+    return Input(
+        name, found, extents, values=bounds, monotone=monotone, permutation=permutation, location=location,
+        strides=apart,
+    )  # fmt: skip
 
 
 def declare_scalar(
@@ -373,6 +378,24 @@ def _shape(algorithm: Algorithm, name: str, shape: Any, owner: object) -> tuple[
     if not isinstance(shape, list | tuple):
         raise DeclarationError(f"the shape of {name} is {shape!r}; write a list of extents, such as [N, M + 2]")
     return tuple(_extent(algorithm, f"extent {k} of {name}", given, owner) for k, given in enumerate(shape))
+
+
+def _strides(
+    algorithm: Algorithm, name: str, strides: Any, extents: tuple[Expr, ...], owner: object
+) -> tuple[Expr, ...]:
+    if not isinstance(strides, list | tuple) or len(strides) != len(extents):
+        raise DeclarationError(
+            f"strides= of {name} is {strides!r}; write the distance of neighbours in each of its {len(extents)} "
+            "dimensions, in elements, such as [S, 1]"
+        )
+    found = tuple(_of_params(algorithm, f"stride {k} of {name}", given, owner) for k, given in enumerate(strides))
+    for k, stride in enumerate(found):
+        if isinstance(stride, Const) and stride.value < 0:
+            raise DeclarationError(
+                f"stride {k} of {name} is {stride}: strides are at least 0; turn the array around in its indices, as "
+                f"in {name}[N - 1 - i]"
+            )
+    return found
 
 
 def _extent(algorithm: Algorithm, subject: str, given: Any, owner: object) -> Expr:

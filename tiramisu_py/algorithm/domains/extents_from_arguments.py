@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Param, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
@@ -69,14 +70,38 @@ def params_of(extent: Expr) -> frozenset[str]:
     return frozenset(node.name for node in walk(extent) if isinstance(node, Param))
 
 
+class ElementStrides(tuple[int, ...]):
+    """The distances of neighbours in an array, in elements.
+
+    Where a dimension has no neighbours, nothing follows from its stride s, which then is ``~s``.
+    """
+
+
+def element_strides(name: str, array: Any) -> ElementStrides:
+    """The strides of a NumPy array; raises `ArgumentError` where neighbours are not whole elements apart, upwards."""
+    found: list[int] = []
+    for extent, stride in zip(array.shape, array.strides, strict=True):
+        if extent > 1 and (stride < 0 or stride % array.itemsize):
+            why = "are negative" if stride < 0 else f"are no multiples of its {array.itemsize}-byte elements"
+            raise ArgumentError(f"the strides of {name}, {array.strides} bytes, {why}; pass a copy: {name}.copy()")
+        elements = stride // array.itemsize
+        found.append(elements if extent > 1 else ~max(elements, 0))
+    return ElementStrides(found)
+
+
 @dataclass(frozen=True)
 class _Equation:
-    """``extent = size``: one dimension of an array that the caller passed."""
+    """``extent = size``: one dimension of an array that the caller passed, or the stride of one.
+
+    An equation that is `free` only suggests a value: of the stride of a dimension without neighbours.
+    """
 
     array: str
     shape: tuple[int, ...]
     extent: Expr
     size: int
+    words: str = "shape"
+    free: bool = False
 
     def unknowns(self, known: Mapping[str, int]) -> set[str]:
         return set(params_of(self.extent)) - set(known)
@@ -95,19 +120,25 @@ def infer_params(
     known = _given(params, given)
     origin = {name: f"{name} = {value} was given" for name, value in known.items()}
     equations = [equation for array in arrays for equation in _equations(*array)]
-    waiting = equations
-    while waiting:
-        left = [equation for equation in waiting if not _solved(equation, known, origin)]
-        if len(left) == len(waiting):
-            break
-        waiting = left
+    _solve([equation for equation in equations if not equation.free], known, origin)
+    _solve([equation for equation in equations if equation.free], known, origin)
     for equation in equations:
-        if not equation.unknowns(known):
+        if not equation.free and not equation.unknowns(known):
             _check(equation, known, origin)
     missing = [name for name in params if name not in known]
     if missing:
         raise ArgumentError(f"{_listed(missing)} not follow from the shapes of the arrays; give {missing[0]}=")
     return {name: known[name] for name in params}
+
+
+def _solve(equations: list[_Equation], known: dict[str, int], origin: dict[str, str]) -> None:
+    """Solve equations one after another, as long as there is one with one unknown."""
+    waiting = equations
+    while waiting:
+        left = [equation for equation in waiting if not _solved(equation, known, origin)]
+        if len(left) == len(waiting):
+            return
+        waiting = left
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -128,6 +159,10 @@ def _given(params: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
 
 def _equations(name: str, extents: Sequence[Expr], shape: Sequence[int]) -> list[_Equation]:
     sizes = tuple(int(size) for size in shape)
+    if isinstance(shape, ElementStrides):
+        own = tuple(max(size, ~size) for size in sizes)
+        pairs = zip(extents, sizes, own, strict=True)
+        return [_Equation(name, own, e, at_most, "strides", size < 0) for e, size, at_most in pairs]
     if len(sizes) != len(extents):
         wanted = f"[{', '.join(map(str, extents))}]"
         raise ArgumentError(f"{name} has {len(sizes)} dimensions, shape {sizes}; it is declared as {wanted}")
@@ -147,7 +182,9 @@ def _solved(equation: _Equation, known: dict[str, int], origin: dict[str, str]) 
     if len(remaining) != 1:
         return False
     (name, factor), rest = next(iter(remaining.items())), equation.size - constant
-    says = f"{equation.array} has shape {equation.shape}: {equation.extent} = {equation.size}"
+    says = f"{equation.array} has {equation.words} {equation.shape}: {equation.extent} = {equation.size}"
+    if equation.free:
+        rest = max(rest, 0) // abs(factor) * factor if factor > 0 else 0
     if rest % factor:
         raise ArgumentError(f"{says} has no integer solution {name}")
     known[name] = rest // factor
@@ -168,11 +205,13 @@ def _check(equation: _Equation, known: Mapping[str, int], origin: Mapping[str, s
     names = sorted(params_of(equation.extent))
     if not names:
         raise ArgumentError(
-            f"{equation.array} has shape {equation.shape}, but {value} is declared where it has {equation.size}"
+            f"{equation.array} has {equation.words} {equation.shape}, but {value} is declared where it has "
+            f"{equation.size}"
         )
     because = "; ".join(origin[name] for name in names)
     raise ArgumentError(
-        f"{equation.array} has shape {equation.shape}, but {equation.extent} = {value}, not {equation.size}: {because}"
+        f"{equation.array} has {equation.words} {equation.shape}, but {equation.extent} = {value}, not "
+        f"{equation.size}: {because}"
     )
 
 

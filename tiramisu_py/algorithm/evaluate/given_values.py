@@ -12,7 +12,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.declare.assumptions import verify_facts
 from tiramisu_py.algorithm.domains.extents import extents_of
-from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params, shape_value
+from tiramisu_py.algorithm.domains.extents_from_arguments import element_strides, infer_params, shape_value
 from tiramisu_py.algorithm.evaluate.numeric import Array
 from tiramisu_py.algorithm.expressions import Expr, typed_const
 from tiramisu_py.algorithm.types import DType, TupleType, array_names
@@ -35,6 +35,9 @@ def checked_arguments(algorithm: Algorithm, arguments: Mapping[str, Any], params
     inputs = {name: _input(declared, arguments) for name, declared in algorithm.inputs.items()}
     initial: dict[str, Array] = {}
     shaped = [(name, algorithm.inputs[name].shape, array.shape) for name, array in inputs.items()]
+    for name, declared in algorithm.inputs.items():
+        if declared.strides is not None:
+            shaped.append((name, declared.strides, element_strides(name, inputs[name])))
     for output in algorithm.outputs:
         computed = algorithm.computations[output]
         for name, dtype in arrays_of(computed):

@@ -13,9 +13,15 @@ import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.declare.assumptions import verify_facts
-from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value, infer_params, shape_value
+from tiramisu_py.algorithm.domains.extents_from_arguments import (
+    ElementStrides,
+    extent_value,
+    infer_params,
+    shape_value,
+)
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.build.calls.device_arguments import device_allocated, device_viewed
-from tiramisu_py.build.calls.numpy_arrays import allocated, check_bools, check_overlap, viewed
+from tiramisu_py.build.calls.numpy_arrays import allocated, check_bools, check_overlap, strides_of, viewed
 from tiramisu_py.build.calls.packed_arrays import PackedArray, Packing, joined_sizes, sizes_in_words
 from tiramisu_py.build.calls.scalar_arguments import number
 from tiramisu_py.build.gpu.available_gpus import Device
@@ -153,7 +159,9 @@ class Arguments:
         packed: Mapping[str, PackedArray],
     ) -> Mapping[str, int]:
         sizes = {name: as_size(name, given[name]) for name in self.function.params if name in given}
-        shapes = tuple((name, array.shape) for name, array in arrays.items())
+        shapes: Shapes = tuple((name, array.shape) for name, array in arrays.items())
+        apart = ((name, strides_of(self.arrays[name], array)) for name, array in arrays.items())
+        shapes += tuple((name, strides) for name, strides in apart if strides is not None)
         try:
             return self._remembered(shapes, tuple(joined_sizes(packed, sizes).items()))
         except ArgumentError as error:
@@ -167,7 +175,7 @@ class Arguments:
         return lru_cache(maxsize=_REMEMBERED)(self._inferred)
 
     def _inferred(self, shapes: Shapes, sizes: Sizes) -> Mapping[str, int]:
-        equations = [(self.arrays[name].name, self.arrays[name].extents, shape) for name, shape in shapes]
+        equations = [(self.arrays[name].name, *_sides(self.arrays[name], shape)) for name, shape in shapes]
         params = infer_params(self.function.params, equations, dict(sizes))
         for condition, words in self.function.preconditions:
             if not extent_value(condition, params):
@@ -206,6 +214,11 @@ class Arguments:
             )
 
 
+def _sides(array: ArrayArgument, given: tuple[int, ...]) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
+    """The extents or strides of an argument, and the numbers that it has for them."""
+    return (array.strides or () if isinstance(given, ElementStrides) else array.extents), given
+
+
 def _has_facts(declared: Input) -> bool:
     return declared.values is not None or declared.monotone or declared.permutation
 
@@ -213,7 +226,9 @@ def _has_facts(declared: Input) -> bool:
 def _unused(declared: Input) -> Argument:
     if declared.scalar:
         return ScalarArgument(declared.name, declared.dtype)
-    return ArrayArgument(declared.name, declared.dtype, declared.shape, is_input=True, is_output=False)
+    return ArrayArgument(
+        declared.name, declared.dtype, declared.shape, is_input=True, is_output=False, strides=declared.strides
+    )
 
 
 def as_size(name: str, given: object) -> int:

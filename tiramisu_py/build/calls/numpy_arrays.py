@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tiramisu_py.algorithm.domains.extents_from_arguments import ElementStrides, element_strides
 from tiramisu_py.build.calls.device_arguments import refuse_on_host
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.errors import ArgumentError
@@ -92,11 +93,14 @@ def _conversion(declared: ArrayArgument) -> str:
 def _check_layout(declared: ArrayArgument, array: Array) -> None:
     name = declared.name
     remedy = "it is written in place, so pass an array that is" if declared.is_output else "make it"
-    if not array.flags.c_contiguous:
+    if declared.strides is not None:
+        element_strides(name, array)
+    elif not array.flags.c_contiguous:
         how = "np.empty of its shape" if declared.is_output else f"np.ascontiguousarray({name})"
+        other = "" if declared.is_output else ", or declare it with strides="
         raise ArgumentError(
             f"{name} is not contiguous in row-major order (strides {array.strides} for shape {array.shape}, "
-            f"{array.itemsize} bytes an element); {remedy} contiguous: {how}"
+            f"{array.itemsize} bytes an element); {remedy} contiguous: {how}{other}"
         )
     if address(array) % declared.dtype.bytes:
         how = "np.empty of its shape" if declared.is_output else f"{name}.copy()"
@@ -104,6 +108,13 @@ def _check_layout(declared: ArrayArgument, array: Array) -> None:
         raise ArgumentError(f"{name} is not aligned to its {size}-byte elements; {remedy} aligned: {how}")
     if declared.is_output and not array.flags.writeable:
         raise ArgumentError(f"{name} is read-only, and the function writes it; pass an array that can be written")
+
+
+def strides_of(declared: ArrayArgument, array: Array | DeviceArray) -> ElementStrides | None:
+    """The strides of an argument that is declared with strides, in elements."""
+    if declared.strides is None or isinstance(array, DeviceArray):
+        return None
+    return element_strides(declared.name, array)
 
 
 def _shape(declared: ArrayArgument) -> str:
@@ -118,8 +129,8 @@ def address(array: Array | DeviceArray) -> int:
 
 
 def check_overlap(arrays: Sequence[tuple[ArrayArgument, Array | DeviceArray]]) -> None:
-    """Raises `ArgumentError` if an output shares memory with another argument. All arrays are contiguous."""
-    ranges = [(declared, address(array), array.nbytes) for declared, array in arrays if array.nbytes]
+    """Raises `ArgumentError` if an output shares memory with another argument, or what lies between its elements."""
+    ranges = [(declared, address(array), _span(array)) for declared, array in arrays if array.nbytes]
     for written, start, size in ranges:
         for other, other_start, other_size in ranges if written.is_output else ():
             if other is not written and start < other_start + other_size and other_start < start + size:
@@ -127,6 +138,14 @@ def check_overlap(arrays: Sequence[tuple[ArrayArgument, Array | DeviceArray]]) -
                     f"{written.name} is written, and shares memory with {other.name}; "
                     f"pass another array as {written.name}, or a copy: {other.name}.copy()"
                 )
+
+
+def _span(array: Array | DeviceArray) -> int:
+    """The bytes from the first element to the end of the last one; strides are not negative."""
+    if isinstance(array, DeviceArray) or array.flags.c_contiguous:
+        return int(array.nbytes)
+    steps = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
+    return int(sum(steps) + array.itemsize)
 
 
 def check_bools(name: str, array: Array) -> None:

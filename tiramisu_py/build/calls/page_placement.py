@@ -53,6 +53,8 @@ def _new_array(
         raise ArgumentError(
             f"{function.name} has no array {name}: its arrays are {', '.join([*arguments.arrays, *arguments.aliases])}"
         )
+    if arguments.arrays[held].strides is not None:
+        raise ArgumentError(f"{name} has strides of its own: it is a view of another array; make that one with NumPy")
     if arguments.arrays[held].device is not None:
         raise ArgumentError(f"{name} is in the memory of a GPU: make it with tm.gpu_empty")
     for size in given:

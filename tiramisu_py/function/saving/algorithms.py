@@ -33,7 +33,7 @@ _KNOWN = {
 }  # fmt: skip
 #: The operands of an operator, in the expression that it makes.
 _OPERANDS = ("accumulator", "term")
-_INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location")
+_INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location", "strides")
 _COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location")
 _WRITTEN = tuple(one.name for one in fields(Written))
 
@@ -109,7 +109,7 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
     unknown = [name for name in data if name not in names]
     if unknown:
         raise SavedError(f"{data['name']} is declared with {unknown[0]}=, which this version does not know")
-    given = {"exact": False, **data}  # files of earlier versions have no exact
+    given = {"exact": False, "strides": None, **data}  # files of earlier versions have neither
     return {name: given[name] if name == "op" else reader.value(given[name]) for name in names}
 
 

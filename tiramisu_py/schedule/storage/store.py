@@ -167,6 +167,8 @@ def _target(program: Program, source: str, into: Buffer | Input | str) -> Buffer
     else:
         name = into if isinstance(into, str) else into.name
         buffer = program.buffers[program.storages[name].buffer]
+    if buffer.strides is not None:
+        raise CommandError(f"{buffer.name} is declared with strides, and is only read: keep {source} in another buffer")
     dtype = program.algorithm.computations[source].dtype
     if buffer.dtype != dtype:
         raise CommandError(f"{source} is {dtype}, but buffer {buffer.name} holds {buffer.dtype}")
