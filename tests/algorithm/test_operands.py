@@ -10,11 +10,25 @@ import pytest
 
 from tiramisu_py import ir
 from tiramisu_py.algorithm import expressions as language
-from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
-from tiramisu_py.algorithm.types import DType, bool_, float32, float64, int64
+from tiramisu_py.algorithm.expressions import (
+    Access,
+    Binary,
+    Call,
+    Cast,
+    Component,
+    Const,
+    Expr,
+    Iter,
+    Param,
+    Select,
+    TupleValue,
+    Unary,
+)
+from tiramisu_py.algorithm.types import DType, bool_, float32, float64, int64, tuple_type
 from tiramisu_py.lower.statements.templates import Wanted
 from tiramisu_py.schedule.ranks.rank_numbers import RankNumber
 
+PAIR = tuple_type((("value", int64), ("index", float32)))
 A, B, C, D = (Iter(name, int64) for name in "abcd")
 NODES: list[Expr] = [
     Const(1, int64),
@@ -27,6 +41,8 @@ NODES: list[Expr] = [
     Select(A, B, C, int64),
     Cast(A, float32),
     Call("sqrt", (A,), float32),
+    TupleValue((A, B), PAIR),
+    Component(Iter("pair", PAIR), 1, float32),
     ir.Load("x", (A, B), float32),
     ir.Scalar("s", float32),
     ir.Variable("v", int64),
