@@ -11,9 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import cgen
+import numpy as np
 
+from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.definitions import Definition
+from tiramisu_py.backends.c.expressions.literals import literal
 from tiramisu_py.backends.c.expressions.scope import of_function
 from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.statements import Statements
@@ -41,9 +44,20 @@ class Versions:
         """The calls of the versions for some sizes."""
         lines: Lines = []
         for version in self.function.versions:
-            sizes = " && ".join(f"{self.source.names[param]} == {value}" for param, value in version.sizes)
+            sizes = " && ".join(self._has(name, value) for name, value in version.sizes)
             lines.append(cgen.If(cgen.Line(sizes), self._version(version.function)))
         return lines
+
+    def _has(self, name: str, value: bool | int | float) -> str:
+        """The condition that a parameter or a scalar has a value: of floats, with its sign."""
+        own = self.source.names[name]
+        dtype = next((a.dtype for a in self.function.arguments if a.name == name), int64)
+        if dtype.is_half:
+            return f"{own} == {int(np.array(value, dtype.numpy).view(np.uint16))}"
+        same = f"{own} == {literal(value, dtype).text}"
+        if not dtype.is_float or value != 0:
+            return same
+        return f"{same} && {'' if np.signbit(value) else '!'}signbit({own})"
 
     def general(self) -> Lines:
         """The choice between the versions of the general body; empty if it has only one."""

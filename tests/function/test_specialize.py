@@ -200,3 +200,69 @@ def test_a_function_of_a_gpu_has_none():
     s.f.specialize(N=4)
     with pytest.raises(tm.LegalityError, match="scale uses GPUs"):
         s.f.source()
+
+
+# -- scalars
+
+
+def scaled(dtype: tm.DType = tm.float32) -> tm.Function:
+    """``c = alpha * a``, and ``+ beta * b`` unless beta is 0."""
+    (n,) = tm.params("N")
+    f = tm.Function("scaled", params=[n])
+    a, b = f.input("a", dtype, [n]), f.input("b", dtype, [n])
+    alpha, beta = f.scalar("alpha", dtype), f.scalar("beta", dtype)
+    out = f.computation("c", {i: n}, tm.select(beta == 0, alpha * a[i], alpha * a[i] + beta * b[i]))
+    f.outputs(out)
+    out.vectorize(i, 8)
+    return f
+
+
+@pytest.mark.parametrize("dtype", [tm.float32, tm.float64, tm.float16, tm.int16], ids=str)
+def test_a_version_for_a_scalar_has_the_same_bits(dtype):
+    f = scaled(dtype)
+    for constants in (
+        {"beta": 0},
+        {"alpha": 1, "beta": 0},
+        {"beta": -1},
+        {"alpha": 3, "N": 5},
+        {"beta": 0.1 if dtype.is_float else 7},
+    ):
+        f.specialize(**constants)
+    assert f.check().ok
+    kernel, rng = f.compile(), np.random.default_rng(0)
+    assert kernel.source["scaled.c"].count("return scaled_") >= 4
+    for n in (0, 5, 17):
+        a, b = (rng.integers(-5, 6, n).astype(dtype.numpy) for _ in range(2))
+        for alpha in (1, 3, 0):
+            for beta in (0, -0.0, -1, 2, 0.1) if dtype.is_float else (0, -1, 2):
+                given = {"a": a, "b": b, "alpha": dtype.numpy.type(alpha), "beta": dtype.numpy.type(beta)}
+                want = f.evaluate(**given)
+                assert kernel(**given).tobytes() == want.tobytes()
+                found = np.zeros(n, dtype.numpy)
+                run(f.lowered(), {**given, "c": found}, {"N": n}, 1)
+                assert found.tobytes() == want.tobytes()
+
+
+def test_a_version_for_no_weight_reads_no_second_operand():
+    f = scaled()
+    f.specialize(beta=0)
+    (version,) = f.lowered().versions
+    assert version.sizes == (("beta", 0.0),)
+    source = f.compile().source["scaled.c"]
+    assert "if (beta == 0.0f && !signbit(beta))" in source
+    own = source[source.index("static int scaled_beta0_0(") :]
+    assert "(void)b;" in own[: own.index("\n}")] and "&b[i]" not in own[: own.index("\n}")]
+
+
+@pytest.mark.parametrize(
+    ("constants", "says"),
+    [
+        ({"gamma": 1}, "has no parameter and no scalar gamma; it has N, alpha, beta"),
+        ({"beta": "0"}, "beta is a scalar of float32, and '0' is none"),
+        ({"beta": float("nan")}, "beta is never equal to nan"),
+        ({"beta": True}, "and True is none"),
+    ],
+)
+def test_what_a_scalar_cannot_be_is_no_version(constants, says):
+    with pytest.raises(tm.CommandError, match=says):
+        scaled().specialize(**constants)

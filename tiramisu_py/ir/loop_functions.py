@@ -166,7 +166,10 @@ class LoopFunction:
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """A function with the same arguments, for calls whose parameters have these values."""
+    """A function with the same arguments, for calls whose parameters and scalars have these values.
 
-    sizes: tuple[tuple[str, int], ...]
+    They are the same values bit for bit: -0.0 is not 0.0.
+    """
+
+    sizes: tuple[tuple[str, bool | int | float], ...]
     function: LoopFunction

@@ -24,7 +24,7 @@ from tiramisu_py.program.storage import Buffer, Storage, home_of
 from tiramisu_py.program.targets import Partition
 
 #: Parameters and their values in a version of a function.
-Sizes = tuple[tuple[str, int], ...]
+Sizes = tuple[tuple[str, bool | int | float], ...]
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[st
     memory after it was freed, or after the function returned.
     """
     arguments = {**arguments, **_packed(function, arguments, params, seed)}
-    function = _version(function, params)
+    function = _version(function, {**arguments, **params})
     frame = entered(function, arguments, params)
     machine = Host(function, random.Random(seed), Queues(random.Random(seed), MOODS[seed % len(MOODS)]))
     with np.errstate(all="ignore"):
@@ -46,12 +46,17 @@ def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[st
         left(function, frame)
 
 
-def _version(function: LoopFunction, params: Mapping[str, int]) -> LoopFunction:
-    """The version of a function that a call with these parameters executes."""
+def _version(function: LoopFunction, given: Mapping[str, Any]) -> LoopFunction:
+    """The version of a function that a call with these parameters and scalars executes."""
     for version in function.versions:
-        if all(params.get(name) == value for name, value in version.sizes):
+        if all(_is(given[name], value) for name, value in version.sizes):
             return version.function
     return function
+
+
+def _is(given: Any, value: bool | int | float) -> bool:
+    """Whether a number is this one, with its sign."""
+    return bool(given == value) and bool(np.signbit(float(given)) == np.signbit(float(value)))
 
 
 def _packed(
