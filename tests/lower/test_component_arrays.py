@@ -193,3 +193,22 @@ def test_ranks_do_not_combine_several_values_at_once() -> None:
     best.update.split(k, 4, k0, k1)
     with pytest.raises(tm.CommandError, match="best is reduced by argmin"):
         best.update.tag_distribute(k0, combine=tm.PRIVATE)
+
+
+def test_a_message_of_several_values_is_refused() -> None:
+    f = tm.Function("f", params=[])
+    a = f.input("a", tm.float32, [16, 5])
+    (q,) = tm.iters("q")
+    best = f.reduction("best", {i: 16}, {k: 5}, tm.argmin, a[i, k])
+    out = f.computation("out", {i: 16}, best[i][1] + best[(i + 1) % 16][1])
+    f.outputs(out)
+    a.distribute([i, k], rank=i // 4)
+    out.distribute([i], rank=i // 4)
+    best.split(i, 4, q, i1)
+    best.tag_distribute(q)
+    out.split(i, 4, q, i1)
+    out.tag_distribute(q)
+    f.derive_transfers()
+    report = f.check()
+    assert not report.ok
+    assert "is a message of best, which has several values" in str(report)

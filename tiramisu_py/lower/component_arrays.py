@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.expressions import Component, Expr, Select, TupleValu
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import DType, TupleType
-from tiramisu_py.errors import CompilerDefect, UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
     Allocate,
     Copy,
@@ -43,7 +43,7 @@ Parts = tuple[tuple[str, DType], ...]
 def in_component_arrays(function: LoopFunction, about: About) -> tuple[LoopFunction, About]:
     """A function whose arrays all have elements of one value, and what passes may know of it.
 
-    Raises `UnsupportedError` for what only such arrays can be: sent between ranks, or combined from private copies.
+    What only such arrays can be, the proof has refused: sent between ranks, or combined from private copies.
     """
     types = _types(function)
     if not types:
@@ -149,7 +149,7 @@ class _Splitting:
     def _store(self, node: Store, parts: Parts) -> Node:
         """All components are computed before the first of them is stored, if they need what is stored there."""
         if node.atomic:
-            raise UnsupportedError(_not_together(node.buffer, node.statement))
+            raise CompilerDefect(_not_together(node.buffer, node.statement))
         indices = tuple(map(self.expression, node.indices))
         values = [self.component(node.value, k) for k in range(len(parts))]
         own = [name for name, _ in parts]
@@ -171,10 +171,10 @@ class _Splitting:
     def _check_combined(self, node: For) -> None:
         for private in node.reductions:
             if self.of(private.buffer):
-                raise UnsupportedError(_not_together(private.buffer, f"loop {node.variable}"))
+                raise CompilerDefect(_not_together(private.buffer, f"loop {node.variable}"))
 
     def _check_known(self, node: Node) -> None:
-        """Refuse other statements on such arrays: messages, and trees of a block's threads."""
+        """Other statements on such arrays are refused before: messages, and trees of a block's threads."""
         roles = getattr(node, "roles", None)
         if roles is None:
             return
@@ -182,10 +182,9 @@ class _Splitting:
             held = getattr(node, field)
             for name in held if isinstance(held, tuple) else (held,):
                 if isinstance(name, str) and self.of(name):
-                    raise UnsupportedError(
+                    raise CompilerDefect(
                         f"{name} has several values, {_words(self.parts[name.partition('@')[0]])}, and a "
-                        f"{type(node).__name__.lower()} is of arrays with one: let a computation of one of them take "
-                        "its place"
+                        f"{type(node).__name__.lower()} is of arrays with one"
                     )
 
     # -- expressions
@@ -219,7 +218,7 @@ def _over_stores(node: Node, change: Callable[[Store], Node]) -> Node:
 def _not_together(buffer: str, what: str) -> str:
     return (
         f"{what} combines partial results in {buffer}, which have several values, and no instruction updates them "
-        "together: take the reduction apart with rfactor, and run the loop over its partial results"
+        "together"
     )
 
 

@@ -1,15 +1,16 @@
-"""The code that commands ask for can be emitted: prefetches, shares, repeated loops, versions for constant sizes."""
+"""The code that commands ask for can be emitted: prefetches, shares, repeated loops, versions, strides, tuples."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof import prefetches, thread_shares, unrolling
-from tiramisu_py.proof.violations.findings import Finding, Key
+from tiramisu_py.proof.violations.findings import Finding, Key, fault
 
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
@@ -19,6 +20,19 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     yield from unrolling.faults(flow.accesses.program)
     yield from _versions(flow.accesses.program)
     yield from _strides(flow.accesses.program)
+    yield from _messages(flow.accesses.program)
+
+
+def _messages(program: Program) -> Iterator[Finding]:
+    """Messages of several values at once: their elements are in an array for each component."""
+    for statement in program.statements.values():
+        if statement.message is None:
+            continue
+        source = program.algorithm.source(statement.source)
+        if isinstance(source.dtype, TupleType):
+            message = f"{statement.handle} is a message of {source.name}, which has several values, {source.dtype}"
+            repair = f"let a computation of one of them, such as {source.name}[..][0], be read on other ranks"
+            yield fault("reach", f"several values {source.name}", statement, message, repair)
 
 
 def _strides(program: Program) -> Iterator[Finding]:
