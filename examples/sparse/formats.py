@@ -1,7 +1,7 @@
 """A sparse matrix times a vector in three formats: rows (CSR), coordinates (COO), and padded rows in columns (ELL).
 
 CSR: row i has the entries start[i] up to start[i + 1]. COO: entry p is in row row[p]; the sum of a row is a reduction
-over all entries under a condition, and with the loop over entries outside, the condition says which row to add to.
+over all entries under a condition, which says which row each entry is added to.
 ELL: row i has its first length[i] entries, the w-th ones of all rows side by side, so that a vector holds rows.
 """
 
@@ -36,7 +36,6 @@ def coo(combine: tm.Combine | None = None) -> tm.Function:
     value, x = f.input("value", tm.float64, [NNZ]), f.input("x", tm.float64, [M])
     y = f.reduction("y", {i: N}, over={p: NNZ}, op=tm.sum, expr=value[p] * x[column[p]], where=row[p] == i)
     f.outputs(y)
-    y.update.interchange(i, p)
     if combine is not None:
         y.update.parallelize(p, combine=combine)
     return f

@@ -62,7 +62,7 @@ def test_lanes_whose_places_a_fact_keeps_apart_need_their_guards(parallel: bool)
     y = f.reduction("y", {v: N}, over={i: N}, op=tm.sum, expr=i, where=index[i] == v, dtype=tm.int64)
     f.outputs(y)
     if parallel:
-        y.update.interchange(v, i).parallelize(i).vectorize(v, 8)
+        y.update.parallelize(i).vectorize(v, 8)
     else:
         y.update.vectorize(i, 8)
     assert not anywhere(f)  # the old element, stored again, would hide what another iteration has stored

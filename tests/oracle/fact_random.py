@@ -62,8 +62,23 @@ class FactAlgorithms:
         self.script.do(f"m.store_in(tm.Buffer('placed', [2 * N + 1], tm.int32), [{place}])")
 
     def _keyed(self) -> None:
+        if self.choice.random() < 0.4:
+            self._keyed_twice()
+            return
         where = self._keys()
         self.script.do(f"m = f.reduction('m', {{v: N}}, {{i: N}}, tm.sum, a[i] + 2 * i, where={where})")
+
+    def _keyed_twice(self) -> None:
+        """A scatter to places of two coordinates, one or both of which are values, around another index."""
+        self.script.do(f"o = f.input('o', tm.int32, [N], values=(0, N){self._facts('permutation')})")
+        self.script.do("q = f.input('q', tm.int32, [N], values=(0, N + 1))")
+        self.script.do("a = f.input('a', tm.int32, [N])")
+        second = self.choice.choice(
+            ("q[i] == p", "q[N - 1 - i] == p + 1", "q[i] == p - 1", "q[o[i]] == p", "p == i // 2")
+        )
+        more = self.choice.choice(("",) * 4 + (" & (a[i] > 0)", " & (v != p)", " & (i > 0)"))
+        where = f"(o[i] == v) & ({second}){more}"
+        self.script.do(f"m = f.reduction('m', {{v: N, p: N}}, {{i: N}}, tm.sum, a[i] + 2 * i + p, where={where})")
 
     def _bounds(self) -> str:
         self.script.do(f"o = f.input('o', tm.int32, [N + 1], values=(0, M + 1){self._facts('monotone')})")

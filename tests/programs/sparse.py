@@ -53,7 +53,6 @@ def coo() -> tuple[tm.Function, Any]:
     value, x = f.input("value", tm.float32, [P]), f.input("x", tm.float32, [M])
     y = f.reduction("y", {i: N}, over={p: P}, op=tm.sum, expr=value[p] * x[column[p]], where=row[p] == i)
     f.outputs(y)
-    y.update.interchange(i, p)
     return f, y
 
 
@@ -93,7 +92,6 @@ def inverse() -> tuple[tm.Function, Any]:
     order = f.input("order", tm.int32, [N], values=(0, N), permutation=True)
     y = f.reduction("y", {v: N}, over={i: N}, op=tm.sum, expr=i, where=order[i] == v, dtype=tm.int64)
     f.outputs(y)
-    y.update.interchange(v, i)
     return f, y
 
 

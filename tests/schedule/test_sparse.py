@@ -98,7 +98,7 @@ def on_a_gpu(**facts: bool) -> tm.Function:
     y = f.reduction("y", {v: N}, over={i: N}, op=tm.sum, expr=i, where=order[i] == v, dtype=tm.int64)
     f.outputs(y)
     y.init.split(v, 32, i0, i1).tag_gpu(blocks=[i0], threads=[i1])
-    y.update.interchange(v, i).split(i, 32, i0, i1).tag_gpu(blocks=[i0], threads=[i1])
+    y.update.split(i, 32, i0, i1).tag_gpu(blocks=[i0], threads=[i1])
     f.derive_transfers()
     return f
 

@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
 from tiramisu_py.algorithm.declare.inferred import domain_line, inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
+from tiramisu_py.algorithm.domains.scatters import placement
 from tiramisu_py.algorithm.expressions import Access, Expr, Operand
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError
@@ -131,6 +132,37 @@ class Declarations(Scheduled):
         self._check_before_commands(declared)
         self._program = with_computation(self._program, declared)
         return Reduction(self, name)
+
+    def scatter(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        at: Sequence[Operand],
+        op: Operator,
+        expr: Operand,
+        *,
+        where: Expr | None = None,
+        dtype: DType | None = None,
+        shape: Sequence[Operand] | None = None,
+        ordered: bool = False,
+    ) -> Reduction:
+        """Declare ``name[at] = op of expr``: each point of `over` adds its term at the place `at`.
+
+        `at` has an index for each iterator of `domain`: values that are read, forms of the iterators of `over`, or the
+        iterator itself, where a term goes to all its values. A term whose place is outside of `domain` is left out::
+
+            h = f.scatter("h", {b: 256}, over={r: R, c: C}, at=[level[r, c]], op=tm.sum, expr=1)
+                -->   f.reduction("h", {b: 256}, over={r: R, c: C}, op=tm.sum, expr=1, where=b == level[r, c])
+
+        In the same way ``at=[label[p], d]`` sums the rows of a label. It is a reduction like any other, with the loops
+        over places inside those over terms. Raises `DeclarationError`.
+        """
+        condition = placement(name, domain, at)
+        return self.reduction(
+            name, domain, over, op, expr, where=condition if where is None else condition & where, dtype=dtype,
+            shape=shape, ordered=ordered,
+        )  # fmt: skip
 
     def outputs(self, *results: Computation | Expr, replace: bool = False) -> None:
         """Declare what the function returns, in order: computations, or slices of them such as ``heat[T, i]``.

@@ -10,6 +10,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.domains.extents import extents_of, first_index
+from tiramisu_py.algorithm.domains.scatters import update_order
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.errors import DeclarationError
@@ -87,8 +88,9 @@ def with_computation(program: Program, declared: Computation, *, shifted: bool =
         program, declared, f"{declared.name}_init", Role.INIT, declared.domain, identity, outer, declared.iterators
     )
     return _with_nest(
-        program, declared, f"{declared.name}_update", Role.UPDATE, declared.points, declared.expr, (*outer, *inner)
-    )
+        program, declared, f"{declared.name}_update", Role.UPDATE, declared.points, declared.expr, (*outer, *inner),
+        order=update_order(declared),
+    )  # fmt: skip
 
 
 def with_outputs(program: Program, names: tuple[str, ...]) -> Program:
@@ -152,12 +154,16 @@ def _with_nest(
     body: Expr,
     guards: tuple[Expr, ...],
     dims: tuple[str, ...] | None = None,
+    order: tuple[str, ...] | None = None,
 ) -> Program:
+    """The program with a statement in a nest of its own: a loop for each of its dimensions, in this `order`."""
     dims = declared.point_iterators if dims is None else dims
+    order = dims if order is None else order
     instances = sets.with_dims(sets.named(points, name), dims)
     identity = sets.identity(instances.get_space())
     first = program.next_loop()
-    loops = [Loop(first + k, dim) for k, dim in enumerate(dims)]
+    loops = [Loop(first + k, dim) for k, dim in enumerate(order)]
+    variables = dict(zip(dims, sets.outputs(identity), strict=True))
     statement = Statement(
         name=name,
         source=declared.name,
@@ -166,7 +172,7 @@ def _with_nest(
         instances=instances,
         point=sets.renamed(identity, declared.name),
         loops=tuple(loop.id for loop in loops),
-        coords=sets.renamed(identity, None),
+        coords=sets.function(instances.get_space(), None, [variables[dim] for dim in order]),
         body=body,
         target=declared.name,
         guards=guards,

@@ -164,8 +164,6 @@ class _Programs:
         )  # fmt: skip
         f.outputs(order, length, begin)
         self._rank_in_vectors(position, rank)
-        for scattered in (order, length):
-            scattered.update.interchange(v, i)
         return f
 
     def _rank_in_vectors(self, position: Computation, rank: Reduction) -> None:

@@ -153,7 +153,7 @@ BAD: list[tuple[Any, str]] = [
     ({iters("N")[0]: 4}, "the domain of c has the iterator N, and a parameter has this name"),
     ({iters("while")[0]: 4}, "'while' cannot be the name of an iterator of c"),
     ({"i": 4}, "'i' in the domain of c is not an iterator; make one with tm.iters"),
-    ({Access("a", (i,), ty.int32): 1}, r"a\[i\] .* is a value: .*there is no scatter.* where=a\[i\] == v"),
+    ({Access("a", (i,), ty.int32): 1}, r"a\[i\] .* is a value: .*f\.scatter.* where=a\[i\] == v"),
     (7, "the domain of c is 7; write a dict"),
     ([], r"the domain of c is \[\]; write a dict"),
     ([{i: 3}, {j: 3}], "the pieces of the domain of c have different iterators: i and j"),

@@ -104,7 +104,7 @@ def scatter(dtype=ty.int32, offset=0, above=None) -> Program:
     term = i + 1
     guards = (v + offset == index[i],)
     author.reduction("y", "v", "0 <= v < M", "i", points, sum_, term, guards=guards, dtype=ty.int64)
-    return loops.Interchange(part("y_update"), Iter("v"), Iter("i")).applied(author.program("y"))
+    return author.program("y")
 
 
 def gathered(index: np.ndarray, size: int, offset: int) -> np.ndarray:

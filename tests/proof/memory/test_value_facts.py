@@ -34,7 +34,6 @@ def inverse(**facts: Any) -> tuple[tm.Function, Any]:
     index = f.input("index", tm.int32, [N], values=(0, N), **facts)
     y = f.reduction("y", {v: N}, over={i: N}, op=tm.sum, expr=i, where=index[i] == v, dtype=tm.int64)
     f.outputs(y)
-    y.update.interchange(v, i)
     return f, y
 
 
@@ -104,7 +103,7 @@ def test_a_range_in_which_no_permutation_lies_is_not_called_one() -> None:
     index = f.input("index", tm.int32, [N], values=(0, P))
     y = f.reduction("y", {v: P}, over={i: N}, op=tm.sum, expr=1, where=index[i] == v, dtype=tm.int64)
     f.outputs(y)
-    y.update.interchange(v, i).parallelize(i)
+    y.update.parallelize(i)
     assert "permutation" not in violation(f, "race").repair
 
 
@@ -263,5 +262,5 @@ def test_a_form_that_may_wrap_excludes_nothing() -> None:
     where = index[i] == tm.cast(tm.int32, tm.cast(tm.int8, i) + tm.cast(tm.int8, v))
     y = f.reduction("y", {v: 600}, over={i: 600}, op=tm.sum, expr=a[i], where=where)
     f.outputs(y)
-    y.update.interchange(v, i).parallelize(i)
+    y.update.parallelize(i)
     assert violation(f, "race").kind == "race"

@@ -104,8 +104,9 @@ def _iterators(algorithm: Algorithm, name: str, keys: Iterable[Any], outer: Sequ
     for key in keys:
         if isinstance(key, Access):
             raise DeclarationError(
-                f"{key} in the domain of {name} is a value: values say where to read, never where to write (there is "
-                f"no scatter); write a reduction with an iterator v in its place and the condition where={key} == v"
+                f"{key} in the domain of {name} is a value: write an iterator v in its place, and the value as the "
+                f"place of a scatter, f.scatter({name!r}, {{v: ..}}, .., at=[{key}], ..), or as a "
+                f"condition, where={key} == v"
             )
         if not isinstance(key, Iter):
             raise DeclarationError(f"{key!r} in the domain of {name} is not an iterator; make one with tm.iters")

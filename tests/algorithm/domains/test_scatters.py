@@ -1,0 +1,142 @@
+"""Scatters as they are declared: the places of terms, the order of the loops, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+
+R, C, K, D = tm.params("R C K D")
+r, c, b, k, d, x, y, z = tm.iters("r c b k d x y z")
+
+
+def loops(f: tm.Function, name: str) -> list[str]:
+    """The names of the loops of a statement."""
+    return [f.program.loops[loop].name for loop in f.program.statements[name].loops]
+
+
+def histogram() -> tuple[tm.Function, tm.Reduction]:
+    f = tm.Function("histogram", params=[R, C])
+    level = f.input("level", tm.uint8, [R, C])
+    h = f.scatter("h", {b: 256}, over={r: R, c: C}, at=[level[r, c]], op=tm.sum, expr=1, dtype=tm.int32)
+    f.outputs(h)
+    return f, h
+
+
+def levels(rows: int, columns: int) -> Any:
+    return np.random.default_rng(rows).integers(0, 256, (rows, columns)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("size", [(0, 5), (1, 1), (7, 13), (31, 33)])
+def test_a_histogram_counts_as_numpy_does(size: tuple[int, int]) -> None:
+    f, _ = histogram()
+    assert loops(f, "h_update") == ["r", "c", "b"]
+    level, kernel = levels(*size), f.compile()
+    wanted = np.bincount(level.ravel(), minlength=256)
+    np.testing.assert_array_equal(kernel(level), wanted)
+    np.testing.assert_array_equal(f.evaluate(level=level), wanted)
+
+
+def test_several_copies_of_a_histogram_are_counted_in_turn() -> None:
+    f, h = histogram()
+    h.update.split(c, 4, "c0", "c1")
+    copies = h.update.rfactor("c1")
+    assert f.check().ok
+    assert loops(f, f"{copies.name}_update")[:2] == ["r", "c"]
+    for size in ((0, 3), (1, 1), (5, 4), (7, 13)):
+        level = levels(*size)
+        np.testing.assert_array_equal(f.compile()(level), np.bincount(level.ravel(), minlength=256))
+
+
+@pytest.mark.parametrize("combine", [tm.PRIVATE, tm.ATOMIC])
+def test_lanes_and_threads_meet_in_one_element(combine: tm.Combine) -> None:
+    f, h = histogram()
+    h.update.parallelize(r, combine=combine)
+    if combine is tm.PRIVATE:
+        h.update.vectorize(c, 8, combine=combine)
+    level = np.full((5, 19), 7, np.uint8)
+    np.testing.assert_array_equal(f.compile(threads=2)(level), np.bincount(level.ravel(), minlength=256))
+
+
+def test_lanes_without_copies_are_refused_with_two_terms_that_meet() -> None:
+    f, h = histogram()
+    h.update.vectorize(c, 8)
+    (found,) = f.check().violations
+    assert (found.kind, found.witness.params) == ("race", {"R": 1, "C": 2})
+    assert "combine=tm.PRIVATE" in found.repair
+
+
+def test_affine_places_and_values_make_a_grid() -> None:
+    f = tm.Function("splat", params=[R, C], assume="R >= 1 and C >= 1")
+    v = f.input("v", tm.float64, [R, C])
+    at = [r // 8, c // 8, tm.cast(tm.int32, v[r, c] * 10 + 0.5)]
+    g = f.scatter("g", {x: (R + 7) // 8, y: (C + 7) // 8, z: 9}, over={r: R, c: C}, at=at, op=tm.sum, expr=v[r, c])
+    f.outputs(g)
+    assert loops(f, "g_update") == ["x", "y", "r", "c", "z"]
+    for rows, columns in ((1, 1), (8, 9), (19, 17)):
+        given = np.random.default_rng(rows).random((rows, columns))
+        i, j = np.indices(given.shape)
+        level = (given * 10 + 0.5).astype(int)
+        kept = level < 9
+        wanted = np.zeros(((rows + 7) // 8, (columns + 7) // 8, 9))
+        np.add.at(wanted, (i[kept] // 8, j[kept] // 8, level[kept]), given[kept])
+        np.testing.assert_array_equal(f.compile()(given), wanted)
+
+
+def test_a_place_may_be_the_iterator_itself_and_terms_may_have_a_condition() -> None:
+    f = tm.Function("largest", params=[R, K, D])
+    label, a = f.input("label", tm.int16, [R]), f.input("a", tm.int32, [R, D])
+    s = f.scatter("s", {k: K, d: D}, over={r: R}, at=[label[r] - 1, d], op=tm.max, expr=a[r, d], where=a[r, d] % 2 == 0)
+    f.outputs(s)
+    rng = np.random.default_rng(3)
+    given = {"label": rng.integers(0, 6, 23).astype(np.int16), "a": rng.integers(-9, 9, (23, 5)).astype(np.int32)}
+    wanted = np.full((4, 5), np.iinfo(np.int32).min, np.int32)
+    for place, row in zip(given["label"], given["a"], strict=True):
+        if 0 <= place - 1 < 4:
+            wanted[place - 1] = np.maximum(wanted[place - 1], np.where(row % 2 == 0, row, wanted[place - 1]))
+    np.testing.assert_array_equal(f.compile()(**given, K=4), wanted)
+
+
+def test_a_scatter_is_saved_and_loaded(tmp_path: Path) -> None:
+    f, h = histogram()
+    h.update.parallelize(r, combine=tm.PRIVATE)
+    f.save(tmp_path / "h.json")
+    loaded = tm.load(tmp_path / "h.json")
+    assert loaded.pseudocode() == f.pseudocode()
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        (lambda f, a: f.scatter("h", [b], {r: R}, [a[r]], tm.sum, 1), r"scatter h is \[b\].*write a dict"),
+        (
+            lambda f, a: f.scatter("h", {b: 4}, {r: R}, [], tm.sum, 1),
+            r"at= of the scatter h is \[\]; list a place for each",
+        ),
+        (lambda f, a: f.scatter("h", {b: 4, d: 2}, {r: R}, [a[r]], tm.sum, 1), r"list a place for each of b, d"),
+        (lambda f, a: f.scatter("h", {b: 4}, {r: R}, [b], tm.sum, 1), r"every term would go to every value"),
+        (
+            lambda f, a: f.scatter("h", {b: 4}, {r: R}, [a[r] / 2], tm.sum, 1),
+            r"is float64; places are integers: tm\.cast",
+        ),
+        (lambda f, a: f.scatter("h", {b: 4}, {r: R}, ["b"], tm.sum, 1), r"at= of the scatter h cannot be used"),
+    ],
+)
+def test_what_is_no_place_is_refused(declared: Callable[[tm.Function, tm.Input], object], message: str) -> None:
+    f = tm.Function("f", params=[R])
+    with pytest.raises(tm.DeclarationError, match=message):
+        declared(f, f.input("a", tm.int32, [R]))
+
+
+def test_a_place_beyond_its_array_is_refused_as_a_read() -> None:
+    f = tm.Function("f", params=[R])
+    a, table = f.input("a", tm.int32, [R]), f.input("table", tm.int32, [4], values=(0, 4))
+    f.outputs(f.scatter("h", {b: 4}, {r: R}, [table[a[r]]], tm.sum, 1))
+    (found,) = f.check().violations
+    assert found.kind == "bounds"
+    assert "nothing is known of the index a[r]" in found.message

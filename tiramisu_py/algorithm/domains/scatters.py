@@ -1,0 +1,94 @@
+"""Scatters: reductions whose conditions equate an index with a value, such as ``where=b == level[r, c]``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.domains.domain import conjuncts
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr, binary
+from tiramisu_py.algorithm.traversal import accesses, mentions
+from tiramisu_py.errors import DeclarationError, DTypeError
+
+
+def placed(c: Computation) -> dict[str, Expr]:
+    """The iterators of a reduction's values that its terms choose, each with the value that it then has.
+
+    ``h[b]`` over r, c where ``b + 1 == level[r, c]`` gives ``b: level[r, c] - 1``. Such a value depends on no other
+    chosen iterator.
+    """
+    found: dict[str, Expr] = {}
+    for guard in c.guards:
+        for condition in conjuncts(guard):
+            for iterator, value in _sides(condition):
+                if iterator in c.iterators and iterator not in found and mentions(value, c.over):
+                    found[iterator] = value
+    return {i: v for i, v in found.items() if not mentions(v, tuple(found))}
+
+
+def update_order(c: Computation) -> tuple[str, ...]:
+    """The iterators of a reduction's terms in the order of its loops: values first, then terms.
+
+    An index that a term chooses is inside the loops over terms, so that the term goes to its place directly:
+    ``for r, c: h[level[r, c]] += ..``, and not a search of the terms of each b.
+    """
+    chosen = placed(c)
+    if not chosen or any(access.source == c.name for access in accesses(c.expr)):
+        return c.point_iterators
+    first = min(c.iterators.index(iterator) for iterator in chosen)
+    return (*c.iterators[:first], *c.over, *c.iterators[first:])
+
+
+def _sides(condition: Expr) -> Iterator[tuple[str, Expr]]:
+    """The readings of an equation as ``iterator == value``, where the value is read from an array."""
+    if not isinstance(condition, Binary) or condition.op != "==":
+        return
+    for side, value in ((condition.left, condition.right), (condition.right, condition.left)):
+        known = _moved(side)
+        if known is not None and accesses(value) and not value.dtype.is_float:
+            yield known[0], value if known[1] == 0 else value - known[1]
+
+
+def _moved(e: Expr) -> tuple[str, int] | None:
+    """The iterator and the constant of ``iterator + constant``."""
+    match e:
+        case Iter():
+            return e.name, 0
+        case Binary(op="+" | "-", left=Iter(name=name), right=Const(value=value)):
+            return name, int(value) if e.op == "+" else -int(value)
+    return None
+
+
+def placement(name: str, domain: Any, at: Any) -> Expr:
+    """The condition that a term of a scatter goes to the place `at`: ``b == level[r, c]`` for each index.
+
+    Raises `DeclarationError`, naming the scatter.
+    """
+    if not isinstance(domain, Mapping) or not domain:
+        raise DeclarationError(f"the domain of the scatter {name} is {domain!r}; write a dict such as {{b: B}}")
+    if not isinstance(at, list | tuple) or len(at) != len(domain):
+        needed = ", ".join(map(str, domain))
+        raise DeclarationError(f"at= of the scatter {name} is {at!r}; list a place for each of {needed}")
+    conditions = [_equation(name, i, given) for i, given in zip(domain, at, strict=True) if given is not i]
+    if not conditions:
+        raise DeclarationError(
+            f"at= of the scatter {name} names the iterators of its values alone, so that every term would go to every "
+            "value: write f.reduction"
+        )
+    whole = conditions[0]
+    for condition in conditions[1:]:
+        whole = whole & condition
+    return whole
+
+
+def _equation(name: str, iterator: Any, given: Any) -> Expr:
+    try:
+        place = as_expr(given)
+    except (DeclarationError, DTypeError) as error:
+        raise DeclarationError(f"at= of the scatter {name} cannot be used: {error}") from None
+    if not place.dtype.is_integer:
+        raise DeclarationError(
+            f"the place {place} of the scatter {name} is {place.dtype}; places are integers: tm.cast(tm.int32, {place})"
+        )
+    return binary("==", as_expr(iterator), place)
