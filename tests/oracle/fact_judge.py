@@ -118,7 +118,10 @@ def calls(script: Script, seed: int) -> Iterator[FactCall]:
             continue
         o = np.sort(o) if inputs["o"].monotone else o
         a = rng.integers(-3, 4, integers(inputs["a"].shape, params))
-        yield FactCall(script, params, {"o": o.astype(np.int32), "a": a.astype(np.int32)})
+        arrays = {"o": o.astype(np.int32), "a": a.astype(np.int32)}
+        if "q" in inputs:  # other keys
+            arrays["q"] = rng.integers(0, params["N"] + 1, params["N"]).astype(np.int32)
+        yield FactCall(script, params, arrays)
 
 
 def of_facts(script: Script, seed: int) -> Verdict:
