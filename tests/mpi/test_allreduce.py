@@ -39,7 +39,7 @@ def test_every_rank_has_what_all_add_up():
 
 @pytest.mark.mpi(4, everywhere=True)
 def test_lines_and_whole_grids():
-    check_all(("product", "both axes", "steps", "number", "in a buffer"))
+    check_all(("product", "both axes", "steps", "number", "in a buffer", "histogram"))
 
 
 @pytest.mark.mpi(4)

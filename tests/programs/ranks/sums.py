@@ -156,6 +156,18 @@ def shared_value(combined: bool = True) -> tuple[tm.Function, Any, Any]:
     return f, s, y
 
 
+def histogram() -> Story:
+    """Each rank scatters its elements into counts of its own."""
+    f = tm.Function("histogram", params=[])
+    x = f.input("x", tm.int32, [103])
+    s = f.scatter("s", {k: 11}, {i: 103}, [x[i]], tm.sum, 1, dtype=tm.int64)
+    f.outputs(s)
+    x.distribute([i], rank=i // 26)
+    s.update.split(i, 26, q, i1)
+    s.update.tag_distribute(q, combine=tm.PRIVATE)
+    return f, {"x": whole(103, dtype=np.int32) % 13}
+
+
 STORIES = {
     "total": total,
     "number": number,
@@ -168,4 +180,5 @@ STORIES = {
     "both axes": over_both_axes,
     "steps": again_and_again,
     "threads and vectors": with_threads_and_vectors,
+    "histogram": histogram,
 }
