@@ -67,10 +67,13 @@ class Declarations(Scheduled):
         self._program = with_input(self._program, declared)
         return Input(self, name)
 
-    def scalar(self, name: str, dtype: DType) -> Expr:
-        """Declare a scalar that the caller passes; the result is an expression."""
+    def scalar(self, name: str, dtype: DType, *, values: tuple[Operand, Operand] | None = None) -> Expr:
+        """Declare a scalar that the caller passes; the result is an expression.
+
+        `values` (low, high) is a fact about an integer, ``low <= name < high``, verified at each call from Python.
+        """
         declared = declare_input(
-            self._program.algorithm, name, dtype, (), scalar=True, owner=self.owner, location=caller()
+            self._program.algorithm, name, dtype, (), values=values, scalar=True, owner=self.owner, location=caller()
         )
         self._program = with_input(self._program, declared)
         return Access(name, (), declared.dtype, self.owner)

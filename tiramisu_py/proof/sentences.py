@@ -93,6 +93,8 @@ def _ranges(algorithm: Algorithm, names: Iterable[str]) -> Iterator[str]:
         if declared is not None and declared.values is not None:
             low, high = declared.values
             yield f"declared: {low} <= {name} < {high}"
+        elif declared is not None and declared.permutation:
+            yield f"declared: {Fact(name, 'permutation')}"
 
 
 def _functions(computation: Computation) -> Iterator[str]:

@@ -8,11 +8,15 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Select, Unary
+from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.stacks import Steps, unstacked
+from tiramisu_py.algorithm.types import int64, weak_int
 
 #: Literals in affine arithmetic stay below this, so that 64-bit arithmetic is exact for all accepted sizes.
 LARGEST_LITERAL = 2**31
+
+#: Shifts by this many bits, or more, divide by what is no accepted literal.
+_MOST_BITS = 31
 
 #: The two questions about an expression: its affine form, or the set where it holds.
 _VALUE, _CONDITION = "value", "condition"
@@ -85,6 +89,13 @@ class Affine:
                 left = yield _VALUE, e.left
                 right = yield _VALUE, e.right
                 return self._combined(e, left, right)
+            case Binary() if (divided := _of_low_bits(e)) is not None:
+                operand, divisor = divided
+                bits = yield _VALUE, operand
+                return self._floor(bits, divisor) if e.op == ">>" else self._mod(bits, divisor)
+            case Call(function="abs") if e.dtype in (weak_int, int64):
+                inner = _piecewise((yield _VALUE, e.arguments[0]))
+                return inner.max(inner.neg())
             case Select():
                 test = yield _CONDITION, e.condition
                 yes = _piecewise((yield _VALUE, e.yes))
@@ -148,6 +159,28 @@ class Affine:
 
     def _mod(self, a: isl.Aff | isl.PwAff, divisor: int) -> isl.Aff | isl.PwAff:
         return a.mod_val(sets.integer(self.space.get_ctx(), divisor))
+
+
+def _of_low_bits(e: Binary) -> tuple[Expr, int] | None:
+    """The operand and the divisor that a shift or a mask stands for; None if it stands for none.
+
+    ``x >> k`` is ``x // 2**k``, and ``x & (2**k - 1)`` is ``x % 2**k``, for negative x too, and in every integer type.
+    """
+    if not e.dtype.is_integer:
+        return None
+    if e.op == ">>" and (count := _literal(e.right)) is not None:
+        return (e.left, 1 << count) if count < min(e.dtype.bits, _MOST_BITS) else None
+    for operand, mask in ((e.left, e.right), (e.right, e.left)) if e.op == "&" else ():
+        ones = _literal(mask)
+        if ones is not None and ones & (ones + 1) == 0:
+            return operand, ones + 1
+    return None
+
+
+def _literal(e: Expr) -> int | None:
+    """The value of a literal from 0 to `LARGEST_LITERAL`; None for anything else."""
+    is_small = isinstance(e, Const) and e.dtype.is_integer and 0 <= e.value < LARGEST_LITERAL
+    return int(e.value) if isinstance(e, Const) and is_small else None
 
 
 def _is_large(a: isl.Aff | isl.PwAff) -> bool:

@@ -276,6 +276,9 @@ class _Bounds:
         if declared is not None and declared.values is not None:
             self.facts.append(declared.name)
             return self._between(value, *declared.values)
+        if declared is not None and declared.permutation and len(declared.shape) == 1:
+            self.facts.append(declared.name)
+            return self._between(value, Const(0, weak_int), declared.shape[0])
         if part.dtype.is_integer and not part.dtype.weak:
             converted = self._converted(part, value)
             if converted is not None:
