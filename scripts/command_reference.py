@@ -26,8 +26,8 @@ before a command and those after it. Every command returns its handle (or the ne
 
 #: The order of the page; every public class is in one of the two lists.
 CLASSES = (
-    "Function", "Input", "Computation", "Reduction", "Selection", "Transfer", "Exchange", "Half", "Wait", "Barrier",
-    "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
+    "Function", "Group", "Input", "Computation", "Reduction", "Selection", "Transfer", "Exchange", "Half", "Wait",
+    "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
     "Kernel", "Report", "Violation", "Witness", "Buffer", "DeviceArray", "Memory", "Combine", "Operator",
     "ExternFunction", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "Policy", "MemoryNode",

@@ -184,6 +184,7 @@ class Computation:
     operator, and one term for each element of `points` (over ``iterators + over``, in the tuple `name`); for other
     computations `points` is `domain`. `shape` is the array that holds the values by default, if the user gave one.
     `written` is what domain, points and guards were made of. While `is_open`, the domain is to be inferred.
+    Computations that may read each other have one `group`, the name of its first member.
     """
 
     name: str
@@ -200,6 +201,7 @@ class Computation:
     location: Location | None = None
     written: Written | None = None
     is_open: bool = False
+    group: str = ""
 
     @property
     def is_inferred(self) -> bool:
@@ -275,13 +277,17 @@ class Algorithm:
         """The input or computation called `name`; raises KeyError."""
         return self.inputs[name] if name in self.inputs else self.computations[name]
 
+    def together(self, group: str) -> tuple[Computation, ...]:
+        """The computations of a group, in the order of declaration."""
+        return tuple(each for each in self.computations.values() if each.group == group)
+
     def with_input(self, declared: Input) -> Algorithm:
         """The algorithm with an additional input."""
         return replace(self, inputs={**self.inputs, declared.name: declared})
 
-    def with_computation(self, declared: Computation) -> Algorithm:
-        """The algorithm with an additional computation."""
-        return replace(self, computations={**self.computations, declared.name: declared})
+    def with_computation(self, *declared: Computation) -> Algorithm:
+        """The algorithm with additional computations."""
+        return replace(self, computations={**self.computations, **{each.name: each for each in declared}})
 
     def with_computations(self, computations: Mapping[str, Computation]) -> Algorithm:
         """The algorithm with other computations."""

@@ -6,12 +6,14 @@ from tiramisu_py.function.handles.computations import Computation, Input, Reduct
 from tiramisu_py.function.handles.exchange_handles import Exchange, Half
 from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
 from tiramisu_py.function.handles.selection import Part, Selection
+from tiramisu_py.function.together import Group
 
 __all__ = [
     "Barrier",
     "Computation",
     "Exchange",
     "Function",
+    "Group",
     "Half",
     "Input",
     "Operation",

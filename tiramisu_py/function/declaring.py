@@ -18,6 +18,7 @@ from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
+from tiramisu_py.function.together import Group
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.initial import initial_program, with_computation, with_input, with_outputs
 from tiramisu_py.program.program import Program
@@ -166,6 +167,26 @@ class Declarations(Scheduled):
             name, domain, over, op, expr, where=condition if where is None else condition & where, dtype=dtype,
             shape=shape, ordered=ordered,
         )  # fmt: skip
+
+    def together(self) -> Group:
+        """Begin a group: computations that may read each other, whatever their order.
+
+        ::
+
+            with f.together() as g:
+                s = g.reduction("s", {i: N}, {j: i}, tm.sum, lambda: L[i, j] * x[j])
+                x = g.computation("x", {i: N}, lambda: (b[i] - s[i]) / L[i, i])
+
+                -->   for i in 0..N:
+                          s[i] = 0
+                          for j in 0..i: s[i] += L[i, j] * x[j]
+                          x[i] = (b[i] - s[i]) / L[i, i]
+
+        They are declared when the ``with`` statement ends. Before any command, those whose values depend on each other
+        share loops, forwards or else backwards, as deep as that is necessary; each has commands and storage of its own.
+        `check` refuses a value that depends on itself. Raises `DeclarationError`, and then declares none of them.
+        """
+        return Group(self)
 
     def outputs(self, *results: Computation | Expr, replace: bool = False) -> None:
         """Declare what the function returns, in order: computations, or slices of them such as ``heat[T, i]``.

@@ -101,6 +101,15 @@ def reversed_loop(program: Program, loop: LoopId) -> Program:
     return Rewrite((loop,), (program.loops[loop],), _negated, _negated).applied(program)
 
 
+def delayed(program: Program, loop: LoopId, by: int) -> Program:
+    """``i' = i + by``: what was in iteration i of the loop is in iteration i + by."""
+
+    def moved(sign: int) -> Callable[[Coordinates], Coordinates]:
+        return lambda coordinates: [sets.plus(each, sign * by) for each in coordinates]
+
+    return Rewrite((loop,), (program.loops[loop],), moved(1), moved(-1)).applied(program)
+
+
 def _negated(coordinates: Coordinates) -> Coordinates:
     return [each.neg() for each in coordinates]
 

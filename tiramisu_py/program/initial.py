@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import islpy as isl
 
@@ -14,6 +15,7 @@ from tiramisu_py.algorithm.domains.scatters import update_order
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.errors import DeclarationError
+from tiramisu_py.program.group_nests import in_shared_loops
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -25,8 +27,8 @@ def initial_program(algorithm: Algorithm) -> Program:
     program = Program(replace(algorithm, inputs={}, computations={}, outputs=()))
     for declared in algorithm.inputs.values():
         program = with_input(program, declared)
-    for computation in algorithm.computations.values():
-        program = with_computation(program, computation, shifted=computation.name not in algorithm.outputs)
+    for group in _by_group(algorithm.computations.values()):
+        program = with_group(program, group, algorithm.outputs)
     return with_outputs(program, algorithm.outputs)
 
 
@@ -39,9 +41,13 @@ def caught_up(program: Program, later: Program) -> Program:
     for declared in algorithm.inputs.values():
         if declared.name not in known.inputs:
             program = with_input(program, declared)
-    for computation in algorithm.computations.values():
-        if computation.name not in known.computations and computation.name not in algorithm.wholes:
-            program = with_computation(program, computation)
+    new = [
+        computation
+        for computation in algorithm.computations.values()
+        if computation.name not in known.computations and computation.name not in algorithm.wholes
+    ]
+    for group in _by_group(new):
+        program = with_group(program, group, [computation.name for computation in new])
     if program.algorithm.outputs != algorithm.outputs:
         program = with_outputs(program, algorithm.outputs)
     return program if known.wholes != algorithm.wholes else program.with_(algorithm=algorithm)
@@ -91,6 +97,23 @@ def with_computation(program: Program, declared: Computation, *, shifted: bool =
         program, declared, f"{declared.name}_update", Role.UPDATE, declared.points, declared.expr, (*outer, *inner),
         order=update_order(declared),
     )  # fmt: skip
+
+
+def _by_group(computations: Iterable[Computation]) -> Iterator[list[Computation]]:
+    """The computations of each group together, and the others alone."""
+    for label, members in groupby(computations, lambda each: each.group):
+        together = [*members]
+        yield from [together] if label else ([each] for each in together)
+
+
+def with_group(program: Program, members: Sequence[Computation], unshifted: Collection[str] | None = None) -> Program:
+    """The program with the computations of a group, after all others, in the loops that their values need.
+
+    The arrays of those that are not `unshifted` (None: of none) begin at the smallest index, as in `with_computation`.
+    """
+    for each in members:
+        program = with_computation(program, each, shifted=unshifted is not None and each.name not in unshifted)
+    return in_shared_loops(program, members) if members[0].group else program
 
 
 def with_outputs(program: Program, names: tuple[str, ...]) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -94,10 +94,12 @@ def declare_computation(
     exact: bool = False,
     dtype: Any = None,
     shape: Any = None,
+    beside: Mapping[str, int] | None = None,
     owner: object = None,
     location: Location | None = None,
 ) -> Computation:
     """The values ``name[domain]``, each given by `expr`; a callable is a recurrence, called with its own values.
+    `beside` has the ranks of computations that are declared together with it.
 
     Raises `DeclarationError` and `DTypeError`, naming the computation.
     """
@@ -108,7 +110,7 @@ def declare_computation(
     extents = _computed_shape(algorithm, name, shape, len(found.iterators), owner)
     asked = None if dtype is None else as_dtype_of(name, dtype)
     body = _body(name, expr, len(found.iterators), asked, owner)
-    check_references(algorithm, name, body, found.iterators, owner, (name, len(found.iterators)))
+    check_references(algorithm, name, body, found.iterators, owner, {name: len(found.iterators), **(beside or {})})
     _check_types(name, body)
     _check_components(algorithm, name, body.dtype)
     _check_inferred(name, written, body, shape)
@@ -131,6 +133,7 @@ def declare_reduction(
     ordered: bool = False,
     dtype: Any = None,
     shape: Any = None,
+    beside: Mapping[str, int] | None = None,
     owner: object = None,
     location: Location | None = None,
 ) -> Computation:
@@ -149,8 +152,8 @@ def declare_reduction(
     extents = _computed_shape(algorithm, name, shape, len(outer.iterators), owner)
     asked = None if dtype is None else as_dtype_of(name, dtype)
     given_term = _with_names(name, op, expr, points.iterators[len(outer.iterators) :])
-    term = _body(name, given_term, len(outer.iterators), asked, owner, lambda found: _accumulated(op, found))
-    check_references(algorithm, name, term, points.iterators, owner, (name, len(outer.iterators)))
+    term = _body(name, given_term, len(outer.iterators), asked, owner, lambda found: result_type(op, found))
+    check_references(algorithm, name, term, points.iterators, owner, {name: len(outer.iterators), **(beside or {})})
     _check_types(name, term)
     _check_operator(name, op, term.dtype)
     _check_components(algorithm, name, term.dtype)
@@ -339,9 +342,9 @@ def _check_components(algorithm: Algorithm, name: str, dtype: DType) -> None:
         check_free(algorithm, array, f"an array of {name}")
 
 
-def _accumulated(op: Operator, term: DType) -> DType:
+def result_type(op: Operator | None, term: DType) -> DType:
     """The type in which terms are combined by default: a sum of booleans counts them in int64, as in NumPy."""
-    return ty.int64 if term.is_bool and op.name in ("sum", "product") else term
+    return ty.int64 if op is not None and term.is_bool and op.name in ("sum", "product") else term
 
 
 def _check_operator(name: str, op: Operator, dtype: DType) -> None:

@@ -5,12 +5,14 @@ This is checked before any schedule: otherwise an error of the algorithm would b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.declare.shared_loops import Reads, shared_loops
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.boxes import box_in_words
 from tiramisu_py.algorithm.domains.conditions import missing_condition
@@ -70,6 +72,17 @@ class ValueSets:
         listed = [r for e in (c.expr, *c.guards) for r in self.readings(e, c, len(c.point_iterators))]
         return [reading.where(points) for reading in listed]
 
+    def between(self, members: Sequence[Computation]) -> Reads:
+        """Which values some computations read of each other and of themselves."""
+        names, found = {each.name for each in members}, Reads()
+        for member in members:
+            for reading in self.of(member):
+                pair = (member.name, reading.access.source)
+                if pair[1] in names:
+                    read = sets.project_domain_prefix(reading.relation, len(member.iterators), member.name)
+                    found[pair] = found[pair].union(read) if pair in found else read
+        return {pair: read for pair, read in found.items() if not read.is_empty()}
+
 
 def box(space: isl.Space, extents: tuple[Expr, ...]) -> isl.Set:
     """The elements of an array: from 0 to each extent."""
@@ -87,7 +100,10 @@ def violations(values: ValueSets) -> list[Violation]:
     for computation in values.algorithm.computations.values():
         found += _outside(values, computation)
         found += _nonexistent(values, computation)
-        found += _endless(values, computation)
+        found += _endless(values, computation) if not computation.group else []
+    groups = dict.fromkeys(each.group for each in values.algorithm.computations.values() if each.group)
+    for group in groups:
+        found += _endless_group(values, values.algorithm.together(group))
     return found
 
 
@@ -225,8 +241,8 @@ def extent_in_words(values: ValueSets, source: str) -> str:
 
 
 def _endless(values: ValueSets, c: Computation) -> list[Violation]:
-    depends = _self_dependence(values, c)
-    if depends is None or depends.is_empty():
+    depends = values.between([c]).get((c.name, c.name))
+    if depends is None:
         return []
     if _falls(depends) or _ranked(depends):
         return []
@@ -241,13 +257,46 @@ def _endless(values: ValueSets, c: Computation) -> list[Violation]:
     return [Violation("algorithm", message, witness, repair=f"let {c.name} read only values that come before")]
 
 
-def _self_dependence(values: ValueSets, c: Computation) -> isl.Map | None:
-    """``value -> value of the same computation that it reads``."""
-    parts = list[isl.Map]()
-    for reading in values.of(c):
-        if reading.access.source == c.name:
-            parts.append(sets.project_domain_prefix(reading.relation, len(c.iterators), c.name))
-    return sets.united(parts)
+def _endless_group(values: ValueSets, members: Sequence[Computation]) -> list[Violation]:
+    """What is wrong with the order of values of a group: values that wait for each other."""
+    reads, names = values.between(members), [each.name for each in members]
+    if shared_loops(names, reads, {each.name: len(each.iterators) for each in members}) is not None:
+        return []
+    if _ranked(*reads.values()):
+        return []
+    steps = reads
+    for _ in range(2 * len(names)):
+        for name in names:
+            back = steps.get((name, name))
+            cycle = None if back is None else back.intersect(isl.Map.identity(back.get_space()))
+            if cycle is not None and not cycle.is_empty():
+                return [_on_cycle(cycle, reads, name)]
+        steps = _composed(steps, reads)
+    (reader, source), read = next(iter(reads.items()))
+    params, value, needed = first_pair(read)
+    message = f"{', '.join(names)} may not end: in no order that was found does each value come after those it reads"
+    return [Violation("unknown", message, Witness(params, reader=(reader, value), writer=(source, needed)))]
+
+
+def _composed(steps: Reads, reads: Reads) -> Reads:
+    """What is read by one step more."""
+    found = Reads()
+    for (reader, between), first in steps.items():
+        for (source, needed), second in reads.items():
+            if source == between:
+                pair, both = (reader, needed), first.apply_range(second)
+                found[pair] = found[pair].union(both) if pair in found else both
+    return {pair: read for pair, read in found.items() if not read.is_empty()}
+
+
+def _on_cycle(cycle: isl.Map, reads: Reads, name: str) -> Violation:
+    params, value, _ = first_pair(cycle)
+    others = ", ".join(dict.fromkeys(source for reader, source in reads if reader == name))
+    witness = Witness(params, writer=(name, value), reader=(name, value))
+    message = (
+        f"{indexed(name, value)} depends on itself, {witness}: the values of {others} that it reads lead back to it"
+    )
+    return Violation("algorithm", message, witness, repair=f"let {name} read only values that come before")
 
 
 def _falls(depends: isl.Map) -> bool:
@@ -277,12 +326,12 @@ def _is_over(depends: isl.Map) -> bool:
     return False
 
 
-def _ranked(depends: isl.Map) -> bool:
+def _ranked(*depends: isl.Map) -> bool:
     """Whether isl's scheduler finds an order in which every value follows the values it reads; the order is checked."""
-    earlier = depends.reverse().to_union_map()
-    domain = depends.domain().union(depends.range()).to_union_set()
+    whole = sets.union_of(each.to_union_map() for each in depends)
+    earlier = whole.reverse()
     try:
-        constraints = isl.ScheduleConstraints.on_domain(domain).set_validity(earlier)
+        constraints = isl.ScheduleConstraints.on_domain(whole.domain().union(whole.range())).set_validity(earlier)
         order = constraints.compute_schedule().get_map()
         times = isl.Map.from_union_map(earlier.apply_domain(order).apply_range(order))
     except isl.Error:

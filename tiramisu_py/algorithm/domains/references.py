@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from tiramisu_py.algorithm.reserved import PARTS
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
+
+#: No computations that are being declared.
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +96,11 @@ def check_references(
     expression: Expr,
     iterators: Sequence[str],
     owner: object,
-    itself: tuple[str, int] | None = None,
+    beside: Mapping[str, int] = _NONE,
 ) -> None:
     """Check that an expression of `subject` uses only declared names; raises `DeclarationError`.
 
-    `itself` is the name and the rank of the computation that is being declared, if the expression may read it.
+    `beside` has the ranks of computations that are being declared, if the expression may read them.
     """
     for node in walk(expression):
         match node:
@@ -111,7 +115,7 @@ def check_references(
                     f"add it to params=[{', '.join(algorithm.params)}]"
                 )
             case Access():
-                _check_access(algorithm, subject, node, owner, itself)
+                _check_access(algorithm, subject, node, owner, beside)
             case Call() if node.extern is not None:
                 _check_extern(algorithm, subject, node.extern)
 
@@ -134,20 +138,18 @@ def _check_extern(algorithm: Algorithm, subject: str, extern: ExternFunction) ->
                 )
 
 
-def _check_access(
-    algorithm: Algorithm, subject: str, node: Access, owner: object, itself: tuple[str, int] | None
-) -> None:
+def _check_access(algorithm: Algorithm, subject: str, node: Access, owner: object, beside: Mapping[str, int]) -> None:
     if node.owner is not owner:
         raise DeclarationError(f"{subject} reads {node}, which belongs to another function than {algorithm.name}")
-    rank = _rank(algorithm, node.source, itself)
+    rank = _rank(algorithm, node.source, beside)
     if rank is None:
         raise DeclarationError(f"{subject} reads {node}, but {node.source} is not declared in {algorithm.name}")
     access(node.source, node.dtype, rank, node.indices, owner)
 
 
-def _rank(algorithm: Algorithm, source: str, itself: tuple[str, int] | None) -> int | None:
-    if itself is not None and source == itself[0]:
-        return itself[1]
+def _rank(algorithm: Algorithm, source: str, beside: Mapping[str, int]) -> int | None:
+    if source in beside:
+        return beside[source]
     if source not in algorithm.inputs and source not in algorithm.computations:
         return None
     declared = algorithm.source(source)

@@ -15,7 +15,6 @@ from tiramisu_py.algorithm.evaluate.valuation import Points, Valuation, Values, 
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import bool_
-from tiramisu_py.errors import DeclarationError
 
 #: Approximately how many points are evaluated at once.
 _CHUNK = 1 << 19
@@ -35,22 +34,29 @@ class Computing:
         self.value_guards = [guard for guard, inner in guards if not inner]
         self.term_guards = [guard for guard, inner in guards if inner]
         self.points = Lattice(computation.points, valuation.params) if computation.is_reduction else None
-        valuation.reader, valuation.iterators = computation.name, computation.iterators
+        self._begin()
         self.columns, self.count = self._listed()
         self.values = self._room()
         self.flat, _ = self.values.located(self.columns, self.count)
 
-    def run(self) -> None:
-        """Compute all values; raises `DeclarationError` if a value depends on itself."""
+    def announce(self) -> None:
+        """Let readers find the values, none of which is known yet."""
         assert self.values.members is not None
         self.values.members.reshape(-1)[self.flat] = True
         self.valuation.values[self.c.name] = self.values
-        if any(isinstance(e, Access) and e.source == self.c.name for e in walk(self.body)):
-            self._recur()
-        else:
-            for rows in self._chunks():
-                self.values.array.reshape(-1)[self.flat[rows]] = self._computed(rows)
-        self.values.finish()
+
+    @property
+    def reads_itself(self) -> bool:
+        """Whether it is a recurrence."""
+        return any(isinstance(e, Access) and e.source == self.c.name for e in walk(self.body))
+
+    def run(self) -> None:
+        """Compute all values of a computation that reads known values only."""
+        for rows in self._chunks():
+            self.values.array.reshape(-1)[self.flat[rows]] = self.computed(rows)
+
+    def _begin(self) -> None:
+        self.valuation.reader, self.valuation.iterators = self.c.name, self.c.iterators
 
     # -- the value set
 
@@ -100,33 +106,10 @@ class Computing:
 
     # -- the values
 
-    def _recur(self) -> None:
-        """Compute a recurrence in rounds, until all values are known.
-
-        A value that reads an unknown value waits for it and is computed again in a later round.
-        """
-        values, blocked = self.values, np.full(self.count, -1, dtype=np.int64)
-        assert values.done is not None
-        self.valuation.blocked = blocked
-        attempt, waiting = np.arange(self.count), np.arange(0)
-        while attempt.size:
-            blocked[attempt] = -1
-            result = self._computed(attempt)
-            right = blocked[attempt] < 0
-            found = self.flat[attempt[right]]
-            values.array.reshape(-1)[found] = result[right]
-            values.done.reshape(-1)[found] = True
-            waiting = np.concatenate([waiting, attempt[~right]])
-            ready = values.done.reshape(-1)[blocked[waiting]]
-            attempt, waiting = waiting[ready], waiting[~ready]
-        self.valuation.blocked = None
-        if waiting.size:
-            self._refuse_cycle(int(waiting[0]), int(blocked[waiting[0]]))
-
-    def _refuse_cycle(self, row: int, needed: int) -> None:
-        value = self.valuation.point_text(self._at(np.array([row])).at(0))
-        reads = f"{self.c.name}[{', '.join(map(str, self.values.indices(needed)))}]"
-        raise DeclarationError(f"{value} depends on itself: it reads {reads}, which waits for it or for another cycle")
+    def point_text(self, row: Column) -> str:
+        """A value in words, by its row."""
+        self._begin()
+        return self.valuation.point_text(self._at(row).at(0))
 
     def _at(self, rows: Column) -> Points:
         columns = {name: column[rows] for name, column in zip(self.c.iterators, self.columns, strict=True)}
@@ -136,7 +119,9 @@ class Computing:
         for start in range(0, self.count, _CHUNK):
             yield np.arange(start, min(start + _CHUNK, self.count))
 
-    def _computed(self, rows: Column) -> Array:
+    def computed(self, rows: Column) -> Array:
+        """The values in some rows."""
+        self._begin()
         if self.points is None:
             return self.valuation.column(self.body, self._at(rows))
         return self._reduced(self.points, rows)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.evaluate.computing import Computing
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments, output_shape
 from tiramisu_py.algorithm.evaluate.numeric import Array
+from tiramisu_py.algorithm.evaluate.recurrences import compute_together
 from tiramisu_py.algorithm.evaluate.valuation import Valuation, all_known
 from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.algorithm.traversal import walk
@@ -32,9 +33,17 @@ def evaluate(
     valuation.values.update({name: all_known(name, array) for name, array in given.inputs.items()})
     computed: dict[str, Computing] = {}
     with np.errstate(all="ignore"):
-        for name in needed(algorithm):
-            computed[name] = Computing(algorithm.computations[name], valuation)
-            computed[name].run()
+        for group in _by_group(algorithm):
+            members = [Computing(each, valuation) for each in group]
+            for each in members:
+                each.announce()
+            if len(members) > 1 or members[0].reads_itself:
+                compute_together(members, valuation)
+            else:
+                members[0].run()
+            for each in members:
+                each.values.finish()
+            computed.update({each.c.name: each for each in members})
     found: dict[str, Array] = {}
     for name in algorithm.outputs:
         found |= _arrays(name, _output(algorithm, computed[name], given))
@@ -46,6 +55,15 @@ def _arrays(name: str, values: Array) -> dict[str, Array]:
     if values.dtype.names is None:
         return {name: values}
     return {f"{name}_{own}": np.ascontiguousarray(values[own]) for own in values.dtype.names}
+
+
+def _by_group(algorithm: Algorithm) -> list[list[Computation]]:
+    """The computations that the outputs depend on: those of a group together, the others alone."""
+    found = dict[str, list[Computation]]()
+    for name in needed(algorithm):
+        declared = algorithm.computations[name]
+        found.setdefault(declared.group or name, []).append(declared)
+    return list(found.values())
 
 
 def needed(algorithm: Algorithm) -> list[str]:

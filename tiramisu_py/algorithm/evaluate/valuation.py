@@ -84,8 +84,9 @@ class Values:
 class Valuation:
     """Evaluates typed expressions (see `typed`) at points, reading known values.
 
-    If a point reads a value of the current computation that is not known yet, the value's position is stored in
+    If a point reads a value of a computation in progress that is not known yet, the value's position is stored in
     `blocked`, at the row of the point; the result of that row is then meaningless, and is computed again later.
+    `offsets` has the computations in progress, and the number of the first position of each.
     """
 
     def __init__(self, params: Mapping[str, int]) -> None:
@@ -94,6 +95,7 @@ class Valuation:
         self.reader = ""
         self.iterators: tuple[str, ...] = ()
         self.blocked: Column | None = None
+        self.offsets: dict[str, int] = {}
 
     def column(self, e: Expr, at: Points) -> Array:
         """The values of an expression, one for each point."""
@@ -197,7 +199,7 @@ class Valuation:
         outside = missing & ~source.members.reshape(-1)[flat]
         if outside.any() or self.blocked is None or at.rows is None:
             self._refuse(e, at, int(np.argmax(outside)))
-        self.blocked[at.rows[missing]] = flat[missing]
+        self.blocked[at.rows[missing]] = flat[missing] + self.offsets[source.name]
 
     def _refuse(self, e: Access, at: Points, position: int) -> NoReturn:
         """Raise `ArgumentError` or `DeclarationError`: the point at a position reads out of bounds."""

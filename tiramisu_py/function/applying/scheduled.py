@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.algorithm.domains.references import Owner
 from tiramisu_py.algorithm.expressions import Expr, Param
 from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.types import DType
 from tiramisu_py.derive.completion import complete
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.applying.caller import caller
@@ -46,6 +47,7 @@ class Scheduled:
         self._completed: tuple[Program, Program] | None = None
         self._checked: tuple[Program, Report] | None = None
         self._lowered: tuple[Program, tuple[int, str | None], ReadableLoops] | None = None
+        self._drafted: dict[str, tuple[DType | None, int]] = {}  # the types and ranks of a group before its end
 
     @classmethod
     def of(cls, algorithm: Algorithm, commands: Iterable[Command] = ()) -> Self:
@@ -94,6 +96,18 @@ class Scheduled:
     def algorithm(self) -> Algorithm:
         """The algorithm as declared, which defines the values: Layer I."""
         return self._program.algorithm.as_declared
+
+    def _type_in_group(self, name: str) -> tuple[DType, int]:
+        """The type of a computation's values and the number of their indices, in a group before its end."""
+        if name not in self._drafted:
+            raise DeclarationError(f"{name} was not declared: its group ended with an error")
+        dtype, rank = self._drafted[name]
+        if dtype is None:
+            raise DeclarationError(
+                f"{name} has no type before its group ends: give its dtype=, or give what reads it as a function, "
+                f"lambda: ... {name}[...] ..."
+            )
+        return dtype, rank
 
     def apply(self, command: Command) -> None:
         """Apply a command; if it raises, the program is unchanged."""

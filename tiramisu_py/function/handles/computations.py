@@ -92,11 +92,16 @@ class Computation(Indexed, Selection, Distributable):
     @property
     def dtype(self) -> DType:
         """The scalar type of the values."""
-        return self._function.program.algorithm.computations[self._source].dtype
+        return self._type_and_rank()[0]
 
     def __getitem__(self, indices: Indices) -> Expr:
-        declared = self._function.program.algorithm.computations[self._source]
-        return access(self._source, declared.dtype, len(declared.iterators), indices, self._function.owner)
+        return access(self._source, *self._type_and_rank(), indices, self._function.owner)
+
+    def _type_and_rank(self) -> tuple[DType, int]:
+        declared = self._function.program.algorithm.computations.get(self._source)
+        if declared is None:
+            return self._function._type_in_group(self._source)
+        return declared.dtype, len(declared.iterators)
 
 
 class Reduction(Computation):

@@ -5,8 +5,9 @@ So the code that first made the sets makes them anew; an operator of the user's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import groupby
 from typing import Any
 
 import islpy as isl
@@ -16,7 +17,7 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Op
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
 from tiramisu_py.algorithm.declare.inferred import inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
-from tiramisu_py.algorithm.domains.domain import parse_context
+from tiramisu_py.algorithm.domains.domain import parse_context, parse_domain
 from tiramisu_py.algorithm.domains.references import Owner
 from tiramisu_py.algorithm.expressions import Const, Expr, ExternFunction, Iter
 from tiramisu_py.algorithm.traversal import substitute
@@ -34,7 +35,7 @@ _KNOWN = {
 #: The operands of an operator, in the expression that it makes.
 _OPERANDS = ("accumulator", "term")
 _INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location", "strides")
-_COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location")
+_COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group")
 _WRITTEN = tuple(one.name for one in fields(Written))
 
 
@@ -96,9 +97,11 @@ def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ExternFunction])
     algorithm = Algorithm(data["name"], context, params, defined, owner=reader.owner, assume=assume)
     for declared in data["inputs"]:
         algorithm = algorithm.with_input(_declared_input(algorithm, _read(reader, declared, _INPUT)))
-    for declared in data["computations"]:
-        given = _read(reader, declared, (*_COMPUTATION, *_WRITTEN))
-        algorithm = algorithm.with_computation(_declared(algorithm, reader, given))
+    given = [_read(reader, declared, (*_COMPUTATION, *_WRITTEN)) for declared in data["computations"]]
+    for label, members in groupby(given, lambda one: one["group"]):
+        together = [*members]
+        for group in [together] if label else [[one] for one in together]:
+            algorithm = _with_group(algorithm, reader, group)
     missing = [name for name in data["outputs"] if name not in algorithm.computations]
     if missing:
         raise SavedError(f"it is damaged: the output {missing[0]} is no computation of {algorithm.name}")
@@ -109,7 +112,7 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
     unknown = [name for name in data if name not in names]
     if unknown:
         raise SavedError(f"{data['name']} is declared with {unknown[0]}=, which this version does not know")
-    given = {"exact": False, "strides": None, **data}  # files of earlier versions have neither
+    given = {"exact": False, "strides": None, "group": "", **data}  # files of earlier versions have none of these
     return {name: given[name] if name == "op" else reader.value(given[name]) for name in names}
 
 
@@ -118,17 +121,32 @@ def _declared_input(algorithm: Algorithm, given: dict[str, Any]) -> Input:
     return replace(declare_input(algorithm, *arguments, **given, owner=algorithm.owner), device=device)
 
 
-def _declared(algorithm: Algorithm, reader: Reader, given: Mapping[str, Any]) -> Computation:
+def _with_group(algorithm: Algorithm, reader: Reader, given: Sequence[Mapping[str, Any]]) -> Algorithm:
+    """The algorithm with a computation, or with those of a group, each declared beside the others."""
+    ranks = {one["name"]: _rank(algorithm, one) for one in given if one["group"]}
+    made = [_declared(algorithm, reader, one, ranks) for one in given]
+    return algorithm.with_computation(*[replace(each, group=given[0]["group"]) for each in made])
+
+
+def _rank(algorithm: Algorithm, given: Mapping[str, Any]) -> int:
+    return len(parse_domain(algorithm, given["name"], given["domain"], None, algorithm.owner).iterators)
+
+
+def _declared(
+    algorithm: Algorithm, reader: Reader, given: Mapping[str, Any], beside: Mapping[str, int] | None = None
+) -> Computation:
     name, location, owner = given["name"], given["location"], algorithm.owner
     if given["is_slice"]:
         return declare_slice(algorithm, given["expr"], name, owner, location)
     options = {one: given[one] for one in ("where", "exact", "dtype", "shape", "location")}
     if given["op"] is None:
-        return declare_computation(algorithm, name, given["domain"], given["expr"], **options, owner=owner)
+        return declare_computation(
+            algorithm, name, given["domain"], given["expr"], **options, beside=beside, owner=owner
+        )
     operator = _read_operator(reader, given["op"])
     return declare_reduction(
         algorithm, name, given["domain"], given["over"], operator, given["expr"], **options, ordered=given["ordered"],
-        owner=owner,
+        beside=beside, owner=owner,
     )  # fmt: skip
 
 

@@ -1,0 +1,133 @@
+"""The order of values that depend on each other: loops that several computations share.
+
+Allen and Kennedy's distribution of loops, on values. At each depth, computations whose values depend on each other in a
+cycle share the loop of this depth, in the direction in which all values that are read come first or in the same
+iteration, if necessary after a shift; what is read in an earlier iteration matters no more inside. The others follow
+one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+
+#: For a reader and a source: ``value of the reader -> value of the source that it reads``.
+Reads = dict[tuple[str, str], isl.Map]
+
+
+@dataclass(frozen=True)
+class SharedLoop:
+    """A loop at `depth` around the loops of `inside`, which run one after another; a loop of one name is its own.
+
+    It runs backwards if it `is_reversed`; each computation is `delays` iterations later than the loop says.
+    """
+
+    depth: int
+    is_reversed: bool
+    delays: Mapping[str, int]
+    inside: tuple[SharedLoop | str, ...]
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The computations in the loop, in order."""
+        return tuple(name for each in self.inside for name in ((each,) if isinstance(each, str) else each.members))
+
+
+def shared_loops(
+    members: Iterable[str], reads: Reads, ranks: Mapping[str, int], depth: int = 0
+) -> list[SharedLoop | str] | None:
+    """The loops of some computations inside `depth` loops that they share, in order; None where none is found."""
+    nests: list[SharedLoop | str] = []
+    for cycle in _in_order(list(members), reads):
+        inner = {pair: read for pair, read in reads.items() if pair[0] in cycle and pair[1] in cycle}
+        if not inner:
+            nests += cycle
+            continue
+        nest = _one_nest(cycle, inner, ranks, depth)
+        if nest is None:
+            return None
+        nests.append(nest)
+    return nests
+
+
+def _one_nest(cycle: list[str], reads: Reads, ranks: Mapping[str, int], depth: int) -> SharedLoop | None:
+    """The loop around computations whose values depend on each other: forwards, or else backwards."""
+    if any(ranks[name] <= depth for name in cycle):
+        return None
+    for is_reversed in (False, True):
+        delays = _delays(cycle, reads, depth, is_reversed)
+        if delays is None:
+            continue
+        same = {pair: _same(read, depth, _apart(pair, delays, is_reversed)) for pair, read in reads.items()}
+        left = {pair: read for pair, read in same.items() if not read.is_empty()}
+        inside = shared_loops(cycle, left, ranks, depth + 1)
+        if inside is not None:
+            return SharedLoop(depth, is_reversed, delays, tuple(inside))
+    return None
+
+
+def _delays(cycle: list[str], reads: Reads, depth: int, is_reversed: bool) -> dict[str, int] | None:
+    """The least number of iterations by which each computation is late, so that none reads from a later one."""
+    least = {pair: _least(read, depth, is_reversed) for pair, read in reads.items()}
+    delays = dict.fromkeys(cycle, 0)
+    for _ in cycle:
+        for (reader, source), ahead in least.items():
+            if ahead is None:
+                return None
+            delays[reader] = max(delays[reader], delays[source] - ahead)
+    settled = all(ahead is not None and delays[r] + ahead >= delays[s] for (r, s), ahead in least.items())
+    return delays if settled else None
+
+
+def _apart(pair: tuple[str, str], delays: Mapping[str, int], is_reversed: bool) -> int:
+    """How much greater the index of a value is than that of its reader, if they are in one iteration."""
+    later = delays[pair[0]] - delays[pair[1]]
+    return -later if is_reversed else later
+
+
+_IN, _OUT = isl.dim_type.in_, isl.dim_type.out
+
+
+def _least(read: isl.Map, depth: int, is_reversed: bool) -> int | None:
+    """The least number of iterations by which values are ahead of their readers; None if there is none."""
+    along = sets.component(sets.component(read.reverse(), depth).reverse(), depth)
+    return sets.least_distance(along if is_reversed else along.reverse(), 0)
+
+
+def _same(read: isl.Map, depth: int, apart: int) -> isl.Map:
+    """The reads of values whose index is greater by a number than that of the reader."""
+    space = read.get_space()
+    equal = isl.Constraint.alloc_equality(isl.LocalSpace.from_space(space))
+    for side, sign in ((_OUT, 1), (_IN, -1)):
+        equal = equal.set_coefficient_val(side, depth, sets.integer(read.get_ctx(), sign))
+    equal = equal.set_constant_val(sets.integer(read.get_ctx(), -apart))
+    return read.intersect(isl.Map.universe(space).add_constraint(equal))
+
+
+def _in_order(members: list[str], reads: Reads) -> list[list[str]]:
+    """The members by cycles of reads, sources first; of those that are ready, the one declared first."""
+    needed = {name: _reached(name, reads) for name in members}
+    cycles: list[list[str]] = []
+    while waiting := [name for name in members if not any(name in cycle for cycle in cycles)]:
+        done = {name for cycle in cycles for name in cycle}
+        for name in waiting:
+            cycle = [other for other in members if other == name or (other in needed[name] and name in needed[other])]
+            if needed[name] <= done | set(cycle):
+                cycles.append(cycle)
+                break
+    return cycles
+
+
+def _reached(name: str, reads: Reads) -> set[str]:
+    """The computations that one needs, directly or not."""
+    found, waiting = set[str](), [name]
+    while waiting:
+        reader = waiting.pop()
+        new = {source for other, source in reads if other == reader} - found
+        found |= new
+        waiting += new
+    return found
