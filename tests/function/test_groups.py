@@ -289,9 +289,8 @@ def test_names_domains_and_groups_are_checked() -> None:
     ):
         g.computation("p", {i: N}, a[i])
         g.computation("p", {i: N}, a[i])
-    with pytest.raises(tm.DeclarationError, match=r"p is in a group, .* such as \{i: N\}, not \[i\]"):
-        with f.together() as g:
-            g.computation("p", [i], a[i])
+    with pytest.raises(tm.DeclarationError, match=r"p is in a group, .* {i: N}, not \[i\]"), f.together() as g:
+        g.computation("p", [i], a[i])
     refused = pytest.raises(tm.DeclarationError, match="f has a group that is not at its end")
     with refused, f.together() as g:
         g.computation("p", {i: N}, a[i])

@@ -22,6 +22,7 @@ from tests.oracle.cpu_random import random_cpu_script
 from tests.oracle.fact_judge import calls, compiled_facts, of_facts
 from tests.oracle.fact_random import random_fact_script
 from tests.oracle.gpu_random import random_gpu_script
+from tests.oracle.group_random import random_group_script
 from tests.oracle.judge import sizes
 from tests.oracle.one_source import kernels
 from tests.oracle.plain import points
@@ -237,6 +238,7 @@ KINDS: Mapping[str, Kind] = {
     "cores": Kind(
         random_cpu_script, of_cores, core_loops, compiled_together, runs=lambda script: not is_padded(script)
     ),
+    "groups": Kind(random_group_script, of_any, any_loops, compiled_together),
     "facts": Kind(random_fact_script, of_facts, fact_loops, fact_code, wrong=("unsound",)),
     "gpu": Kind(
         random_gpu_script, lambda s, _: gpu_agreement.compared(s), gpu_loops, simulated,
