@@ -298,6 +298,9 @@ def test_names_domains_and_groups_are_checked() -> None:
             pass
     with pytest.raises(tm.DeclarationError, match=r"op= of s is 'sum'; use tm\.sum"), f.together() as g:
         g.reduction("s", {i: N}, {j: i}, "sum", a[j])  # type: ignore[arg-type]
+    for op in (tm.argmin, tm.sum):
+        with pytest.raises(tm.DeclarationError, match="s has several values, and"), f.together() as g:
+            g.reduction("s", {i: N}, {j: i}, op, (a[j], j))  # type: ignore[arg-type]
     with pytest.raises(tm.DeclarationError, match="r comes after the end of its group"):
         g.computation("r", {i: N}, a[i])
     assert not f.algorithm.computations

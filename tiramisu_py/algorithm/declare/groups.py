@@ -87,6 +87,11 @@ def draft(
 ) -> Draft:
     """A computation, or with `op` a reduction, of a group that has `others` already; raises `DeclarationError`."""
     check_free(algorithm, name, "a computation of a group")
+    if (op is not None and op.names) or isinstance(expr, tuple):
+        raise DeclarationError(
+            f"{name} has several values, and computations of a group have one each: declare it before or after the "
+            "group, or give the group a reduction for each value"
+        )
     if name in others:
         raise DeclarationError(f"{name!r} cannot be the name of two computations of a group")
     if Written(domain).is_inferred:
