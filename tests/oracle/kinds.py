@@ -238,7 +238,7 @@ KINDS: Mapping[str, Kind] = {
     "cores": Kind(
         random_cpu_script, of_cores, core_loops, compiled_together, runs=lambda script: not is_padded(script)
     ),
-    "groups": Kind(random_group_script, of_any, any_loops, compiled_together),
+    "groups": Kind(random_group_script, of_any, any_loops, compiled_together, wrong=("unsound",)),
     "facts": Kind(random_fact_script, of_facts, fact_loops, fact_code, wrong=("unsound",)),
     "gpu": Kind(
         random_gpu_script, lambda s, _: gpu_agreement.compared(s), gpu_loops, simulated,

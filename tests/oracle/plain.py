@@ -102,7 +102,7 @@ OPERATORS: dict[str, Callable[[int, int], int]] = {
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
+    "%": lambda a, b: a % b if b else -1,  # a remainder of nothing is no index
     "min": min,
     "max": max,
     "<": lambda a, b: a < b,
