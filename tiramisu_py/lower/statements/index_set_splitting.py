@@ -86,7 +86,7 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
 def _moving(statement: Statement, forms: Mapping[str, isl.Aff]) -> list[str]:
     """The iterators that move in the innermost loop that is long, and in short loops inside, which may be unrolled."""
     own = sets.graph(statement.coords, statement.instances)
-    depth = len(statement.loops) - 1
+    depth = max(0, len(statement.loops) - 1)
     while depth > 0 and _is_short(own, depth):
         depth -= 1
     around = sets.graph(statement.prefix(depth), statement.instances).reverse()
