@@ -22,6 +22,11 @@ REMEMBERED = {
 WRITTEN_INTO = {
     "tiramisu_py/algorithm/operands.py": "an expression keeps its key",
     "tiramisu_py/algorithm/traversal.py": "an expression keeps its accesses",
+    "tiramisu_py/ir/arithmetic/lanes.py": "an expression keeps its number of lanes",
+    "tiramisu_py/ir/rewriting.py": "statements and expressions keep what passes ask of them: kinds, loads, buffers",
+    "tiramisu_py/passes/loops/full_tile.py": "a loop keeps its tile",
+    "tiramisu_py/passes/loops/strip_versions.py": "a loop keeps its versions",
+    "tiramisu_py/passes/share_expressions.py": "an expression keeps that it is shared",
     "tiramisu_py/ir/arithmetic/linear.py": "an expression keeps its linear form",
     "tiramisu_py/ir/arithmetic/simplify.py": "an expression keeps that it is simple",
     "tiramisu_py/function/applying/scheduled.py": "a function gets the state of the one that it is a copy of",

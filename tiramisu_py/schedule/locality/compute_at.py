@@ -283,7 +283,9 @@ class ComputeAt(OnStatements):
         guests = {s.source for s in program.statements.values() if s.name not in names and loops.intersection(s.loops)}
         for number, entry in enumerate(program.log):
             command = entry.command
-            if isinstance(command, ComputeAt) and command.source in guests and command.consumer.source == self.source:
+            if not isinstance(command, ComputeAt) or command.source == self.source:
+                continue  # the start of a reduction moves into the loops of its own update
+            if command.source in guests and command.consumer.source == self.source:
                 return number
         return None
 
