@@ -304,3 +304,39 @@ def test_names_domains_and_groups_are_checked() -> None:
     with pytest.raises(tm.DeclarationError, match="r comes after the end of its group"):
         g.computation("r", {i: N}, a[i])
     assert not f.algorithm.computations
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (
+            lambda f, g, a, p: p.parallelize(i),
+            "a command of p: the group of p is not at its end: .* after the with",
+        ),
+        (lambda f, g, a, p: f.outputs(p), r"f\.outputs\(p\): the group of p is not at its end"),
+        (lambda f, g, a, p: f.computation("y", {i: N}, p[i] + 1), r"y reads p\[i\]: the group of p is not at its end"),
+        (lambda f, g, a, p: g.computation("q", {i: N}, lambda: a[i], where=p[i] > 0), r"where= of q reads p\[i\]"),
+        (
+            lambda f, g, a, p: g.computation("q", {i: N}, lambda i: a[i]),
+            r"a\[q\].*\(i is q itself; .* lambda: \.\.\.\)",
+        ),
+        (
+            lambda f, g, a, p: g.computation("q", {i: N}, lambda q, r: a[i]),
+            "is a function of q, r: give one of nothing",
+        ),
+    ],
+)
+def test_what_newcomers_write_inside_of_a_group(mistake: Callable[..., Any], message: str) -> None:
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    a = f.input("a", tm.float32, [N])
+    with pytest.raises((tm.CommandError, tm.DeclarationError), match=message), f.together() as g:
+        mistake(f, g, a, g.computation("p", {i: N}, lambda: a[i], dtype=tm.float32))
+    f.outputs(f.computation("after", {i: N}, a[i]))
+    assert f.check()
+
+
+def test_a_group_begins_with_its_with_statement() -> None:
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    a, g = f.input("a", tm.float32, [N]), f.together()
+    with pytest.raises(tm.DeclarationError, match=r"group of p has not begun: write with f\.together\(\) as g:"):
+        g.computation("p", {i: N}, lambda: a[i])

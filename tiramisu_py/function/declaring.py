@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.declare.inferred import domain_line, inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
 from tiramisu_py.algorithm.domains.scatters import placement
 from tiramisu_py.algorithm.expressions import Access, Expr, Operand
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.caller import caller
@@ -100,6 +101,7 @@ class Declarations(Scheduled):
         `shape` to the smallest array from index 0, or, of an inferred domain, from its smallest index. Raises
         `DeclarationError`.
         """
+        self._refuse_of_group(name, expr, where)
         declared = declare_computation(
             self._program.algorithm, name, domain, expr, where=where, exact=exact, dtype=dtype, shape=shape,
             owner=self.owner, location=caller(),
@@ -129,6 +131,7 @@ class Declarations(Scheduled):
         of the user's; several values at once are a tuple, as of ``tm.argmin`` ``(value, index)``. The order of terms is
         free for commands; ``ordered=True`` locks it to the lexicographic order of `over`. Raises `DeclarationError`.
         """
+        self._refuse_of_group(name, expr, where)
         declared = declare_reduction(
             self._program.algorithm, name, domain, over, op, expr, where=where, exact=exact, dtype=dtype, shape=shape,
             ordered=ordered, owner=self.owner, location=caller(),
@@ -195,6 +198,7 @@ class Declarations(Scheduled):
         (and a number, if that is taken) appended. One call names all outputs; with ``replace=True`` a later call
         replaces them. Raises `DeclarationError` for anything else, or the same result twice.
         """
+        self._refuse_in_group(f"{self.name}.outputs({', '.join(map(str, results))})", DeclarationError)
         if not results:
             raise DeclarationError(f"{self.name} needs at least one output")
         if self.algorithm.outputs and not replace:
@@ -208,6 +212,12 @@ class Declarations(Scheduled):
         except DeclarationError:
             self._program = program
             raise
+
+    def _refuse_of_group(self, name: str, *read: Any) -> None:
+        """Refuse a computation of the function that reads those of a group before its end."""
+        for each in (node for expr in read if isinstance(expr, Expr) for node in accesses(expr)):
+            if each.source in self._drafted:
+                self._refuse_in_group(f"{name} reads {each}", DeclarationError)
 
     def _check_before_commands(self, declared: declarations.Computation) -> None:
         """Refuse an open domain once there are commands: they need it, and would be applied to something else."""

@@ -27,7 +27,7 @@ class Group:
     def __init__(self, function: Scheduled) -> None:
         self._function = function
         self._drafts: dict[str, Draft] = {}
-        self._is_over = False
+        self._is_begun = self._is_over = False
 
     def computation(
         self,
@@ -68,6 +68,8 @@ class Group:
 
     def _add(self, name: str, domain: Any, expr: Any, *, options: dict[str, Any], **given: Any) -> None:
         function = self._function
+        if not self._is_begun:
+            raise DeclarationError(f"the group of {name} has not begun: write with {function.name}.together() as g:")
         if self._is_over:
             raise DeclarationError(f"{name} comes after the end of its group: declare it inside of the with statement")
         if "op" in given and not isinstance(given["op"], Operator):
@@ -80,6 +82,7 @@ class Group:
     def __enter__(self) -> Self:
         if self._function._drafted or self._is_over:
             raise DeclarationError(f"{self._function.name} has a group that is not at its end: declare one at a time")
+        self._is_begun = True
         return self
 
     def __exit__(

@@ -19,6 +19,7 @@ from tiramisu_py.algorithm.declare.declare import (
 from tiramisu_py.algorithm.domains.domain import parse_domain
 from tiramisu_py.algorithm.domains.references import SelfReference
 from tiramisu_py.algorithm.expressions import Expr, as_expr
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
 
@@ -55,12 +56,12 @@ class Draft:
         """The expression, while the values of this computation have a type."""
         if isinstance(self.expr, Expr) or not callable(self.expr):
             return as_expr(self.expr)
+        taken = ", ".join(signature(self.expr).parameters)
         try:
-            takes_none = not signature(self.expr).parameters
-            made = self.expr() if takes_none else self.expr(SelfReference(self.name, dtype, self.rank, owner))
-            return as_expr(made)
+            return as_expr(self.expr(SelfReference(self.name, dtype, self.rank, owner)) if taken else self.expr())
         except (DeclarationError, DTypeError) as error:
-            raise type(error)(f"the expression of {self.name} cannot be used: {error}") from None
+            itself = f" ({taken} is {self.name} itself; iterators are no arguments: write lambda: ...)" if taken else ""
+            raise type(error)(f"the expression of {self.name} cannot be used: {error}{itself}") from None
 
     def declared(self, algorithm: Algorithm, body: Expr, beside: Mapping[str, int], dtype: DType) -> Computation:
         """The computation, once its expression is known."""
@@ -100,6 +101,15 @@ def draft(
             f"{name} is in a group, whose computations read each other, so that its domain does not follow from what "
             f"others read: give it as a dict, such as {{{domain[0]}: N}}, not [{listed}]"
         )
+    if callable(expr) and not isinstance(expr, Expr) and len(signature(expr).parameters) > 1:
+        taken = ", ".join(signature(expr).parameters)
+        raise DeclarationError(f"the expression of {name} is a function of {taken}: give one of nothing, lambda: ...")
+    where = options["where"]
+    for each in accesses(where) if isinstance(where, Expr) else []:
+        if each.source in {*others, name}:
+            raise DeclarationError(
+                f"where= of {name} reads {each} of its own group: put the choice into its expression, with tm.select"
+            )
     asked = None if dtype is None else as_dtype_of(name, dtype)
     rank = len(parse_domain(algorithm, name, domain, None, options["owner"]).iterators)
     return Draft(name, rank, domain, expr, asked, over, op, options)

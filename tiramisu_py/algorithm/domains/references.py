@@ -38,6 +38,9 @@ class SelfReference:
     rank: int
     owner: object = None
 
+    def __str__(self) -> str:
+        return self.name
+
     def __getitem__(self, indices: Any) -> Access:
         return access(self.name, self.dtype, self.rank, indices, self.owner)
 

@@ -47,6 +47,7 @@ class AppliedStatements(Nameable):
 
     def statement_names(self) -> tuple[str, ...]:
         """The names of the statements that this handle stands for."""
+        self._function._refuse_in_group(f"a command of {self}", CommandError)
         return self._named.statements(self._function.program)
 
     def __repr__(self) -> str:

@@ -109,8 +109,15 @@ class Scheduled:
             )
         return dtype, rank
 
+    def _refuse_in_group(self, subject: str, error: type[CommandError] | type[DeclarationError]) -> None:
+        """Refuse what needs the computations of a group before its end, when they are declared."""
+        if self._drafted:
+            group = ", ".join(self._drafted)
+            raise error(f"{subject}: the group of {group} is not at its end: write this after the with statement")
+
     def apply(self, command: Command) -> None:
         """Apply a command; if it raises, the program is unchanged."""
+        self._refuse_in_group(str(command), CommandError)
         if self._open_domains:
             raise CommandError(f"{command}: {self._open_domains}, before commands")
         try:
