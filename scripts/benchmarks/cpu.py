@@ -48,6 +48,7 @@ def started(
             result[:] = 0
         arguments = ["--workload", workload.name, "--size", *map(str, size), "--folder", str(place)]
         processes.append(Contender(WORKER, name, [*arguments, "--calls", str(calls)], threads))
+        assert processes[-1].about is not None  # its result is there once it is ready
         expected = expected or {each: np.array(result) for each, result in results.items()}
         for each, result in results.items():
             if difference := differs(result, expected[each], workload.tolerance(name)):
