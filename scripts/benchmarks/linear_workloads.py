@@ -134,7 +134,8 @@ WORKLOADS = {
             lambda size: 2 * 16 * 64 * size[0], calls=5,
         ),
         Workload(
-            "int8 1024", "product of 1024 x 1024, uint8 by int8 in int32, ours with the second packed before",
+            "int8 1024",
+            "product of 1024 x 1024, uint8 by int8 in int32, ours with the second packed before; MKL has AMX",
             "int8_product", (1024, 1024, 1024), product, "Gop/s", calls=30, result="int32",
         ),
         Workload(
