@@ -21,7 +21,7 @@ from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
 from tiramisu_py.function.together import Group
 from tiramisu_py.program.fresh_names import free_name
-from tiramisu_py.program.initial import initial_program, with_computation, with_input, with_outputs
+from tiramisu_py.program.initial import initial_program, with_computation, with_group, with_input, with_outputs
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Memory, as_memory
 
@@ -107,7 +107,7 @@ class Declarations(Scheduled):
             owner=self.owner, location=caller(),
         )  # fmt: skip
         self._check_before_commands(declared)
-        self._program = with_computation(self._program, declared)
+        self._program = with_group(self._program, [declared])
         return Computation(self, name)
 
     def reduction(

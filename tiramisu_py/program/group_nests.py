@@ -1,31 +1,75 @@
-"""The loops of a group before any command: those of values that depend on each other are shared."""
+"""The loops before any command: of values that depend on each other, in the order of their reads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tiramisu_py.algorithm.declarations import Computation
-from tiramisu_py.algorithm.declare.shared_loops import SharedLoop, shared_loops
+from tiramisu_py.algorithm.declare.shared_loops import SharedLoop, is_in_order, nests
 from tiramisu_py.algorithm.declare.soundness import ValueSets
-from tiramisu_py.program.editing import delayed, reversed_loop
+from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.program.editing import Rewrite, delayed, reversed_loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
 
-def in_shared_loops(program: Program, members: Sequence[Computation]) -> Program:
-    """The program in which computations whose values depend on each other share loops, in the order of their reads.
+def in_order_of_reads(program: Program, members: Sequence[Computation]) -> Program:
+    """The program in which values that depend on each other are computed before they are read, if they can be.
 
-    The program stays as it is where no order of loops is found: commands may give one, and the proof asks for it.
+    Computations of a group share loops for it. Loops keep the order and the direction of the declaration where that
+    serves; `Program.turned` says which do not. The program stays as it is where no order of loops is found: commands
+    may give one, and the proof asks for it.
     """
-    reads = ValueSets(program.algorithm).between(members)
-    nests = shared_loops([each.name for each in members], reads, {each.name: len(each.iterators) for each in members})
-    if nests is None:
+    names = [each.name for each in members]
+    if not any(read.source in names for c in members for e in (c.expr, *c.guards) for read in accesses(e)):
         return program
-    for nest in nests:
+    reads = ValueSets(program.algorithm).between(members)
+    if not reads or (len(members) == 1 and all(map(is_in_order, reads.values()))):
+        return program
+    found = nests(names, reads, {each.name: len(each.iterators) for each in members})
+    if found is None:
+        return program
+    declared = program
+    for name in names:
+        program = _in_order_of_dims(program, name, found.dims)
+    for nest in found.loops:
         program = _shared(program, nest)
-    ordered = [name for nest in nests for name in ((nest,) if isinstance(nest, str) else nest.members)]
-    return _in_order(program, ordered)
+    ordered = [name for nest in found.loops for name in ((nest,) if isinstance(nest, str) else nest.members)]
+    said = [*_interchanged(declared, names, found.dims), *_reversed(program, found.loops)]
+    return _in_order(program, ordered).with_(turned=(*program.turned, *said))
+
+
+def _in_order_of_dims(program: Program, name: str, dims: tuple[int, ...]) -> Program:
+    """The program in which the loops over the dimensions of a computation's values are in another order."""
+    if dims == tuple(range(len(dims))):
+        return program
+    back = [dims.index(dim) for dim in range(len(dims))]
+    for old in {s.loops[: len(dims)]: None for s in program.statements_of(name)}:
+        new = tuple(program.loops[old[dim]] for dim in dims)
+        program = Rewrite(old, new, lambda c: [c[d] for d in dims], lambda c: [c[d] for d in back]).applied(program)
+    return program
+
+
+def _interchanged(declared: Program, names: Sequence[str], dims: tuple[int, ...]) -> Iterator[str]:
+    """What is said of loops in another order."""
+    if dims != tuple(range(len(dims))):
+        loops = declared.loop_names(declared.statements_of(names[0])[0])
+        yield f"{_listed(names)} the loops {', '.join(loops[dim] for dim in dims)} in this order"
+
+
+def _reversed(program: Program, loops: Sequence[SharedLoop | str]) -> Iterator[str]:
+    """What is said of loops that run backwards."""
+    for nest in loops:
+        if isinstance(nest, SharedLoop):
+            loop = program.loop_names(program.statements_of(nest.members[0])[0])[nest.depth]
+            if nest.is_reversed:
+                yield f"{_listed(nest.members)} {loop} backwards"
+            yield from _reversed(program, nest.inside)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'runs' if len(names) == 1 else 'run'}"
 
 
 def _shared(program: Program, nest: SharedLoop | str) -> Program:

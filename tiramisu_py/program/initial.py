@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.domains.scatters import update_order
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.errors import DeclarationError
-from tiramisu_py.program.group_nests import in_shared_loops
+from tiramisu_py.program.group_nests import in_order_of_reads
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -107,13 +107,13 @@ def _by_group(computations: Iterable[Computation]) -> Iterator[list[Computation]
 
 
 def with_group(program: Program, members: Sequence[Computation], unshifted: Collection[str] | None = None) -> Program:
-    """The program with the computations of a group, after all others, in the loops that their values need.
+    """The program with the computations of a group (or one alone) after all others, in loops that their values need.
 
     The arrays of those that are not `unshifted` (None: of none) begin at the smallest index, as in `with_computation`.
     """
     for each in members:
         program = with_computation(program, each, shifted=unshifted is not None and each.name not in unshifted)
-    return in_shared_loops(program, members) if members[0].group else program
+    return in_order_of_reads(program, members)
 
 
 def with_outputs(program: Program, names: tuple[str, ...]) -> Program:

@@ -38,7 +38,8 @@ class Program:
     them, out of all `ranks` (see `program.ranks`). With `blocks` it describes one rank; with a `window` (parameters
     whose values differ by rank) it describes a rank and its neighbours (see `program.ranks.block_windows`). `narrowed`
     is then the context. `partitions` are the records of the commands of this name, and `specialized` the constant sizes
-    for which the function has versions. `kept` are the operands that the caller passes packed. Kernels are for GPUs of
+    for which the function has versions. `turned` says which loops were turned before any command, so that values are
+    computed before they are read. `kept` are the operands that the caller passes packed. Kernels are for GPUs of
     the kind `gpu`.
     """
 
@@ -59,6 +60,7 @@ class Program:
     ranks: isl.Set | None = None
     partitions: tuple[Partition, ...] = ()
     specialized: tuple[Sizes, ...] = ()
+    turned: tuple[str, ...] = ()
     kept: tuple[KeptOperand, ...] = ()
     gpu: GpuTarget = CUDA
     command: Entry | None = None

@@ -114,4 +114,5 @@ def proven(program: Program, conditions: Iterable[Condition], asserted: Collecti
     sentences = [sentence for c in conditions if c.name not in asserted for sentence in c.says]
     said = (sentence.text(program) for sentence in sorted(sentences, key=lambda sentence: sentence.topic))
     algorithm = () if "algorithm" in asserted else (_ALGORITHM,)
-    return (*algorithm, *wrapped(program.algorithm.as_declared), *filter(None, said), *unlike(program))
+    turned = (f"before any command {turn}, since its values need it" for turn in program.turned)
+    return (*algorithm, *turned, *wrapped(program.algorithm.as_declared), *filter(None, said), *unlike(program))

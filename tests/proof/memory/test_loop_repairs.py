@@ -78,7 +78,7 @@ def repaired(made: Callable[[], Made], commands: list[str]) -> tuple[str, tm.Fun
     steps = re.split(" and ", found)
     f, h = made()
     names["h"] = h
-    at = commands.index(where) if where else len(commands)
+    at = commands.index(where) if where else len(commands)  # a repair that names no command is the next one
     for command in [*commands[:at], *steps, *commands[at:]]:
         exec(command, names)
     return repair, f
@@ -87,10 +87,11 @@ def repaired(made: Callable[[], Made], commands: list[str]) -> tuple[str, tm.Fun
 @pytest.mark.parametrize(
     ("made", "commands", "repair"),
     [
-        (backward, [], "h.reverse(i)"),
-        (backward_inside, [], "h.reverse(j)"),
-        (backward_inside, ["h.interchange(i, j)"], "h.reverse(j)"),
-        (backward_in_both, [], "h.reverse(i) and h.reverse(j)"),
+        (backward, ["h.reverse(i)"], "h.reverse(i)"),
+        (backward_inside, ["h.reverse(j)"], "h.reverse(j)"),
+        (backward_inside, ["h.interchange(i, j)", "h.reverse(j)"], "h.reverse(j)"),
+        (backward_in_both, ["h.reverse(j)"], "h.reverse(j)"),
+        (backward_in_both, ["h.reverse(i)", "h.reverse(j)"], "h.reverse(i) and h.reverse(j)"),
         (diagonal, ["h.interchange(i, j)"], "h.skew(i, j, 1) before h.interchange(i, j)"),
         (diagonal, ["h.tile(i, j, 4, 8, i0, j0, i1, j1)"], "h.skew(i, j, 1) before h.tile(i, j, 4, 8, i0, j0, i1, j1)"),
         (

@@ -8,8 +8,9 @@ one another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import islpy as isl
 
@@ -17,6 +18,8 @@ from tiramisu_py import sets
 
 #: For a reader and a source: ``value of the reader -> value of the source that it reads``.
 Reads = dict[tuple[str, str], isl.Map]
+#: Orders of more dimensions than these are not tried: their number grows with the factorial.
+MOST_DIMS = 4
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,33 @@ class SharedLoop:
     def members(self) -> tuple[str, ...]:
         """The computations in the loop, in order."""
         return tuple(name for each in self.inside for name in ((each,) if isinstance(each, str) else each.members))
+
+
+@dataclass(frozen=True)
+class Nests:
+    """The loops of some computations, in order; `dims` are the dimensions of their values as loops, outermost first."""
+
+    dims: tuple[int, ...]
+    loops: tuple[SharedLoop | str, ...]
+
+
+def nests(members: Sequence[str], reads: Reads, ranks: Mapping[str, int]) -> Nests | None:
+    """The loops of some computations, with their dimensions in an order as near the declared one as there is one.
+
+    None where no order is found; other orders than the declared one are tried for computations of the same rank.
+    """
+    rank = max(ranks.values())
+    for dims in permutations(range(rank)) if set(ranks.values()) == {rank} and rank <= MOST_DIMS else [range(rank)]:
+        moved = {pair: _permuted(read, dims) for pair, read in reads.items()}
+        found = shared_loops(members, moved, ranks)
+        if found is not None:
+            return Nests(tuple(dims), tuple(found))
+    return None
+
+
+def is_in_order(read: isl.Map) -> bool:
+    """Whether each value that a computation reads of itself comes earlier, in the order of the domain."""
+    return bool(read.is_subset(isl.Map.lex_gt(read.get_space().domain())))
 
 
 def shared_loops(
@@ -96,6 +126,18 @@ def _least(read: isl.Map, depth: int, is_reversed: bool) -> int | None:
     """The least number of iterations by which values are ahead of their readers; None if there is none."""
     along = sets.component(sets.component(read.reverse(), depth).reverse(), depth)
     return sets.least_distance(along if is_reversed else along.reverse(), 0)
+
+
+def _permuted(read: isl.Map, dims: Sequence[int]) -> isl.Map:
+    """The reads of values whose indices are in another order, on both sides; ranks that differ have one order."""
+    if list(dims) == sorted(dims):
+        return read
+    for side in (_IN, _OUT):
+        frame = read.get_space().domain() if side == _IN else read.get_space().range()
+        variables = sets.variables(frame)
+        moved = sets.graph(sets.function(frame, frame.get_tuple_name(isl.dim_type.set), [variables[d] for d in dims]))
+        read = read.apply_domain(moved) if side == _IN else read.apply_range(moved)
+    return read
 
 
 def _same(read: isl.Map, depth: int, apart: int) -> isl.Map:
