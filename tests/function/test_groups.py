@@ -340,3 +340,35 @@ def test_a_group_begins_with_its_with_statement() -> None:
     a, g = f.input("a", tm.float32, [N]), f.together()
     with pytest.raises(tm.DeclarationError, match=r"group of p has not begun: write with f\.together\(\) as g:"):
         g.computation("p", {i: N}, lambda: a[i])
+
+
+def gram_schmidt() -> tm.Function:
+    """``a = q r`` by Gram and Schmidt: columns are the first dimension of one computation, the second of another."""
+    f = tm.Function("gram_schmidt", params=[N, T], assume="N >= 1 and T >= N")
+    a = f.input("a", tm.float64, [T, N])
+    with f.together() as g:
+        v = g.computation(
+            "v", {k: N, i: T, j: (k, N)},
+            lambda: tm.select(k == 0, a[i, j], v[k - 1, i, j] - q[i, k - 1] * r[k - 1, j]),
+        )  # fmt: skip
+        length = g.reduction("length", {k: N}, {i: T}, tm.sum, lambda: v[k, i, k] * v[k, i, k])
+        q = g.computation("q", {i: T, k: N}, lambda: v[k, i, k] / tm.sqrt(length[k]))
+        r = g.reduction("r", {k: N, j: (k, N)}, {i: T}, tm.sum, lambda: q[i, k] * v[k, i, j], shape=[N, N])
+    f.outputs(q, r)
+    return f
+
+
+def test_a_loop_is_shared_over_different_dimensions() -> None:
+    f = gram_schmidt()
+    report = f.check()
+    assert report.ok, report
+    assert f.program.turned == ("q runs k outermost",)
+    kernel = f.compile()
+    for rows, columns in ((1, 1), (5, 3), (9, 9)):
+        a = RNG.standard_normal((rows, columns))
+        q, r = kernel(a)
+        for found, oracle in zip((q, r), f.evaluate(a), strict=True):
+            assert np.array_equal(found, oracle)
+        upper = np.triu(r)
+        assert np.allclose(q @ upper, a)
+        assert np.allclose(q.T @ q, np.eye(columns))

@@ -62,9 +62,9 @@ def in_numpy(offsets: list[Offset], a: np.ndarray[Any, Any]) -> np.ndarray[Any, 
         ([(0, 1)], ("y runs j backwards",)),
         ([(1, 0), (0, 1)], ("y runs i backwards", "y runs j backwards")),
         ([(1, -1), (0, -1)], ("y runs i backwards",)),
-        ([(1, -1), (-1, -1)], ("y runs the loops j, i in this order",)),
-        ([(1, 1), (-1, 1)], ("y runs the loops j, i in this order", "y runs j backwards")),
-        ([(-1, 1, 1), (1, 1, -1), (0, 1, 0)], ("y runs the loops j, i, k in this order", "y runs j backwards")),
+        ([(1, -1), (-1, -1)], ("y runs j outermost",)),
+        ([(1, 1), (-1, 1)], ("y runs j outermost", "y runs j backwards")),
+        ([(-1, 1, 1), (1, 1, -1), (0, 1, 0)], ("y runs j outermost", "y runs j backwards")),
     ],
 )
 def test_loops_are_turned_only_as_far_as_values_need_it(offsets: list[Offset], turned: tuple[str, ...]) -> None:

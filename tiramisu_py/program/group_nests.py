@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tiramisu_py.algorithm.declarations import Computation
-from tiramisu_py.algorithm.declare.shared_loops import SharedLoop, is_in_order, nests
+from tiramisu_py.algorithm.declare.shared_loops import SharedLoop, is_in_order, shared_loops
 from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.program.editing import Rewrite, delayed, reversed_loop
@@ -27,23 +27,32 @@ def in_order_of_reads(program: Program, members: Sequence[Computation]) -> Progr
     reads = ValueSets(program.algorithm).between(members)
     if not reads or (len(members) == 1 and all(map(is_in_order, reads.values()))):
         return program
-    found = nests(names, reads, {each.name: len(each.iterators) for each in members})
-    if found is None:
+    nests = shared_loops(names, reads, {each.name: len(each.iterators) for each in members})
+    if nests is None:
         return program
     declared = program
     for name in names:
-        program = _in_order_of_dims(program, name, found.dims)
-    for nest in found.loops:
+        program = _in_order_of_dims(program, name, [nest.dims[name] for nest in _around(name, nests)])
+    for nest in nests:
         program = _shared(program, nest)
-    ordered = [name for nest in found.loops for name in ((nest,) if isinstance(nest, str) else nest.members)]
-    said = [*_interchanged(declared, names, found.dims), *_reversed(program, found.loops)]
+    ordered = [name for nest in nests for name in ((nest,) if isinstance(nest, str) else nest.members)]
+    said = [*_interchanged(declared, names, nests), *_reversed(program, nests)]
     return _in_order(program, ordered).with_(turned=(*program.turned, *said))
 
 
-def _in_order_of_dims(program: Program, name: str, dims: tuple[int, ...]) -> Program:
-    """The program in which the loops over the dimensions of a computation's values are in another order."""
-    if dims == tuple(range(len(dims))):
+def _around(name: str, nests: Sequence[SharedLoop | str]) -> Iterator[SharedLoop]:
+    """The loops around a computation, outermost first."""
+    for nest in nests:
+        if isinstance(nest, SharedLoop) and name in nest.members:
+            yield nest
+            yield from _around(name, nest.inside)
+
+
+def _in_order_of_dims(program: Program, name: str, first: Sequence[int]) -> Program:
+    """The program in which the loops over some dimensions of a computation's values are the outermost ones."""
+    if list(first) == list(range(len(first))):
         return program
+    dims = [*first, *(dim for dim in range(max(first)) if dim not in first)]
     back = [dims.index(dim) for dim in range(len(dims))]
     for old in {s.loops[: len(dims)]: None for s in program.statements_of(name)}:
         new = tuple(program.loops[old[dim]] for dim in dims)
@@ -51,16 +60,18 @@ def _in_order_of_dims(program: Program, name: str, dims: tuple[int, ...]) -> Pro
     return program
 
 
-def _interchanged(declared: Program, names: Sequence[str], dims: tuple[int, ...]) -> Iterator[str]:
+def _interchanged(declared: Program, names: Sequence[str], nests: Sequence[SharedLoop | str]) -> Iterator[str]:
     """What is said of loops in another order."""
-    if dims != tuple(range(len(dims))):
-        loops = declared.loop_names(declared.statements_of(names[0])[0])
-        yield f"{_listed(names)} the loops {', '.join(loops[dim] for dim in dims)} in this order"
+    for name in names:
+        first = [nest.dims[name] for nest in _around(name, nests)]
+        if first != list(range(len(first))):
+            loops = declared.loop_names(declared.statements_of(name)[0])
+            yield f"{name} runs {', '.join(loops[dim] for dim in first)} outermost"
 
 
-def _reversed(program: Program, loops: Sequence[SharedLoop | str]) -> Iterator[str]:
+def _reversed(program: Program, nests: Sequence[SharedLoop | str]) -> Iterator[str]:
     """What is said of loops that run backwards."""
-    for nest in loops:
+    for nest in nests:
         if isinstance(nest, SharedLoop):
             loop = program.loop_names(program.statements_of(nest.members[0])[0])[nest.depth]
             if nest.is_reversed:

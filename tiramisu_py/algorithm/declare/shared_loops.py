@@ -1,16 +1,16 @@
 """The order of values that depend on each other: loops that several computations share.
 
 Allen and Kennedy's distribution of loops, on values. At each depth, computations whose values depend on each other in a
-cycle share the loop of this depth, in the direction in which all values that are read come first or in the same
-iteration, if necessary after a shift; what is read in an earlier iteration matters no more inside. The others follow
-one another.
+cycle share the loop of this depth, over a dimension of each and in the direction in which all values that are read come
+first or in the same iteration, if necessary after a shift; what is read in an earlier iteration matters no more inside.
+The others follow one another. Dimensions are taken in the declared order, and upwards, where that serves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import islice, product
 
 import islpy as isl
 
@@ -18,18 +18,22 @@ from tiramisu_py import sets
 
 #: For a reader and a source: ``value of the reader -> value of the source that it reads``.
 Reads = dict[tuple[str, str], isl.Map]
-#: Orders of more dimensions than these are not tried: their number grows with the factorial.
-MOST_DIMS = 4
+#: The dimensions of each computation that have no loop yet, outermost first.
+Left = Mapping[str, tuple[int, ...]]
+#: So many choices of a dimension for each computation are tried at a depth.
+MOST_CHOICES = 64
 
 
 @dataclass(frozen=True)
 class SharedLoop:
     """A loop at `depth` around the loops of `inside`, which run one after another; a loop of one name is its own.
 
-    It runs backwards if it `is_reversed`; each computation is `delays` iterations later than the loop says.
+    `dims` names the dimension of each computation's values that the loop is over. It runs backwards if it
+    `is_reversed`; each computation is `delays` iterations later than the loop says.
     """
 
     depth: int
+    dims: Mapping[str, int]
     is_reversed: bool
     delays: Mapping[str, int]
     inside: tuple[SharedLoop | str, ...]
@@ -40,26 +44,9 @@ class SharedLoop:
         return tuple(name for each in self.inside for name in ((each,) if isinstance(each, str) else each.members))
 
 
-@dataclass(frozen=True)
-class Nests:
-    """The loops of some computations, in order; `dims` are the dimensions of their values as loops, outermost first."""
-
-    dims: tuple[int, ...]
-    loops: tuple[SharedLoop | str, ...]
-
-
-def nests(members: Sequence[str], reads: Reads, ranks: Mapping[str, int]) -> Nests | None:
-    """The loops of some computations, with their dimensions in an order as near the declared one as there is one.
-
-    None where no order is found; other orders than the declared one are tried for computations of the same rank.
-    """
-    rank = max(ranks.values())
-    for dims in permutations(range(rank)) if set(ranks.values()) == {rank} and rank <= MOST_DIMS else [range(rank)]:
-        moved = {pair: _permuted(read, dims) for pair, read in reads.items()}
-        found = shared_loops(members, moved, ranks)
-        if found is not None:
-            return Nests(tuple(dims), tuple(found))
-    return None
+def shared_loops(members: Iterable[str], reads: Reads, ranks: Mapping[str, int]) -> list[SharedLoop | str] | None:
+    """The loops of some computations, in order; None where none is found."""
+    return _nests(members, reads, {name: tuple(range(ranks[name])) for name in members}, 0)
 
 
 def is_in_order(read: isl.Map) -> bool:
@@ -67,42 +54,46 @@ def is_in_order(read: isl.Map) -> bool:
     return bool(read.is_subset(isl.Map.lex_gt(read.get_space().domain())))
 
 
-def shared_loops(
-    members: Iterable[str], reads: Reads, ranks: Mapping[str, int], depth: int = 0
-) -> list[SharedLoop | str] | None:
-    """The loops of some computations inside `depth` loops that they share, in order; None where none is found."""
+def _nests(members: Iterable[str], reads: Reads, left: Left, depth: int) -> list[SharedLoop | str] | None:
+    """The loops inside `depth` loops that the computations share."""
     nests: list[SharedLoop | str] = []
     for cycle in _in_order(list(members), reads):
         inner = {pair: read for pair, read in reads.items() if pair[0] in cycle and pair[1] in cycle}
         if not inner:
             nests += cycle
             continue
-        nest = _one_nest(cycle, inner, ranks, depth)
+        nest = _one_nest(cycle, inner, left, depth)
         if nest is None:
             return None
         nests.append(nest)
     return nests
 
 
-def _one_nest(cycle: list[str], reads: Reads, ranks: Mapping[str, int], depth: int) -> SharedLoop | None:
+def _one_nest(cycle: list[str], reads: Reads, left: Left, depth: int) -> SharedLoop | None:
     """The loop around computations whose values depend on each other: forwards, or else backwards."""
-    if any(ranks[name] <= depth for name in cycle):
-        return None
-    for is_reversed in (False, True):
-        delays = _delays(cycle, reads, depth, is_reversed)
-        if delays is None:
-            continue
-        same = {pair: _same(read, depth, _apart(pair, delays, is_reversed)) for pair, read in reads.items()}
-        left = {pair: read for pair, read in same.items() if not read.is_empty()}
-        inside = shared_loops(cycle, left, ranks, depth + 1)
-        if inside is not None:
-            return SharedLoop(depth, is_reversed, delays, tuple(inside))
+    for dims in islice(_choices(cycle, left), MOST_CHOICES):
+        rest = {name: tuple(dim for dim in left[name] if dim != dims[name]) for name in cycle}
+        for is_reversed in (False, True):
+            delays = _delays(cycle, reads, dims, is_reversed)
+            if delays is None:
+                continue
+            same = {pair: _same(read, pair, dims, _apart(pair, delays, is_reversed)) for pair, read in reads.items()}
+            inner = {pair: read for pair, read in same.items() if not read.is_empty()}
+            inside = _nests(cycle, inner, rest, depth + 1)
+            if inside is not None:
+                return SharedLoop(depth, dims, is_reversed, delays, tuple(inside))
     return None
 
 
-def _delays(cycle: list[str], reads: Reads, depth: int, is_reversed: bool) -> dict[str, int] | None:
+def _choices(cycle: Sequence[str], left: Left) -> Iterator[dict[str, int]]:
+    """A dimension of each computation: the outermost ones first, then those that are farther inside."""
+    chosen = sorted(product(*(range(len(left[name])) for name in cycle)), key=sum)
+    return ({name: left[name][at] for name, at in zip(cycle, places, strict=True)} for places in chosen)
+
+
+def _delays(cycle: list[str], reads: Reads, dims: Mapping[str, int], is_reversed: bool) -> dict[str, int] | None:
     """The least number of iterations by which each computation is late, so that none reads from a later one."""
-    least = {pair: _least(read, depth, is_reversed) for pair, read in reads.items()}
+    least = {pair: _least(read, pair, dims, is_reversed) for pair, read in reads.items()}
     delays = dict.fromkeys(cycle, 0)
     for _ in cycle:
         for (reader, source), ahead in least.items():
@@ -122,30 +113,19 @@ def _apart(pair: tuple[str, str], delays: Mapping[str, int], is_reversed: bool) 
 _IN, _OUT = isl.dim_type.in_, isl.dim_type.out
 
 
-def _least(read: isl.Map, depth: int, is_reversed: bool) -> int | None:
+def _least(read: isl.Map, pair: tuple[str, str], dims: Mapping[str, int], is_reversed: bool) -> int | None:
     """The least number of iterations by which values are ahead of their readers; None if there is none."""
-    along = sets.component(sets.component(read.reverse(), depth).reverse(), depth)
+    reader, source = (dims[name] for name in pair)
+    along = sets.component(sets.component(read.reverse(), reader).reverse(), source)
     return sets.least_distance(along if is_reversed else along.reverse(), 0)
 
 
-def _permuted(read: isl.Map, dims: Sequence[int]) -> isl.Map:
-    """The reads of values whose indices are in another order, on both sides; ranks that differ have one order."""
-    if list(dims) == sorted(dims):
-        return read
-    for side in (_IN, _OUT):
-        frame = read.get_space().domain() if side == _IN else read.get_space().range()
-        variables = sets.variables(frame)
-        moved = sets.graph(sets.function(frame, frame.get_tuple_name(isl.dim_type.set), [variables[d] for d in dims]))
-        read = read.apply_domain(moved) if side == _IN else read.apply_range(moved)
-    return read
-
-
-def _same(read: isl.Map, depth: int, apart: int) -> isl.Map:
+def _same(read: isl.Map, pair: tuple[str, str], dims: Mapping[str, int], apart: int) -> isl.Map:
     """The reads of values whose index is greater by a number than that of the reader."""
     space = read.get_space()
     equal = isl.Constraint.alloc_equality(isl.LocalSpace.from_space(space))
-    for side, sign in ((_OUT, 1), (_IN, -1)):
-        equal = equal.set_coefficient_val(side, depth, sets.integer(read.get_ctx(), sign))
+    for side, name, sign in ((_OUT, pair[1], 1), (_IN, pair[0], -1)):
+        equal = equal.set_coefficient_val(side, dims[name], sets.integer(read.get_ctx(), sign))
     equal = equal.set_constant_val(sets.integer(read.get_ctx(), -apart))
     return read.intersect(isl.Map.universe(space).add_constraint(equal))
 
