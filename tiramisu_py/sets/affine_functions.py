@@ -100,6 +100,13 @@ def is_square(of: isl.MultiAff) -> bool:
     return int(of.dim(_IN)) == int(of.dim(_OUT))
 
 
+def rearranged(of: isl.Set, order: Sequence[int]) -> isl.Set:
+    """A set with its dimensions in another order, without names: dimension d is ``order[d]`` of the set."""
+    space = of.get_space()
+    dims = variables(space)
+    return of.apply(isl.Map.from_multi_aff(function(space, None, [dims[axis] for axis in order])))
+
+
 def preimage(of: isl.Set, function: isl.MultiAff) -> isl.Set:
     """The elements that a function maps into a set."""
     return of.preimage_multi_aff(function)

@@ -191,6 +191,19 @@ def params_as_dims(of: isl.Set | isl.Map) -> isl.Set:
     return values.move_dims(_SET, 0, _PARAM, 0, values.dim(_PARAM))
 
 
+def steps_of_params(of: isl.Set) -> dict[str, tuple[int, int]]:
+    """The parameters that have only every n-th value: n, and the remainder of each value by n."""
+    values = params_as_dims(of)
+    found = dict[str, tuple[int, int]]()
+    for position, name in enumerate(params(of)):
+        alone = values.project_out(_SET, position + 1, values.dim(_SET) - position - 1).project_out(_SET, 0, position)
+        info = alone.get_stride_info(0)
+        step, offset = number(info.get_stride()), info.get_offset()
+        if step > 1 and not alone.is_empty():
+            found[name] = step, number(offset.get_constant_val()) % step
+    return found
+
+
 def largest_value(of: isl.Set, axis: int) -> int | None:
     """The largest coordinate of one dimension over all parameter values; None if it is unbounded or the set empty."""
     most = of.dim_max_val(axis)

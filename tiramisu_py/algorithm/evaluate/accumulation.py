@@ -30,6 +30,18 @@ def accumulate(valuation: Valuation, op: Operator, dtype: DType, partial: Array,
         _side_by_side(valuation, op, dtype, partial, terms, origin, counts)
 
 
+def accumulate_anywhere(
+    valuation: Valuation, op: Operator, dtype: DType, partial: Array, terms: Array, origin: Column
+) -> None:
+    """Combine terms as `accumulate` does, with origins in any order."""
+    ufunc = _UFUNCS.get(id(op))
+    if ufunc is not None:
+        ufunc.at(partial, origin, terms)
+        return
+    order = np.argsort(origin, kind="stable")
+    accumulate(valuation, op, dtype, partial, terms[order], origin[order])
+
+
 #: The operators that NumPy has; its ``accumulate`` combines strictly from left to right (unlike ``reduce``).
 _UFUNCS: dict[int, Any] = {
     id(declarations.sum_): np.add,

@@ -6,15 +6,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Computation
-from tiramisu_py.algorithm.evaluate.accumulation import accumulate
+from tiramisu_py.algorithm.evaluate.accumulation import accumulate, accumulate_anywhere
 from tiramisu_py.algorithm.evaluate.lattice import Column, Lattice
 from tiramisu_py.algorithm.evaluate.numeric import Array
+from tiramisu_py.algorithm.evaluate.scattered_terms import ScatteredTerms, scattered_terms
 from tiramisu_py.algorithm.evaluate.valuation import Points, Valuation, Values, empty_values
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import bool_
+from tiramisu_py.errors import ArgumentError, DeclarationError
 
 #: Approximately how many points are evaluated at once.
 _CHUNK = 1 << 19
@@ -52,6 +55,8 @@ class Computing:
 
     def run(self) -> None:
         """Compute all values of a computation that reads known values only."""
+        if self._scattered():
+            return
         for rows in self._chunks():
             self.values.array.reshape(-1)[self.flat[rows]] = self.computed(rows)
 
@@ -65,7 +70,7 @@ class Computing:
         if not lattice.size:
             count = 0 if lattice.is_empty else 1
             return [], self._guarded(Points({}, count), self.value_guards).count
-        columns = lattice.elements(lambda axis, known: self._clipped(self.value_guards, axis, known))
+        columns = lattice.elements(lambda axis, known: self._clipped(self.c.iterators, self.value_guards, axis, known))
         points = Points(dict(zip(self.c.iterators, columns, strict=True)), len(columns[0]))
         points = self._guarded(points, self.value_guards)
         return [points.columns[name] for name in self.c.iterators], points.count
@@ -85,10 +90,9 @@ class Computing:
         return points
 
     def _clipped(
-        self, guards: Sequence[Expr], axis: int, known: Sequence[Column]
+        self, names: Sequence[str], guards: Sequence[Expr], axis: int, known: Sequence[Column]
     ) -> tuple[Column | None, Column | None]:
         """Bounds of an iterator that guards of the form ``low <= iterator`` and ``iterator < high`` give."""
-        names = self.c.point_iterators
         count = len(known[0]) if known else 1
         at = Points(dict(zip(names, known, strict=False)), count)
         low: Column | None = None
@@ -146,7 +150,7 @@ class Computing:
         return Points(at.columns, at.count, rows[at.rows]), at.rows
 
     def _clip_terms(self, axis: int, known: Sequence[Column]) -> tuple[Column | None, Column | None]:
-        return self._clipped(self.term_guards, axis, known)
+        return self._clipped(self.c.point_iterators, self.term_guards, axis, known)
 
     def _portions(self, lattice: Lattice, rows: Column) -> Iterator[tuple[int, int]]:
         """Intervals of rows whose terms are evaluated at once."""
@@ -159,6 +163,65 @@ class Computing:
         portion = (np.cumsum(weights) - weights) // _CHUNK
         starts = np.flatnonzero(np.diff(portion, prepend=-1))
         yield from zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True)
+
+    # -- terms that say which value they go to
+
+    def _scattered(self) -> bool:
+        """Compute all values of a scatter in one step for each term; False if it is none, or if a read fails.
+
+        A failing read is then found again value by value, where the message names the value.
+        """
+        lattice, found = self.points, scattered_terms(self.c.iterators, self.term_guards)
+        if lattice is None or found is None or not self.count:
+            return False
+        assert self.c.op is not None
+        self._begin()
+        identity = typed(self.c.op.identity(self.c.dtype), self.c.dtype)
+        partial = self.valuation.column(identity, Points({}, self.count)).copy()
+        try:
+            for terms in self._listed_terms(found):
+                at, rows = self._of_values(lattice, found, terms)
+                values = self.valuation.column(self.body, at)
+                accumulate_anywhere(self.valuation, self.c.op, self.c.dtype, partial, values, rows)
+        except (ArgumentError, DeclarationError):
+            return False
+        self.values.array.reshape(-1)[self.flat] = partial
+        return True
+
+    def _listed_terms(self, found: ScatteredTerms) -> Iterator[Points]:
+        """The points of a scatter without the iterators that terms choose, in lexicographic order, in parts."""
+        order = found.order(self.c.point_iterators)
+        names = [self.c.point_iterators[axis] for axis in order][: len(order) - len(found.places)]
+        listed = sets.project_prefix(sets.rearranged(self.c.points, order), len(names))
+        lattice = Lattice(listed, self.valuation.params)
+
+        def clip(axis: int, known: Sequence[Column]) -> tuple[Column | None, Column | None]:
+            return self._clipped(names, found.conditions, axis, known)
+
+        first = lattice.extended([], 1, 1, clip)[0][0]
+        others = 1
+        for axis in range(1, len(names)):
+            least, largest = lattice.span(axis)
+            others *= max(1, largest - least + 1)
+        step = max(1, _CHUNK // others)
+        for start in range(0, len(first), step):
+            part = first[start : start + step]
+            columns = lattice.extended([part], len(part), len(names), clip)[0]
+            named = Points(dict(zip(names, columns, strict=True)), len(columns[0]))
+            yield self._guarded(named, found.conditions)
+
+    def _of_values(self, lattice: Lattice, found: ScatteredTerms, terms: Points) -> tuple[Points, Column]:
+        """The terms that go to a value of the computation, and for each of them the value's row."""
+        chosen = {name: self.valuation.column(value, terms) - less for name, (value, less) in found.places.items()}
+        at = Points({**terms.columns, **chosen}, terms.count)
+        flat, inside = self.values.located([at.columns[name] for name in self.c.iterators], at.count)
+        rows = np.minimum(np.searchsorted(self.flat, flat), self.count - 1)
+        inside &= self.flat[rows] == flat
+        at, rows = at.where(inside), rows[inside]
+        inside = lattice.contains([at.columns[name] for name in self.c.point_iterators])
+        at = self._guarded(Points(at.columns, at.count, rows).where(inside), found.rest)
+        assert at.rows is not None
+        return Points(at.columns, at.count), at.rows
 
 
 def mentions(expression: Expr, iterators: Sequence[str]) -> bool:
