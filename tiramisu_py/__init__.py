@@ -73,6 +73,7 @@ from tiramisu_py.algorithm.types import bool_ as bool
 from tiramisu_py.algorithm.words.between_types import absd, lerp, saturating_cast
 from tiramisu_py.algorithm.words.bit_patterns import popcount, reinterpret
 from tiramisu_py.algorithm.words.choosing import mux
+from tiramisu_py.algorithm.words.scattering import scatter
 from tiramisu_py.build import (
     DeviceArray,
     Kernel,
@@ -307,6 +308,7 @@ __all__ = [
     "ranks",
     "root",
     "saturating_cast",
+    "scatter",
     "select",
     "shares",
     "sin",

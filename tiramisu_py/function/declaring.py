@@ -11,10 +11,10 @@ from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
 from tiramisu_py.algorithm.declare.inferred import domain_line, inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
-from tiramisu_py.algorithm.domains.scatters import placement
 from tiramisu_py.algorithm.expressions import Access, Expr, Operand
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.words.scattering import ScatteredTerm, scatter
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.applying.scheduled import Scheduled
@@ -116,7 +116,7 @@ class Declarations(Scheduled):
         domain: Any,
         over: Any,
         op: Operator,
-        expr: Operand | tuple[Operand, ...],
+        expr: Operand | tuple[Operand, ...] | ScatteredTerm,
         *,
         where: Expr | None = None,
         exact: bool = False,
@@ -128,8 +128,9 @@ class Declarations(Scheduled):
 
         `domain` is as for `computation`; `over` may depend on its iterators. `op` is ``tm.sum``, ``tm.product``,
         ``tm.min``, ``tm.max``, ``tm.logical_and``, ``tm.logical_or``, ``tm.argmin``, ``tm.argmax`` or a `tm.operator`
-        of the user's; several values at once are a tuple, as of ``tm.argmin`` ``(value, index)``. The order of terms is
-        free for commands; ``ordered=True`` locks it to the lexicographic order of `over`. Raises `DeclarationError`.
+        of the user's; several values at once are a tuple, as of ``tm.argmin`` ``(value, index)``. Terms that say
+        which value they go to are a `scatter`. The order of terms is free for commands; ``ordered=True`` locks it to
+        the lexicographic order of `over`. Raises `DeclarationError`.
         """
         self._refuse_of_group(name, expr, where)
         declared = declare_reduction(
@@ -147,7 +148,7 @@ class Declarations(Scheduled):
         over: Any,
         at: Sequence[Operand],
         op: Operator,
-        expr: Operand,
+        expr: Operand | tuple[Operand, ...],
         *,
         where: Expr | None = None,
         dtype: DType | None = None,
@@ -160,16 +161,15 @@ class Declarations(Scheduled):
         iterator itself, where a term goes to all its values. A term whose place is outside of `domain` is left out::
 
             h = f.scatter("h", {b: 256}, over={r: R, c: C}, at=[level[r, c]], op=tm.sum, expr=1)
+                -->   f.reduction("h", {b: 256}, over={r: R, c: C}, op=tm.sum, expr=tm.scatter(1, at=[level[r, c]]))
                 -->   f.reduction("h", {b: 256}, over={r: R, c: C}, op=tm.sum, expr=1, where=b == level[r, c])
 
         In the same way ``at=[label[p], d]`` sums the rows of a label. It is a reduction like any other, with the loops
         over places inside those over terms. Raises `DeclarationError`.
         """
-        condition = placement(name, domain, at)
         return self.reduction(
-            name, domain, over, op, expr, where=condition if where is None else condition & where, dtype=dtype,
-            shape=shape, ordered=ordered,
-        )  # fmt: skip
+            name, domain, over, op, scatter(expr, at), where=where, dtype=dtype, shape=shape, ordered=ordered
+        )
 
     def together(self) -> Group:
         """Begin a group: computations that may read each other, whatever their order.

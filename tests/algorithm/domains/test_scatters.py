@@ -32,6 +32,47 @@ def levels(rows: int, columns: int) -> Any:
     return np.random.default_rng(rows).integers(0, 256, (rows, columns)).astype(np.uint8)
 
 
+def test_the_three_spellings_of_a_scatter_are_one() -> None:
+    found = []
+    for declared in (
+        lambda f, a: f.scatter("h", {b: K}, {r: R}, [a[r] - 1], tm.sum, r, where=a[r] % 2 == 0),
+        lambda f, a: f.reduction("h", {b: K}, {r: R}, tm.sum, tm.scatter(r, at=[a[r] - 1]), where=a[r] % 2 == 0),
+        lambda f, a: f.reduction("h", {b: K}, {r: R}, tm.sum, r, where=(b == a[r] - 1) & (a[r] % 2 == 0)),
+    ):
+        f = tm.Function("f", params=[R, K])
+        f.outputs(declared(f, f.input("a", tm.int32, [R])))
+        found.append((f.pseudocode(), f.evaluate(np.arange(-3, 9, dtype=np.int32), K=6).tolist()))
+    assert found[0] == found[1] == found[2]
+    assert found[0][1] == [0, 5, 0, 7, 0, 9]
+
+
+def test_the_smallest_term_of_each_place_has_its_number() -> None:
+    f = tm.Function("f", params=[R, K])
+    key, a = f.input("key", tm.uint8, [R]), f.input("a", tm.float32, [R])
+    least = f.reduction("least", {b: K}, {r: R}, tm.argmin, tm.scatter(a[r], at=[key[r]]))
+    f.outputs(least)
+    given = {"key": np.uint8([1, 0, 1, 9, 1]), "a": np.float32([3, 5, 2, -1, 2]), "K": 3}
+    for value, index in (f.evaluate(**given), f.compile()(**given)):
+        np.testing.assert_array_equal(value, np.float32([5, 2, np.inf]))
+        np.testing.assert_array_equal(index[:2], [1, 2])
+
+
+def test_a_place_stands_for_no_value() -> None:
+    f = tm.Function("f", params=[R])
+    a = f.input("a", tm.int32, [R])
+    said = (
+        r"tm\.scatter\(1, at=\[a\[r\]\]\) is a term and its place, not a value: it is the whole expr= of f\.reduction"
+    )
+    with pytest.raises(tm.DeclarationError, match="expression of x cannot be used: " + said):
+        f.computation("x", {r: R}, tm.scatter(1, at=[a[r]]))
+    with pytest.raises(tm.DeclarationError, match=said):
+        tm.scatter(1, at=[a[r]]) + a[r]
+    with pytest.raises(tm.DeclarationError, match=said), f.together() as g:
+        g.reduction("x", {b: 4}, {r: R}, tm.sum, lambda: tm.scatter(1, at=[a[r]]))
+    with pytest.raises(tm.DeclarationError, match=r"list a place for each of b, d"):
+        f.reduction("h", {b: 4, d: 2}, {r: R}, tm.sum, tm.scatter(1, at=[a[r]]))
+
+
 @pytest.mark.parametrize("size", [(0, 5), (1, 1), (7, 13), (31, 33)])
 def test_a_histogram_counts_as_numpy_does(size: tuple[int, int]) -> None:
     f, _ = histogram()

@@ -24,10 +24,12 @@ from tiramisu_py.algorithm.declarations import (
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import Domain, conjuncts, open_domain, parse_domain, parse_over
 from tiramisu_py.algorithm.domains.references import SelfReference, check_references
+from tiramisu_py.algorithm.domains.scatters import placement
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_expr, as_typed, tuple_value
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.algorithm.types import DType, TupleType
+from tiramisu_py.algorithm.words.scattering import ScatteredTerm
 from tiramisu_py.errors import DeclarationError, DTypeError
 
 #: How often the type of a recurrence is inferred again before it must be given.
@@ -139,13 +141,17 @@ def declare_reduction(
 ) -> Computation:
     """The values ``name[domain]``, each the reduction with `op` of the terms `expr` over the elements of `over`.
 
-    Conditions of `where` over the iterators of `domain` alone restrict the values; the others restrict the terms.
+    Conditions of `where` over the iterators of `domain` alone restrict the values; the others restrict the terms. The
+    place of a `scatter` is such a condition.
     """
     check_free(algorithm, name, "a reduction")
     for taken in (f"{name}_init", f"{name}_update"):
         check_free(algorithm, taken, f"a statement of the reduction {name}")
     if not isinstance(op, Operator):
         raise DeclarationError(f"op= of {name} is {op!r}; use tm.sum, tm.max, ..., or tm.operator(...)")
+    if isinstance(expr, ScatteredTerm):
+        condition = placement(name, domain, expr.at)
+        expr, where = expr.term, condition if where is None else condition & where
     written = Written(domain, over, where, exact=exact)
     given = open_domain(algorithm, name, domain) if written.is_inferred else domain
     outer, points = _reduction_domains(algorithm, name, given, over, where, owner)
