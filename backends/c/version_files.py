@@ -17,10 +17,12 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.definitions import Definition
 from tiramisu_py.backends.c.expressions.literals import literal
+from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import of_function
 from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.statements import Statements
 from tiramisu_py.ir import ArrayArgument, LoopFunction
+from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.rewriting import used_names
 
 if TYPE_CHECKING:
@@ -41,11 +43,15 @@ class Versions:
         self.definitions: Lines = []
 
     def special(self) -> Lines:
-        """The calls of the versions for some sizes."""
+        """The calls of the versions for some calls."""
         lines: Lines = []
         for version in self.function.versions:
-            sizes = " && ".join(self._has(name, value) for name, value in version.sizes)
-            lines.append(cgen.If(cgen.Line(sizes), self._version(version.function)))
+            chosen = " && ".join(self._has(name, value) for name, value in version.sizes)
+            condition = arithmetic.conjunction(version.conditions)
+            if condition is not None:
+                holds = Scalars(of_function(self.function, self.source.names)).text(condition)
+                chosen = f"{chosen} && ({holds})" if chosen else holds
+            lines.append(cgen.If(cgen.Line(chosen), self._version(version.function)))
         return lines
 
     def _has(self, name: str, value: bool | int | float) -> str:
@@ -66,7 +72,7 @@ class Versions:
         return self._streaming(self.function, self.function.name)
 
     def _version(self, function: LoopFunction) -> cgen.Generable:
-        """The call of a version for some sizes."""
+        """The call of a version."""
         if streams.uses_streams(function.body):
             return cgen.Block(self._streaming(function, function.name))
         self.definitions += [*self._body(function.name, function, None), cgen.Line()]

@@ -266,3 +266,129 @@ def test_a_version_for_no_weight_reads_no_second_operand():
 def test_what_a_scalar_cannot_be_is_no_version(constants, says):
     with pytest.raises(tm.CommandError, match=says):
         scaled().specialize(**constants)
+
+
+# -- conditions
+
+
+def test_a_version_for_a_multiple_has_no_remainder():
+    s = pl.matmul()
+    N, M, K = tm.params("N M K")
+    s.C.update.reorder(i, k, j).vectorize(j, 8)
+    s.C.init.vectorize(j, 8)
+    s.f.specialize(M % 8 == 0)
+    s.f.specialize(M % 16 == 3, K=2)
+    source = s.f.source()["mm.c"]
+    version = source[source.index("static int mm_M_mod_8_eq_0(") :].split("\n}\n")[0]
+    assert version.count("for (int64_t j = 0; j < M/8*8; j += 8)") == 2 and "j++" not in version
+    assert "if (M%8 == 0)\n    return mm_M_mod_8_eq_0(" in source
+    kernel, rng = s.f.compile(), np.random.default_rng(0)
+    for n, m, k_ in ((3, 16, 4), (2, 0, 4), (3, 8, 2), (5, 19, 2), (5, 3, 2), (1, 1, 1), (2, 17, 3)):
+        a, b = rng.integers(0, 9, (n, k_)).astype(np.float32), rng.integers(0, 9, (k_, m)).astype(np.float32)
+        np.testing.assert_array_equal(kernel(a, b), a @ b)
+        found = np.zeros((n, m), np.float32)
+        run(s.f.lowered(), {"A": a, "B": b, "C": found}, {"N": n, "M": m, "K": k_})
+        np.testing.assert_array_equal(found, a @ b)
+
+
+def test_a_version_where_no_tile_is_partial_has_no_tests():
+    s = jammed(None)
+    R, C = tm.params("R C")
+    s.f.specialize((R % 8 == 0) & (C % 16 == 0) & (C >= 16))
+    source = s.f.source()["blur.c"]
+    version = source[source.index("static int blur_R_mod_8") :].split("\n}\n")[0]
+    assert "tm_min" not in version and "mask" not in version
+    kernel = s.f.compile()
+    for rows, columns in ((8, 16), (16, 48), (8, 17), (9, 16), (1, 1), (0, 16), (13, 31)):
+        image = np.random.default_rng(rows).random((rows + 2, columns + 2), dtype=np.float32)
+        np.testing.assert_array_equal(kernel(image), s.f.evaluate(image))
+
+
+@pytest.mark.parametrize("dtype", [tm.float32, tm.float64, tm.float16, tm.int16], ids=str)
+def test_choices_by_a_condition_are_made(dtype):
+    (n,) = tm.params("N")
+    f = tm.Function("scaled", params=[n])
+    a, b = f.input("a", dtype, [n]), f.input("b", dtype, [n])
+    beta, flag = f.scalar("beta", dtype), f.scalar("flag", tm.bool)
+    out = f.computation("c", {i: n}, tm.select(beta == 0, a[i], tm.select(flag, a[i] + beta * b[i], b[i])))
+    f.outputs(out)
+    out.vectorize(i, 8)
+    f.specialize(beta == 0)
+    f.specialize(beta != 0, flag)
+    f.specialize(beta != 0, ~flag & (n % 8 == 0))
+    kernel = f.compile()
+    source = kernel.source["scaled.c"]
+    first = source[source.index("static int scaled_beta_eq_0(") :].split("\n}\n")[0]
+    assert "(void)b;" in first and "(void)beta;" in first and "?" not in first
+    second = source[source.index("static int scaled_beta_ne_0_flag(") :].split("\n}\n")[0]
+    assert "(void)flag;" in second and "?" not in second
+    rng = np.random.default_rng(0)
+    for size in (0, 5, 16):
+        x, y = (rng.integers(-5, 6, size).astype(dtype.numpy) for _ in range(2))
+        for value in (0, -0.0, 2, float("nan")) if dtype.is_float else (0, 2, -1):
+            for chosen in (True, False):
+                given = {"a": x, "b": y, "beta": dtype.numpy.type(value), "flag": chosen}
+                want = f.evaluate(**given)
+                np.testing.assert_array_equal(kernel(**given), want)
+                found = np.zeros(size, dtype.numpy)
+                run(f.lowered(), {**given, "flag": np.bool_(chosen), "c": found}, {"N": size}, 1)
+                np.testing.assert_array_equal(found, want)
+
+
+def test_conditions_are_saved_copied_and_undone(tmp_path):
+    f = scaled()
+    (N,) = tm.params("N")
+    before = f.source()["scaled.c"]
+    f.specialize(N % 16 == 0, alpha=1.0)
+    assert texts(f)[-1] == "scaled.specialize(N % 16 == 0, alpha=1.0)"
+    f.save(tmp_path / "f.json")
+    loaded = tm.load(tmp_path / "f.json")
+    assert loaded.source() == f.source() == f.copy().source() != before
+    assert "where alpha is 1.0 and N % 16 == 0:" in loaded.pseudocode()
+    f.undo()
+    assert f.source()["scaled.c"] == before
+
+
+def test_versions_with_like_names_are_told_apart():
+    f = scaled()
+    (N,) = tm.params("N")
+    f.specialize((N + 1) % 4 == 0)
+    f.specialize((N - 1) % 4 == 0)
+    assert len({version.function.name for version in f.lowered().versions}) == 2
+    for n in (3, 5, 6):
+        given = {"a": np.ones(n, np.float32), "b": np.ones(n, np.float32), "alpha": 2.0, "beta": 3.0}
+        np.testing.assert_array_equal(f.compile()(**given), np.full(n, 5, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        (lambda f, n: n % 16, r"N % 16 is no condition: write N % 16 == 0"),
+        (lambda f, n: i < n, r"i < N depends on i, and a version is chosen once for a call"),
+        (lambda f, n: f.input("x", tm.int32, [4])[0] == 1, r"x\[0\] == 1 depends on x\[0\], .* parameters and scalars"),
+        (lambda f, n: n >= 0, r"N >= 0 holds in every call of scaled"),
+        (lambda f, n: n < 0, r"N < 0 contradicts what scaled assumes"),
+        (lambda f, n: n == 7, r"scaled has a version for N == 7 already"),
+        (lambda f, n: "N == 3", r"'N == 3' \(str\) cannot stand in an expression"),
+        (lambda f, n: True, r"True holds in every call"),
+        (lambda f, n: tm.params("Q")[0] == 1, r"Q"),
+    ],
+)
+def test_what_no_call_is_chosen_by_is_refused(condition, says):
+    f = scaled()
+    (N,) = tm.params("N")
+    f.specialize(N == 7)
+    with pytest.raises(tm.CommandError, match=says):
+        f.specialize(condition(f, N))
+
+
+def test_no_sanitizer_has_anything_to_say_of_conditions():
+    s = pl.matmul()
+    N, M, K = tm.params("N M K")
+    s.C.update.reorder(i, k, j).vectorize(j, 8)
+    s.f.specialize(M % 8 == 0)
+    compiled = Compiled(lower(s.f.completed), "-O0", *SANITISERS)
+    for m in (16, 17):
+        a, b = np.ones((2, 4), np.float32), np.ones((4, m), np.float32)
+        found = compiled.sanitised({"N": 2, "M": m, "K": 4}, A=a, B=b, C=np.zeros((2, m), np.float32))
+        np.testing.assert_array_equal(found["C"], a @ b)

@@ -168,8 +168,9 @@ class LoopFunction:
 class Version:
     """A function with the same arguments, for calls whose parameters and scalars have these values.
 
-    They are the same values bit for bit: -0.0 is not 0.0.
+    They are the same values bit for bit: -0.0 is not 0.0. The `conditions` on parameters and scalars hold as well.
     """
 
     sizes: tuple[tuple[str, bool | int | float], ...]
     function: LoopFunction
+    conditions: tuple[Expr, ...] = ()

@@ -94,6 +94,8 @@ def verify(function: LoopFunction) -> Iterator[str]:
     for kernel in function.kernels:
         yield from _kernel(kernel)
     for version in function.versions:
+        for condition in version.conditions:
+            yield from expected(condition, scope, bool_)
         yield from verify(version.function)
     for pack in function.packs:
         yield from verify(pack)

@@ -11,6 +11,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, value_names
+from tiramisu_py.algorithm.domains.specializations import Specialization
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.program.command import Entry
 from tiramisu_py.program.declared_orders import suggested
@@ -23,9 +24,6 @@ from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage, home_of
 from tiramisu_py.program.targets import Partition
 
-#: Parameters and their values in a version of a function.
-Sizes = tuple[tuple[str, bool | int | float], ...]
-
 
 @dataclass(frozen=True, eq=False)
 class Program:
@@ -37,8 +35,8 @@ class Program:
     in full by every rank). A program that `is_spread` has the coordinates of its rank in every instance: `rank_axes` of
     them, out of all `ranks` (see `program.ranks`). With `blocks` it describes one rank; with a `window` (parameters
     whose values differ by rank) it describes a rank and its neighbours (see `program.ranks.block_windows`). `narrowed`
-    is then the context. `partitions` are the records of the commands of this name, and `specialized` the constant sizes
-    for which the function has versions. `turned` says which loops were turned before any command, so that values are
+    is then the context. `partitions` are the records of the commands of this name, and `specialized` the calls for
+    which the function has versions. `turned` says which loops were turned before any command, so that values are
     computed before they are read. `kept` are the operands that the caller passes packed. Kernels are for GPUs of
     the kind `gpu`.
     """
@@ -59,7 +57,7 @@ class Program:
     rank_axes: int = 0
     ranks: isl.Set | None = None
     partitions: tuple[Partition, ...] = ()
-    specialized: tuple[Sizes, ...] = ()
+    specialized: tuple[Specialization, ...] = ()
     turned: tuple[str, ...] = ()
     kept: tuple[KeptOperand, ...] = ()
     gpu: GpuTarget = CUDA

@@ -56,8 +56,9 @@ def _versions(program: Program) -> Iterator[Finding]:
     if not program.specialized or not (ranked or device_count(program)):
         return
     name = program.algorithm.name
-    sizes = ", ".join(f"{param}={value}" for param, value in program.specialized[0])
     uses = "ranks" if ranked else "GPUs"
-    message = f"{name} uses {uses}, and has versions for constant sizes: these are for functions of the host alone"
-    violation = Violation("reach", message, Witness({}), repair=f"leave {name}.specialize({sizes}) out")
+    message = f"{name} uses {uses}, and has versions for some calls: these are for functions of the host alone"
+    violation = Violation(
+        "reach", message, Witness({}), repair=f"leave {name}.specialize({program.specialized[0]}) out"
+    )
     yield Finding.of(Key("versions", ()), violation)

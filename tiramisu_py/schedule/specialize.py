@@ -1,17 +1,20 @@
-"""Versions of a function for constant sizes and scalars."""
+"""Versions of a function for constant sizes and scalars, and for conditions on them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import typed_const
+from tiramisu_py.algorithm.domains.references import check_references
+from tiramisu_py.algorithm.domains.specializations import Sizes, Specialization
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr, typed_const
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.errors import CommandError, DTypeError
-from tiramisu_py.program.program import Program, Sizes
+from tiramisu_py.errors import CommandError, DeclarationError, DTypeError
+from tiramisu_py.program.command import spelled
+from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.command_arguments import size
 from tiramisu_py.schedule.command_fields import OnFunction
 
@@ -19,28 +22,43 @@ from tiramisu_py.schedule.command_fields import OnFunction
 MOST_VERSIONS = 16
 
 
-def specialize(program: Program, given: Mapping[str, object]) -> Program:
-    """The program with an additional version, in which some parameters and scalars are constant."""
+def specialize(program: Program, conditions: Sequence[object], constants: Mapping[str, object]) -> Program:
+    """The program with an additional version, in which conditions hold and some parameters and scalars are constant."""
     name, params = program.algorithm.name, program.algorithm.params
-    if not given:
-        raise CommandError(f"say which sizes are constant: {name}.specialize({params[0] if params else 'N'}=64)")
+    if not constants and not conditions:
+        raise CommandError(
+            f"say for which calls a version is: {name}.specialize({params[0] if params else 'N'}=64), or a condition "
+            "on sizes"
+        )
+    found = Specialization(_sizes(program, constants), tuple(_condition(program, given) for given in conditions))
+    if found.key() in [each.key() for each in program.specialized]:
+        raise CommandError(f"{name} has a version for {found} already")
+    if len(program.specialized) >= MOST_VERSIONS:
+        raise CommandError(f"{name} has {MOST_VERSIONS} versions already: more would make it slow to compile")
+    context = found.context(program.algorithm)
+    if context.is_empty():
+        raise CommandError(f"{found} contradicts what {name} assumes of its parameters")
+    if (
+        not found.sizes
+        and not found.asks_for_more_than_sizes(program.algorithm)
+        and program.algorithm.context.is_subset(context)
+    ):
+        raise CommandError(f"{found} holds in every call of {name}: its loops make use of that without a version")
+    return program.with_(specialized=(*program.specialized, found))
+
+
+def _sizes(program: Program, given: Mapping[str, object]) -> Sizes:
+    """The constants of a version: those of parameters, then those of scalars."""
+    params = program.algorithm.params
     scalars = {each.name: each.dtype for each in program.algorithm.inputs.values() if each.scalar}
     unknown = [own for own in given if own not in params and own not in scalars]
     if unknown:
         known = ", ".join([*params, *scalars]) or "none"
         kinds = "parameter and no scalar" if scalars else "parameter"
-        raise CommandError(f"{name} has no {kinds} {unknown[0]}; it has {known}")
+        raise CommandError(f"{program.algorithm.name} has no {kinds} {unknown[0]}; it has {known}")
     constant = {param: size(given[param], param, 0) for param in params if param in given}
     values = ((own, _value(own, dtype, given[own])) for own, dtype in scalars.items() if own in given)
-    sizes: Sizes = (*constant.items(), *values)
-    words = ", ".join(f"{param}={value}" for param, value in sizes)
-    if sizes in program.specialized:
-        raise CommandError(f"{name} has a version for {words} already")
-    if len(program.specialized) >= MOST_VERSIONS:
-        raise CommandError(f"{name} has {MOST_VERSIONS} versions already: more would make it slow to compile")
-    if sets.with_sizes(program.algorithm.context, constant.items()).is_empty():
-        raise CommandError(f"{words} contradicts what {name} assumes of its parameters")
-    return program.with_(specialized=(*program.specialized, sizes))
+    return (*constant.items(), *values)
 
 
 def _value(name: str, dtype: DType, given: object) -> bool | int | float:
@@ -57,16 +75,39 @@ def _value(name: str, dtype: DType, given: object) -> bool | int | float:
     return float(dtype.numpy.type(found)) if dtype.is_float else found
 
 
+def _condition(program: Program, given: object) -> Expr:
+    """A condition on parameters and scalars; raises `CommandError` for anything else."""
+    algorithm = program.algorithm
+    scalars = [each.name for each in algorithm.inputs.values() if each.scalar]
+    try:
+        condition = as_expr(given)
+        for node in walk(condition):
+            if isinstance(node, Iter) or (isinstance(node, Access) and node.source not in scalars):
+                raise CommandError(
+                    f"{spelled(condition)} depends on {node}, and a version is chosen once for a call: conditions are "
+                    "on parameters and scalars"
+                )
+        check_references(algorithm, "the condition", condition, (), algorithm.owner)
+    except (DeclarationError, DTypeError) as error:
+        raise CommandError(str(error)) from None
+    if not condition.dtype.is_bool:
+        said = spelled(condition)
+        raise CommandError(f"{said} is no condition: write {said} == 0, or another comparison")
+    return condition
+
+
 # -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
 class Specialize(OnFunction):
-    """The function gets a version in which some sizes and scalars are constant."""
+    """The function gets a version for calls in which conditions hold and some sizes and scalars are constant."""
 
+    many = "conditions"
     by_name = "constants"
 
     constants: Mapping[str, bool | int | float]
+    conditions: tuple[Expr, ...] = ()
 
     def applied(self, program: Program) -> Program:
-        return specialize(program, self.constants)
+        return specialize(program, self.conditions, self.constants)

@@ -77,7 +77,9 @@ def pseudocode(function: LoopFunction) -> str:
     for kernel in function.kernels:
         lines += ["", *_kernel(kernel)]
     for version in function.versions:
-        where = " and ".join(f"{param} is {value}" for param, value in version.sizes)
+        where = " and ".join(
+            [*(f"{param} is {value}" for param, value in version.sizes), *map(str, version.conditions)]
+        )
         lines += ["", f"where {where}:", *Pseudocode()(version.function.body, 1)]
     for pack in function.packs:
         lines += ["", pseudocode(pack).rstrip()]

@@ -10,6 +10,7 @@ import numpy as np
 
 from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.types import int64
 from tiramisu_py.interpret.checked_call import entered, left, returned
 from tiramisu_py.interpret.devices.kernel_run import launched
 from tiramisu_py.interpret.devices.queues import MOODS, QueuedOperation, Queues
@@ -18,7 +19,17 @@ from tiramisu_py.interpret.machine import Interpreter
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps
-from tiramisu_py.ir import ArrayArgument, Await, Copy, Events, Launch, LoopFunction, Record
+from tiramisu_py.ir import (
+    ArrayArgument,
+    Await,
+    Copy,
+    Events,
+    Launch,
+    LoopFunction,
+    Record,
+    ScalarArgument,
+    Version,
+)
 
 #: The last record of each event; None for one that has never been recorded.
 Marks = dict[tuple[int, ...], QueuedOperation | None]
@@ -49,9 +60,18 @@ def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[st
 def _version(function: LoopFunction, given: Mapping[str, Any]) -> LoopFunction:
     """The version of a function that a call with these parameters and scalars executes."""
     for version in function.versions:
-        if all(_is(given[name], value) for name, value in version.sizes):
+        if all(_is(given[name], value) for name, value in version.sizes) and _holds(function, version, given):
             return version.function
     return function
+
+
+def _holds(function: LoopFunction, version: Version, given: Mapping[str, Any]) -> bool:
+    """Whether the conditions of a version hold in a call."""
+    scalars = {each.name: each.dtype for each in function.arguments if isinstance(each, ScalarArgument)}
+    types = {**dict.fromkeys(function.params, int64), **scalars}
+    frame = Frame({name: dtype.numpy.type(given[name]) for name, dtype in types.items() if name in given}, {})
+    with np.errstate(all="ignore"):
+        return all(Evaluator(frame)(condition) for condition in version.conditions)
 
 
 def _is(given: Any, value: bool | int | float) -> bool:
