@@ -1,4 +1,8 @@
-"""Atomic updates: OpenMP's if it has the operator, else a compare-and-exchange loop."""
+"""Atomic updates: OpenMP's if every term changes the element, else a loop that exchanges what has changed.
+
+A sum is one locked instruction, which takes the cache line from all other cores. Most terms of a minimum, a maximum or
+an "or" leave their element as it is, and then an ordinary load shows that nothing is to be stored.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from tiramisu_py.ir.arithmetic.lanes import is_half
 
 #: The variable that the value reads in place of the element; no user's name looks like this.
 _OLD = "<old>"
-_OPERATORS = ("+", "*", "&", "|", "^")
+_OPERATORS = ("+", "*", "^")
 
 
 def update(place: str, target: Load, value: Expr, scope: Scope) -> list[cgen.Generable]:
@@ -58,6 +62,7 @@ def _exchange(place: str, target: Load, value: Expr, scope: Scope) -> list[cgen.
         cgen.Statement("__atomic_load(tm_place, &tm_old, __ATOMIC_RELAXED)"),
         cgen.Line("do {"),
         cgen.Statement(f"  tm_new = {new}"),
+        cgen.Statement("  if (memcmp(&tm_new, &tm_old, sizeof tm_new) == 0) break"),
         cgen.Statement(
             "} while (!__atomic_compare_exchange(tm_place, &tm_old, &tm_new, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))"
         ),

@@ -273,7 +273,7 @@ def test_what_a_scalar_cannot_be_is_no_version(constants, says):
 
 def test_a_version_for_a_multiple_has_no_remainder():
     s = pl.matmul()
-    N, M, K = tm.params("N M K")
+    (M,) = tm.params("M")
     s.C.update.reorder(i, k, j).vectorize(j, 8)
     s.C.init.vectorize(j, 8)
     s.f.specialize(M % 8 == 0)
@@ -384,7 +384,7 @@ def test_what_no_call_is_chosen_by_is_refused(condition, says):
 
 def test_no_sanitizer_has_anything_to_say_of_conditions():
     s = pl.matmul()
-    N, M, K = tm.params("N M K")
+    (M,) = tm.params("M")
     s.C.update.reorder(i, k, j).vectorize(j, 8)
     s.f.specialize(M % 8 == 0)
     compiled = Compiled(lower(s.f.completed), "-O0", *SANITISERS)

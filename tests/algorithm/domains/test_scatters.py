@@ -112,6 +112,46 @@ def test_lanes_without_copies_are_refused_with_two_terms_that_meet() -> None:
     assert "combine=tm.PRIVATE" in found.repair
 
 
+@pytest.mark.parametrize(("op", "exchanged"), [(tm.max, True), (tm.min, True), (tm.logical_or, True), (tm.sum, False)])
+def test_threads_exchange_only_what_a_term_changes(op: tm.Operator, exchanged: bool) -> None:
+    f = tm.Function("f", params=[R, K])
+    key, a = f.input("key", tm.uint8, [R]), f.input("a", tm.uint16, [R])
+    h = f.scatter("h", {b: K}, {r: R}, [key[r]], op, a[r])
+    f.outputs(h)
+    h.update.parallelize(r, combine=tm.ATOMIC)
+    kernel = f.compile(threads=2)
+    assert ("if (memcmp(&tm_new, &tm_old, sizeof tm_new) == 0) break" in kernel.source["f.c"]) == exchanged
+    for size in (0, 1, 5000):
+        rng = np.random.default_rng(size)
+        given = {
+            "key": rng.integers(0, 9, size).astype(np.uint8),
+            "a": rng.integers(0, 1 << 16, size).astype(np.uint16),
+        }
+        np.testing.assert_array_equal(kernel(**given, K=8), f.evaluate(**given, K=8))
+
+
+@pytest.mark.parametrize("combine", [tm.ATOMIC, tm.PRIVATE])
+def test_several_values_are_combined_in_partial_results_alone(combine: tm.Combine) -> None:
+    f = tm.Function("f", params=[R, K])
+    key, a = f.input("key", tm.uint8, [R]), f.input("a", tm.int32, [R])
+    h = f.reduction("h", {b: K}, {r: R}, tm.argmin, tm.scatter(a[r], at=[key[r]]))
+    f.outputs(h)
+    h.update.split(r, 8, "r0", "r1")
+    h.update.parallelize("r0", combine=combine)
+    (found,) = f.check().violations
+    assert found.kind == "reduction" and f"by tm.{combine.name}, which is for one value" in found.message
+    assert found.repair == "h.update.rfactor(r0), and run the loop over its partial results"
+    f.undo()
+    parts = h.update.rfactor("r0")
+    parts.update.parallelize("r0")
+    assert loops(f, f"{parts.name}_update") == ["r0", "r", "b"] and f.check().ok
+    for size in (0, 1, 8, 100):
+        rng = np.random.default_rng(size)
+        given = {"key": rng.integers(0, 6, size).astype(np.uint8), "a": rng.integers(-9, 9, size, dtype=np.int32)}
+        for found, wanted in zip(f.compile(threads=2)(**given, K=5), f.evaluate(**given, K=5), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
 def test_affine_places_and_values_make_a_grid() -> None:
     f = tm.Function("splat", params=[R, C], assume="R >= 1 and C >= 1")
     v = f.input("v", tm.float64, [R, C])
