@@ -68,11 +68,13 @@ def with_input(program: Program, declared: Input) -> Program:
     return _stored(program, buffer, declared.name, sets.identity(space))
 
 
-def with_computation(program: Program, declared: Computation, *, shifted: bool = False) -> Program:
+def with_computation(
+    program: Program, declared: Computation, *, shifted: bool = False, order: Sequence[str] | None = None
+) -> Program:
     """The program with an additional computation, after all others.
 
     Its array begins at index 0, or, if it is `shifted`, at the smallest index in each dimension in which that may be
-    negative.
+    negative. `order` is that of the loops of a reduction's terms, where it is not the usual one.
     """
     _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_computation(declared))
@@ -95,7 +97,7 @@ def with_computation(program: Program, declared: Computation, *, shifted: bool =
     )
     return _with_nest(
         program, declared, f"{declared.name}_update", Role.UPDATE, declared.points, declared.expr, (*outer, *inner),
-        order=update_order(declared),
+        order=update_order(declared) if order is None else order,
     )  # fmt: skip
 
 

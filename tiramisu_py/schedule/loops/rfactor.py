@@ -19,6 +19,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.domains.scatters import placed
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.algorithm.traversal import accesses, mentions, substitute
@@ -40,7 +41,7 @@ def rfactor(program: Program, names: Sequence[str], loops: Sequence[str], name: 
     kept = _kept(program, update, whole, loops)
     _check_dropped(program, update, [x for x in update.loops if x not in kept and _of_terms(update, whole, x)])
     partial, combined = _parted(program, update, whole, kept, name)
-    declared = with_computation(program, partial)
+    declared = with_computation(program, partial, order=_order(program, update, whole, partial, kept))
     made = [s for s in declared.statements.values() if s.source == name]
     program = declared.with_(statements=program.statements, algorithm=program.algorithm.factored(partial, combined))
     for statement in made:
@@ -154,6 +155,30 @@ def _parted(
         guards=tuple(guard for guard in whole.guards if not mentions(guard, whole.over)),
     )  # fmt: skip
     return partial, combined
+
+
+def _order(
+    program: Program, update: Statement, whole: Computation, partial: Computation, kept: Sequence[LoopId]
+) -> tuple[str, ...] | None:
+    """The iterators of the partial results of a scatter in the order of the loops that they come from, else None.
+
+    A term goes to a place, so that loops over terms stay outside of those over places: blocks of terms are outermost.
+    """
+    if not placed(whole):
+        return None
+    groups = partial.iterators[len(whole.iterators) :]
+    found: list[str] = []
+    for loop in update.loops:
+        if loop in kept:
+            found.append(groups[kept.index(loop)])
+            continue
+        form = sets.outputs(update.coords)[update.depth(loop)]
+        found += [
+            name
+            for position, name in enumerate(whole.point_iterators)
+            if form.involves_dims(isl.dim_type.in_, position, 1) and name in partial.point_iterators
+        ]
+    return tuple(dict.fromkeys([*found, *partial.point_iterators]))
 
 
 def _remaining(
