@@ -89,7 +89,7 @@ class Operator:
                 raise DTypeError(f"its identity {found} has {len(found)} components, and what it combines has one")
             return typed_const(found, dtype)
         if not isinstance(found, tuple):
-            raise DTypeError("it combines single values")
+            raise DTypeError("it combines single values, each named by its component")
         if len(found) != len(dtype.fields):
             raise DTypeError(f"its identity {found} has {len(found)} components, not {len(dtype.fields)}")
         values = [typed_const(value, own) for value, (_, own) in zip(found, dtype.fields, strict=True)]
@@ -99,8 +99,11 @@ class Operator:
         """What changes no bit when it is combined: of a sum of floats -0.0, since 0.0 changes the sign of -0.0."""
         return Const(-0.0, dtype) if self.name == "sum" and dtype.is_float else self.identity(dtype)
 
-    def __repr__(self) -> str:
-        return f"<operator {self.name}>"
+    def __str__(self) -> str:
+        """``tm.argmin``, or ``the operator far`` for one of the user's."""
+        return f"tm.{self.name}" if any(self is own for own in _OWN) else f"the operator {self.name}"
+
+    __repr__ = __str__
 
 
 def _largest(dtype: DType) -> bool | int | float:
@@ -152,6 +155,8 @@ def _first_end(sign: str) -> Operator:
 #: The components of `argmin` and `argmax`.
 FIRST_END = ("value", "index")
 argmin, argmax = _first_end("<"), _first_end(">")
+#: The operators of this library.
+_OWN = (sum_, product, min_, max_, logical_and, logical_or, argmin, argmax)
 
 
 @dataclass(frozen=True, eq=False)

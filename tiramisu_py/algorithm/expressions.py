@@ -424,7 +424,7 @@ def tuple_value(values: Sequence[Operand], names: Sequence[str] = ()) -> TupleVa
     """Several values as one; their names are their numbers, unless others are given. Raises `DTypeError`."""
     found = tuple(map(as_expr, values))
     for each in found:
-        _check_single(each)
+        check_single(each)
     if len(found) < 2 or (names and len(names) != len(found)):
         wanted = f"{len(names)} values, {', '.join(names)}" if names else "two values at least"
         raise DTypeError(f"({', '.join(map(str, found))}) has {len(found)} components; give {wanted}")
@@ -442,13 +442,14 @@ def component(whole: Expr, position: int) -> Expr:
     return Component(whole, position, dtype)
 
 
-def _check_single(*operands: Expr) -> None:
+def check_single(*operands: Expr) -> None:
     """Refuse several values at once as an operand; raises `DTypeError`."""
     for e in operands:
         if isinstance(e.dtype, TupleType):
             name = e.dtype.fields[0][0]
-            own = f", or {e}[{name!r}]" if name != "0" else ""
-            raise DTypeError(f"{e} has several values, {e.dtype}: name one of them, {e}[0]{own}")
+            whole = f"{e}[()]" if isinstance(e, Access) and not e.indices else str(e)
+            own = f", or {whole}[{name!r}]" if name != "0" else ""
+            raise DTypeError(f"{e} has several values, {e.dtype}: name one of them, {whole}[0]{own}")
 
 
 def typed_const(value: bool | int | float, dtype: DType) -> Const:
@@ -478,7 +479,7 @@ def as_typed(expression: Expr, dtype: DType) -> Expr:
 
 def _tuple_as(expression: Expr, dtype: DType) -> Expr:
     """Several values, each converted to the type of a component; raises `DTypeError` where their numbers differ."""
-    _check_single(*(() if isinstance(dtype, TupleType) else (expression,)))
+    check_single(*(() if isinstance(dtype, TupleType) else (expression,)))
     given = expression.dtype
     assert isinstance(dtype, TupleType)
     if not isinstance(given, TupleType) or len(given.fields) != len(dtype.fields):
@@ -490,7 +491,7 @@ def _tuple_as(expression: Expr, dtype: DType) -> Expr:
 def binary(op: str, left: Operand, right: Operand) -> Expr:
     """A binary operator over two operands, with NumPy's result type; raises `DTypeError` if NumPy has none."""
     a, b = as_expr(left), as_expr(right)
-    _check_single(a, b)
+    check_single(a, b)
     common = ty.promote(a.dtype, b.dtype)
     for side in (a, b):
         if isinstance(side, Const) and side.dtype is ty.weak_int and common.is_integer and not common.weak:
@@ -519,7 +520,7 @@ def _result(op: str, a: Expr, b: Expr, common: DType) -> DType:
 def unary(op: str, operand: Operand) -> Expr:
     """Negation or complement."""
     a = as_expr(operand)
-    _check_single(a)
+    check_single(a)
     if isinstance(a, Const) and op == "-" and not a.dtype.is_bool:
         return Const(-a.value, a.dtype)
     if op == "-" and a.dtype.is_bool:
@@ -533,7 +534,7 @@ def select(condition: Operand, yes: Operand, no: Operand) -> Expr:
     """``yes`` where ``condition`` holds, else ``no``. Under an affine condition only the branch taken is read."""
     test, a, b = as_expr(condition), as_expr(yes), as_expr(no)
     if a.dtype != b.dtype:
-        _check_single(a, b)
+        check_single(a, b)
     if not test.dtype.is_bool:
         raise DTypeError(f"the condition of select is {test.dtype}, not bool: {test}; compare it with something")
     return Select(test, a, b, ty.promote(a.dtype, b.dtype))
@@ -549,7 +550,7 @@ def cast(dtype: Any, operand: Operand) -> Expr:
 def call(function: str, *arguments: Operand) -> Expr:
     """A mathematical function of one or two arguments, by its NumPy name; integers become float64 first."""
     operands = [as_expr(a) for a in arguments]
-    _check_single(*operands)
+    check_single(*operands)
     common = operands[0].dtype
     for operand in operands[1:]:
         common = ty.promote(common, operand.dtype)

@@ -69,7 +69,7 @@ def with_input(program: Program, declared: Input) -> Program:
 
 
 def with_computation(
-    program: Program, declared: Computation, *, shifted: bool = False, order: Sequence[str] | None = None
+    program: Program, declared: Computation, *, shifted: bool = False, order: tuple[str, ...] | None = None
 ) -> Program:
     """The program with an additional computation, after all others.
 

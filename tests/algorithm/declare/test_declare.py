@@ -143,7 +143,7 @@ BAD: dict[str, tuple[Callable[[Small], Any], str]] = {
     "facts of floats": (lambda f: f.input("z", "float32", [N], values=(0, 2)), "z is float32: values=.* for integers"),
     "a range of one bound": (lambda f: f.input("z", "int8", [N], values=(0,)), r"values= of z is \(0,\)"),
     "a range of floats": (lambda f: f.input("z", "int8", [N], values=(0, 1.5)), "values= of z is 1.5"),
-    "too few indices": (lambda f: image(f)[i], r"image has 2 indices, 1 were given: image\[i"),
+    "too few indices": (lambda f: image(f)[i], r"image has 2 indices, 1 was given: image\[i"),
     "a float as an index": (lambda f: image(f)[i, 0.5], r"index 1 of image\[i, 0.5\] is weak float, not an integer"),
     "a float value as an index": (lambda f: image(f)[image(f)[0, 0], 0], "index 0 of image.* is float32"),
     "a slice": (lambda f: image(f)[:, 0], r"index 0 of image\[:, 0\] is a slice"),
@@ -167,7 +167,7 @@ BAD: dict[str, tuple[Callable[[Small], Any], str]] = {
         lambda f: f.computation("z", {i: N}, lambda z: z[i - 1]), "the type of the recurrence z does not follow",
     ),
     "a recurrence with too many indices": (
-        lambda f: f.computation("z", {i: N}, lambda z: z[i, 0] + 1), r"z has 1 indices, 2 were given: z\[i, 0\]",
+        lambda f: f.computation("z", {i: N}, lambda z: z[i, 0] + 1), r"z has 1 index, 2 were given: z\[i, 0\]",
     ),
     "a literal that does not fit": (lambda f: f.computation("z", {i: N}, 300, dtype="uint8"), "z: .*300 does not fit"),
     "a shape of another rank": (
@@ -176,15 +176,15 @@ BAD: dict[str, tuple[Callable[[Small], Any], str]] = {
     "a domain that is a number": (lambda f: f.computation("z", 12, 1), "the domain of z is 12; write a dict"),
     "an operator that is text": (lambda f: f.reduction("z", {i: N}, {k: N}, "+", 1), r"op= of z is '\+'; use tm.sum"),
     "a bitwise operator on floats": (
-        lambda f: f.reduction("z", {i: N}, {k: N}, decl.logical_or, 1.5), "<operator logical_or> cannot combine the fl",
+        lambda f: f.reduction("z", {i: N}, {k: N}, decl.logical_or, 1.5), "tm.logical_or cannot combine the fl",
     ),
     "an operator with an identity that does not fit": (
         lambda f: f.reduction("z", {i: N}, {k: N}, tm.operator("far", tm.minimum, 999), 1, dtype="int8"),
-        "<operator far> cannot combine the int8 terms of z",
+        "the operator far cannot combine the int8 terms of z",
     ),
     "an operator that uses more than its operands": (
         lambda f: f.reduction("z", {i: N}, {k: N}, tm.operator("odd", lambda a, b: a + b + k, 0), 1),
-        "<operator odd>, which reduces z, uses k",
+        "the operator odd, which reduces z, uses k",
     ),
     "an operator that is no function": (lambda f: tm.operator("odd", 3, 0), "the operator odd needs a function"),
     "a term with an iterator that nothing declares": (

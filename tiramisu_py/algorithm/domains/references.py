@@ -12,7 +12,17 @@ import numpy as np
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.domains.affine import LARGEST_LITERAL
-from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, ExternFunction, Iter, Param, as_expr
+from tiramisu_py.algorithm.expressions import (
+    Access,
+    Call,
+    Const,
+    Expr,
+    ExternFunction,
+    Iter,
+    Param,
+    as_expr,
+    check_single,
+)
 from tiramisu_py.algorithm.reserved import PARTS
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
@@ -50,8 +60,9 @@ def access(source: str, dtype: DType, rank: int, indices: Any, owner: object) ->
     listed = indices if isinstance(indices, tuple) else (indices,)
     if len(listed) != rank:
         raise DeclarationError(
-            f"{source} has {rank} indices, {len(listed)} were given: {_written(source, listed)}; write all of them "
-            "in one pair of brackets"
+            f"{source} has {rank} {'index' if rank == 1 else 'indices'}, {len(listed)} "
+            f"{'was' if len(listed) == 1 else 'were'} given: {_written(source, listed)}; write all of them in one pair "
+            "of brackets"
         )
     found = tuple(_index(source, listed, position) for position in range(rank))
     return Access(source, found, dtype, owner)
@@ -68,6 +79,7 @@ def _index(source: str, indices: tuple[Any, ...], position: int) -> Expr:
         raise DeclarationError(f"index {position} of {written} is a truth value, not an integer")
     try:
         index = as_expr(given)
+        check_single(index)
     except (DeclarationError, DTypeError) as error:
         raise DeclarationError(f"index {position} of {written} cannot be used: {error}") from None
     if not index.dtype.is_integer and index.dtype is not ty.unknown:

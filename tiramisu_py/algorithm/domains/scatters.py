@@ -7,7 +7,7 @@ from typing import Any
 
 from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.domains.domain import conjuncts
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr, binary
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr, binary, check_single
 from tiramisu_py.algorithm.traversal import accesses, mentions
 from tiramisu_py.errors import DeclarationError, DTypeError
 
@@ -85,6 +85,7 @@ def placement(name: str, domain: Any, at: Any) -> Expr:
 def _equation(name: str, iterator: Any, given: Any) -> Expr:
     try:
         place = as_expr(given)
+        check_single(place)
     except (DeclarationError, DTypeError) as error:
         raise DeclarationError(f"at= of the scatter {name} cannot be used: {error}") from None
     if not place.dtype.is_integer:

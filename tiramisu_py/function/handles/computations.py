@@ -30,7 +30,13 @@ class Indexed(Symbolic):
         return True
 
     def _without_indices(self, *_: object) -> NoReturn:
+        if self._rank() == 0:
+            raise DeclarationError(f"{self.name} has no indices, and is not its value: write {self.name}[()]")
         raise DeclarationError(f"{self.name} stands for many values: name one by its indices, {self.name}[...]")
+
+    def _rank(self) -> int:
+        """The number of indices."""
+        raise NotImplementedError
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _without_indices
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _without_indices
@@ -54,8 +60,10 @@ class Input(Indexed, Distributable):
         return NamedInput(self.name, self.name, self.name)
 
     def __getitem__(self, indices: Indices) -> Expr:
-        declared = self._function.program.algorithm.inputs[self.name]
-        return access(self.name, declared.dtype, len(declared.shape), indices, self._function.owner)
+        return access(self.name, self.dtype, self._rank(), indices, self._function.owner)
+
+    def _rank(self) -> int:
+        return len(self._function.program.algorithm.inputs[self.name].shape)
 
     def store_in(self, *_: object, **__: object) -> NoReturn:
         """Always raises `CommandError`: an input is stored where the caller has it."""
@@ -96,6 +104,9 @@ class Computation(Indexed, Selection, Distributable):
 
     def __getitem__(self, indices: Indices) -> Expr:
         return access(self._source, *self._type_and_rank(), indices, self._function.owner)
+
+    def _rank(self) -> int:
+        return self._type_and_rank()[1]
 
     def _type_and_rank(self) -> tuple[DType, int]:
         declared = self._function.program.algorithm.computations.get(self._source)
