@@ -74,6 +74,7 @@ from tiramisu_py.algorithm.words.between_types import absd, lerp, saturating_cas
 from tiramisu_py.algorithm.words.bit_patterns import popcount, reinterpret
 from tiramisu_py.algorithm.words.choosing import mux
 from tiramisu_py.algorithm.words.scattering import scatter
+from tiramisu_py.algorithm.words.stages import ExternStage, extern_stage, reads, stride, updates, writes
 from tiramisu_py.build import (
     DeviceArray,
     Kernel,

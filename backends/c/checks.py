@@ -16,6 +16,7 @@ from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.part import HostParts
 from tiramisu_py.ir import (
     ArrayArgument,
+    ArrayCall,
     Copy,
     Deferred,
     For,
@@ -49,7 +50,7 @@ def _index_arithmetic(body: Node) -> Iterator[Expr]:
         roots = [node.lower, node.upper] if isinstance(node, For) else []
         roots += node.indices if isinstance(node, Store | TreeReduce) else []
         roots += node.store.indices if isinstance(node, Deferred) else []
-        roots += transform.expressions(node) if isinstance(node, Launch | Copy) else []
+        roots += transform.expressions(node) if isinstance(node, Launch | Copy | ArrayCall) else []
         loads = (load for e in transform.expressions(node) for load in transform.loads_in(e))
         roots += [index for load in loads for index in load.indices]
         for root in roots:

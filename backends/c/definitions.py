@@ -7,6 +7,10 @@ from itertools import islice, product
 import cgen
 
 from tiramisu_py.algorithm.expressions import ExternFunction
+from tiramisu_py.algorithm.words.stages import ArrayParameter, ExternStage, Parameter, StrideParameter
+
+#: A function of the user's.
+Users = ExternFunction | ExternStage
 
 
 class Definition(cgen.Collection):
@@ -22,12 +26,12 @@ _MOST_CASES = 64
 _SAME = {"int64_t": ("long", "long long"), "uint64_t": ("unsigned long", "unsigned long long")}
 
 
-def of_user(extern: ExternFunction) -> list[cgen.Generable]:
+def of_user(extern: Users) -> list[cgen.Generable]:
     """The lines for a user's function: its header, its source, or else its declaration; then the signature check."""
     return [*given(extern), *signature_check(extern), cgen.Line()]
 
 
-def given(extern: ExternFunction) -> list[cgen.Generable]:
+def given(extern: Users) -> list[cgen.Generable]:
     """The lines that declare a user's function in C: its header and its source, or a prototype if it has neither."""
     lines: list[cgen.Generable] = []
     if extern.header:
@@ -40,23 +44,40 @@ def given(extern: ExternFunction) -> list[cgen.Generable]:
     return lines
 
 
-def prototype(extern: ExternFunction) -> str:
-    """The declaration of a user's function, as `tm.extern` gives it."""
-    return f"{extern.result.c_name} {extern.name}({', '.join(_arguments(extern))})"
+def prototype(extern: Users) -> str:
+    """The declaration of a user's function, as `tm.extern` or `tm.extern_stage` gives it."""
+    return f"{_result(extern)} {extern.name}({', '.join(_arguments(extern))})"
 
 
-def signature_check(extern: ExternFunction) -> list[cgen.Generable]:
+def signature_check(extern: Users) -> list[cgen.Generable]:
     """The assertion that a function has the signature given to `tm.extern`; a macro is not checked."""
-    kinds = [_SAME.get(kind, (kind,)) for kind in (extern.result.c_name, *_arguments(extern))]
+    kinds = [_SAME.get(kind, (kind,)) for kind in (_result(extern), *_arguments(extern))]
     pointers = (f"{result} (*)({', '.join(arguments)})" for result, *arguments in product(*kinds))
     cases = ", ".join(f"{pointer}: 1" for pointer in islice(pointers, _MOST_CASES))
     holds = f"_Generic(&{extern.name}, {cases}, default: 0)"
     return [
         cgen.Line(f"#ifndef {extern.name}"),
-        cgen.Statement(f'_Static_assert({holds}, "tm.extern says {prototype(extern)}")'),
+        cgen.Statement(f'_Static_assert({holds}, "{declarer(extern)} says {prototype(extern)}")'),
         cgen.Line("#endif"),
     ]
 
 
-def _arguments(extern: ExternFunction) -> list[str]:
+def declarer(extern: Users) -> str:
+    """The function that declares it."""
+    return "tm.extern_stage" if isinstance(extern, ExternStage) else "tm.extern"
+
+
+def _result(extern: Users) -> str:
+    return "void" if isinstance(extern, ExternStage) else extern.result.c_name
+
+
+def _arguments(extern: Users) -> list[str]:
+    if isinstance(extern, ExternStage):
+        return [_parameter(of) for _, of in extern.parameters]
     return [dtype.c_name for dtype in extern.arguments] or ["void"]
+
+
+def _parameter(of: Parameter) -> str:
+    if not isinstance(of, ArrayParameter):
+        return of.dtype.c_name if isinstance(of, StrideParameter) else of.c_name
+    return f"{of.dtype.c_name} *" if of.is_stored else f"const {of.dtype.c_name} *"

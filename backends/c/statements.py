@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c import streaming_stores as streams
+from tiramisu_py.backends.c.expressions.c_calls import call_text
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.layout import chained, opened
@@ -25,6 +26,7 @@ from tiramisu_py.backends.c.vectors.vectors import Vectors
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
     Allocate,
+    ArrayCall,
     Assign,
     Block,
     Comment,
@@ -106,6 +108,8 @@ class Statements:
                 return self._assign(node, scope)
             case Store():
                 return self._store(node, scope)
+            case ArrayCall():
+                return [cgen.Statement(call_text(node, self.scalars(scope)))]
             case Prefetch():
                 return streams.prefetched(node, scope)
             case Allocate():

@@ -23,6 +23,7 @@ from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.backends.c.vectors.stores import WholeStore
 from tiramisu_py.ir import (
     AllReduce,
+    ArrayCall,
     ArrayArgument,
     Collective,
     Complete,
@@ -47,8 +48,8 @@ RUNTIME = "tm_stores.h"
 STREAMS = "tm_streams"
 #: Vectors are aligned to their size, up to MOST bytes; vectors smaller than `LEAST` bytes are stored as usual.
 MOST, LEAST = 64, 16
-#: The nodes that let GPUs and other ranks read values that this thread has stored.
-_READERS = (AllReduce, Collective, Complete, Copy, Launch, Post)
+#: The nodes that let GPUs, other ranks and C functions read values that this thread has stored.
+_READERS = (AllReduce, ArrayCall, Collective, Complete, Copy, Launch, Post)
 
 
 def uses_streams(node: Node) -> bool:

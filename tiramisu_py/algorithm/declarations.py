@@ -11,6 +11,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import (
+    Access,
     Const,
     Expr,
     Iter,
@@ -172,12 +173,41 @@ class Written:
     where: Any = None
     is_slice: bool = False
     exact: bool = False
+    each: tuple[Iter, ...] = ()
 
     @property
     def is_inferred(self) -> bool:
         """Whether the domain follows from what is read."""
         given = self.domain
         return isinstance(given, list | tuple) and bool(given) and all(isinstance(each, Iter) for each in given)
+
+
+@dataclass(frozen=True, eq=False)
+class StagePart:
+    """The part of an array that a call over whole arrays reads.
+
+    It is ``access`` at all `points` over `iterators`, those of the call first. `varying` is, for each index of the
+    access, the iterator that moves along it, or "" for an index that is the same in one call.
+    """
+
+    access: Access
+    iterators: tuple[str, ...]
+    points: isl.Set
+    varying: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class StageSets:
+    """The sets of the calls of a stage: one call for each value of its first `each` iterators, which computes all values
+    that have these.
+
+    `ranges` has the values of each other iterator within a call, over the iterators of the call and this one; `parts`
+    are what a call reads, in the order of its array arguments.
+    """
+
+    each: int
+    ranges: Mapping[str, isl.Set]
+    parts: tuple[StagePart, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +219,8 @@ class Computation:
     operator, and one term for each element of `points` (over ``iterators + over``, in the tuple `name`); for other
     computations `points` is `domain`. `shape` is the array that holds the values by default, if the user gave one.
     `written` is what domain, points and guards were made of. While `is_open`, the domain is to be inferred.
-    Computations that may read each other have one `group`, the name of its first member.
+    Computations that may read each other have one `group`, the name of its first member. Those that calls of a C
+    function compute have a `stage`; their expression is the call.
     """
 
     name: str
@@ -207,6 +238,7 @@ class Computation:
     written: Written | None = None
     is_open: bool = False
     group: str = ""
+    stage: StageSets | None = None
 
     @property
     def is_inferred(self) -> bool:
@@ -216,6 +248,11 @@ class Computation:
     @property
     def is_reduction(self) -> bool:
         return self.op is not None
+
+    @property
+    def loop_iterators(self) -> tuple[str, ...]:
+        """The iterators of its values that have loops of their own before any command: of a stage those of its calls."""
+        return self.iterators if self.stage is None else self.iterators[: self.stage.each]
 
     @property
     def point_iterators(self) -> tuple[str, ...]:

@@ -9,12 +9,14 @@ from typing import Any
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
+from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.declare.inferred import domain_line, inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
-from tiramisu_py.algorithm.expressions import Access, Expr, Operand
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Operand
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.algorithm.words.scattering import ScatteredTerm, scatter
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.applying.scheduled import Scheduled
@@ -170,6 +172,41 @@ class Declarations(Scheduled):
         return self.reduction(
             name, domain, over, op, scatter(expr, at), where=where, dtype=dtype, shape=shape, ordered=ordered
         )
+
+    def stage(
+        self,
+        name: str,
+        domain: Any,
+        call: StageCall,
+        *,
+        over: Any = None,
+        where: Expr | None = None,
+        each: Sequence[Iter] = (),
+        shape: Sequence[Operand] | None = None,
+    ) -> Computation:
+        """Declare values that a C function over whole arrays computes: a function of `tm.extern_stage`, called.
+
+        One call computes all values of `domain`, or, with ``each=[n]``, all that have the same n. An array argument is
+        the part that an access names while its other iterators run over `domain` and over the further ranges `over`;
+        `where` restricts both::
+
+            f.stage("c", {i: M, j: N}, gemm(M, N, K, a[i, k], b[k, j]), over={k: K})
+                -->   gemm(M, N, K, a, K, b, N, c, N)
+
+            f.stage("c", {n: B, i: M, j: N}, gemm(M, N, K, a[n, i, k], b[n, k, j]), over={k: K}, each=[n])
+                -->   for n in 0..B: gemm(M, N, K, a + n*M*K, K, b + n*K*N, N, c + n*M*N, N)
+
+        An index of such an access is an iterator, plus what is the same in a call. The sets of elements that the
+        function reads are those of the accesses, and it writes all values of the call: both are taken on trust, and
+        everything else is proven of them. The iterators of a call have no loops, so that no command can divide it.
+        Raises `DeclarationError`.
+        """
+        declared = declare_stage(
+            self._program.algorithm, name, domain, call, over=over, where=where, each=each, shape=shape,
+            owner=self.owner, location=caller(),
+        )  # fmt: skip
+        self._program = with_computation(self._program, declared)
+        return Computation(self, name)
 
     def together(self) -> Group:
         """Begin a group: computations that may read each other, whatever their order.

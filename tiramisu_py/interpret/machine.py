@@ -17,12 +17,13 @@ from tiramisu_py.algorithm.visitor import Visitor
 from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret import lane_masks as masks
 from tiramisu_py.interpret.arithmetic import Value
+from tiramisu_py.interpret.called_stages import call_steps
 from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import allocated
 from tiramisu_py.interpret.partial_results import combined, privatised
 from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps, deal, interleaved
-from tiramisu_py.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Mask, Node, Prefetch, Store
+from tiramisu_py.ir import Allocate, ArrayCall, Assign, Block, Comment, Declare, For, If, Let, Mask, Node, Prefetch, Store
 from tiramisu_py.program.loops import Parallel, Vector
 
 
@@ -103,6 +104,9 @@ class Interpreter(Visitor[OwnSteps]):
         else:
             masks.write(frame.array(node.buffer), indices, value, frame.active, node.statement)
         yield None
+
+    def visit_arraycall(self, node: ArrayCall, frame: Frame) -> Steps:
+        return call_steps(node, frame)
 
     def visit_mask(self, node: Mask, frame: Frame) -> OwnSteps:
         frame.where = "the mask of a vector"

@@ -46,6 +46,11 @@ class Array:
             raise InterpretError(f"{where} reads {self._first(at)}, which nothing has written")
         return self.data[at]
 
+    def has(self, indices: Element) -> bool:
+        """Whether an element exists and has a value."""
+        pairs = zip(indices, self.data.shape, strict=True)
+        return all(_inside(index, extent) for index, extent in pairs) and bool(self.written[indices])
+
     def write(self, indices: Element, value: Value, where: str) -> None:
         """Store a value, or one for each lane to that many elements."""
         at = self.storable(indices, where)

@@ -7,6 +7,7 @@ unless it contains a `Ramp`, a vector `Load` or a vector variable; a scalar oper
 
 from __future__ import annotations
 
+from tiramisu_py.ir.array_calls import ArrayCall, ArraySection
 from tiramisu_py.ir.expressions import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
 from tiramisu_py.ir.gpu_statements import (
     Await,
@@ -55,6 +56,7 @@ Node = (
     | Assign
     | Store
     | Prefetch
+    | ArrayCall
     | Allocate
     | Mask
     | Launch
@@ -78,6 +80,8 @@ __all__ = [
     "AllReduce",
     "Allocate",
     "ArrayArgument",
+    "ArrayCall",
+    "ArraySection",
     "Assign",
     "Await",
     "Barrier",

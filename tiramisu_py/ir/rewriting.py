@@ -12,6 +12,8 @@ from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
 from tiramisu_py.algorithm.spellings import counted, fresh_name
 from tiramisu_py.algorithm.stacks import deep, deep_nest
 from tiramisu_py.ir import (
+    ArrayCall,
+    ArraySection,
     Block,
     Comment,
     Deferred,
@@ -30,7 +32,7 @@ from tiramisu_py.program.loops import Combine
 
 Change = Callable[[Expr], Expr]
 #: Parts of a statement that are no statements themselves, and have operands.
-Part = Side | Request
+Part = Side | Request | ArraySection
 #: The content of a field with the role `operands`.
 Operand = Expr | Part | Store | tuple[Expr | Part | Store, ...] | None
 _Holder = TypeVar("_Holder", bound=Node | Part)
@@ -263,6 +265,8 @@ def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
         store = inner.store if isinstance(inner, Deferred) else inner
         if isinstance(store, Store | Prefetch | TreeReduce):
             needed += _factors(store.indices, extents.get(store.buffer, ()))
+        elif isinstance(store, ArrayCall):
+            needed += [extent for buffer in store.arrays for extent in extents.get(buffer, ())]
         elif isinstance(store, For):
             copied = (one.buffer for one in store.reductions if one.combine is Combine.PRIVATE)
             needed += [extent for buffer in copied for extent in extents.get(buffer, ())]

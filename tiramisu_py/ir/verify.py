@@ -26,6 +26,7 @@ from tiramisu_py.ir import (
     Allocate,
     AllReduce,
     ArrayArgument,
+    ArrayCall,
     Assign,
     Await,
     Barrier,
@@ -66,7 +67,7 @@ from tiramisu_py.ir.rewriting import children, walk
 from tiramisu_py.ir.uniform_control import is_uniform
 
 #: Statements of the host that command GPUs or communicate with other ranks.
-HOST_ONLY = (Launch, Copy, Events, Record, Await, Post, Requests, Complete, Collective, AllReduce)
+HOST_ONLY = (ArrayCall, Launch, Copy, Events, Record, Await, Post, Requests, Complete, Collective, AllReduce)
 #: Statements of the threads of a kernel.
 KERNEL_ONLY = (Barrier, Deferred, TreeReduce)
 
@@ -180,6 +181,8 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from _stored(node.store, scope)
         case Prefetch():
             yield from element(node.buffer, node.indices, scope)
+        case ArrayCall():
+            yield from _called(node, scope)
         case Mask():
             yield from expected(node.count, scope, int64)
         case Allocate() | Events():
@@ -241,6 +244,18 @@ def _fits(target: str, value: Expr, dtype: DType, lanes: int, scope: KnownNames)
     own = lanes_of(value, scope)
     if own not in (1, lanes):
         yield f"{target} has {lanes} lanes, but its value has {own} ({value})"
+
+
+def _called(node: ArrayCall, scope: KnownNames) -> Iterator[str]:
+    of = [parameter for _, parameter in node.stage.array_parameters]
+    if not len(of) == len(node.arrays) == len(node.sections):
+        yield f"a call passes {len(node.arrays)} arrays to {node.stage.name}, which takes {len(of)}"
+        return
+    for name, section, parameter in zip(node.arrays, node.sections, of, strict=True):
+        yield from _box(name, parameter.dtype, len(section.first), scope)
+        yield from (said for each in (*section.first, *section.extents) for said in expected(each, scope, int64))
+        if not len(section.extents) == len(section.steps) == parameter.rank:
+            yield f"a call passes a part of {name} of {len(section.extents)} dimensions, not of {parameter.rank}"
 
 
 def _launched(node: Launch, scope: KnownNames) -> Iterator[str]:

@@ -7,6 +7,7 @@ from tiramisu_py.lower.gpu_code import GpuCode
 from tiramisu_py.lower.operations.collective_operations import Calls
 from tiramisu_py.lower.operations.host_part import host_of
 from tiramisu_py.lower.operations.message_operations import Messages
+from tiramisu_py.lower.operations.stage_calls import stage_calls
 from tiramisu_py.lower.ranks.own_part import OwnPart
 from tiramisu_py.lower.statements.body import Body
 from tiramisu_py.lower.statements.loop_names import loop_variables, reserved_names
@@ -44,5 +45,7 @@ class HostCode:
             return list(self.calls.of(statement))
         if statement.message is not None:
             return list(self.messages.posts(self.program.statements[statement.name], statement))
+        if statement.is_call:
+            return list(stage_calls(self.program, self.program.statements[statement.name], statement))
         completes = self.messages.completes(statement) if statement.waits is not None else []
         return [*completes, *self.gpu.bodies(statement)]

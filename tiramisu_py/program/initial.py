@@ -87,7 +87,10 @@ def with_computation(
         extents = extents_of(sets.named(declared.domain, None).apply(sets.graph(place)), program.context)
     program = _stored(program, Buffer(declared.name, extents, declared.dtype), declared.name, place)
     if not declared.is_reduction:
-        return _with_nest(program, declared, declared.name, Role.VALUE, declared.domain, declared.expr, declared.guards)
+        return _with_nest(
+            program, declared, declared.name, Role.VALUE, declared.domain, declared.expr, declared.guards,
+            order=declared.loop_iterators,
+        )  # fmt: skip
     inner = [guard for guard in declared.guards if mentions(guard, declared.over)]
     outer = tuple(guard for guard in declared.guards if not mentions(guard, declared.over))
     assert declared.op is not None

@@ -12,6 +12,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.program.loops import LoopId
 
 
@@ -226,6 +227,11 @@ class Statement:
     def receives(self) -> bool:
         """Whether the values that it stores come in a message, so that it loads nothing."""
         return self.role is Role.COPY and self.message is not None
+
+    @property
+    def is_call(self) -> bool:
+        """Whether its executions are the calls of a C function over whole arrays: those at one time are one call."""
+        return isinstance(self.body, StageCall) and self.role is Role.VALUE
 
     @property
     def handle(self) -> str:

@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.algorithm.domains.conditions import in_words
 from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.traversal import accesses, walk
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.dependence.exclusions import Fact
 from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.machine.gpu_target import CUDA
@@ -102,6 +103,11 @@ def _functions(computation: Computation) -> Iterator[str]:
         for node in walk(expression):
             if isinstance(node, Call) and node.extern is not None:
                 yield f"the C function {node.function} is pure, and returns what its Python form does"
+            if isinstance(node, StageCall):
+                yield (
+                    f"the C function {node.function} reads and writes the elements declared of {computation.name}, and no "
+                    "others, and computes what its Python form does"
+                )
     if computation.op is not None and not any(computation.op is known for known in _KNOWN):
         yield f"the operator {computation.op.name} is associative and commutative"
 

@@ -34,6 +34,7 @@ CONDITIONS = (
     memory.REACH,
     reductions.RANK_REDUCTIONS,
     memory.PLACES,
+    memory.WHOLE_CALLS,
     memory.VALUES,
     reductions.REDUCTIONS,
     reductions.BITS,

@@ -10,6 +10,7 @@ from tiramisu_py.algorithm.visitor import Visitor
 from tiramisu_py.ir import (
     Allocate,
     AllReduce,
+    ArrayCall,
     Assign,
     Await,
     Barrier,
@@ -151,6 +152,11 @@ class Pseudocode(Visitor[list[str]]):
     def visit_store(self, node: Store, depth: int) -> list[str]:
         how = "  (atomic)" if node.atomic else "  (non-temporal)" if node.nontemporal else ""
         return [f"{_PAD * depth}{node.buffer}{_index(node.indices)} = {node.value}{how}"]
+
+    def visit_arraycall(self, node: ArrayCall, depth: int) -> list[str]:
+        pairs = zip(node.arrays, node.sections, strict=True)
+        parts = [f"{' x '.join(map(str, part.extents))} of {name} from {_index(part.first)}" for name, part in pairs]
+        return [f"{_PAD * depth}{node.stage.name}({', '.join([*map(str, node.scalars), *parts])})"]
 
     def visit_prefetch(self, node: Prefetch, depth: int) -> list[str]:
         return [f"{_PAD * depth}prefetch {node.buffer}{_index(node.indices)}"]

@@ -109,7 +109,7 @@ def declare_computation(
     written = Written(domain, where=where, exact=exact)
     given = open_domain(algorithm, name, domain) if written.is_inferred else domain
     found = parse_domain(algorithm, name, given, where, owner)
-    extents = _computed_shape(algorithm, name, shape, len(found.iterators), owner)
+    extents = computed_shape(algorithm, name, shape, len(found.iterators), owner)
     asked = None if dtype is None else as_dtype_of(name, dtype)
     body = _body(name, expr, len(found.iterators), asked, owner)
     check_references(algorithm, name, body, found.iterators, owner, {name: len(found.iterators), **(beside or {})})
@@ -155,7 +155,7 @@ def declare_reduction(
     written = Written(domain, over, where, exact=exact)
     given = open_domain(algorithm, name, domain) if written.is_inferred else domain
     outer, points = _reduction_domains(algorithm, name, given, over, where, owner)
-    extents = _computed_shape(algorithm, name, shape, len(outer.iterators), owner)
+    extents = computed_shape(algorithm, name, shape, len(outer.iterators), owner)
     asked = None if dtype is None else as_dtype_of(name, dtype)
     given_term = _with_names(name, op, expr, points.iterators[len(outer.iterators) :])
     term = _body(name, given_term, len(outer.iterators), asked, owner, lambda found: result_type(op, found))
@@ -374,7 +374,8 @@ def _is_foreign(node: Expr) -> bool:
 # -- shapes and ranges
 
 
-def _computed_shape(algorithm: Algorithm, name: str, shape: Any, rank: int, owner: object) -> tuple[Expr, ...] | None:
+def computed_shape(algorithm: Algorithm, name: str, shape: Any, rank: int, owner: object) -> tuple[Expr, ...] | None:
+    """The array that holds the values of a computation by default, if the user gave its shape."""
     if shape is None:
         return None
     extents = _shape(algorithm, name, shape, owner)

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, Select, Unary
 from tiramisu_py.algorithm.stacks import Steps, deep, unstacked
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import DType, int64, weak_int
+from tiramisu_py.algorithm.words.stages import StageCall
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +51,30 @@ class Reading:
 def readings(algorithm: Algorithm, expression: Expr, space: isl.Space) -> list[Reading]:
     """The accesses of an expression over the frame `space`, in order of evaluation, without scalar inputs.
 
-    An access that occurs in several places is one reading, at the points that reach any of its places.
+    An access that occurs in several places is one reading, at the points that reach any of its places. An expression
+    that is a call over whole arrays reads, for each value, what the call reads.
     """
+    if isinstance(expression, StageCall):
+        return _of_call(algorithm.computations[sets.tuple_name(space)], space)
     collector = _Collector(algorithm, space)
     reached = collector.reached(expression)
     read = (e for e in walk(expression) if isinstance(e, Access) and not _is_scalar(algorithm, e.source))
     return [collector.reading(e, reached[id(e)]) for e in read]
+
+
+def _of_call(c: Computation, space: isl.Space) -> list[Reading]:
+    """What calls over whole arrays read: ``value -> source[index]`` for all elements that the value's call reads."""
+    assert c.stage is not None
+    found = []
+    for part in c.stage.parts:
+        frame = part.points.get_space()
+        reader = Affine(frame, dict(zip(part.iterators, sets.variables(frame), strict=True)))
+        forms = [reader.single(index) for index in part.access.indices]
+        element = sets.graph(sets.function(frame, part.access.source, forms), part.points)
+        call_of = sets.graph(sets.prefix(sets.identity(space), c.stage.each))
+        own = sets.graph(sets.prefix(sets.identity(frame), c.stage.each))
+        found.append(Reading(part.access, call_of.apply_range(own.reverse().apply_range(element))))
+    return found
 
 
 @deep

@@ -26,6 +26,7 @@ from tiramisu_py.algorithm.expressions import (
 from tiramisu_py.algorithm.reserved import PARTS
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.words.stages import ExternStage, StageCall
 from tiramisu_py.errors import DeclarationError, DTypeError
 
 #: No computations that are being declared.
@@ -132,10 +133,15 @@ def check_references(
             case Access():
                 _check_access(algorithm, subject, node, owner, beside)
             case Call() if node.extern is not None:
-                _check_extern(algorithm, subject, node.extern)
+                check_extern(algorithm, subject, node.extern)
+            case StageCall():
+                raise DeclarationError(
+                    f"{subject} uses {node.function} in an expression, but it computes whole arrays: declare "
+                    f"{algorithm.name}.stage(name, domain, {node})"
+                )
 
 
-def _check_extern(algorithm: Algorithm, subject: str, extern: ExternFunction) -> None:
+def check_extern(algorithm: Algorithm, subject: str, extern: ExternFunction | ExternStage) -> None:
     """Refuse an external function whose name is that of the generated one, of its parts, or of another function."""
     name = extern.name
     if name == algorithm.name or (name.startswith(algorithm.name) and name.removeprefix(algorithm.name) in PARTS):
@@ -145,7 +151,7 @@ def _check_extern(algorithm: Algorithm, subject: str, extern: ExternFunction) ->
         )
     for computation in algorithm.computations.values():
         for node in walk(computation.expr):
-            other = node.extern if isinstance(node, Call) else None
+            other = node.extern if isinstance(node, Call) else node.stage if isinstance(node, StageCall) else None
             if other is not None and other.name == name and other != extern:
                 raise DeclarationError(
                     f"{subject} calls another external function {name} than {computation.name} does: give one of them "

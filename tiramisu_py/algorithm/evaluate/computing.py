@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.evaluate.accumulation import accumulate, accumulate_a
 from tiramisu_py.algorithm.evaluate.lattice import Column, Lattice
 from tiramisu_py.algorithm.evaluate.numeric import Array
 from tiramisu_py.algorithm.evaluate.scattered_terms import ScatteredTerms, scattered_terms
+from tiramisu_py.algorithm.evaluate.stage_values import called_stage
 from tiramisu_py.algorithm.evaluate.valuation import Points, Valuation, Values, empty_values
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import walk
@@ -55,6 +56,10 @@ class Computing:
 
     def run(self) -> None:
         """Compute all values of a computation that reads known values only."""
+        if self.c.stage is not None:
+            self._begin()
+            self.values.array.reshape(-1)[self.flat] = called_stage(self.c, self.valuation, self.columns, self.count)
+            return
         if self._scattered():
             return
         for rows in self._chunks():

@@ -1,8 +1,8 @@
 """The host's part of a program: its nests have a statement for each launch, copy and message.
 
 A kernel is one operation in each iteration of the host's loops around it. A transfer, a message, or a combination over
-ranks is one operation in each iteration of the loops outside of its bulk. Each becomes a statement with only those
-loops.
+ranks is one operation in each iteration of the loops outside of its bulk, and so is a call of a C function over whole
+arrays. Each becomes a statement with only those loops.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def host_of(program: Program, coordinates: Sequence[str] = ()) -> HostProgram:
     operation = {s.name: nest.name for nest in found_nests for s in nest.statements}
     nests = {nest.name: nest.without_trees for nest in found_nests}
     operation |= {s.name: s.name for s in program.acting if s.transfer is not None or s.message is not None}
-    called = [s.name for s in program.acting if s.calls_ranks]
+    called = [s.name for s in program.acting if s.calls_ranks or s.is_call]
     if not operation and not called:
         return HostProgram(program)
     together = {one.send.name: one for one in _collectives(program)}

@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import (
     AllReduce,
+    ArrayCall,
     Await,
     Collective,
     Complete,
@@ -29,7 +30,7 @@ from tiramisu_py.ir.arithmetic.linear import Linear, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names, block, constant, variables, walk
 
-_OPERATIONS = (AllReduce, Await, Collective, Complete, Copy, Launch, Post, Record)
+_OPERATIONS = (AllReduce, ArrayCall, Await, Collective, Complete, Copy, Launch, Post, Record)
 
 
 def operates(node: Node) -> bool:

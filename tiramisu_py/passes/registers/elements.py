@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.ir import Allocate, AllReduce, Collective, Copy, Launch, Node, Post, Ramp, Store
+from tiramisu_py.ir import Allocate, AllReduce, ArrayCall, Collective, Copy, Launch, Node, Post, Ramp, Store
 from tiramisu_py.ir.rewriting import constant, loads, walk
 
 Cell = tuple[int, ...]
@@ -35,7 +35,7 @@ def accesses(node: Allocate, inside: Node) -> Iterator[ElementAccess | None]:
             yield None
         if isinstance(statement, Post | AllReduce) and node.buffer == statement.array:
             yield None
-        if isinstance(statement, Launch) and node.buffer in statement.arrays:
+        if isinstance(statement, Launch | ArrayCall) and node.buffer in statement.arrays:
             yield None
     for load in loads(inside):
         if load.buffer == node.buffer:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.kernels import KernelNest, axis_name
@@ -170,7 +171,7 @@ def _foreign(statement: Statement) -> Finding | None:
         return fault("reach", "wait", statement, message, f"order {statement.name} before or after the kernel")
     for expression in (statement.body, *statement.guards):
         for node in walk(expression):
-            if isinstance(node, Call) and node.extern is not None:
+            if isinstance(node, StageCall) or (isinstance(node, Call) and node.extern is not None):
                 message = f"{statement.handle} calls {node.function} in a kernel, but that is a function of the host"
                 return fault("reach", "extern", statement, message, "compute it outside of the kernel")
     return None

@@ -10,6 +10,7 @@ from tiramisu_py.proof.memory import (
     races,
     reach,
     values,
+    whole_calls,
     whole_vectors,
 )
 from tiramisu_py.proof.violations.condition import Condition, out_of_reach
@@ -20,6 +21,7 @@ VALUES = Condition("values", values.findings, values.SENTENCES)
 RACES = Condition("races", races.findings, races.SENTENCES)
 OVERLAPPING_VECTORS = Condition("overlapping_vectors", overlapping_vectors.findings, overlapping_vectors.SENTENCES)
 WHOLE_VECTORS = Condition("whole_vectors", whole_vectors.findings, whole_vectors.SENTENCES)
+WHOLE_CALLS = Condition("whole_calls", whole_calls.findings, whole_calls.SENTENCES)
 CALLERS_ARRAYS = Condition("callers_arrays", callers_arrays.findings)
 OPERANDS_BETWEEN_CALLS = Condition(
     "operands_between_calls", operands_between_calls.findings, operands_between_calls.SENTENCES

@@ -14,6 +14,7 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
@@ -24,6 +25,7 @@ from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, Spot, access_key, on_rank, reading, words
+from tiramisu_py.proof.violations.repairs import own_buffer
 from tiramisu_py.sets import smallest
 
 #: The sort of findings about two accesses.
@@ -75,7 +77,7 @@ def between(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
     """The conflicts of two accesses that have no order."""
     first, second = statements(a, b)
     depths = unordered(flow, a, b)
-    ties = first is second and flow.has_ties(first)
+    ties = first is second and (first.is_call or flow.has_ties(first)) and not _is_update_in_place(first, a, b)
     if not (depths or ties) or (a is b and _injective(a)):
         return
     conflict = flow.same_place(a, b)
@@ -140,11 +142,19 @@ def commuting(a: MemoryAccess, b: MemoryAccess, loop: Loop) -> bool:
     return combined and a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write
 
 
+def _is_update_in_place(call: Statement, a: MemoryAccess, b: MemoryAccess) -> bool:
+    """Whether a call reads what it overwrites in place: its function is made for that (see `whole_calls`)."""
+    updated = call.body.updated if isinstance(call.body, StageCall) else None
+    return updated is not None and a.is_write and not b.is_write and b.source == updated.source
+
+
 def _same_time(a: MemoryAccess, b: MemoryAccess, conflict: isl.Map) -> isl.Map:
     """The conflicts between different instances of one statement that have the same time."""
     first, _ = statements(a, b)
     count = len(first.loops)
     same = conflict.intersect(a.prefix(count).apply_range(b.prefix(count).reverse()))
+    if first.is_call and not b.is_write:
+        return same  # a call may store an element before it reads it
     return same.subtract(sets.graph(a.instance).apply_range(sets.graph(b.instance).reverse()))
 
 
@@ -205,6 +215,12 @@ def _advice(a: MemoryAccess, b: MemoryAccess, loop: Loop) -> str:
 
 def _tie(flow: Flow, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:
     witness, one, two = pair_spots(flow, a, b, bad)
+    call, _ = statements(a, b)
+    if isinstance(call.body, StageCall):
+        stored = f"{words(one.named)} and {words(two.named)}" if b.is_write else words(one.named)
+        other = "" if b.is_write else f", from which the same call reads {words(two.named)}"
+        message = f"{call.body.function} stores {stored} to {words(one.element)}{other}{on_rank(one)}, {witness}"
+        return Violation("race", message, witness, repair=own_buffer(a))
     first, second = one.computed(flow.accesses.program), two.computed(flow.accesses.program)
     message = (
         f"{words(first)} and {words(second)} both use {words(one.element)} at the same time{on_rank(one)}, {witness}"
