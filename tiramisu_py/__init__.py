@@ -328,4 +328,10 @@ __all__ = [
     "uint64",
     "uint8",
     "where",
+    "ExternStage",
+    "extern_stage",
+    "reads",
+    "stride",
+    "updates",
+    "writes",
 ]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice, product
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import ExternFunction
-from tiramisu_py.algorithm.words.stages import ArrayParameter, ExternStage, Parameter, StrideParameter
-
-#: A function of the user's.
-Users = ExternFunction | ExternStage
+from tiramisu_py.algorithm.words.stages import (
+    ArrayParameter,
+    ExternStage,
+    ForeignFunction,
+    Parameter,
+    StrideParameter,
+)
 
 
 class Definition(cgen.Collection):
@@ -26,12 +29,18 @@ _MOST_CASES = 64
 _SAME = {"int64_t": ("long", "long long"), "uint64_t": ("unsigned long", "unsigned long long")}
 
 
-def of_user(extern: Users) -> list[cgen.Generable]:
+def linked(externs: Sequence[ForeignFunction]) -> tuple[str, ...]:
+    """The flags by which the libraries of the user's functions are linked."""
+    found = (library for extern in externs if isinstance(extern, ExternStage) for library in extern.libraries)
+    return tuple(dict.fromkeys(f"-l{library}" for library in found))
+
+
+def of_user(extern: ForeignFunction) -> list[cgen.Generable]:
     """The lines for a user's function: its header, its source, or else its declaration; then the signature check."""
     return [*given(extern), *signature_check(extern), cgen.Line()]
 
 
-def given(extern: Users) -> list[cgen.Generable]:
+def given(extern: ForeignFunction) -> list[cgen.Generable]:
     """The lines that declare a user's function in C: its header and its source, or a prototype if it has neither."""
     lines: list[cgen.Generable] = []
     if extern.header:
@@ -44,12 +53,12 @@ def given(extern: Users) -> list[cgen.Generable]:
     return lines
 
 
-def prototype(extern: Users) -> str:
+def prototype(extern: ForeignFunction) -> str:
     """The declaration of a user's function, as `tm.extern` or `tm.extern_stage` gives it."""
     return f"{_result(extern)} {extern.name}({', '.join(_arguments(extern))})"
 
 
-def signature_check(extern: Users) -> list[cgen.Generable]:
+def signature_check(extern: ForeignFunction) -> list[cgen.Generable]:
     """The assertion that a function has the signature given to `tm.extern`; a macro is not checked."""
     kinds = [_SAME.get(kind, (kind,)) for kind in (_result(extern), *_arguments(extern))]
     pointers = (f"{result} (*)({', '.join(arguments)})" for result, *arguments in product(*kinds))
@@ -62,16 +71,16 @@ def signature_check(extern: Users) -> list[cgen.Generable]:
     ]
 
 
-def declarer(extern: Users) -> str:
+def declarer(extern: ForeignFunction) -> str:
     """The function that declares it."""
     return "tm.extern_stage" if isinstance(extern, ExternStage) else "tm.extern"
 
 
-def _result(extern: Users) -> str:
+def _result(extern: ForeignFunction) -> str:
     return "void" if isinstance(extern, ExternStage) else extern.result.c_name
 
 
-def _arguments(extern: Users) -> list[str]:
+def _arguments(extern: ForeignFunction) -> list[str]:
     if isinstance(extern, ExternStage):
         return [_parameter(of) for _, of in extern.parameters]
     return [dtype.c_name for dtype in extern.arguments] or ["void"]

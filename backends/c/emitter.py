@@ -14,7 +14,7 @@ from tiramisu_py.backends.c import first_touch_calls as pages
 from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c import trace_calls as traces
 from tiramisu_py.backends.c import version_files as versions
-from tiramisu_py.backends.c.definitions import Definition, of_user
+from tiramisu_py.backends.c.definitions import Definition, linked, of_user
 from tiramisu_py.backends.c.emitted import Emitted
 from tiramisu_py.backends.c.expressions.c_names import c_names
 from tiramisu_py.backends.c.expressions.scalar_types import SCALAR_TYPES
@@ -46,7 +46,7 @@ def emit(function: LoopFunction, kinds: Sequence[type[HostPart]]) -> Emitted:
     source = Source(function, kinds)
     own = {f"{name}.c": source.source(), f"{name}.h": source.header(), **source.versions.files}
     files = {**own, **{file.name: file.text for file in source.runtime}}
-    libraries = tuple(chain.from_iterable(part.libraries for part in source.host_parts))
+    libraries = (*chain.from_iterable(part.libraries for part in source.host_parts), *linked(function.externs))
     return Emitted(files, source.prototype(), libraries, any(part.uses_gpu for part in source.host_parts))
 
 

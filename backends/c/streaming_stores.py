@@ -23,8 +23,8 @@ from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.backends.c.vectors.stores import WholeStore
 from tiramisu_py.ir import (
     AllReduce,
-    ArrayCall,
     ArrayArgument,
+    ArrayCall,
     Collective,
     Complete,
     Copy,

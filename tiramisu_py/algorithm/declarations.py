@@ -198,7 +198,7 @@ class StagePart:
 
 @dataclass(frozen=True, eq=False)
 class StageSets:
-    """The sets of the calls of a stage: one call for each value of its first `each` iterators, which computes all values
+    """The sets of the calls of a stage: one for each value of its first `each` iterators, which computes all values
     that have these.
 
     `ranges` has the values of each other iterator within a call, over the iterators of the call and this one; `parts`
@@ -251,7 +251,7 @@ class Computation:
 
     @property
     def loop_iterators(self) -> tuple[str, ...]:
-        """The iterators of its values that have loops of their own before any command: of a stage those of its calls."""
+        """The iterators of its values that have loops before any command: of a stage those of its calls."""
         return self.iterators if self.stage is None else self.iterators[: self.stage.each]
 
     @property

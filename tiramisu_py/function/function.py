@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from tiramisu_py.algorithm.expressions import ExternFunction, Iter, Param
+from tiramisu_py.algorithm.expressions import Iter, Param
 from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError
 from tiramisu_py.function.blocks import BlockCommands
 from tiramisu_py.function.declaring import Declarations
@@ -131,13 +132,13 @@ class Function(Declarations, TransferCommands, GpuTargets, BlockCommands, OnRank
         self.apply(Remove(self.name, handle._named))
 
 
-def load(path: str | os.PathLike[str], externs: Iterable[ExternFunction] = ()) -> Function:
+def load(path: str | os.PathLike[str], externs: Iterable[ForeignFunction] = ()) -> Function:
     """The function that `Function.save` wrote to a file: its algorithm, with the commands applied again.
 
-    `externs` are the external functions that the algorithm calls, as `tm.extern` declares them: without them the loaded
-    function can be compiled, but not evaluated. Raises `SavedError` for a file of a newer version, a damaged file, and
-    a file with a command or an argument that this version does not know, and `CommandError` if a command can no longer
-    be applied.
+    `externs` are the external functions that the algorithm calls, as `tm.extern` and `tm.extern_stage` declare them:
+    without them the loaded function can be compiled, but not evaluated. Raises `SavedError` for a file of a newer
+    version, a damaged file, and a file with a command or an argument that this version does not know, and
+    `CommandError` if a command can no longer be applied.
     """
     algorithm, commands = read(path, externs)
     try:

@@ -23,7 +23,21 @@ from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import allocated
 from tiramisu_py.interpret.partial_results import combined, privatised
 from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps, deal, interleaved
-from tiramisu_py.ir import Allocate, ArrayCall, Assign, Block, Comment, Declare, For, If, Let, Mask, Node, Prefetch, Store
+from tiramisu_py.ir import (
+    Allocate,
+    ArrayCall,
+    Assign,
+    Block,
+    Comment,
+    Declare,
+    For,
+    If,
+    Let,
+    Mask,
+    Node,
+    Prefetch,
+    Store,
+)
 from tiramisu_py.program.loops import Parallel, Vector
 
 

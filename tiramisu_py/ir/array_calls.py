@@ -28,8 +28,8 @@ class ArraySection:
 
 @dataclass(frozen=True, eq=False)
 class ArrayCall:
-    """Call a C function over whole arrays: `scalars`, and one of `sections` of one of `arrays` for each array parameter,
-    in the order of the parameters. `statement` names its origin.
+    """Call a C function over whole arrays: with `scalars`, and for each array parameter one of `sections` of one of
+    `arrays`, in the order of the parameters. `statement` names its origin.
     """
 
     roles: ClassVar[Roles] = roles(operands="scalars sections", reads="arrays", data="stage statement")

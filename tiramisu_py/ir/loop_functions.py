@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiramisu_py.algorithm.expressions import Expr, ExternFunction
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.program.machine.gpu_target import CUDA, GpuTarget
 from tiramisu_py.program.machine.pins import Pin
 from tiramisu_py.program.storage import Memory
@@ -135,7 +136,7 @@ class LoopFunction:
     arguments: tuple[ArrayArgument | ScalarArgument, ...]
     preconditions: tuple[Precondition, ...]
     body: Node
-    externs: tuple[ExternFunction, ...] = ()
+    externs: tuple[ForeignFunction, ...] = ()
     documentation: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     kernels: tuple[KernelFunction, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tiramisu_py.algorithm.expressions import ExternFunction
+from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.dependence.vector_padding import loaded_past_the_end, with_whole_vectors
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
 from tiramisu_py.ir.rewriting import Names
@@ -105,7 +105,7 @@ def _nontemporal_above(program: Program) -> int | None:
     return min((bound for bound in given if bound is not None), default=None)
 
 
-def _externs(bodies: Sequence[Code | LoweredKernel]) -> tuple[ExternFunction, ...]:
+def _externs(bodies: Sequence[Code | LoweredKernel]) -> tuple[ForeignFunction, ...]:
     return tuple({extern.name: extern for body in bodies for extern in body.externs}.values())
 
 

@@ -105,8 +105,8 @@ def _functions(computation: Computation) -> Iterator[str]:
                 yield f"the C function {node.function} is pure, and returns what its Python form does"
             if isinstance(node, StageCall):
                 yield (
-                    f"the C function {node.function} reads and writes the elements declared of {computation.name}, and no "
-                    "others, and computes what its Python form does"
+                    f"the C function {node.function} reads and writes the elements declared of {computation.name}, and "
+                    "no others, and computes what its Python form does"
                 )
     if computation.op is not None and not any(computation.op is known for known in _KNOWN):
         yield f"the operator {computation.op.name} is associative and commutative"

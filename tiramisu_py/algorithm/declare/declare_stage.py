@@ -135,10 +135,11 @@ class _Declared:
         if updated is None:
             return
         own = tuple(getattr(index, "name", "") for index in updated.indices)
+        listed = ", ".join(self.values.iterators)
         if own != self.values.iterators:
             raise DeclarationError(
-                f"{self.call.function} updates {updated}, and computes {name}[{', '.join(self.values.iterators)}]: give "
-                f"{updated.source}[{', '.join(self.values.iterators)}], which it overwrites in place"
+                f"{self.call.function} updates {updated}, and computes {name}[{listed}]: give "
+                f"{updated.source}[{listed}], which it overwrites in place"
             )
         others = [a for _, of, a in self.call.arrays if not of.is_stored and a.source == updated.source]
         if others:
@@ -166,8 +167,8 @@ class _Declared:
             raise DeclarationError(f"{self.name} takes the part {access}: each iterator may be in one index only")
         if len(moving) != rank:
             raise DeclarationError(
-                f"{self.name} takes the part {access} of {access.source}, which has {len(moving)} dimensions in a call; "
-                f"{self.call.function} takes an array of {rank}"
+                f"{self.name} takes the part {access} of {access.source}, which has {len(moving)} dimensions in a "
+                f"call; {self.call.function} takes an array of {rank}"
             )
         return StagePart(access, frame, points, varying)
 
@@ -182,8 +183,8 @@ class _Declared:
             return ""
         if form.divs or form.denominator != 1 or len(moving) > 1 or form.dims[moving[0]] != 1:
             raise DeclarationError(
-                f"{self.name} takes the part {access}: an index is an iterator, or an iterator plus what is the same in "
-                f"a call, not {index}"
+                f"{self.name} takes the part {access}: an index is an iterator, or an iterator plus what is the same "
+                f"in a call, not {index}"
             )
         return frame[moving[0]]
 
@@ -194,9 +195,7 @@ class _Declared:
         if inner:
             conditions = [c for c in self.conditions if iterators(c) & inner]
             given = {key: extent for name, (key, extent) in self.over.items() if name in inner}
-            found = parse_over(
-                self.algorithm, self.name, self.values, given, _conjunction(conditions), self.owner
-            )
+            found = parse_over(self.algorithm, self.name, self.values, given, _conjunction(conditions), self.owner)
             self._check_affine(found)
         own = (*self.values.iterators[: self.each], *names)
         frame = found.points.get_space()
@@ -210,7 +209,7 @@ class _Declared:
         while found != before:
             before = set(found)
             for name in before:
-                key, extent = self.over[name]
+                _, extent = self.over[name]
                 bounds = extent if isinstance(extent, tuple | list) else (extent,)
                 found |= {i for bound in bounds for i in _names(bound)} & self.over.keys()
             for condition in self.conditions:

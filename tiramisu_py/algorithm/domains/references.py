@@ -12,21 +12,11 @@ import numpy as np
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.domains.affine import LARGEST_LITERAL
-from tiramisu_py.algorithm.expressions import (
-    Access,
-    Call,
-    Const,
-    Expr,
-    ExternFunction,
-    Iter,
-    Param,
-    as_expr,
-    check_single,
-)
+from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, Iter, Param, as_expr, check_single
 from tiramisu_py.algorithm.reserved import PARTS
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.algorithm.words.stages import ExternStage, StageCall
+from tiramisu_py.algorithm.words.stages import ForeignFunction, StageCall
 from tiramisu_py.errors import DeclarationError, DTypeError
 
 #: No computations that are being declared.
@@ -141,7 +131,7 @@ def check_references(
                 )
 
 
-def check_extern(algorithm: Algorithm, subject: str, extern: ExternFunction | ExternStage) -> None:
+def check_extern(algorithm: Algorithm, subject: str, extern: ForeignFunction) -> None:
     """Refuse an external function whose name is that of the generated one, of its parts, or of another function."""
     name = extern.name
     if name == algorithm.name or (name.startswith(algorithm.name) and name.removeprefix(algorithm.name) in PARTS):

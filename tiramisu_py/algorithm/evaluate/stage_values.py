@@ -47,7 +47,8 @@ class _Calls:
     def result(self, at: tuple[int, ...], elements: Sequence[Column]) -> Array:
         """The values of one call, at the elements that the columns list."""
         ranges = {name: self._range(lattice, at) for name, lattice in self.ranges.items()}
-        arrays = iter([self._array(part, lattice, at, ranges) for part, lattice in zip(self.sets.parts, self.parts)])
+        pairs = zip(self.sets.parts, self.parts, strict=True)
+        arrays = iter([self._array(part, lattice, at, ranges) for part, lattice in pairs])
         given = [
             next(arrays) if isinstance(of, ArrayParameter) else self._scalar(k, of, at)
             for k, (_, of) in enumerate(self.call.stage.passed)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expression_text import Pieces, listed
-from tiramisu_py.algorithm.expressions import Access, Expr, Operand, as_expr, as_typed
+from tiramisu_py.algorithm.expressions import Access, Expr, ExternFunction, Operand, as_expr, as_typed
 from tiramisu_py.algorithm.names import check_extern_name, check_name
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import DeclarationError, DTypeError
@@ -19,8 +19,8 @@ READS, WRITES, UPDATES = "reads", "writes", "updates"
 
 @dataclass(frozen=True)
 class ArrayParameter:
-    """A pointer parameter of a C function: the first element of an array of `rank` dimensions that it `reads`, `writes`,
-    or `updates` in place.
+    """A pointer parameter of a C function: to the first element of an array of `rank` dimensions that it `reads`,
+    `writes`, or `updates` in place.
     """
 
     dtype: DType
@@ -35,7 +35,7 @@ class ArrayParameter:
 
 @dataclass(frozen=True)
 class StrideParameter:
-    """A parameter of a C function that takes the distance, in elements, of neighbours along one dimension of an array."""
+    """A parameter of a C function: the distance, in elements, of neighbours along one dimension of an array."""
 
     array: str
     dimension: int
@@ -91,6 +91,10 @@ class ExternStage:
         pairs = zip(arguments, self.passed, strict=True)
         operands = tuple(_argument(self, given, name, of) for given, (name, of) in pairs)
         return StageCall(self.name, operands, self.stored[1].dtype, self)
+
+
+#: A C function of the user's.
+ForeignFunction = ExternFunction | ExternStage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -219,7 +223,9 @@ def extern_stage(
         raise DeclarationError(f"the external function {name} needs its equivalent in Python, not {python!r}")
     if isinstance(libraries, str) or not all(isinstance(one, str) and one.isprintable() for one in libraries):
         raise DeclarationError(f"libraries= of the external function {name} is {libraries!r}; give a list of names")
-    found = tuple((check_name(own, f"a parameter of {name}"), _parameter(name, own, of)) for own, of in parameters.items())
+    found = tuple(
+        (check_name(own, f"a parameter of {name}"), _parameter(name, own, of)) for own, of in parameters.items()
+    )
     made = ExternStage(name, found, python, header, source, tuple(libraries))
     _check_parameters(made)
     return made

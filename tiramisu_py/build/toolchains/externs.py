@@ -9,8 +9,8 @@ from pathlib import Path
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import ExternFunction
-from tiramisu_py.backends.c.definitions import given, prototype, signature_check
+from tiramisu_py.algorithm.words.stages import ForeignFunction
+from tiramisu_py.backends.c.definitions import declarer, given, prototype, signature_check
 from tiramisu_py.build.toolchains.c_compiler import run
 from tiramisu_py.build.toolchains.library import Recipe
 from tiramisu_py.errors import ToolchainError
@@ -21,7 +21,7 @@ _TWICE = re.compile(r"multiple definition of [`'‘](\w+)|duplicate symbol '?_?(
 _MISSING = re.compile(r"undefined (?:symbol|reference)[: to`']*\s*`?(\w+)")
 
 
-def refusal(error: ToolchainError, recipe: Recipe, externs: Sequence[ExternFunction]) -> ToolchainError:
+def refusal(error: ToolchainError, recipe: Recipe, externs: Sequence[ForeignFunction]) -> ToolchainError:
     """The error of an external function, if that prevents the build of a library; else the original error."""
     missing = set(_MISSING.findall(str(error)))
     twice = {name for pair in _TWICE.findall(str(error)) for name in pair}
@@ -46,7 +46,7 @@ def refusal(error: ToolchainError, recipe: Recipe, externs: Sequence[ExternFunct
     return error
 
 
-def _obstacle(folder: Path, recipe: Recipe, before: Sequence[ExternFunction], extern: ExternFunction) -> str:
+def _obstacle(folder: Path, recipe: Recipe, before: Sequence[ForeignFunction], extern: ForeignFunction) -> str:
     """The compiler's objection to an external function, compiled after those `before` it; empty if there is none."""
     own = "header" if extern.header and not extern.source else "source"
     said = _said(folder, recipe, before, "")
@@ -61,16 +61,16 @@ def _obstacle(folder: Path, recipe: Recipe, before: Sequence[ExternFunction], ex
     is_what = " ".join(pointer.replace("(*)", extern.name).split()) if pointer else "something else"
     return (
         f"the external function {extern.name} is declared as {prototype(extern)}, but its {own} has {is_what}: give "
-        "tm.extern the types that it has"
+        f"{declarer(extern)} the types that it has"
     )
 
 
-def _is_undeclared(folder: Path, recipe: Recipe, before: Sequence[ExternFunction], extern: ExternFunction) -> bool:
+def _is_undeclared(folder: Path, recipe: Recipe, before: Sequence[ForeignFunction], extern: ForeignFunction) -> bool:
     named = f"#ifndef {extern.name}\nint tm_any = sizeof(&{extern.name});\n#endif"
     return any("undeclared" in line for line in _said(folder, recipe, before, named))
 
 
-def _pointer(folder: Path, recipe: Recipe, before: Sequence[ExternFunction], extern: ExternFunction) -> list[str]:
+def _pointer(folder: Path, recipe: Recipe, before: Sequence[ForeignFunction], extern: ForeignFunction) -> list[str]:
     """The compiler's message if a function's address is assigned to a wrong type: it contains the function's type."""
     line = f"struct tm_any; static struct tm_any *const tm_any = &{extern.name};"
     return _said(folder, recipe, before, line, flags=("-Werror=incompatible-pointer-types", "-Wno-unused-variable"))
@@ -79,9 +79,9 @@ def _pointer(folder: Path, recipe: Recipe, before: Sequence[ExternFunction], ext
 def _said(
     folder: Path,
     recipe: Recipe,
-    externs: Sequence[ExternFunction],
+    externs: Sequence[ForeignFunction],
     more: str,
-    checked: ExternFunction | None = None,
+    checked: ForeignFunction | None = None,
     flags: Sequence[str] = (),
 ) -> list[str]:
     """The errors of a compiler for a source that has only these functions."""

@@ -15,13 +15,15 @@ import islpy as isl
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Operator, Written
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
+from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.declare.inferred import inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
 from tiramisu_py.algorithm.domains.domain import parse_context, parse_domain
 from tiramisu_py.algorithm.domains.references import Owner
-from tiramisu_py.algorithm.expressions import Const, Expr, ExternFunction, Iter
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import substitute
 from tiramisu_py.algorithm.types import DType, TupleType
+from tiramisu_py.algorithm.words.stages import ForeignFunction, StageCall
 from tiramisu_py.errors import SavedError
 from tiramisu_py.function.saving.plain import Plain, Reader, plain
 
@@ -85,7 +87,7 @@ def _operator(operator: Operator, dtype: DType) -> Plain:
     return {**saved, "names": [*operator.names]} if operator.names else saved
 
 
-def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ExternFunction]) -> tuple[Algorithm, Reader]:
+def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ForeignFunction]) -> tuple[Algorithm, Reader]:
     """The algorithm that plain data describes, and the reader of the commands; raises `SavedError`."""
     for name in ("params", "inputs", "computations", "outputs"):
         if not isinstance(data[name], list):
@@ -112,7 +114,13 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
     unknown = [name for name in data if name not in names]
     if unknown:
         raise SavedError(f"{data['name']} is declared with {unknown[0]}=, which this version does not know")
-    given = {"exact": False, "strides": None, "group": "", **data}  # files of earlier versions have none of these
+    given = {
+        "exact": False,
+        "strides": None,
+        "group": "",
+        "each": (),
+        **data,
+    }  # files of earlier versions have none of these
     return {name: given[name] if name == "op" else reader.value(given[name]) for name in names}
 
 
@@ -139,6 +147,11 @@ def _declared(
     if given["is_slice"]:
         return declare_slice(algorithm, given["expr"], name, owner, location)
     options = {one: given[one] for one in ("where", "exact", "dtype", "shape", "location")}
+    if isinstance(given["expr"], StageCall):
+        return declare_stage(
+            algorithm, name, given["domain"], given["expr"], over=given["over"], where=given["where"],
+            each=given["each"], shape=given["shape"], owner=owner, location=location,
+        )  # fmt: skip
     if given["op"] is None:
         return declare_computation(
             algorithm, name, given["domain"], given["expr"], **options, beside=beside, owner=owner

@@ -12,7 +12,7 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.expressions import ExternFunction
+from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.errors import SavedError, TiramisuError
 from tiramisu_py.function.saving.algorithms import plain_algorithm, read_algorithm
 from tiramisu_py.function.saving.plain import plain
@@ -59,7 +59,7 @@ def _why_not_read(error: OSError) -> str:
     return f"{error.strerror or error}"
 
 
-def read(path: str | os.PathLike[str], externs: Iterable[ExternFunction]) -> tuple[Algorithm, list[Command]]:
+def read(path: str | os.PathLike[str], externs: Iterable[ForeignFunction]) -> tuple[Algorithm, list[Command]]:
     """The algorithm and the commands of a file; raises `SavedError`, with the file's name."""
     file, known = _file(path), _externs(externs)
     try:
@@ -104,12 +104,15 @@ def _file(given: object) -> Path:
     return path
 
 
-def _externs(given: object) -> list[ExternFunction]:
+def _externs(given: object) -> list[ForeignFunction]:
     """The external functions; raises `SavedError` for anything else."""
     listed: list[object] = list(given) if isinstance(given, list | tuple | set | frozenset) else [None]
-    found = [one for one in listed if isinstance(one, ExternFunction)]
+    found = [one for one in listed if isinstance(one, ForeignFunction)]
     if len(found) < len(listed):
-        raise SavedError(f"externs={given!r}: give a list of functions that tm.extern has declared, externs=[twice]")
+        raise SavedError(
+            f"externs={given!r}: give a list of functions that tm.extern or tm.extern_stage has declared, "
+            "externs=[twice]"
+        )
     return found
 
 

@@ -24,6 +24,7 @@ from tiramisu_py.algorithm import expressions as ex
 from tiramisu_py.algorithm.declarations import Location
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType, TupleType, named_type, tuple_type
+from tiramisu_py.algorithm.words.stages import ArrayParameter, ExternStage, ForeignFunction, StageCall, StrideParameter
 from tiramisu_py.errors import SavedError
 from tiramisu_py.function.saving.commands import COMMANDS
 from tiramisu_py.program.loops import Combine
@@ -43,11 +44,12 @@ Plain = Any
 
 _NODES = (
     ex.Const, ex.Iter, ex.Param, ex.Access, ex.Unary, ex.Binary, ex.Select, ex.Cast, ex.Call, ex.TupleValue,
-    ex.Component, RankNumber,
+    ex.Component, StageCall, RankNumber,
 )  # fmt: skip
 _RECORDS = (
     *_NODES, *COMMANDS, named.NamedInput, named.Whole, named.NamedParts, named.Single, named.Both,
-    ex.ExternFunction, Location, Buffer, Shares, Cores, Gpu, GpuTarget, Cut,
+    ex.ExternFunction, ExternStage, ArrayParameter, StrideParameter, Location, Buffer, Shares, Cores, Gpu, GpuTarget,
+    Cut,
 )  # fmt: skip
 _CHOICES = (Combine, Memory, Policy, Direction, Mode, Property)
 #: Fields left out of a file: the owner follows from the file, and Python functions cannot be saved.
@@ -154,7 +156,7 @@ class Reader:
     `externs` are functions in C by name; one that is not among them cannot be called by `evaluate`.
     """
 
-    def __init__(self, owner: object, externs: Mapping[str, ex.ExternFunction]) -> None:
+    def __init__(self, owner: object, externs: Mapping[str, ForeignFunction]) -> None:
         self.owner = owner
         self.externs = externs
 
@@ -204,8 +206,8 @@ class Reader:
         unknown = [name for name in given if name not in known or name in _LEFT_OUT]
         if unknown:
             raise SavedError(f"{kind_of(of)} has {unknown[0]}=, which this version does not know")
-        if of is ex.ExternFunction:
-            return self._extern(given)
+        if of in (ex.ExternFunction, ExternStage):
+            return self._extern(of, given)
         if "owner" in known:
             given["owner"] = self.owner
         missing = [one.name for one in known.values() if one.default is MISSING and one.name not in given]
@@ -213,13 +215,13 @@ class Reader:
             raise SavedError(f"{kind_of(of)} has no {missing[0]}")
         return of(**given)
 
-    def _extern(self, given: Mapping[str, Any]) -> ex.ExternFunction:
+    def _extern(self, of: Any, given: Mapping[str, Any]) -> ForeignFunction:
         name = given["name"]
-        made = ex.ExternFunction(**given, python=_undeclared(name))
+        made: ForeignFunction = of(**given, python=_undeclared(name))
         if name not in self.externs:
             return made
         own = self.externs[name]
-        if replace(own, python=made.python) != made:
+        if type(own) is not of or replace(own, python=made.python) != made:
             raise SavedError(f"the external function {name} is another one than that which was saved")
         return own
 

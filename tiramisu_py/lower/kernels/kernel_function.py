@@ -9,8 +9,9 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.expressions import Binary, Expr, ExternFunction, Iter, Param
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
 from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.ir import (
     Barrier,
     Block,
@@ -49,7 +50,7 @@ class LoweredKernel:
     """A kernel, the user's functions that it calls, and the parameter for its number of blocks along x (or None)."""
 
     function: KernelFunction
-    externs: tuple[ExternFunction, ...]
+    externs: tuple[ForeignFunction, ...]
     blocks: str | None
 
 

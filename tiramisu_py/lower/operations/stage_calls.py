@@ -107,7 +107,7 @@ class _Call:
         self, storage: Storage, access: Access, varying: Sequence[str], full: bool
     ) -> tuple[str, ArraySection]:
         """The part of an array that the function gets."""
-        first, extents, steps = [], [], []
+        first, extents, steps = list[Expr](), list[Expr](), list[tuple[int, ...]]()
         for position, (index, iterator) in enumerate(zip(access.indices, varying, strict=True)):
             low, high = self._bounds(index, iterator)
             first += self._places([low])

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from tiramisu_py.algorithm.expressions import Expr, ExternFunction
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.ir import Node
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import with_children, with_expressions
@@ -23,7 +24,7 @@ class LoweredOperation:
     forms: tuple[isl.PwAff, ...]
     template: Node
     buffers: frozenset[str] = frozenset()
-    externs: tuple[ExternFunction, ...] = ()
+    externs: tuple[ForeignFunction, ...] = ()
 
     def at(self, values: Sequence[Expr]) -> Node:
         """The code for these values of the forms."""

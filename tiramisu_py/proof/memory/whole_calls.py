@@ -1,4 +1,4 @@
-"""Calls of C functions over whole arrays: each computes all its values, in arrays of the form that the function takes."""
+"""Calls of C functions over whole arrays: each computes all its values, in arrays of the form that it takes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def _in_vectors(program: Program, statement: Statement) -> Iterator[Finding]:
     for number in statement.loops:
         loop, name = program.loops[number], _called(statement).function
         if isinstance(loop.tag, Vector):
-            message = f"loop {loop.name} is a vector loop, and {statement.handle} calls {name} in each of its iterations"
+            message = (
+                f"loop {loop.name} is a vector loop, and {statement.handle} calls {name} in each of its iterations"
+            )
             yield fault("reach", "vector", statement, message, f"leave vectorize({loop.name}) out: calls have no lanes")
 
 
@@ -218,7 +220,9 @@ def _elsewhere(program: Program, statement: Statement) -> Iterator[Finding]:
 
 def _whole(program: Program) -> str:
     names = dict.fromkeys(_called(s).function for s in program.acting if s.is_call)
-    return f"each call of {', '.join(names)} computes all its values, in arrays of the form that it takes" if names else ""
+    return (
+        f"each call of {', '.join(names)} computes all its values, in arrays of the form that it takes" if names else ""
+    )
 
 
 SENTENCES = (Sentence(Topic.VALUES, _whole),)
