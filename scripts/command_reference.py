@@ -29,7 +29,7 @@ CLASSES = (
     "Function", "Group", "Input", "Computation", "Reduction", "Selection", "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
     "Kernel", "Report", "Violation", "Witness", "Buffer", "DeviceArray", "Memory", "Combine", "Operator",
-    "ExternFunction", "DType",
+    "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "Policy", "MemoryNode",
     "Tuned", "TunedPoint", "Target",
 )  # fmt: skip

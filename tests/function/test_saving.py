@@ -244,7 +244,7 @@ def test_a_folder_is_refused_with_an_example_in_it(tmp_path: Path):
 def test_what_are_no_external_functions_is_not_blamed_on_the_file(externs: Any, tmp_path: Path):
     path, _ = saved(scale(), tmp_path)
     with pytest.raises(
-        tm.SavedError, match=r"externs=.*: give a list of functions that tm.extern has declared"
+        tm.SavedError, match=r"externs=.*: give a list of functions that tm.extern or tm.extern_stage has declared"
     ) as said:
         tm.load(path, externs=externs)
     assert "damaged" not in str(said.value)

@@ -13,11 +13,12 @@ from tiramisu_py import ir
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter
 from tiramisu_py.algorithm.types import float32, int64
+from tiramisu_py.algorithm.words.stages import extern_stage, reads, writes
 from tiramisu_py.ir import Node, rewriting
 from tiramisu_py.ir.roles import Roles
 from tiramisu_py.program.statement import SendMode
 
-CLASSES = [*get_args(Node), ir.Side, ir.Request]
+CLASSES = [*get_args(Node), ir.Side, ir.Request, ir.ArraySection]
 
 
 #: The names of fields with statements inside.
@@ -30,6 +31,10 @@ def n(value: int) -> Expr:
 
 
 STORE = ir.Store("s", (n(1), n(2)), n(3), "S")
+SCALED = extern_stage(
+    "scaled", {"n": int64, "a": reads(float32, 1), "b": writes(float32, 1)}, lambda n, a: 2 * a, header="<scaled.h>"
+)
+BOX = ir.ArraySection((n(42),), (n(43),), ((1,),))
 #: One statement of each class, with different numbers in all the places for expressions.
 STATEMENTS: list[Any] = [
     ir.Block((STORE, ir.Comment("c"))),
@@ -43,6 +48,7 @@ STATEMENTS: list[Any] = [
     STORE,
     ir.Mask(n(12), 8, STORE),
     ir.Prefetch("p", (n(13), n(14)), 0, "P"),
+    ir.ArrayCall(SCALED, (n(41),), ("a", "b"), (BOX, ir.ArraySection((n(44),), (n(45),), ((1,),))), "G"),
     ir.Allocate("a", (n(15),), float32, STORE),
     ir.Launch("k", (n(16), n(17), n(18)), (n(19),), ("x", "y"), 0, 0),
     ir.Copy("t", 0, (n(20),), "f", None, (n(21),), (n(22),), float32, 0, 0, False, "C"),
@@ -79,7 +85,7 @@ def test_the_type_of_a_field_agrees_with_its_role(of: Any) -> None:
     for field in fields(of):
         words = set(str(field.type).replace("[", " ").replace(",", " ").replace("]", " ").split())
         assert (field.name in of.roles.inside) == ("Node" in words)
-        assert (field.name in of.roles.operands) == bool(words & {"Expr", "Side", "Request", "Store"})
+        assert (field.name in of.roles.operands) == bool(words & {"Expr", "Side", "Request", "Store", "ArraySection"})
 
 
 def test_there_is_a_statement_of_each_class_here() -> None:
@@ -156,7 +162,8 @@ def test_read_are_arrays_that_are_copied_sent_combined_or_passed_to_kernels() ->
     found = {type(statement).__name__: rewriting.read_buffers(statement) for statement in STATEMENTS}
     reading = {name: sorted(arrays) for name, arrays in found.items() if arrays}
     assert reading == {
-        "Launch": ["x", "y"], "Copy": ["f", "t"], "Post": ["m"], "Collective": ["f", "t"], "AllReduce": ["m"],
+        "ArrayCall": ["a", "b"], "Launch": ["x", "y"], "Copy": ["f", "t"], "Post": ["m"], "Collective": ["f", "t"],
+        "AllReduce": ["m"],
     }  # fmt: skip
 
 

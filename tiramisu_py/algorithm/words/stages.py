@@ -136,9 +136,11 @@ def _argument(stage: ExternStage, given: Any, name: str, of: DType | ArrayParame
         try:
             found = as_expr(given)
             as_typed(found, of)
-            return found
         except (DeclarationError, DTypeError) as error:
             raise DeclarationError(f"{where} cannot be used: {error}") from None
+        if found.dtype != of and (not found.dtype.weak or (found.dtype.is_float and not of.is_float)):
+            raise DTypeError(f"{where} is {found}, of {found.dtype}; it takes {of}: write tm.cast(tm.{of}, {found})")
+        return found
     if not isinstance(given, Access) or not given.indices:
         raise DeclarationError(
             f"{where} is {given!r}: name the part of an array that it takes by iterators, such as a[i, k]"
