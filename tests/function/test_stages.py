@@ -191,6 +191,15 @@ def test_a_stage_is_saved_and_loaded(tmp_path: Path) -> None:
         alone.evaluate(*given)
 
 
+def test_libraries_are_linked() -> None:
+    alone = tm.extern_stage("gemm", dict(gemm.parameters), gemm.python, source=GEMM, libraries=["m", "tm_nowhere"])
+    f = tm.Function("f", params=[M, N, K])
+    a, b = f.input("a", tm.float32, [M, K]), f.input("b", tm.float32, [K, N])
+    f.outputs(f.stage("c", {i: M, j: N}, alone(M, N, K, a[i, k], b[k, j]), over={k: K}))
+    with pytest.raises(tm.ToolchainError, match="tm_nowhere"):
+        f.compile()
+
+
 def test_calls_stay_in_their_arrays_under_sanitizers() -> None:
     check_clean("tests.function.stages_under_sanitizers")
 
@@ -406,6 +415,39 @@ def test_the_equivalent_in_python_returns_what_the_function_writes() -> None:
     f.outputs(f.stage("c", {i: M, j: N}, wrong(M, N, K, a[i, k], b[k, j]), over={k: K}))
     with pytest.raises(tm.DeclarationError, match=r"returned an array of shape \(2, 3\); .* one of shape \(2, 4\)"):
         f.evaluate(whole(2, 3), whole(3, 4))
+
+
+NARROW = GEMM.replace("int64_t m, int64_t n, int64_t k", "int8_t m, int n, short k").replace("int64_t ld", "int ld")
+
+
+def test_sizes_and_strides_fit_the_types_that_the_function_takes() -> None:
+    kinds = {"m": tm.int8, "n": tm.int32, "k": tm.int16}
+    strides = {f"ld{name}": tm.stride(name, 0, tm.int32) for name in "abc"}
+    narrow = tm.extern_stage("gemm", {**dict(gemm.parameters), **kinds, **strides}, gemm.python, source=NARROW)
+    f = tm.Function("f", params=[M, N, K])
+    a, b = f.input("a", tm.float32, [M, K]), f.input("b", tm.float32, [K, N])
+    f.outputs(f.stage("c", {i: M, j: N}, narrow(M, N, K - 1, a[i, k], b[k, j]), over={k: K - 1}))
+    kernel, right = f.compile(), whole(3, 5, seed=1)
+    np.testing.assert_array_equal(kernel(whole(127, 3), right), whole(127, 3)[:, :2] @ right[:2])
+    with pytest.raises(tm.ArgumentError, match="needs M <= 127; it was called with M = 128"):
+        kernel(whole(128, 3), right)
+    source = f.source()["f.c"]
+    assert "needs N <= 2147483647" in source  # a stride, and a size
+    assert "needs K - 1 >= -32768" in source
+    twice = tm.extern_stage("gemm", {**dict(gemm.parameters), "m": tm.int8}, gemm.python, source=NARROW)
+    with pytest.raises(tm.DeclarationError, match=r"passes n \* M to gemm as int8, and whether it fits"):
+        f.stage("e", {n: 2, i: M, j: N}, twice(n * M, N, K, a[i, k], b[k, j]), over={k: K}, each=[n])
+
+
+def test_enumerations_of_a_header_are_unsigned() -> None:
+    enumerated = GEMM.replace("void gemm(int64_t m", "void gemm(const enum kind o, int64_t m")
+    kinds = {"order": tm.uint32, **dict(gemm.parameters)}
+    source = f"enum kind {{ ROWS = 101 }};{enumerated}"
+    made = tm.extern_stage("gemm", kinds, lambda order, m, n, k, a, b: a @ b, source=source)
+    f = tm.Function("f", params=[M, N, K])
+    a, b = f.input("a", tm.float32, [M, K]), f.input("b", tm.float32, [K, N])
+    f.outputs(f.stage("c", {i: M, j: N}, made(101, M, N, K, a[i, k], b[k, j]), over={k: K}))
+    np.testing.assert_array_equal(f.compile()(whole(2, 3), whole(3, 4)), whole(2, 3) @ whole(3, 4))
 
 
 def test_a_function_of_another_signature_is_refused_by_the_compiler() -> None:

@@ -14,6 +14,7 @@ from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
 from tiramisu_py.lower.kernels.kernel_function import LoweredKernel
 from tiramisu_py.lower.loops.nest import Nest
 from tiramisu_py.lower.loops.register_windows import as_padded, as_rings, in_windows
+from tiramisu_py.lower.operations.narrow_arguments import narrow_arguments
 from tiramisu_py.lower.packing_functions import with_packs, without_packing
 from tiramisu_py.lower.ranks.own_part import OwnPart, own_part
 from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequence
@@ -66,7 +67,11 @@ class _Lowering:
             name=program.algorithm.name,
             params=program.algorithm.params,
             arguments=passed,
-            preconditions=(*preconditions(program), *self.code.gpu.preconditions.values()),
+            preconditions=(
+                *preconditions(program),
+                *narrow_arguments(program),
+                *self.code.gpu.preconditions.values(),
+            ),
             body=self.code.around(body),
             externs=_externs([*(body for group in bodies for body in group), *self.code.gpu.kernels.values()]),
             documentation=_documentation(program),

@@ -22,6 +22,7 @@ from tiramisu_py.algorithm.domains.domain import Domain, conjuncts, parse_domain
 from tiramisu_py.algorithm.domains.references import check_extern, check_references
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr
 from tiramisu_py.algorithm.traversal import iterators, walk
+from tiramisu_py.algorithm.types import DType
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import DeclarationError
 
@@ -91,7 +92,8 @@ class _Declared:
         """Refuse arguments that the function cannot take, and values that are no box in each call."""
         call, name = self.call, self.name
         check_extern(self.algorithm, name, call.stage)
-        for scalar, _ in call.scalars:
+        for scalar, dtype in call.scalars:
+            self._check_range(scalar, dtype)
             check_references(self.algorithm, name, scalar, self.values.iterators[: self.each], self.owner)
             for node in walk(scalar):
                 if isinstance(node, Access) and node.indices:
@@ -108,6 +110,18 @@ class _Declared:
             )
         self._check_box()
         self._check_update()
+
+    def _check_range(self, scalar: Expr, dtype: DType) -> None:
+        """Refuse an argument of a narrow type of which the compiler cannot say when it fits."""
+        if not scalar.dtype.weak or not iterators(scalar) or dtype.bits == 64 or not dtype.is_integer:
+            return
+        try:
+            Affine(self.values.points.get_space()).single(scalar)
+        except NotAffine:
+            raise DeclarationError(
+                f"{self.name} passes {scalar} to {self.call.function} as {dtype}, and whether it fits depends on more "
+                "than sizes: let the function take int64"
+            ) from None
 
     def _of_all_calls(self) -> str:
         return f", besides {', '.join(self.values.iterators[: self.each])}" if self.each else ""
