@@ -220,7 +220,8 @@ class Computation:
     computations `points` is `domain`. `shape` is the array that holds the values by default, if the user gave one.
     `written` is what domain, points and guards were made of. While `is_open`, the domain is to be inferred.
     Computations that may read each other have one `group`, the name of its first member. Those that calls of a C
-    function compute have a `stage`; their expression is the call.
+    function compute have a `stage`; their expression is the call. `values` (low, high) is a claim, ``low <= x < high``
+    for each value x, which the proof of the algorithm shows.
     """
 
     name: str
@@ -239,6 +240,7 @@ class Computation:
     is_open: bool = False
     group: str = ""
     stage: StageSets | None = None
+    values: tuple[Expr, Expr] | None = None
 
     @property
     def is_inferred(self) -> bool:
@@ -298,6 +300,11 @@ class Algorithm:
             computations[whole.name] = whole
             del computations[partial]
         return replace(self, computations=computations, wholes={})
+
+    @cached_property
+    def known_values(self) -> list[Any]:
+        """What has been found out about the values that are computed; it is kept here, where it cannot get stale."""
+        return []
 
     @cached_property
     def output_arrays(self) -> tuple[str, ...]:

@@ -92,6 +92,7 @@ class Declarations(Scheduled):
         exact: bool = False,
         dtype: DType | None = None,
         shape: Sequence[Operand] | None = None,
+        values: tuple[Operand, Operand] | None = None,
     ) -> Computation:
         """Declare a set of values: `expr` for each point of `domain`.
 
@@ -100,13 +101,14 @@ class Declarations(Scheduled):
         A list of iterators leaves the domain open: once `outputs` is called, it is the smallest box around all that
         other computations read, or, if `exact`, what they read and nothing more. A recurrence is given by a function
         of the computation itself: ``lambda h: h[i - 1] + a[i]``. `dtype` defaults to the type of the expression;
-        `shape` to the smallest array from index 0, or, of an inferred domain, from its smallest index. Raises
-        `DeclarationError`.
+        `shape` to the smallest array from index 0, or, of an inferred domain, from its smallest index. `values`
+        (low, high) is a claim about integers, ``low <= x < high`` for each value x: `check` proves it, or refuses the
+        function, and what reads the values relies on it. Raises `DeclarationError`.
         """
         self._refuse_of_group(name, expr, where)
         declared = declare_computation(
             self._program.algorithm, name, domain, expr, where=where, exact=exact, dtype=dtype, shape=shape,
-            owner=self.owner, location=caller(),
+            values=values, owner=self.owner, location=caller(),
         )  # fmt: skip
         self._check_before_commands(declared)
         self._program = with_group(self._program, [declared])
@@ -125,6 +127,7 @@ class Declarations(Scheduled):
         dtype: DType | None = None,
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
+        values: tuple[Operand, Operand] | None = None,
     ) -> Reduction:
         """Declare ``name[i] = op of expr over all points of `over```, for each point of `domain`.
 
@@ -132,12 +135,13 @@ class Declarations(Scheduled):
         ``tm.min``, ``tm.max``, ``tm.logical_and``, ``tm.logical_or``, ``tm.argmin``, ``tm.argmax`` or a `tm.operator`
         of the user's; several values at once are a tuple, as of ``tm.argmin`` ``(value, index)``. Terms that say
         which value they go to are a `scatter`. The order of terms is free for commands; ``ordered=True`` locks it to
-        the lexicographic order of `over`. Raises `DeclarationError`.
+        the lexicographic order of `over`. `values` is a claim about the results, as for `computation`. Raises
+        `DeclarationError`.
         """
         self._refuse_of_group(name, expr, where)
         declared = declare_reduction(
             self._program.algorithm, name, domain, over, op, expr, where=where, exact=exact, dtype=dtype, shape=shape,
-            ordered=ordered, owner=self.owner, location=caller(),
+            ordered=ordered, values=values, owner=self.owner, location=caller(),
         )  # fmt: skip
         self._check_before_commands(declared)
         self._program = with_computation(self._program, declared)
@@ -156,6 +160,7 @@ class Declarations(Scheduled):
         dtype: DType | None = None,
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
+        values: tuple[Operand, Operand] | None = None,
     ) -> Reduction:
         """Declare ``name[at] = op of expr``: each point of `over` adds its term at the place `at`.
 
@@ -170,8 +175,9 @@ class Declarations(Scheduled):
         over places inside those over terms. Raises `DeclarationError`.
         """
         return self.reduction(
-            name, domain, over, op, scatter(expr, at), where=where, dtype=dtype, shape=shape, ordered=ordered
-        )
+            name, domain, over, op, scatter(expr, at), where=where, dtype=dtype, shape=shape, ordered=ordered,
+            values=values,
+        )  # fmt: skip
 
     def stage(
         self,

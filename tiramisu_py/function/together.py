@@ -38,6 +38,7 @@ class Group:
         where: Expr | None = None,
         dtype: DType | None = None,
         shape: Sequence[Operand] | None = None,
+        values: tuple[Operand, Operand] | None = None,
     ) -> Computation:
         """A computation of the group, as `Function.computation` declares it, but for `expr`.
 
@@ -45,7 +46,7 @@ class Group:
         group ends, ``lambda: o[t] * tm.tanh(c[t])``, and may use all computations of the group. The domain is given.
         Raises `DeclarationError`.
         """
-        self._add(name, domain, expr, dtype=dtype, options={"where": where, "shape": shape})
+        self._add(name, domain, expr, dtype=dtype, options={"where": where, "shape": shape, "values": values})
         return Computation(self._function, name)
 
     def reduction(
@@ -60,9 +61,10 @@ class Group:
         dtype: DType | None = None,
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
+        values: tuple[Operand, Operand] | None = None,
     ) -> Reduction:
         """A reduction of the group, as `Function.reduction` declares it, but for `expr`: see `computation`."""
-        options = {"where": where, "shape": shape, "ordered": ordered}
+        options = {"where": where, "shape": shape, "ordered": ordered, "values": values}
         self._add(name, domain, expr, over=over, op=op, dtype=dtype, options=options)
         return Reduction(self._function, name)
 

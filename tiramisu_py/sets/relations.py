@@ -227,6 +227,11 @@ def on_line(of: isl.PwAff) -> isl.Set:
     return isl.Map.from_pw_aff(of).range()
 
 
+def hull_of_pairs(of: isl.Map) -> isl.Map:
+    """A convex superset of a relation, defined by constraints that hold on all its pieces."""
+    return as_map(of.unshifted_simple_hull())
+
+
 def basic_maps(of: isl.Map) -> list[isl.Map]:
     """The convex pieces of a relation; they may overlap."""
     return [piece.to_map() for piece in of.get_basic_maps()]

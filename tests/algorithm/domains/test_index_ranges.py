@@ -62,7 +62,8 @@ def test_masks_bound_values_of_every_type_and_one_element_less_is_refused(dtype)
         (lambda x: x >> 4, 16, tm.int8, False),
         (lambda x: tm.cast(tm.int32, x) * 16 + (x & 15), 4096, tm.uint8, True),
         (lambda x: tm.cast(tm.int32, x) * 16 + (x & 15), 4095, tm.uint8, False),
-        (lambda x: x & 5, 8, tm.int32, False),
+        (lambda x: x & 5, 6, tm.int32, True),
+        (lambda x: x & 5, 5, tm.int32, False),
         (lambda x: x >> 40, 256, tm.int64, False),
     ],
 )

@@ -96,6 +96,7 @@ def declare_computation(
     exact: bool = False,
     dtype: Any = None,
     shape: Any = None,
+    values: Any = None,
     beside: Mapping[str, int] | None = None,
     owner: object = None,
     location: Location | None = None,
@@ -119,6 +120,7 @@ def declare_computation(
     return Computation(
         name, body.dtype, found.iterators, found.points, found.points, body, found.guards,
         shape=extents, location=location, written=written, is_open=written.is_inferred,
+        values=_claimed(algorithm, name, values, body.dtype, owner),
     )  # fmt: skip
 
 
@@ -135,6 +137,7 @@ def declare_reduction(
     ordered: bool = False,
     dtype: Any = None,
     shape: Any = None,
+    values: Any = None,
     beside: Mapping[str, int] | None = None,
     owner: object = None,
     location: Location | None = None,
@@ -167,7 +170,7 @@ def declare_reduction(
     return Computation(
         name, term.dtype, outer.iterators, outer.points, points.points, term, points.guards,
         over=points.iterators[len(outer.iterators):], op=op, ordered=ordered, shape=extents, location=location,
-        written=written, is_open=written.is_inferred,
+        written=written, is_open=written.is_inferred, values=_claimed(algorithm, name, values, term.dtype, owner),
     )  # fmt: skip
 
 
@@ -422,6 +425,13 @@ def _values(algorithm: Algorithm, name: str, values: Any, owner: object) -> tupl
     if isinstance(low, Const) and isinstance(high, Const) and high.value <= low.value:
         raise DeclarationError(f"values= of {name} is ({low}, {high}), an empty range; high is excluded")
     return low, high
+
+
+def _claimed(algorithm: Algorithm, name: str, values: Any, dtype: DType, owner: object) -> tuple[Expr, Expr] | None:
+    """The range that is declared for the values of a computation."""
+    if values is not None and not dtype.is_integer:
+        raise DeclarationError(f"{name} is {dtype}: values= is for integers")
+    return None if values is None else _values(algorithm, name, values, owner)
 
 
 def _of_params(algorithm: Algorithm, subject: str, given: Any, owner: object) -> Expr:

@@ -12,6 +12,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.declare.claims import bounded, broken_claim
 from tiramisu_py.algorithm.declare.shared_loops import Reads, shared_loops
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.boxes import box_in_words
@@ -100,6 +101,8 @@ def violations(values: ValueSets) -> list[Violation]:
     for computation in values.algorithm.computations.values():
         found += _outside(values, computation)
         found += _nonexistent(values, computation)
+        claim = broken_claim(values.algorithm, computation)
+        found += [] if claim is None else [claim]
         found += _endless(values, computation) if not computation.group else []
     groups = dict.fromkeys(each.group for each in values.algorithm.computations.values() if each.group)
     for group in groups:
@@ -165,7 +168,7 @@ def _out_of_bounds(values: ValueSets, c: Computation, reading: Reading, bad: isl
     where = f"outside {extent_in_words(values, source)}, {witness}"
     message = f"{indexed(*reader)} reads {indexed(source, element)}, which is {where}"
     if reading.unbounded:
-        repair = "; ".join(dict.fromkeys(_declare(values, part) for part in reading.unbounded))
+        repair = "; ".join(dict.fromkeys(bounded(values.algorithm, part) for part in reading.unbounded))
         parts = list(dict.fromkeys(map(str, reading.unbounded)))
         noun = "index" if len(parts) == 1 else "indices"
         message += f": nothing is known of the {noun} {', '.join(parts)}"
@@ -217,16 +220,6 @@ def _from_zero(space: isl.Space) -> isl.Set:
     for variable in sets.variables(space):
         found = found.intersect(sets.as_set(variable.ge_set(zero)))
     return found
-
-
-def _declare(values: ValueSets, part: Expr) -> str:
-    source = getattr(part, "source", "")
-    declared = values.algorithm.inputs.get(source)
-    if declared is not None and declared.scalar:
-        return f"clip {part} with tm.clip, or make it a parameter, of which assume= may state a range"
-    if declared is not None:
-        return f"declare what {source} holds: values=(low, high) when the input is declared"
-    return f"keep the index in bounds: clip {part} with tm.min and tm.max"
 
 
 def extent_in_words(values: ValueSets, source: str) -> str:

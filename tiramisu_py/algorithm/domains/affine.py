@@ -10,7 +10,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.stacks import Steps, unstacked
-from tiramisu_py.algorithm.types import int64, weak_int
+from tiramisu_py.algorithm.types import weak_int
 
 #: Literals in affine arithmetic stay below this, so that 64-bit arithmetic is exact for all accepted sizes.
 LARGEST_LITERAL = 2**31
@@ -93,7 +93,7 @@ class Affine:
                 operand, divisor = divided
                 bits = yield _VALUE, operand
                 return self._floor(bits, divisor) if e.op == ">>" else self._mod(bits, divisor)
-            case Call(function="abs") if e.dtype in (weak_int, int64):
+            case Call(function="abs") if e.dtype is weak_int:
                 inner = _piecewise((yield _VALUE, e.arguments[0]))
                 return inner.max(inner.neg())
             case Select():

@@ -14,10 +14,12 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, Select, Unary
-from tiramisu_py.algorithm.stacks import Steps, deep, unstacked
-from tiramisu_py.algorithm.traversal import rewrite, walk
-from tiramisu_py.algorithm.types import DType, int64, weak_int
+from tiramisu_py.algorithm.domains.ranges.index_parts import is_converted, may_wrap
+from tiramisu_py.algorithm.domains.ranges.part_bounds import Enclosed, both, implied
+from tiramisu_py.algorithm.domains.ranges.value_ranges import ranges_of
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter, Select
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import DType
 from tiramisu_py.algorithm.words.stages import StageCall
 
 
@@ -77,31 +79,6 @@ def _of_call(c: Computation, space: isl.Space) -> list[Reading]:
     return found
 
 
-@deep
-def implied(reader: Affine, condition: Expr, truth: bool) -> isl.Set | None:
-    """A set that contains every point where a condition is `truth`; None for the whole frame."""
-    try:
-        holds = reader.condition(condition)
-        return holds if truth else holds.complement()
-    except NotAffine:
-        pass
-    match condition:
-        case Unary(op="~"):
-            return implied(reader, condition.operand, not truth)
-        case Binary(op="&" | "|"):
-            sides = [implied(reader, condition.left, truth), implied(reader, condition.right, truth)]
-            if (condition.op == "&") == truth:
-                return _both(*sides)
-            return None if sides[0] is None or sides[1] is None else sides[0].union(sides[1])
-    return None
-
-
-def _both(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return a.intersect(b)
-
-
 def _either(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
     return None if a is None or b is None else a.union(b).coalesce()
 
@@ -129,7 +106,7 @@ class _Collector:
         if not isinstance(e, Select):
             return [(child, path) for child in e.children()]
         sides = [(e.yes, True), (e.no, False)]
-        taken = [(side, _both(path, implied(self.reader, e.condition, truth))) for side, truth in sides]
+        taken = [(side, both(path, implied(self.reader, e.condition, truth))) for side, truth in sides]
         return [(e.condition, path), *taken]
 
     def reading(self, access: Access, path: isl.Set | None) -> Reading:
@@ -143,7 +120,7 @@ class _Collector:
             affs = [self.reader.single(index) for index in access.indices]
         except NotAffine:
             return None
-        if any(_wraps(node) for index in access.indices for node in walk(index)):
+        if any(may_wrap(node, exact=False) for index in access.indices for node in walk(index)):
             return None
         return Reading(access, sets.graph(sets.function(self.space, access.source, affs)))
 
@@ -152,60 +129,24 @@ def _is_scalar(algorithm: Algorithm, source: str) -> bool:
     return source in algorithm.inputs and algorithm.inputs[source].scalar
 
 
-def _wraps(e: Expr) -> bool:
-    """Whether integer arithmetic in a narrow type may wrap around."""
-    return _is_narrow(e) and isinstance(e, Binary | Unary) and e.op in ("+", "-", "*", "<<")
-
-
-def _is_narrow(e: Expr) -> bool:
-    return e.dtype.is_integer and not e.dtype.weak and e.dtype.name not in ("int64", "int32")
-
-
-def _with_conversions(e: Expr) -> Expr:
-    """An index in which sizes and iterators combined with a value of a narrow type are converted to it explicitly."""
-    return unstacked(_converted, e)
-
-
-def _converted(e: Expr) -> Steps[Expr]:
-    children = []
-    for child in e.children():
-        children.append((yield (child,)))
-    if _is_narrow(e) and isinstance(e, Binary | Select):
-        children = [Cast(c, e.dtype) if _is_converted(c) else c for c in children]
-    changed = any(new is not old for new, old in zip(children, e.children(), strict=True))
-    return e.rebuilt(tuple(children)) if changed else e
-
-
-def _is_converted(operand: Expr) -> bool:
-    return operand.dtype is weak_int and not isinstance(operand, Const)
-
-
 def approximated(algorithm: Algorithm, access: Access, space: isl.Space) -> Reading:
     """The reading of an access with non-affine indices: each value in an index becomes an extra dimension."""
-    indices = _Indices(space, access)
-    forms, reader = indices.forms()
-    known = _Bounds(algorithm, reader)
-    bounds = sets.universe(reader.space)
-    for name, part in indices.parts.items():
-        bounds = bounds.intersect(known.of(part, Iter(name)))
-    relation = sets.map_of_forms(forms, reader.space, access.source).intersect_domain(bounds)
-    own = sets.prefix(sets.identity(reader.space), sets.size(space))
-    back = sets.graph(sets.renamed(own, sets.tuple_name(space) or None)).reverse()
-    wrong = _overflows(reader, indices, bounds.intersect(known.typed))
-    at = None if wrong is None else wrong.apply(back.reverse())
-    return Reading(access, back.apply_range(relation), tuple(known.unbounded), tuple(known.facts), at)
+    found = ranges_of(algorithm).enclosed(access.indices, space)
+    wrong = _overflows(found)
+    at = None if wrong is None else found.points_of(wrong)
+    return Reading(access, found.relation(access.source), found.unbounded, found.facts, at)
 
 
-def _overflows(reader: Affine, indices: _Indices, known: isl.Set) -> isl.Set | None:
-    """The elements of the frame, of those `known` to be possible, at which a value does not fit its 32 bits."""
-    outside = list[isl.Set]()
-    for value in (value for index in indices.indices for node in walk(index) for value in _in_32_bits(node)):
-        if isinstance(value, Iter) and value.name in indices.parts:
+def _overflows(found: Enclosed) -> isl.Set | None:
+    """The elements, of those that are possible, at which a value does not fit its 32 bits."""
+    outside, reader = list[isl.Set](), found.parts.reader
+    for value in (value for index in found.parts.given for node in walk(index) for value in _in_32_bits(node)):
+        if isinstance(value, Iter) and value.name in found.parts.parts:
             continue  # of its own type
         number = reader.value(value)
         low, high = (sets.constant(reader.space, bound).to_pw_aff() for bound in (-(2**31), 2**31))
         apart = sets.as_set(number.lt_set(low)).union(sets.as_set(number.ge_set(high)))
-        outside.append(apart.intersect(known))
+        outside.append(apart.intersect(found.possible))
     return sets.united(outside)
 
 
@@ -214,48 +155,8 @@ def _in_32_bits(e: Expr) -> list[Expr]:
     if e.dtype.name != "int32" or not isinstance(e, Binary | Select):
         return []
     operands = (e.left, e.right) if isinstance(e, Binary) else (e.yes, e.no)
-    found = [operand for operand in operands if _is_converted(operand)]
+    found = [operand for operand in operands if is_converted(operand)]
     return [*found, e] if isinstance(e, Binary) and e.op in ("+", "-", "*") else found
-
-
-class _Indices:
-    """The indices of one access, with a name for each part that is a value."""
-
-    def __init__(self, space: isl.Space, access: Access) -> None:
-        self.space = space
-        self.parts: dict[str, Expr] = {}
-        indices = map(_with_conversions, access.indices)
-        self.indices = [rewrite(index, lambda e: self._named(e) if _wraps(e) else None) for index in indices]
-
-    def forms(self) -> tuple[list[isl.PwAff], Affine]:
-        """The affine forms of the indices, on the frame extended by one dimension for each part."""
-        while True:
-            grown = sets.extended_frame(self.space, len(self.parts))
-            names = [*(name or "" for name in sets.dim_names(self.space)), *self.parts]
-            reader = Affine(grown, dict(zip(names, sets.variables(grown), strict=True)))
-            try:
-                return [reader.value(index) for index in self.indices], reader
-            except NotAffine as error:
-                self._replace(error.part)
-
-    def _named(self, part: Expr) -> Iter:
-        for name, known in self.parts.items():
-            if known.same_as(part):
-                return Iter(name)
-        name = f"_value{len(self.parts)}"
-        self.parts[name] = part
-        return Iter(name)
-
-    def _replace(self, part: Expr) -> None:
-        """Name a part; for a condition, every select that it decides."""
-
-        def opaque(e: Expr) -> Expr | None:
-            if part.dtype.is_bool:
-                decides = isinstance(e, Select) and any(node.same_as(part) for node in walk(e.condition))
-                return self._named(e) if decides else None
-            return self._named(e) if e.same_as(part) else None
-
-        self.indices = [rewrite(index, opaque) for index in self.indices]
 
 
 def narrowest(part: Expr) -> Expr:
@@ -271,85 +172,3 @@ def _holds(wide: DType, narrow: DType) -> bool:
         return False
     (least, largest), (first, last) = narrow.limits, wide.limits
     return first <= least and largest <= last
-
-
-class _Bounds:
-    """Known bounds of values that are used as indices; `typed` is the range of the 32-bit types.
-
-    Such a range exceeds the extent of any array; in other relations it would only add constraints.
-    """
-
-    def __init__(self, algorithm: Algorithm, reader: Affine) -> None:
-        self.algorithm = algorithm
-        self.reader = reader
-        self.unbounded: list[Expr] = []
-        self.facts: list[str] = []
-        self.typed = sets.universe(reader.space)
-
-    def of(self, part: Expr, value: Iter) -> isl.Set:
-        """The points at which `value` is one that `part` can have."""
-        if isinstance(part, Binary) and part.op == "%" and part.dtype in (weak_int, int64):
-            return self._modulo(part, value)
-        part = narrowest(part)
-        declared = self.algorithm.inputs.get(part.source) if isinstance(part, Access) else None
-        if declared is not None and declared.values is not None:
-            self.facts.append(declared.name)
-            return self._between(value, *declared.values)
-        if declared is not None and declared.permutation and len(declared.shape) == 1:
-            self.facts.append(declared.name)
-            return self._between(value, Const(0, weak_int), declared.shape[0])
-        if part.dtype.is_integer and not part.dtype.weak:
-            converted = self._converted(part, value)
-            if converted is not None:
-                return converted.intersect(self._of_type(value, part.dtype))
-            if part.dtype.bits <= 16:
-                return self._of_type(value, part.dtype)
-            if part.dtype.bits <= 32:
-                self.typed = self.typed.intersect(self._of_type(value, part.dtype))
-        self.unbounded.append(part)
-        return sets.universe(self.reader.space)
-
-    def _converted(self, part: Expr, value: Iter) -> isl.Set | None:
-        """The bounds of a converted size or iterator: its own value if it fits, and never a larger one.
-
-        { v : lo <= x < hi => v = x,  x >= 0 => v <= x }; None if a part is no such conversion.
-        """
-        if not isinstance(part, Cast) or part.operand.dtype is not weak_int:
-            return None
-        try:
-            x = self.reader.value(part.operand)
-        except NotAffine:
-            return None
-        v, zero = self.reader.value(value), sets.constant(self.reader.space, 0).to_pw_aff()
-        fits = self._of_type(part.operand, part.dtype)
-        kept = sets.as_set(v.eq_set(x)).union(fits.complement())
-        return kept.intersect(sets.as_set(v.le_set(x)).union(sets.as_set(x.lt_set(zero))))
-
-    def _modulo(self, part: Binary, value: Iter) -> isl.Set:
-        """The bounds of ``x % n`` of sizes and iterators, where n is not a constant that isl can divide by.
-
-        { v : 0 <= v < n },  and  v = x - k n  if  k n <= x < (k + 1) n  for k = -1, 0, 1:  one period to either side.
-        """
-        try:
-            n = self.reader.value(part.right)
-        except NotAffine:
-            self.unbounded.append(part)
-            return sets.universe(self.reader.space)
-        v, zero = self.reader.value(value), sets.constant(self.reader.space, 0).to_pw_aff()
-        inside = sets.as_set(v.ge_set(zero)).intersect(sets.as_set(v.lt_set(n)))
-        known = inside.union(sets.as_set(n.le_set(zero)))  # for a divisor n <= 0 every value is possible
-        try:
-            x = self.reader.value(part.left)
-        except NotAffine:
-            return known
-        for moved in (x.add(n), x, x.sub(n)):
-            turn = sets.as_set(moved.ge_set(zero)).intersect(sets.as_set(moved.lt_set(n)))
-            known = known.intersect(turn.complement().union(sets.as_set(v.eq_set(moved))))
-        return known.coalesce()
-
-    def _of_type(self, value: Expr, dtype: DType) -> isl.Set:
-        least, largest = dtype.limits
-        return self._between(value, Const(least, weak_int), Const(largest + 1, weak_int))
-
-    def _between(self, value: Expr, low: Expr, high: Expr) -> isl.Set:
-        return self.reader.condition((low <= value) & (value < high))

@@ -77,13 +77,18 @@ def _index(source: str, indices: tuple[Any, ...], position: int) -> Expr:
         raise DeclarationError(
             f"index {position} of {written} is {index.dtype}, not an integer; divide with // or cast to int64"
         )
-    large = [node for node in walk(index) if isinstance(node, Const) and abs(node.value) >= LARGEST_LITERAL]
+    large = [node for node in walk(index) if _is_large(node)]
     if large:
         raise DeclarationError(
             f"index {position} of {written} has the literal {large[0]}: index arithmetic is in 64 bits, and takes "
             "literals below 2**31"
         )
     return index
+
+
+def _is_large(e: Expr) -> bool:
+    """Whether a literal is an integer that index arithmetic does not take."""
+    return isinstance(e, Const) and not e.dtype.is_float and abs(e.value) >= LARGEST_LITERAL
 
 
 def _written(source: str, indices: tuple[Any, ...]) -> str:

@@ -37,7 +37,7 @@ _KNOWN = {
 #: The operands of an operator, in the expression that it makes.
 _OPERANDS = ("accumulator", "term")
 _INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location", "strides")
-_COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group")
+_COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group", "values")
 _WRITTEN = tuple(one.name for one in fields(Written))
 
 
@@ -146,7 +146,7 @@ def _declared(
     name, location, owner = given["name"], given["location"], algorithm.owner
     if given["is_slice"]:
         return declare_slice(algorithm, given["expr"], name, owner, location)
-    options = {one: given[one] for one in ("where", "exact", "dtype", "shape", "location")}
+    options = {one: given[one] for one in ("where", "exact", "dtype", "shape", "location", "values")}
     if isinstance(given["expr"], StageCall):
         return declare_stage(
             algorithm, name, given["domain"], given["expr"], over=given["over"], where=given["where"],

@@ -1,0 +1,441 @@
+"""Bounds of the parts of integer expressions: from facts and types, and through arithmetic.
+
+An operation has its exact result where that fits its type; elsewhere it has any value of the type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.ranges.float_ranges import FloatRanges
+from tiramisu_py.algorithm.domains.ranges.index_parts import Parts
+from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Component, Const, Expr, Iter, Select, Unary
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.types import DType, int64, weak_int
+
+#: Bits of a constant for which ``x ^ constant`` is an exact form.
+_MOST_BITS = 3
+
+#: The least and the largest of some numbers; None where there is no bound.
+Ends = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosed:
+    """What is known of some integer expressions over a frame.
+
+    `parts` names what has no affine form; `bounds` are the possible values of these parts, in their frame; `possible`
+    are the elements of it at the points where the expressions are needed, within the ranges of types too. `unbounded`
+    are the parts without known bounds, `facts` the inputs whose declared values the bounds rely on. The bounds hold at
+    `points`, those of the computation; None for the whole frame.
+    """
+
+    parts: Parts
+    bounds: isl.Set
+    possible: isl.Set
+    unbounded: tuple[Expr, ...]
+    facts: tuple[str, ...]
+    points: isl.Set | None
+
+    def relation(self, name: str | None) -> isl.Map:
+        """``point -> name[values of the expressions]``."""
+        space, reader = self.parts.space, self.parts.reader
+        within = sets.map_of_forms(self.parts.forms(), reader.space, name)
+        found = self.at(self.bounds, within)
+        if self.points is None or not self.parts.parts:
+            return found
+        own = sets.named(self.points, sets.tuple_name(space) or None)
+        anywhere = self.at(sets.universe(reader.space), within).intersect_domain(own.complement())
+        return found.intersect_domain(own).union(anywhere)
+
+    def values(self) -> isl.Map:
+        """``point -> [values of the expressions]``, where types and points bound them too."""
+        return self.at(self.possible, sets.map_of_forms(self.parts.forms(), self.parts.reader.space, None))
+
+    def at(self, where: isl.Set, of: isl.Map) -> isl.Map:
+        """A relation from the frame of the parts, at some of its elements, as one from the points."""
+        return self._back().apply_range(of.intersect_domain(where))
+
+    def points_of(self, where: isl.Set) -> isl.Set:
+        """The points of some elements of the frame of the parts."""
+        return where.apply(self._back().reverse())
+
+    def _back(self) -> isl.Map:
+        space = self.parts.space
+        own = sets.prefix(sets.identity(self.parts.reader.space), sets.size(space))
+        return sets.graph(sets.renamed(own, sets.tuple_name(space) or None)).reverse()
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The values that a computation (or a component of it) can have: ``name[point] -> [value]``.
+
+    `facts` are the inputs whose declared values they rely on, `unbounded` what is read without known bounds.
+    """
+
+    values: isl.Map
+    facts: tuple[str, ...] = ()
+    unbounded: tuple[Expr, ...] = ()
+
+
+class Knowledge(Protocol):
+    """What is known of everything that an algorithm computes."""
+
+    algorithm: Algorithm
+
+    def of(self, source: str, component: int | None = None) -> Known | None:
+        """The range of a computation, or of one of its components; None if nothing is known."""
+
+    def enclosed(self, given: Sequence[Expr], space: isl.Space, exact: bool = False) -> Enclosed:
+        """What is known of integer expressions over a frame."""
+
+    def floats(self, space: isl.Space) -> FloatRanges:
+        """The ranges of floating-point expressions over a frame."""
+
+
+class PartBounds:
+    """The bounds of the parts of some expressions, those of operands first."""
+
+    def __init__(self, ranges: Knowledge, parts: Parts, points: isl.Set | None) -> None:
+        self.ranges = ranges
+        self.algorithm = ranges.algorithm
+        self.parts = parts
+        self.reader = parts.reader
+        self.space = parts.reader.space
+        self.points = points
+        self.bounds = sets.universe(self.space)
+        context = self.algorithm.context.params()
+        self.possible = sets.universe(self.space) if points is None else sets.extended(points, self.space)
+        self.possible = self.possible.intersect_params(context)
+        self.facts: list[str] = []
+        self.loose: dict[str, list[Expr]] = {}
+        for name in parts.in_order():
+            self._bound(name)
+
+    def enclosed(self) -> Enclosed:
+        """What was found out."""
+        names = [name for e in self.parts.given for name in self.parts.operands_of(e)]
+        unbounded = {part.key(): part for name in names for part in self.loose[name]}
+        facts = tuple(dict.fromkeys(self.facts))
+        return Enclosed(self.parts, self.bounds, self.possible, tuple(unbounded.values()), facts, self.points)
+
+    def _bound(self, name: str) -> None:
+        """Add what is known of a part."""
+        part, value = self.parts.parts[name], Iter(name)
+        self.loose[name] = []
+        found = self._leaf(part, value) if _is_leaf(part) else self._operation(name, part, value)
+        dtype = part.dtype
+        if found is None and not self.loose[name]:
+            self.loose[name] = [self.parts.in_words(part)]
+        if dtype.is_integer and not dtype.weak and dtype != int64:
+            typed = self._of_type(value, dtype)
+            if dtype.bits <= 16:
+                self.loose[name] = []
+                found = typed if found is None else found.intersect(typed)
+            self.possible = self.possible.intersect(typed)
+        if found is not None:
+            self.bounds = self.bounds.intersect(found)
+            self.possible = self.possible.intersect(found)
+
+    # -- leaves
+
+    def _leaf(self, part: Expr, value: Iter) -> isl.Set | None:
+        """The values of a part that is no integer arithmetic."""
+        match part:
+            case Access():
+                return self._of_source(part, value)
+            case Component() if isinstance(part.whole, Access):
+                return self._of_computation(part.whole, part.position, value)
+            case Cast() if part.operand.dtype.is_float:
+                return self._truncated(part, value)
+            case Call(function="popcount", extern=None):
+                return self._between(value, Const(0, weak_int), Const(part.dtype.bits + 1, weak_int))
+        return self._between(value, Const(0, weak_int), Const(2, weak_int)) if part.dtype.is_bool else None
+
+    def _of_source(self, part: Access, value: Iter) -> isl.Set | None:
+        declared = self.algorithm.inputs.get(part.source)
+        if declared is None:
+            return self._of_computation(part, None, value)
+        if part.dtype.is_bool:
+            return self._between(value, Const(0, weak_int), Const(2, weak_int))
+        if declared.values is not None:
+            self.facts.append(declared.name)
+            return self._between(value, *declared.values)
+        if declared.permutation and len(declared.shape) == 1:
+            self.facts.append(declared.name)
+            return self._between(value, Const(0, weak_int), declared.shape[0])
+        return None
+
+    def _of_computation(self, access: Access, component: int | None, value: Iter) -> isl.Set | None:
+        """The range of a computation, at the indices that are read."""
+        if access.dtype.is_bool:
+            return self._between(value, Const(0, weak_int), Const(2, weak_int))
+        known = self.ranges.of(access.source, component)
+        if known is None:
+            return None
+        written = self.parts.in_words(access)
+        assert isinstance(written, Access)
+        read = self.ranges.enclosed(written.indices, self.parts.space)
+        self.facts += [*known.facts, *read.facts]
+        if known.unbounded:
+            self.loose[value.name] = [written]
+        pairs = sets.named(sets.flat_pairs(read.relation(access.source).apply_range(known.values), "pair"), None)
+        own = sets.variables(self.space)[: sets.size(self.parts.space)]
+        at = sets.function(self.space, None, [*own, self.reader.dims[value.name]])
+        return sets.preimage(pairs, at)
+
+    def _floats(self) -> FloatRanges:
+        return self.ranges.floats(self.parts.space)
+
+    def _truncated(self, part: Cast, value: Iter, floats: FloatRanges | None = None) -> isl.Set | None:
+        """A float cut towards zero: known if it cannot be NaN, and fits the type."""
+        found = (floats or self._floats()).of(self.parts.in_words(part.operand))
+        if found.has_nan or not found.has_ends:
+            return None
+        least, largest = part.dtype.limits
+        if math.trunc(found.low) < least or largest < math.trunc(found.high):
+            return None
+        ends = Const(math.trunc(found.low), weak_int), Const(math.trunc(found.high) + 1, weak_int)
+        return self._between(value, *ends)
+
+    # -- operations
+
+    def _operation(self, name: str, part: Expr, value: Iter) -> isl.Set | None:
+        """The values of an operation of operands with affine forms, where those wrap around that do not fit."""
+        if isinstance(part, Binary) and part.op == "%":
+            found = self._modulo(part, value)
+            if found is not None:
+                return found
+        inside = [e for other in self.parts.operands_of(part) for e in self.loose[other]]
+        self.loose[name] = inside
+        if part.dtype == int64 and inside and (self.parts.exact or not isinstance(part, Binary)):
+            return None  # 64 bits may wrap around
+        found = self._result(part, value)
+        if found is None:
+            return None
+        if not inside and not _is_exact(part) and not self._is_bounded(name, found):
+            self.loose[name] = [self.parts.in_words(part)]
+        if _is_within_operands(part):
+            self.loose[name] = []
+        return self._wrapped(part, value, found)
+
+    def _wrapped(self, part: Expr, value: Iter, found: isl.Set) -> isl.Set:
+        """Results that fit the type, and any value of the type at the elements with one that does not."""
+        if part.dtype.weak or part.dtype == int64:
+            return found
+        typed = self._of_type(value, part.dtype)
+        wrong = self.possible.intersect(found).subtract(typed)
+        if wrong.is_empty():
+            return found
+        anywhere = sets.freed(wrong, self._position(value.name))
+        return found.intersect(typed).union(anywhere.intersect(typed))
+
+    def _result(self, part: Expr, value: Iter) -> isl.Set | None:
+        """The results of an operation as if its type had all integers."""
+        v = self.reader.value(value)
+        match part:
+            case Cast():
+                return self._same(v, self.reader.value(part.operand))
+            case Call(function="abs"):
+                inner = self.reader.value(part.arguments[0])
+                return self._same(v, inner.max(inner.neg()))
+            case Unary(op="~"):
+                inner = self.reader.value(part.operand)
+                top = part.dtype.limits[1] if part.dtype.kind == "u" else -1
+                return self._same(v, self._constant(top).sub(inner))
+            case Select():
+                return self._selected(part, v)
+        try:
+            return self._same(v, self.reader.value(part))
+        except NotAffine:
+            pass
+        return self._approximated(part, v) if isinstance(part, Binary) else None
+
+    def _selected(self, part: Select, v: isl.PwAff) -> isl.Set:
+        found, floats = sets.empty(self.space), self._floats()
+        condition = self.parts.in_words(part.condition)
+        for side, truth in ((part.yes, True), (part.no, False)):
+            if floats.excludes(condition, truth):
+                continue
+            taken, holds = self._same(v, self.reader.value(side)), implied(self.reader, part.condition, truth)
+            inside = self.parts.parts.get(side.name) if isinstance(side, Iter) else None
+            if isinstance(inside, Cast) and inside.operand.dtype.is_float and isinstance(side, Iter):
+                known = self._truncated(inside, side, floats.under(condition, truth))
+                taken = taken if known is None else taken.intersect(known)
+            found = found.union(taken if holds is None else taken.intersect(holds))
+        return found
+
+    def _approximated(self, part: Binary, v: isl.PwAff) -> isl.Set | None:
+        """Bounds of the result of two operands by linear inequalities."""
+        a, b = self.reader.value(part.left), self.reader.value(part.right)
+        (al, ah), (bl, bh) = self._ends(a), self._ends(b)
+        positive = al is not None and bl is not None and al >= 0 and bl >= 0
+        match part.op:
+            case "*":
+                return self._product(v, a, b, (al, ah), (bl, bh), part.left.same_as(part.right))
+            case "&" if (al is not None and al >= 0) or (bl is not None and bl >= 0):
+                found = self._at_least(v, self._constant(0))
+                for form, end in ((a, al), (b, bl)):
+                    found = found.intersect(self._at_least(form, v)) if end is not None and end >= 0 else found
+                return found
+            case "^" if (flipped := _flipped(part)) is not None:
+                of, mask = flipped
+                return self._same(v, self._with_flipped_bits(self.reader.value(of), mask))
+            case "^" | "|" if positive:
+                least = self._constant(0) if part.op == "^" else a.max(b)
+                found = self._at_least(v, least).intersect(self._at_least(a.add(b), v))
+                if ah is None or bh is None:
+                    return found
+                most = (1 << max(ah.bit_length(), bh.bit_length())) - 1
+                return found.intersect(self._at_least(self._constant(most), v))
+            case "//" if bl is not None and bl >= 1 and al is not None and al >= 0:
+                return self._at_least(v, self._constant(0)).intersect(self._at_least(a, v))
+            case "//" if bl is not None and bl >= 1:
+                zero = self._constant(0)
+                return self._at_least(v, a.min(self._constant(-1))).intersect(self._at_least(a.max(zero), v))
+            case "<<" if isinstance(part.right, Const) and 0 <= part.right.value < min(part.dtype.bits, 63):
+                return self._same(v, sets.scaled(a, 1 << int(part.right.value)))
+            case ">>" if positive:
+                return self._at_least(v, self._constant(0)).intersect(self._at_least(a, v))
+            case "<<" if positive and bh is not None and bl is not None and bh < min(part.dtype.bits, 63):
+                low, high = sets.scaled(a, 1 << bl), sets.scaled(a, 1 << bh)
+                return self._at_least(v, low).intersect(self._at_least(high, v))
+        return None
+
+    def _product(
+        self, v: isl.PwAff, a: isl.PwAff, b: isl.PwAff, of_a: Ends, of_b: Ends, is_square: bool
+    ) -> isl.Set | None:
+        """The planes around ``v = a b`` (McCormick, 1976): each is a product of distances from constant ends.
+
+        ``(a - al)(b - bl) >= 0`` gives ``v >= al b + bl a - al bl``, and so do the other three pairs of ends.
+        """
+        found: isl.Set | None = None
+        for upper_a, x in enumerate(of_a):
+            for upper_b, y in enumerate(of_b):
+                if x is None or y is None:
+                    continue
+                plane = sets.raised(sets.scaled(b, x).add(sets.scaled(a, y)), -x * y)
+                side = self._at_least(v, plane) if upper_a == upper_b else self._at_least(plane, v)
+                found = side if found is None else found.intersect(side)
+        if is_square:
+            side = self._at_least(v, a).intersect(self._at_least(v, a.neg()))
+            found = side if found is None else found.intersect(side)
+        return found
+
+    def _with_flipped_bits(self, of: isl.PwAff, mask: int) -> isl.PwAff:
+        """``of ^ mask``: a bit k of the mask adds 2**k where the operand has 0 there, and takes it away elsewhere."""
+        found = of
+        for k in range(mask.bit_length()):
+            if mask >> k & 1:
+                bit = sets.floor_div(of, 1 << k).mod_val(sets.integer(self.space.get_ctx(), 2))
+                found = sets.raised(found.sub(sets.scaled(bit, 2 << k)), 1 << k)
+        return found
+
+    def _modulo(self, part: Binary, value: Iter) -> isl.Set | None:
+        """The bounds of ``x % n``, where n is not a constant that isl can divide by; None if n has none.
+
+        { v : 0 <= v < n },  and  v = x - k n  if  k n <= x < (k + 1) n  for k = -1, 0, 1:  one period to either side.
+        """
+        n, x = self.reader.value(part.right), self.reader.value(part.left)
+        v, zero = self.reader.value(value), self._constant(0)
+        inside = sets.as_set(v.ge_set(zero)).intersect(sets.as_set(v.lt_set(n)))
+        if not self.possible.intersect(sets.as_set(n.le_set(zero))).is_empty():
+            of_divisor = [e for other in self.parts.operands_of(part.right) for e in self.loose[other]]
+            self.loose[value.name] = of_divisor
+        known = inside.union(sets.as_set(n.le_set(zero)))  # for a divisor n <= 0 every value is possible
+        if part.dtype not in (weak_int, int64):
+            return known.coalesce()
+        for moved in (x.add(n), x, x.sub(n)):
+            turn = sets.as_set(moved.ge_set(zero)).intersect(sets.as_set(moved.lt_set(n)))
+            known = known.intersect(turn.complement().union(sets.as_set(v.eq_set(moved))))
+        return known.coalesce()
+
+    # -- sets
+
+    def _ends(self, form: isl.PwAff) -> Ends:
+        """The least and the largest value of a form, as far as there are such numbers."""
+        least, most = sets.most(form.neg(), self.possible), sets.most(form, self.possible)
+        return None if least is None else -least, most
+
+    def _is_bounded(self, name: str, found: isl.Set) -> bool:
+        return sets.is_bounded_at(self.possible.intersect(found), self._position(name))
+
+    def _position(self, name: str) -> int:
+        return sets.size(self.parts.space) + list(self.parts.parts).index(name)
+
+    def _constant(self, value: int) -> isl.PwAff:
+        return sets.constant(self.space, value).to_pw_aff()
+
+    def _same(self, v: isl.PwAff, form: isl.PwAff) -> isl.Set:
+        return sets.as_set(v.eq_set(form))
+
+    def _at_least(self, form: isl.PwAff, least: isl.PwAff) -> isl.Set:
+        return sets.as_set(form.ge_set(least))
+
+    def _of_type(self, value: Expr, dtype: DType) -> isl.Set:
+        least, largest = dtype.limits
+        return self._between(value, Const(least, weak_int), Const(largest + 1, weak_int))
+
+    def _between(self, value: Expr, low: Expr, high: Expr) -> isl.Set:
+        return self.reader.condition((low <= value) & (value < high))
+
+
+def _is_leaf(part: Expr) -> bool:
+    """Whether a part is no arithmetic of integers."""
+    if isinstance(part, Cast):
+        return part.operand.dtype.is_float
+    is_operation = isinstance(part, Binary | Unary | Select) or (isinstance(part, Call) and part.function == "abs")
+    return not is_operation or not part.dtype.is_integer
+
+
+def _is_exact(part: Expr) -> bool:
+    """Whether a result is bounded where its operands are."""
+    return not isinstance(part, Binary) or part.op in ("+", "-", "min", "max")
+
+
+def _is_within_operands(part: Expr) -> bool:
+    """Whether a literal bounds a result whatever the other operand is: ``x & 10``."""
+    sides = (part.left, part.right) if isinstance(part, Binary) and part.op == "&" else ()
+    return any(isinstance(side, Const) and side.value >= 0 for side in sides)
+
+
+def _flipped(part: Binary) -> tuple[Expr, int] | None:
+    """The operand and the literal of ``x ^ literal``, if few bits are flipped."""
+    for of, mask in ((part.left, part.right), (part.right, part.left)):
+        if isinstance(mask, Const) and mask.value >= 0 and int(mask.value).bit_count() <= _MOST_BITS:
+            return of, int(mask.value)
+    return None
+
+
+@deep
+def implied(reader: Affine, condition: Expr, truth: bool) -> isl.Set | None:
+    """A set that contains every point where a condition is `truth`; None for the whole frame."""
+    try:
+        holds = reader.condition(condition)
+        return holds if truth else holds.complement()
+    except NotAffine:
+        pass
+    match condition:
+        case Unary(op="~"):
+            return implied(reader, condition.operand, not truth)
+        case Binary(op="&" | "|"):
+            sides = [implied(reader, condition.left, truth), implied(reader, condition.right, truth)]
+            if (condition.op == "&") == truth:
+                return both(*sides)
+            return None if sides[0] is None or sides[1] is None else sides[0].union(sides[1])
+    return None
+
+
+def both(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
+    """The points of two sets; None stands for the whole frame."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a.intersect(b)
