@@ -318,6 +318,14 @@ def plain(of: isl.Set) -> isl.Set:
     return of.coalesce().detect_equalities().remove_redundancies()
 
 
+def at_most(of: isl.Set, pieces: int) -> isl.Set:
+    """A set, or a convex superset of it where it does not become one of so few pieces."""
+    if of.n_basic_set() <= pieces:
+        return of
+    of = of.coalesce()
+    return of if of.n_basic_set() <= pieces else hull(of)
+
+
 def hull(of: isl.Set) -> isl.Set:
     """A convex superset of a set, defined by constraints that hold on all its pieces."""
     return as_set(of.unshifted_simple_hull())

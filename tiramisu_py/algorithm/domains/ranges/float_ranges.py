@@ -171,8 +171,8 @@ class FloatRanges:
 
 
 def _are_floats(e: Binary) -> bool:
-    """Whether floats are compared: each in a type that holds it."""
-    return e.left.dtype.is_float and e.right.dtype.is_float
+    """Whether numbers are compared as floats, in a type that holds all floats among them."""
+    return promote(e.left.dtype, e.right.dtype).is_float and (e.left.dtype.is_float or e.right.dtype.is_float)
 
 
 def _compared(e: Binary, a: FloatRange, b: FloatRange) -> list[tuple[Expr, FloatRange]]:

@@ -16,13 +16,17 @@ from tiramisu_py.algorithm.types import DType, weak_int
 #: The operators whose result may not fit the type of the operands.
 _WRAPPING = ("+", "-", "*", "<<")
 
+#: Where an expression has more choices than this, each is a part of its own.
+_MOST_CHOICES = 3
+
 
 class Parts:
     """Expressions over a frame, in which names stand for the parts without an affine form.
 
     ``x[i] * y[i] + 1`` is ``_value2 + 1``, where ``_value2`` is the part ``_value0 * _value1`` of the parts ``x[i]``
     and ``y[i]``: a part that is an operation has operands with affine forms. Arithmetic that may wrap around is a
-    part too: that in types below 32 bits, or, where `exact`, that in all types that have a width.
+    part too: that in types below 32 bits, or, where `exact`, that in all types that have a width. So is each of many
+    choices, where `exact`.
     """
 
     def __init__(self, space: isl.Space, given: Sequence[Expr], exact: bool = False) -> None:
@@ -30,6 +34,7 @@ class Parts:
         self.exact = exact
         self.parts: dict[str, Expr] = {}
         self.written: dict[str, Expr] = {}
+        self.splits = exact and sum(_is_choice(node) for e in given for node in walk(e)) > _MOST_CHOICES
         self.given = [self._opened(with_conversions(e, exact)) for e in given]
         self.reader = self._reader()
         while (part := self._opaque()) is not None:
@@ -87,7 +92,10 @@ class Parts:
         """An expression with names for the arithmetic inside that may wrap around."""
 
         def opened(node: Expr) -> Expr | None:
-            return node if is_closed(node) else self._named(node) if may_wrap(node, self.exact) else None
+            if is_closed(node):
+                return node
+            is_part = may_wrap(node, self.exact) or (self.splits and _is_choice(node))
+            return self._named(node) if is_part else None
 
         return rewrite(e, opened)
 
@@ -124,6 +132,11 @@ class Parts:
 def is_closed(e: Expr) -> bool:
     """Whether the inside of an expression is no integer arithmetic of the expression around it."""
     return isinstance(e, Access) or not (e.dtype.is_integer or e.dtype.is_bool)
+
+
+def _is_choice(e: Expr) -> bool:
+    """Whether an integer is one of several: as an affine form it has pieces, and those of choices multiply."""
+    return e.dtype.is_integer and (isinstance(e, Select) or (isinstance(e, Binary) and e.op in ("min", "max")))
 
 
 def operands(part: Expr) -> tuple[Expr, ...]:

@@ -24,6 +24,9 @@ from tiramisu_py.algorithm.types import DType, int64, weak_int
 #: Bits of a constant for which ``x ^ constant`` is an exact form.
 _MOST_BITS = 3
 
+#: Bounds of more pieces than this become one piece around them.
+MOST_PIECES = 12
+
 #: The least and the largest of some numbers; None where there is no bound.
 Ends = tuple[int | None, int | None]
 
@@ -142,8 +145,8 @@ class PartBounds:
                 found = typed if found is None else found.intersect(typed)
             self.possible = self.possible.intersect(typed)
         if found is not None:
-            self.bounds = self.bounds.intersect(found)
-            self.possible = self.possible.intersect(found)
+            self.bounds = sets.at_most(self.bounds.intersect(found), MOST_PIECES)
+            self.possible = sets.at_most(self.possible.intersect(found), MOST_PIECES)
 
     # -- leaves
 
