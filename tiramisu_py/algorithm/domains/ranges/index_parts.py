@@ -20,7 +20,7 @@ _WRAPPING = ("+", "-", "*", "<<")
 _MOST_CHOICES = 3
 
 
-class Parts:
+class IndexParts:
     """Expressions over a frame, in which names stand for the parts without an affine form.
 
     ``x[i] * y[i] + 1`` is ``_value2 + 1``, where ``_value2`` is the part ``_value0 * _value1`` of the parts ``x[i]``

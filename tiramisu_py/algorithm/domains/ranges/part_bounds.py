@@ -16,7 +16,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.ranges.float_ranges import FloatRanges
-from tiramisu_py.algorithm.domains.ranges.index_parts import Parts
+from tiramisu_py.algorithm.domains.ranges.index_parts import IndexParts
 from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Component, Const, Expr, Iter, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, int64, weak_int
@@ -41,7 +41,7 @@ class Enclosed:
     `points`, those of the computation; None for the whole frame.
     """
 
-    parts: Parts
+    parts: IndexParts
     bounds: isl.Set
     possible: isl.Set
     unbounded: tuple[Expr, ...]
@@ -78,7 +78,7 @@ class Enclosed:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownValues:
     """The values that a computation (or a component of it) can have: ``name[point] -> [value]``.
 
     `facts` are the inputs whose declared values they rely on, `unbounded` what is read without known bounds.
@@ -94,7 +94,7 @@ class Knowledge(Protocol):
 
     algorithm: Algorithm
 
-    def of(self, source: str, component: int | None = None) -> Known | None:
+    def of(self, source: str, component: int | None = None) -> KnownValues | None:
         """The range of a computation, or of one of its components; None if nothing is known."""
 
     def enclosed(self, given: Sequence[Expr], space: isl.Space, exact: bool = False) -> Enclosed:
@@ -107,7 +107,7 @@ class Knowledge(Protocol):
 class PartBounds:
     """The bounds of the parts of some expressions, those of operands first."""
 
-    def __init__(self, ranges: Knowledge, parts: Parts, points: isl.Set | None) -> None:
+    def __init__(self, ranges: Knowledge, parts: IndexParts, points: isl.Set | None) -> None:
         self.ranges = ranges
         self.algorithm = ranges.algorithm
         self.parts = parts

@@ -16,8 +16,8 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.ranges.float_ranges import ANY, FloatRange, FloatRanges
-from tiramisu_py.algorithm.domains.ranges.index_parts import Parts
-from tiramisu_py.algorithm.domains.ranges.part_bounds import Enclosed, Known, PartBounds
+from tiramisu_py.algorithm.domains.ranges.index_parts import IndexParts
+from tiramisu_py.algorithm.domains.ranges.part_bounds import Enclosed, KnownValues, PartBounds
 from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, TupleValue
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, TupleType, int64
@@ -29,21 +29,21 @@ _MOST_PIECES = 6
 _REDUCTIONS = ("sum", "min", "max", "argmin", "argmax")
 
 
-def ranges_of(algorithm: Algorithm) -> Ranges:
+def ranges_of(algorithm: Algorithm) -> ValueRanges:
     """The ranges of an algorithm, which it keeps."""
     kept = algorithm.known_values
     if not kept:
-        kept.append(Ranges(algorithm))
-    found: Ranges = kept[0]
+        kept.append(ValueRanges(algorithm))
+    found: ValueRanges = kept[0]
     return found
 
 
-class Ranges:
+class ValueRanges:
     """The ranges of everything that an algorithm computes, each found when it is asked for."""
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
-        self._known: dict[tuple[str, int | None], Known | None] = {}
+        self._known: dict[tuple[str, int | None], KnownValues | None] = {}
         self._floats: dict[str, FloatRange] = {}
 
     # -- expressions
@@ -51,7 +51,7 @@ class Ranges:
     @deep
     def enclosed(self, given: Sequence[Expr], space: isl.Space, exact: bool = False) -> Enclosed:
         """What is known of integer expressions over a frame, which is that of a computation if it has its name."""
-        parts = Parts(space, given, exact)
+        parts = IndexParts(space, given, exact)
         return PartBounds(self, parts, self._points(space)).enclosed()
 
     def _points(self, space: isl.Space) -> isl.Set | None:
@@ -101,7 +101,7 @@ class Ranges:
     # -- computations
 
     @deep
-    def of(self, source: str, component: int | None = None) -> Known | None:
+    def of(self, source: str, component: int | None = None) -> KnownValues | None:
         """The range of a computation, or of one of its components; None if nothing is known."""
         c = self.algorithm.computations.get(source)
         if c is None or not _dtype_of(c, component).is_integer:
@@ -113,24 +113,24 @@ class Ranges:
             self._known[key] = declared if found is None else _both(found, declared)
         return self._known[key]
 
-    def _declared(self, c: Computation) -> Known | None:
+    def _declared(self, c: Computation) -> KnownValues | None:
         """The range that the user has declared."""
         if c.values is None:
             return None
         space = self.algorithm.frame(None, ("v",))
         low, high = c.values
         line = Affine(space).condition((low <= Iter("v")) & (Iter("v") < high))
-        return Known(isl.Map.from_domain_and_range(self._domain(c), sets.with_dims(line, ("v",))))
+        return KnownValues(isl.Map.from_domain_and_range(self._domain(c), sets.with_dims(line, ("v",))))
 
     def _domain(self, c: Computation) -> isl.Set:
         domain = sets.universe(self.algorithm.frame(c.name, c.iterators)) if c.is_open else c.domain
         return sets.named(domain, c.name).intersect_params(self.algorithm.context.params())
 
-    def inferred(self, source: str) -> Known | None:
+    def inferred(self, source: str) -> KnownValues | None:
         """The range of a computation as its expression gives it, where declared ranges hold for what this reads."""
         return self._inferred(self.algorithm.computations[source], None)
 
-    def _inferred(self, c: Computation, component: int | None) -> Known | None:
+    def _inferred(self, c: Computation, component: int | None) -> KnownValues | None:
         e = c.expr
         if component is not None:
             if not isinstance(e, TupleValue):
@@ -149,7 +149,7 @@ class Ranges:
             if reduced is None:
                 return None
             values = reduced
-        return Known(_in_few(values), enclosed.facts, enclosed.unbounded)
+        return KnownValues(_in_few(values), enclosed.facts, enclosed.unbounded)
 
     # -- reductions
 
@@ -224,10 +224,10 @@ def _always_has_terms(c: Computation) -> bool:
     return bool(sets.named(c.domain, None).is_subset(having))
 
 
-def _both(a: Known, b: Known | None) -> Known:
+def _both(a: KnownValues, b: KnownValues | None) -> KnownValues:
     if b is None:
         return a
-    return Known(a.values.intersect(b.values), tuple(dict.fromkeys([*a.facts, *b.facts])))
+    return KnownValues(a.values.intersect(b.values), tuple(dict.fromkeys([*a.facts, *b.facts])))
 
 
 def _coordinate(points: isl.Set, position: int) -> isl.Map:
