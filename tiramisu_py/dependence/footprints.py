@@ -47,15 +47,22 @@ def _whole_side(values: isl.Set, space: isl.Space, context: isl.Set, what: str) 
         top, low = sets.largest(values, 0), sets.smallest_coordinate(values, 0)
     except isl.Error:
         raise CommandError(f"the part of {what} that is needed has no bound") from None
-    single = sets.least(low)
+    single = sets.least(low.gist(low.domain()))  # where there is something
     if single is None:
         zero = sets.constant(low.get_domain_space(), 0)
-        if not sets.as_set(low.lt_set(zero.to_pw_aff())).is_empty():
-            raise CommandError(f"the part of {what} that is needed has no affine lower bound")
-        single = zero
+        below = not sets.as_set(low.lt_set(zero.to_pw_aff())).is_empty()
+        single = _affine_below(low, what) if below else zero
     size = top.sub(single.to_pw_aff()).add_constant_val(sets.integer(values.get_ctx(), 1))
     corner = sets.on_frame(single, space)
     return corner, at_least_zero(size, context)
+
+
+def _affine_below(low: isl.PwAff, what: str) -> isl.Aff:
+    """An affine form that is nowhere above `low`; where nothing is needed, it does not matter."""
+    found = sets.nearest_bounds(low, 1)
+    if not found:
+        raise CommandError(f"the part of {what} that is needed has no affine lower bound")
+    return found[0]
 
 
 def local_index(program: Program, footprint: isl.Map, depth: int, what: str) -> tuple[tuple[Expr, ...], isl.MultiAff]:

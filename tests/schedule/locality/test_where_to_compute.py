@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ import pytest
 import tiramisu_py as tm
 from tiramisu_py.errors import CommandError
 
-N = tm.params("N")[0]
-n, n0, n1, k = tm.iters("n n0 n1 k")
+N, R, C, K = tm.params("N R C K")
+n, n0, n1, k, r, c = tm.iters("n n0 n1 k r c")
 
 
 def three_stages() -> tuple[tm.Function, tm.Computation, tm.Computation, tm.Computation]:
@@ -99,3 +100,39 @@ def test_loops_that_were_split_unalike_are_said_to_be_so(sizes: tuple[int, int])
     assert report.ok == (sizes[0] == sizes[1])
     if not report.ok:
         assert "or split them alike: one iteration of n0 takes 4 in p, and 8 in q" in str(report)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_whole_rows_of_an_open_domain_begin_before_index_0(stages: int) -> None:
+    f = tm.Function("f", params=[R, C], assume="R >= 1 and C >= 1")
+    last: Any = tm.boundary.repeat_edge(f.input("a", tm.int32, [R, C]))
+    made: list[tm.Computation] = []
+    for stage in range(stages + 1):
+        terms = [last[r + y, c + x] * np.int32(1 + y + 3 * x) for y in (-1, 0, 1) for x in (-1, 0, 1)]
+        value = sum(terms[1:], start=terms[0])
+        last = (
+            f.computation("out", {r: R, c: C}, value) if stage == stages else f.computation(f"s{stage}", [r, c], value)
+        )
+        made.append(last)
+    f.outputs(last)
+    for producer in reversed(made[:-1]):
+        producer.compute_at(last, r)
+        producer.slide(r)
+    kernel = f.compile()
+    for shape in ((1, 1), (1, 7), (5, 1), (7, 13), (17, 33)):
+        a = np.random.default_rng(0).integers(-9, 9, shape, np.int32)
+        np.testing.assert_array_equal(kernel(a), f.evaluate(a))
+
+
+@pytest.mark.parametrize("least", [0, 1])
+def test_rows_from_the_smaller_of_two_indices_on_are_kept_in_a_box_around_them(least: int) -> None:
+    f = tm.Function("f", params=[N, K], assume=f"N >= 1 and K >= {least}")
+    a = f.input("a", tm.int32, [N])
+    s = f.computation("s", [k, n], a[tm.clip(n, 0, N - 1)] * (k + 1))
+    out = f.computation("out", {k: 3, n: N}, s[k, n - 1] - 2 * s[k, n - K])
+    f.outputs(out)
+    s.compute_at(out, k)
+    kernel = f.compile()
+    for size, back in ((1, 1), (7, 3), (5, least), (1, 4)):
+        x = np.arange(size, dtype=np.int32) ** 2
+        np.testing.assert_array_equal(kernel(x, K=back), f.evaluate(x, K=back))
