@@ -8,6 +8,7 @@ from tiramisu_py.ir import Node
 from tiramisu_py.ir.arithmetic.facts import decide
 from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.passes.base import About, NestPass
+from tiramisu_py.passes.distinct_variables import with_distinct_variables
 
 
 @dataclass(frozen=True)
@@ -36,4 +37,4 @@ class Decide(NestPass):
     """
 
     def apply(self, what: Node, about: About) -> Node:
-        return simplify(decide(what, about.facts))
+        return with_distinct_variables(simplify(decide(what, about.facts)), about.taken)
