@@ -6,7 +6,7 @@ that many elements. An instance past the end is not one of the algorithm's: noth
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
@@ -19,6 +19,19 @@ from tiramisu_py.program.loops import Loop, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer
+
+#: The key under which a statement keeps its whole vectors, which its proof and its lowering ask for again.
+_KEPT = "_whole_vectors"
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """The whole vectors of a statement (None if they are no instances), for a width and a context."""
+
+    width: int
+    context: isl.Set
+    whole: Statement | None
+    past: Statement | None
 
 
 def padded_loop(program: Program, statement: Statement) -> Loop | None:
@@ -38,29 +51,47 @@ def in_whole_vectors(program: Program, statement: Statement) -> Statement | None
 
     None if iterations past the end cannot be instances, since the loops do not determine the instance.
     """
-    loop = padded_loop(program, statement)
-    if loop is None or loop.id != statement.loops[-1] or not isinstance(loop.tag, Vector):
-        return None
-    anywhere = sets.graph(statement.coords)
-    if not anywhere.is_injective():  # an index of the instance may follow from others, as that of a partial result does
-        anywhere = sets.graph(statement.coords, sets.as_set(statement.instances.affine_hull()))
-    possible = statement.instances.intersect_params(program.context.params())
-    run = possible.apply(statement.coords_map)
-    whole = sets.in_whole_blocks(run, loop.tag.width)
-    if not anywhere.is_injective() or not whole.is_subset(anywhere.range()):
-        return None
-    found = whole.apply(anywhere.reverse()).coalesce()
-    if not possible.is_subset(found):
-        found = found.union(statement.instances).coalesce()
-    return replace(statement, instances=found)
+    found = _kept(program, statement)
+    return None if found is None else found.whole
 
 
 def past_the_end(program: Program, statement: Statement) -> Statement | None:
     """The statement with only the iterations past the end as instances; None as in `in_whole_vectors`."""
-    whole = in_whole_vectors(program, statement)
-    if whole is None:
+    found = _kept(program, statement)
+    return None if found is None else found.past
+
+
+def _kept(program: Program, statement: Statement) -> _Kept | None:
+    """The whole vectors of a statement, found once: it never changes. None without a padded innermost loop."""
+    loop = padded_loop(program, statement)
+    if loop is None or loop.id != statement.loops[-1] or not isinstance(loop.tag, Vector):
         return None
-    return replace(whole, instances=whole.instances.subtract(statement.instances).coalesce())
+    width, context = loop.tag.width, program.context
+    kept = statement.__dict__.get(_KEPT)
+    if isinstance(kept, _Kept) and kept.width == width and kept.context is context:
+        return kept
+    instances = _whole_instances(statement, width, context)
+    if instances is None:
+        kept = _Kept(width, context, None, None)
+    else:
+        past = replace(statement, instances=instances.subtract(statement.instances).coalesce())
+        kept = _Kept(width, context, replace(statement, instances=instances), past)
+    statement.__dict__[_KEPT] = kept
+    return kept
+
+
+def _whole_instances(statement: Statement, width: int, context: isl.Set) -> isl.Set | None:
+    """The instances of whole vectors; None if the loops do not determine the instance."""
+    anywhere = sets.graph(statement.coords)
+    if not anywhere.is_injective():  # an index of the instance may follow from others, as that of a partial result does
+        anywhere = sets.graph(statement.coords, sets.as_set(statement.instances.affine_hull()))
+    possible = statement.instances.intersect_params(context.params())
+    run = possible.apply(statement.coords_map)
+    whole = sets.in_whole_blocks(run, width)
+    if not anywhere.is_injective() or not whole.is_subset(anywhere.range()):
+        return None
+    found = whole.apply(anywhere.reverse()).coalesce()
+    return found if possible.is_subset(found) else found.union(statement.instances).coalesce()
 
 
 def with_whole_vectors(program: Program) -> Program:
