@@ -25,7 +25,7 @@ from tiramisu_py.function.together import Group
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.initial import initial_program, with_computation, with_group, with_input, with_outputs
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.storage import Memory, as_memory
+from tiramisu_py.program.storage import Memory, array_begin, as_memory
 
 
 class Declarations(Scheduled):
@@ -101,7 +101,7 @@ class Declarations(Scheduled):
         A list of iterators leaves the domain open: once `outputs` is called, it is the smallest box around all that
         other computations read, or, if `exact`, what they read and nothing more. A recurrence is given by a function
         of the computation itself: ``lambda h: h[i - 1] + a[i]``. `dtype` defaults to the type of the expression;
-        `shape` to the smallest array from index 0, or, of an inferred domain, from its smallest index. `values`
+        `shape` to the smallest array from index 0, or from the smallest index where that may be negative. `values`
         (low, high) is a claim about integers, ``low <= x < high`` for each value x: `check` proves it, or refuses the
         function, and what reads the values relies on it. Raises `DeclarationError`.
         """
@@ -286,10 +286,19 @@ class Declarations(Scheduled):
                 -->   bx[r, c]: 0 <= r < R + 2 and 0 <= c < C
                       by[r, c]: 0 <= r < R and 0 <= c < C
 
-        Those that are inferred are known once `outputs` has been called.
+        Those that are inferred are known once `outputs` has been called. An output whose array does not begin at index
+        0 says where it begins.
         """
         algorithm = self.algorithm
-        return "\n".join(domain_line(algorithm, each) for each in algorithm.computations.values())
+        return "\n".join(
+            domain_line(algorithm, each) + self._array_of(each.name) for each in algorithm.computations.values()
+        )
+
+    def _array_of(self, name: str) -> str:
+        """Where the array of an output begins, in words; empty where that is index 0."""
+        storage = self._program.storages.get(name) if name in self._program.algorithm.outputs else None
+        begin = "" if storage is None else array_begin(storage, self._program.context)
+        return begin and f", in an array that begins at {begin}"
 
     def _named_again(self, results: Sequence[object]) -> str:
         """The message for outputs that are named a second time."""

@@ -26,6 +26,7 @@ from tiramisu_py.passes.pipeline import FIRST, applied
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import array_begin
 
 
 def lower(program: Program, first: Sequence[FunctionPass] = FIRST) -> LoopFunction:
@@ -125,9 +126,19 @@ def _documentation(program: Program) -> tuple[str, ...]:
 
 
 def _places(program: Program) -> Iterator[str]:
-    """Where the elements of inputs with strides are, one line for each: ``a[d0, d1] is element d0*S + d1 of a``."""
+    """Where elements are that are elsewhere than their indices say, one line for each array.
+
+    ``a[d0, d1] is element d0*S + d1 of a`` for an input with strides, ``s[-1, 0] is element 0 of s, whose shape is
+    [R + 2, C]`` for an output.
+    """
     for declared in program.algorithm.inputs.values():
         if declared.strides is not None:
             indices = ", ".join(f"d{k}" for k in range(len(declared.strides)))
             terms = (f"d{k}*({stride})" for k, stride in enumerate(declared.strides))
             yield f"{declared.name}[{indices}] is element {' + '.join(terms) or '0'} of {declared.name}"
+    for name in program.algorithm.outputs:
+        storage = program.storages[name]
+        begin = array_begin(storage, program.context)
+        if begin:
+            shape = ", ".join(map(str, program.buffers[storage.buffer].extents))
+            yield f"{begin} is element 0 of {storage.buffer}, whose shape is [{shape}]"

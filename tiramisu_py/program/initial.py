@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -10,7 +10,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
-from tiramisu_py.algorithm.domains.extents import extents_of, first_index
+from tiramisu_py.algorithm.domains.extents import default_extents, default_place
 from tiramisu_py.algorithm.domains.scatters import update_order
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import mentions
@@ -28,7 +28,7 @@ def initial_program(algorithm: Algorithm) -> Program:
     for declared in algorithm.inputs.values():
         program = with_input(program, declared)
     for group in _by_group(algorithm.computations.values()):
-        program = with_group(program, group, algorithm.outputs)
+        program = with_group(program, group)
     return with_outputs(program, algorithm.outputs)
 
 
@@ -47,7 +47,7 @@ def caught_up(program: Program, later: Program) -> Program:
         if computation.name not in known.computations and computation.name not in algorithm.wholes
     ]
     for group in _by_group(new):
-        program = with_group(program, group, [computation.name for computation in new])
+        program = with_group(program, group)
     if program.algorithm.outputs != algorithm.outputs:
         program = with_outputs(program, algorithm.outputs)
     return program if known.wholes != algorithm.wholes else program.with_(algorithm=algorithm)
@@ -68,23 +68,20 @@ def with_input(program: Program, declared: Input) -> Program:
     return _stored(program, buffer, declared.name, sets.identity(space))
 
 
-def with_computation(
-    program: Program, declared: Computation, *, shifted: bool = False, order: tuple[str, ...] | None = None
-) -> Program:
+def with_computation(program: Program, declared: Computation, *, order: tuple[str, ...] | None = None) -> Program:
     """The program with an additional computation, after all others.
 
-    Its array begins at index 0, or, if it is `shifted`, at the smallest index in each dimension in which that may be
-    negative. `order` is that of the loops of a reduction's terms, where it is not the usual one.
+    Its array begins at index 0, or at the smallest index in each dimension in which that may be negative; one whose
+    shape is declared begins at index 0. `order` is that of the loops of a reduction's terms, where it is not the usual
+    one.
     """
     _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_computation(declared))
-    lows: list[isl.Aff | None] = [None] * len(declared.iterators)
-    if shifted and declared.shape is None:
-        lows = [first_index(declared.domain, axis) for axis in range(len(lows))]
-    place = _from_zero(sets.sized_frame(program.algorithm.param_space, None, len(lows)), lows)
-    extents = declared.shape
-    if extents is None:
-        extents = extents_of(sets.named(declared.domain, None).apply(sets.graph(place)), program.context)
+    if declared.shape is None:
+        place, extents = default_place(declared.domain), default_extents(declared.domain, program.context)
+    else:
+        place = sets.identity(sets.sized_frame(program.algorithm.param_space, None, len(declared.iterators)))
+        extents = declared.shape
     program = _stored(program, Buffer(declared.name, extents, declared.dtype), declared.name, place)
     if not declared.is_reduction:
         return _with_nest(
@@ -111,13 +108,10 @@ def _by_group(computations: Iterable[Computation]) -> Iterator[list[Computation]
         yield from [together] if label else ([each] for each in together)
 
 
-def with_group(program: Program, members: Sequence[Computation], unshifted: Collection[str] | None = None) -> Program:
-    """The program with the computations of a group (or one alone) after all others, in loops that their values need.
-
-    The arrays of those that are not `unshifted` (None: of none) begin at the smallest index, as in `with_computation`.
-    """
+def with_group(program: Program, members: Sequence[Computation]) -> Program:
+    """The program with the computations of a group (or one alone) after all others, in loops that their values need."""
     for each in members:
-        program = with_computation(program, each, shifted=unshifted is not None and each.name not in unshifted)
+        program = with_computation(program, each)
     return in_order_of_reads(program, members)
 
 
@@ -156,16 +150,6 @@ def _check_unused(program: Program, name: str) -> None:
             raise DeclarationError(f"{name!r} cannot be declared: the schedule has a statement called {statement}")
     if name in program.buffers or name in program.storages:
         raise DeclarationError(f"{name!r} cannot be declared: the schedule has a buffer of this name")
-
-
-def _from_zero(space: isl.Space, lows: Sequence[isl.Aff | None]) -> isl.MultiAff:
-    """Indices as they are, less the smallest one where it is given."""
-    forms = sets.variables(space)
-    for axis, low in enumerate(lows):
-        if low is not None:
-            ((_, first),) = low.to_pw_aff().insert_domain(space).get_pieces()
-            forms[axis] = forms[axis].sub(first)
-    return sets.function(space, None, forms)
 
 
 def _stored(program: Program, buffer: Buffer, source: str, place: isl.MultiAff) -> Program:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import islpy as isl
 
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.from_isl import of_params
 from tiramisu_py.algorithm.expressions import Const, Expr, as_expr
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import DType, as_dtype
@@ -105,6 +107,27 @@ class Storage:
     chosen: bool = False
     inner: tuple[LoopId, ...] = ()
     words: str = ""
+
+
+def first_value(storage: Storage, context: isl.Set) -> tuple[Expr, ...] | None:
+    """The indices of the value in element 0 of an array, if the others follow it in each dimension; None if not."""
+    space = storage.index.get_domain_space()
+    forms = sets.outputs(storage.index)
+    variables = sets.variables(space)
+    if len(forms) != len(variables):
+        return None
+    lows = [variable.sub(form) for variable, form in zip(variables, forms, strict=True)]
+    if not all(map(sets.is_of_parameters, lows)):
+        return None
+    return tuple(of_params(low.to_pw_aff().project_domain_on_params(), context) for low in lows)
+
+
+def array_begin(storage: Storage, context: isl.Set) -> str:
+    """Where an array begins, ``s[-1, -2]``; "" where that is index 0, or where values lie in another order."""
+    lows = first_value(storage, context)
+    if lows is None or all(isinstance(low, Const) and low.value == 0 for low in lows):
+        return ""
+    return f"{storage.source}[{', '.join(map(str, lows))}]"
 
 
 class Home(NamedTuple):

@@ -158,11 +158,18 @@ def test_unions_and_steps() -> None:
     same_bits(f.evaluate({"N": 8}), expected)
 
 
-def test_values_may_have_negative_indices_unless_they_are_put_out() -> None:
+def test_values_may_have_negative_indices() -> None:
     f = Small("N")
     low = f.computation("low", {i: (-3, N)}, i * i)
     f.computation("c", {i: N}, low[i - 3] + low[i])
     assert f.evaluate({"N": 4}).tolist() == [9 + 0, 4 + 1, 1 + 4, 0 + 9]
+    f.algorithm = f.algorithm.with_outputs(("low",))
+    assert f.evaluate({"N": 3}).tolist() == [9, 4, 1, 0, 1, 4]
+
+
+def test_an_array_whose_shape_is_declared_begins_at_index_0() -> None:
+    f = Small("N")
+    f.computation("low", {i: (-3, N)}, i * i, shape=[N + 3])
     f.algorithm = f.algorithm.with_outputs(("low",))
     with pytest.raises(DeclarationError, match=r"low\[-3\] has no place in the array of low"):
         f.evaluate({"N": 4})

@@ -16,6 +16,29 @@ def extents_of(indices: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
     return tuple(extent_of(indices, axis, context) for axis in range(sets.size(indices)))
 
 
+def default_place(domain: isl.Set) -> isl.MultiAff:
+    """Where values are in the array of their own: at their indices, less the first ones where these may be negative."""
+    space = sets.sized_frame(domain.get_space().params(), None, sets.size(domain))
+    forms = sets.variables(space)
+    for axis, form in enumerate(forms):
+        low = first_index(domain, axis)
+        if low is not None:
+            ((_, first),) = low.to_pw_aff().insert_domain(space).get_pieces()
+            forms[axis] = form.sub(first)
+    return sets.function(space, None, forms)
+
+
+def default_extents(domain: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
+    """The extents of the array of their own in which values are at `default_place`."""
+    return extents_of(sets.named(domain, None).apply(sets.graph(default_place(domain))), context)
+
+
+def first_indices(domain: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
+    """The indices of the first element of that array: 0 where no index may be negative."""
+    lows = (first_index(domain, axis) for axis in range(sets.size(domain)))
+    return tuple(Const(0, int64) if low is None else of_params(low.to_pw_aff(), context) for low in lows)
+
+
 def first_index(indices: isl.Set, axis: int) -> isl.Aff | None:
     """The smallest index of one dimension, a function of the parameters, if it may be negative; None if it may not.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.evaluate.computing import Computing
-from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments, output_shape
+from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments, output_lows, output_shape
 from tiramisu_py.algorithm.evaluate.numeric import Array
 from tiramisu_py.algorithm.evaluate.recurrences import compute_together
 from tiramisu_py.algorithm.evaluate.valuation import Valuation, all_known
@@ -86,13 +87,13 @@ def _output(algorithm: Algorithm, computing: Computing, given: GivenValues) -> A
         array = np.zeros(output_shape(algorithm, c, given.params), dtype=c.dtype.numpy)
     for own in array.dtype.names or ():
         array[own] = given.initial.get(f"{c.name}_{own}", 0)
-    result = all_known(c.name, np.array(array, order="C"))
+    result = replace(all_known(c.name, np.array(array, order="C")), low=output_lows(algorithm, c, given.params))
     flat, inside = result.located(computing.columns, computing.count)
     if not inside.all():
         element = [int(column[np.argmin(inside)]) for column in computing.columns]
         raise DeclarationError(
             f"{c.name}[{', '.join(map(str, element))}] has no place in the array of {c.name}, which has shape "
-            f"{array.shape}; give shape=, and let values start from index 0"
+            f"{array.shape}; give a larger shape=, and let values start from index 0, or give none"
         )
     result.array.reshape(-1)[flat] = computing.values.array.reshape(-1)[computing.flat]
     return result.array

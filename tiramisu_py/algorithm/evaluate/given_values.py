@@ -11,8 +11,13 @@ import numpy as np
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.declare.assumptions import verify_facts
-from tiramisu_py.algorithm.domains.extents import extents_of
-from tiramisu_py.algorithm.domains.extents_from_arguments import element_strides, infer_params, shape_value
+from tiramisu_py.algorithm.domains.extents import default_extents, first_indices
+from tiramisu_py.algorithm.domains.extents_from_arguments import (
+    element_strides,
+    extent_value,
+    infer_params,
+    shape_value,
+)
 from tiramisu_py.algorithm.evaluate.numeric import Array
 from tiramisu_py.algorithm.expressions import Expr, typed_const
 from tiramisu_py.algorithm.types import DType, TupleType, array_names
@@ -78,12 +83,20 @@ def extents(algorithm: Algorithm, computation: Computation) -> tuple[Expr, ...]:
     """The extents of the array that holds a computation by default."""
     if computation.shape is not None:
         return computation.shape
-    return extents_of(computation.domain, algorithm.context)
+    return default_extents(computation.domain, algorithm.context)
 
 
 def output_shape(algorithm: Algorithm, computation: Computation, params: Mapping[str, int]) -> tuple[int, ...]:
     """The shape of the array that holds a computation by default."""
     return shape_value(extents(algorithm, computation), params)
+
+
+def output_lows(algorithm: Algorithm, computation: Computation, params: Mapping[str, int]) -> tuple[int, ...]:
+    """The indices of the first element of that array."""
+    if computation.shape is not None:
+        return (0,) * len(computation.shape)
+    lows = first_indices(computation.domain, algorithm.context)
+    return tuple(extent_value(low, params) for low in lows)
 
 
 def checked_array(name: str, dtype: DType, given: Any) -> Array:

@@ -16,7 +16,7 @@ from tiramisu_py.program.declared_orders import suggested
 from tiramisu_py.program.ordering import static_positions
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Home
+from tiramisu_py.program.storage import Home, array_begin
 from tiramisu_py.proof.memory.loop_repairs import order_repair, overwriting_repair
 from tiramisu_py.proof.memory.sequential_runs import Unserved, first_unserved, is_sequential, unserved_at
 from tiramisu_py.proof.messages.windows import of_another_block
@@ -253,6 +253,16 @@ def _found(program: Program) -> str:
     return f"the caller finds every value of {outputs}, and its other arrays unchanged" if outputs else ""
 
 
+def _begin(program: Program) -> str:
+    """Where the caller's arrays begin that do not begin at index 0."""
+    begins = {
+        name: array_begin(program.storages[name], program.context)
+        for name in program.algorithm.outputs
+        if program.buffers[program.storages[name].buffer].argument
+    }
+    return "; ".join(f"the array {program.storages[name].buffer} begins at {at}" for name, at in begins.items() if at)
+
+
 def _own(program: Program) -> str:
     if not program.rank_axes and program.blocks is None:
         return ""
@@ -274,6 +284,7 @@ def _is_on_all(program: Program, statement: Statement) -> bool:
 SENTENCES = (
     Sentence(Topic.VALUES, _seen),
     Sentence(Topic.VALUES, _found),
+    Sentence(Topic.VALUES, _begin),
     Sentence(Topic.VALUES, _moved),
     Sentence(Topic.RANKS, _own),
     Sentence(Topic.RANKS, _on_every_rank),
