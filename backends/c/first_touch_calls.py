@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.ir import Allocate, LoopFunction
-from tiramisu_py.ir.rewriting import walk
+from tiramisu_py.ir.rewriting import of_kind
 from tiramisu_py.program.machine.pages import Pages, Policy
 
 RUNTIME = "tm_numa.h"
@@ -18,8 +18,8 @@ RELEASED = "TM_PAGES"
 def placed(function: LoopFunction) -> Iterator[Allocate]:
     """The temporaries of a function that have a memory policy, each once."""
     seen: set[str] = set()
-    for node in walk(function.body):
-        if isinstance(node, Allocate) and node.pages is not None and not node.register and node.buffer not in seen:
+    for node in of_kind(function.body, Allocate):
+        if node.pages is not None and not node.register and node.buffer not in seen:
             seen.add(node.buffer)
             yield node
 

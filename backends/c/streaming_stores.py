@@ -39,7 +39,7 @@ from tiramisu_py.ir import (
     Store,
 )
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, number
-from tiramisu_py.ir.rewriting import children, constant, names, walk
+from tiramisu_py.ir.rewriting import NONTEMPORAL, children, constant, contents, names, of_kind, walk
 from tiramisu_py.lower.statements.prefetch import LINE
 from tiramisu_py.program.loops import Parallel
 
@@ -54,7 +54,7 @@ _READERS = (AllReduce, ArrayCall, Collective, Complete, Copy, Launch, Post)
 
 def uses_streams(node: Node) -> bool:
     """Whether a node contains a non-temporal store of a whole vector."""
-    return any(isinstance(inner, Store) and is_stream(inner) for inner in walk(node))
+    return NONTEMPORAL in contents(node) and any(map(is_stream, of_kind(node, Store)))
 
 
 def is_stream(node: Store) -> bool:
@@ -78,7 +78,7 @@ def _lanes(index: Expr) -> int:
 def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
     """The header for a function with such stores or with prefetches."""
     bodies = [function.body, *(version.function.body for version in function.versions)]
-    if not any(uses_streams(body) or any(isinstance(node, Prefetch) for node in walk(body)) for body in bodies):
+    if not any(uses_streams(body) or Prefetch in contents(body) for body in bodies):
         return ()
     return packaged("c", RUNTIME)
 

@@ -18,7 +18,7 @@ from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.ir import Block, Comment, For, LoopFunction, Node, Private
-from tiramisu_py.ir.rewriting import variables, walk
+from tiramisu_py.ir.rewriting import of_kind, variables
 from tiramisu_py.program.loops import Combine, Parallel
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def is_balanced(node: For, scope: Scope) -> bool:
 
 def shares(function: LoopFunction) -> tuple[RuntimeFile, ...]:
     """The header of a function with balanced loops."""
-    tags = (node.tag for node in walk(function.body) if isinstance(node, For))
+    tags = (node.tag for node in of_kind(function.body, For))
     return packaged("c", SHARES) if any(isinstance(tag, Parallel) and tag.balance for tag in tags) else ()
 
 

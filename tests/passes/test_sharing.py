@@ -9,7 +9,17 @@ from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import kinds, walk
 from tiramisu_py.algorithm.types import float32, int64, weak_int
 from tiramisu_py.ir import Block, For, Load, Node, Store, Variable
-from tiramisu_py.ir.rewriting import all_expressions, buffers_in, contents, expressions, loads, loads_in, names_in
+from tiramisu_py.ir.rewriting import (
+    NONTEMPORAL,
+    all_expressions,
+    buffers_in,
+    contents,
+    expressions,
+    loads,
+    loads_in,
+    names_in,
+    of_kind,
+)
 from tiramisu_py.ir.rewriting import walk as statements
 from tiramisu_py.lower import lower
 from tiramisu_py.passes.share_expressions import Shared
@@ -54,7 +64,11 @@ def test_what_expressions_and_statements_keep_is_what_walks_find(sample: Sample)
             found = {type(each) for each in statements(inner)} | {type(e) for e in parts}
             found |= {type(each.tag) for each in statements(inner) if isinstance(each, For)}
             found |= {e.op for e in parts if isinstance(e, Binary)}
+            stores = [each for each in statements(inner) if isinstance(each, Store)]
+            found |= {NONTEMPORAL for each in stores if each.nontemporal}
             assert contents(inner) == found
+            for kind in (Store, For):
+                assert list(of_kind(inner, kind)) == [each for each in statements(inner) if isinstance(each, kind)]
         for e in (e for inner in statements(body) for e in expressions(inner)):
             own = list(walk(e))
             assert list(loads_in(e)) == [part for part in own if isinstance(part, Load)]

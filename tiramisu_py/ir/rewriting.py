@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import fields
+from functools import cache
+from operator import is_
 from typing import Any, TypeVar
 
 from tiramisu_py.algorithm import traversal
@@ -36,11 +38,14 @@ Part = Side | Request | ArraySection
 #: The content of a field with the role `operands`.
 Operand = Expr | Part | Store | tuple[Expr | Part | Store, ...] | None
 _Holder = TypeVar("_Holder", bound=Node | Part)
+_Kind = TypeVar("_Kind")
 #: Where an expression keeps its loads, the buffers of these, and all names in it.
 _LOADS, _BUFFERS, _NAMES = "_loads", "_buffers", "_names"
 #: Where a statement keeps what is inside.
 _CONTENTS = "_contents"
 _NONE: frozenset[str] = frozenset()
+#: Among the contents of a statement with a store that is to bypass the caches.
+NONTEMPORAL = "nontemporal"
 
 
 def block(nodes: Iterable[Node]) -> Node:
@@ -74,21 +79,34 @@ def children(node: Node) -> tuple[Node, ...]:
 
 def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     """The statement with `change` applied to the statements directly inside."""
-    return _with_children(node, change) if isinstance(node, Block) or node.roles.inside else node
+    if isinstance(node, Block):  # what is inside leaves a full stack: no block is in another
+        body = [change(inner) for inner in node.body]
+        kept = len(body) > 1 and all(map(is_, body, node.body))
+        return node if kept and not any(isinstance(inner, Block) for inner in body) else block(body)
+    return _with_children(node, change) if node.roles.inside else node
 
 
 @deep_nest
 def _with_children(node: Node, change: Callable[[Node], Node]) -> Node:
-    if isinstance(node, Block):
-        body = [change(inner) for inner in node.body]
-        kept = len(body) > 1 and all(new is old for new, old in zip(body, node.body, strict=True))
-        return node if kept and not any(isinstance(inner, Block) for inner in body) else block(body)
     changed: dict[str, Any] = {}
     for field in node.roles.inside:
         inner = getattr(node, field)
         if inner is not None and (new := change(inner)) is not inner:
             changed[field] = new
-    return replace(node, **changed) if changed else node
+    return _replaced(node, changed) if changed else node
+
+
+def _replaced(node: _Holder, changed: Mapping[str, Any]) -> _Holder:
+    """The statement with some fields changed, as by `dataclasses.replace`, which checks every field anew."""
+    made = object.__new__(type(node))
+    made.__dict__.update({name: node.__dict__[name] for name in _fields(type(node))})
+    made.__dict__.update(changed)
+    return made
+
+
+@cache
+def _fields(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def expressions(node: Node | Part) -> tuple[Expr, ...]:
@@ -113,11 +131,11 @@ def with_expressions(node: _Holder, change: Change) -> _Holder:
             continue
         if isinstance(held, tuple):
             parts = tuple([_changed(each, change) for each in held])
-            if any(new is not old for new, old in zip(parts, held, strict=True)):
+            if not all(map(is_, parts, held)):
                 changed[field] = parts
         elif (new := _changed(held, change)) is not held:
             changed[field] = new
-    return replace(node, **changed) if changed else node
+    return _replaced(node, changed) if changed else node
 
 
 def _changed(held: Expr | Part | Store, change: Change) -> Expr | Part | Store:
@@ -132,20 +150,35 @@ def walk(node: Node) -> Iterator[Node]:
         waiting += reversed(children(inner))
 
 
+def of_kind(node: Node, kind: type[_Kind]) -> Iterator[_Kind]:
+    """Every statement of a class, in preorder: only where there are some."""
+    waiting = [node]
+    while waiting:
+        inner = waiting.pop()
+        if kind in contents(inner):
+            if isinstance(inner, kind):
+                yield inner
+            waiting += reversed(children(inner))
+
+
 def contents(node: Node) -> frozenset[Any]:
     """The classes of a statement and those inside, of their tags, and the kinds of nodes in their expressions.
 
-    Each statement keeps its own, so that a pass goes only where something is to be done.
+    `NONTEMPORAL` is among them if there is such a store. Each statement keeps its own, so that a pass goes only where
+    something is to be done.
     """
     kept: frozenset[Any] | None = node.__dict__.get(_CONTENTS)
     if kept is None:
         found: set[Any] = {type(node)}
         if isinstance(node, For):
             found.add(type(node.tag))
+        if isinstance(node, Store) and node.nontemporal:
+            found.add(NONTEMPORAL)
         for expression in expressions(node):
             found |= traversal.kinds(expression)
         for child in children(node):
-            found |= _contents_of_child(child)
+            inside = child.__dict__.get(_CONTENTS)
+            found |= _contents_of_child(child) if inside is None else inside
         kept = node.__dict__[_CONTENTS] = frozenset(found)
     return kept
 

@@ -47,7 +47,7 @@ class Renaming:
         found: list[Node] = []
         new: dict[str, str] = {}
         for child in node.body:
-            known = renamed(child, new)
+            known = renamed(child, new) if new else child
             if isinstance(known, Declare) and known.variable in declared:
                 new[known.variable] = self.taken.fresh(known.variable)
                 known = replace(known, variable=new[known.variable])
@@ -58,7 +58,7 @@ class Renaming:
 @deep_nest
 def renamed(node: Node, new: Mapping[str, str]) -> Node:
     """A statement with variables renamed, up to where one of their names is declared anew."""
-    if not new or (names(node).isdisjoint(new)):
+    if not new or names(node).isdisjoint(new):
         return node
     if isinstance(node, Block):
         found: list[Node] = []

@@ -59,14 +59,17 @@ class Scalars:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
-    @deep
     def __call__(self, e: Expr) -> Code:
         """The C expression."""
+        if isinstance(e, Const):
+            return literal(e.value, e.dtype)
+        if isinstance(e, Iter | Param | Scalar):
+            return Code(self.scope.names.get(e.name, e.name))
+        return self._of_operands(e)
+
+    @deep
+    def _of_operands(self, e: Expr) -> Code:
         match e:
-            case Const():
-                return literal(e.value, e.dtype)
-            case Iter() | Param() | Scalar():
-                return Code(self.scope.names.get(e.name, e.name))
             case Load():
                 return Code(self.element(e.buffer, e.indices))
             case Lane() if self.scope.lanes.of(e.vector) == 1:  # a later pass found it uniform over lanes

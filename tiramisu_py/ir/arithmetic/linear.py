@@ -157,16 +157,18 @@ def linear(e: Expr, lanes: bool = False) -> Linear:
     mark = "_linear_lanes" if lanes else "_linear"
     kept: Linear | None = e.__dict__.get(mark)
     if kept is None:
-        kept = _form(e, lanes)
+        kept = _form(e, lanes) if e.children() else _leaf(e)
         e.__dict__[mark] = kept
     return kept
+
+
+def _leaf(e: Expr) -> Linear:
+    return Linear({}, int(e.value)) if isinstance(e, Const) and not e.dtype.is_float else _atom(e)
 
 
 @deep
 def _form(e: Expr, lanes: bool) -> Linear:
     match e:
-        case Const() if not e.dtype.is_float:
-            return Linear({}, int(e.value))
         case Unary(op="-") if is_index(e.dtype):
             return linear(e.operand, lanes).times(-1)
         case Cast() if is_index(e.dtype) and is_index(e.operand.dtype):

@@ -197,11 +197,12 @@ class Substitution:
             inside = Substitution({name: value for name, value in self.values.items() if name != hidden})
         return _of_statement(with_children(with_expressions(node, self.expression), inside.statement))
 
-    @deep
     def expression(self, e: Expr) -> Expr:
         """An expression with the variables replaced."""
-        if not mentions(e, self.values):
-            return simplified(e)
+        return self._with_values(e) if mentions(e, self.values) else simplified(e)
+
+    @deep
+    def _with_values(self, e: Expr) -> Expr:
         found = self.known.get(id(e))
         if found is None:
             found = self.known[id(e)] = (self._replaced(e), e)

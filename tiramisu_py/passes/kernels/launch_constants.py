@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tiramisu_py.algorithm.expressions import Expr, Iter, Param
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.ir import Assign, Declare, For, KernelFunction, Launch, Let, LoopFunction, Node
-from tiramisu_py.ir.rewriting import constant, rewrite_expressions, walk, with_children
+from tiramisu_py.ir.rewriting import constant, of_kind, rewrite_expressions, walk, with_children
 from tiramisu_py.passes.base import About, FunctionPass
 
 
@@ -29,7 +29,7 @@ class LaunchConstants(FunctionPass):
 
 def with_literals(function: LoopFunction) -> LoopFunction:
     """The function without kernel parameters for which every launch passes the same number."""
-    launches = [node for node in walk(function.body) if isinstance(node, Launch)]
+    launches = [*of_kind(function.body, Launch)]
     known = {kernel.name: _literals(kernel, launches) for kernel in function.kernels}
     if not any(known.values()):
         return function
