@@ -132,7 +132,7 @@ class HostPart(ABC):
         """Further faults of an array: each condition in C, and the words after the array's name in the message."""
         return []
 
-    def check(self, call: str, used: set[str]) -> Lines | None:
+    def check(self, call: str, used: frozenset[str]) -> Lines | None:
         """The call of the function's check, and how its result is handled; None for the default.
 
         `used` are the names that the body mentions.
@@ -249,7 +249,7 @@ class HostParts:
         """The lines that all parts add at one place."""
         return [line for part in self for line in ask(part)]
 
-    def check(self, call: str, used: set[str]) -> Lines:
+    def check(self, call: str, used: frozenset[str]) -> Lines:
         """The call of the function's check, and how its result is handled."""
         begun = next((lines for lines in (part.check(call, used) for part in self) if lines is not None), None)
         if begun is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from functools import reduce
 
 import cgen
@@ -114,7 +115,7 @@ class RankEntry:
         extents = ", ".join(map(self.scalars.text, self.grid.extents))
         return [cgen.Statement(f"const int64_t ranks = TM_MPI_RANKS({extents})")]
 
-    def coordinates(self, rank: str, used: set[str]) -> Lines:
+    def coordinates(self, rank: str, used: AbstractSet[str]) -> Lines:
         """The definitions of this rank's coordinates that are `used`."""
         lines: Lines = []
         for axis, name in enumerate(self.grid.coordinates):
@@ -131,7 +132,7 @@ class RankEntry:
 
     # -- in the function
 
-    def begin(self, check: str, used: set[str]) -> Lines:
+    def begin(self, check: str, used: frozenset[str]) -> Lines:
         """Everything before the body; `check` is the call of the function's check."""
         name = self.function.name
         on_gpu = self.function.gpu_where

@@ -86,7 +86,7 @@ class RanksPart(HostPart):
         """The check that there are enough ranks."""
         return self.entry.checks()
 
-    def check(self, call: str, used: set[str]) -> Lines:
+    def check(self, call: str, used: frozenset[str]) -> Lines:
         """The ranks meet, and each checks its arguments."""
         return self.entry.begin(call, used)
 

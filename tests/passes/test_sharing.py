@@ -17,8 +17,11 @@ from tiramisu_py.ir.rewriting import (
     expressions,
     loads,
     loads_in,
+    names,
     names_in,
+    naming,
     of_kind,
+    used_names,
 )
 from tiramisu_py.ir.rewriting import walk as statements
 from tiramisu_py.lower import lower
@@ -69,6 +72,9 @@ def test_what_expressions_and_statements_keep_is_what_walks_find(sample: Sample)
             assert contents(inner) == found
             for kind in (Store, For):
                 assert list(of_kind(inner, kind)) == [each for each in statements(inner) if isinstance(each, kind)]
+            assert names(inner) == used_names(inner, {})
+            for name in {each.buffer for each in stores}:
+                assert list(naming(inner, name)) == [each for each in statements(inner) if name in names(each)]
         for e in (e for inner in statements(body) for e in expressions(inner)):
             own = list(walk(e))
             assert list(loads_in(e)) == [part for part in own if isinstance(part, Load)]

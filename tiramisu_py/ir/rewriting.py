@@ -98,14 +98,15 @@ def _with_children(node: Node, change: Callable[[Node], Node]) -> Node:
 
 def _replaced(node: _Holder, changed: Mapping[str, Any]) -> _Holder:
     """The statement with some fields changed, as by `dataclasses.replace`, which checks every field anew."""
-    made = object.__new__(type(node))
-    made.__dict__.update({name: node.__dict__[name] for name in _fields(type(node))})
+    kind: Any = type(node)
+    made: _Holder = object.__new__(kind)
+    made.__dict__.update({name: node.__dict__[name] for name in _fields(kind)})
     made.__dict__.update(changed)
     return made
 
 
 @cache
-def _fields(kind: type[Any]) -> tuple[str, ...]:
+def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
@@ -232,7 +233,7 @@ def read_buffers(node: Node) -> frozenset[str]:
 
 def is_read(node: Node, buffer: str) -> bool:
     """Whether a statement or one inside loads from a buffer, copies it, sends it, or passes it to a kernel."""
-    for inner in walk(node):
+    for inner in naming(node, buffer):
         if any(buffer in _listed(getattr(inner, field)) for field in inner.roles.reads):
             return True
         for expression in expressions(inner):
@@ -272,9 +273,32 @@ def variables(e: Expr) -> set[str]:
     return set(traversal.iterators(e))
 
 
-def names(node: Node) -> set[str]:
-    """Every name of a variable or buffer in a statement."""
-    return used_names(node, {})
+def names(node: Node) -> frozenset[str]:
+    """Every name of a variable or buffer in a statement. Each statement keeps its own, as it does its contents."""
+    kept: frozenset[str] | None = node.__dict__.get(_NAMES)
+    if kept is None:
+        found: set[str] = set()
+        _collect_names(node, found)
+        for expression in expressions(node):
+            found |= names_in(expression)
+        for child in children(node):
+            inside = child.__dict__.get(_NAMES)
+            found |= _names_of_child(child) if inside is None else inside
+        kept = node.__dict__[_NAMES] = frozenset(found)
+    return kept
+
+
+_names_of_child = deep_nest(names)
+
+
+def naming(node: Node, name: str) -> Iterator[Node]:
+    """Every statement in which a variable or buffer of this name is, outer ones too, in preorder."""
+    waiting = [node]
+    while waiting:
+        inner = waiting.pop()
+        if name in names(inner):
+            yield inner
+            waiting += reversed(children(inner))
 
 
 def names_in(e: Expr) -> frozenset[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.ir import Allocate, AllReduce, ArrayCall, Collective, Copy, Launch, Node, Post, Ramp, Store
-from tiramisu_py.ir.rewriting import constant, loads, walk
+from tiramisu_py.ir.rewriting import constant, expressions, loads_in, naming
 
 Cell = tuple[int, ...]
 
@@ -27,7 +27,7 @@ class ElementAccess:
 
 def accesses(node: Allocate, inside: Node) -> Iterator[ElementAccess | None]:
     """Every access to a buffer in a statement: its element, or None if its indices are not constant."""
-    for statement in walk(inside):
+    for statement in naming(inside, node.buffer):
         if isinstance(statement, Store) and statement.buffer == node.buffer:
             whole = len(statement.indices) == len(node.extents) and shift(node, statement.indices) == 0
             yield access(node, statement.indices) if whole else None
@@ -37,7 +37,8 @@ def accesses(node: Allocate, inside: Node) -> Iterator[ElementAccess | None]:
             yield None
         if isinstance(statement, Launch | ArrayCall) and node.buffer in statement.arrays:
             yield None
-    for load in loads(inside):
+    own = (e for statement in naming(inside, node.buffer) for e in expressions(statement))
+    for load in (load for e in own for load in loads_in(e)):
         if load.buffer == node.buffer:
             indices = load.indices[: len(node.extents)]
             first = access(node, indices)

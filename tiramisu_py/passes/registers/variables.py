@@ -34,6 +34,7 @@ from tiramisu_py.ir.rewriting import (
     children,
     expressions,
     loads_in,
+    names,
     walk,
     with_children,
     with_expressions,
@@ -92,6 +93,8 @@ class Promotion:
 
     @deep_nest
     def _promoted(self, node: Node, mask: Mask | None = None) -> Node:
+        if self.node.buffer not in names(node):
+            return node
         if any(node is kept for kept in self.after):
             return block([*self._stored(), node]) if node is self.after[0] else node
         if id(node) in self._replacing:
@@ -175,6 +178,8 @@ def _counts(
 
     None if all are active, or if the number differs between iterations of a loop inside the buffer's scope.
     """
+    if buffer not in names(node):
+        return
     if isinstance(node, For):
         turns |= {node.variable}
     if isinstance(node, Let):
