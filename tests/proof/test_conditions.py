@@ -191,9 +191,17 @@ def in_its_reader() -> tm.Function:
     return f
 
 
+def from_minus_one() -> tm.Function:
+    """An output whose array begins below index 0."""
+    f = tm.Function("below", params=[N])
+    f.outputs(f.computation("p", {i: (-1, N)}, i * 2))
+    return f
+
+
 #: Right programs, and what their reports have in this order beside what all have.
 SAID: dict[Callable[[], Any], list[str]] = {
     plain: [],
+    from_minus_one: ["the array p begins at p[-1]"],
     in_its_reader: ["table comes before q, which reads it"],
     several_times: [
         "every term is in s once", "no two iterations", "running iterations of i", "past their ends, vectors",
