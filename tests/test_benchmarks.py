@@ -92,3 +92,84 @@ def test_a_program_that_computes_something_else_is_not_measured(cpu: ModuleType)
     assert not cpu.differs(wrong, right, (1.0, 0.0))
     assert not cpu.differs(wrong, right, (0.5, 0.1))
     assert cpu.differs(np.full_like(right, np.nan), right, (0.5, 0.5))
+
+
+@pytest.fixture
+def apps() -> Iterator[ModuleType]:
+    """The benchmark of the apps."""
+    folder = BENCHMARKS.parents[1] / "examples" / "apps"
+    with modules_of(BENCHMARKS) as load, modules_of(folder), modules_of(BENCHMARKS / "apps_halide"):
+        yield load("apps")
+
+
+def test_an_app_is_compared_with_numpy_measured_and_costed(
+    apps: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.modules["tables"], "RESULTS", tmp_path)
+    apps.main(["--save", "--size", "37x41", "--only", "harris", "--seconds", "0", "--rounds", "1"])
+    page = (tmp_path / "apps.md").read_text()
+    assert page in capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines() if line.startswith("| harris")]
+    times, costs = rows[:2], rows[2]
+    assert [row[2:4] for row in times] == [["41 x 37", "1"], ["41 x 37", "2"]]
+    absent = sys.modules["apps_programs"].missing()
+    for peer, column in (("Halide", 5), ("OpenCV", 7)):
+        assert all(bool(row[column]) == (peer not in absent) for row in times)
+    algorithm, schedule, *_, size = map(float, costs[2:-1])
+    assert 0 < schedule <= 25 and 0 < algorithm <= 60 and size > 0
+
+
+def test_each_program_beside_an_app_belongs_to_one(apps: ModuleType) -> None:
+    known = apps.all_apps()
+    assert {file.stem for file in (BENCHMARKS / "apps_halide").glob("*.py")} <= set(known)
+    assert set(sys.modules["apps_opencv"].PROGRAMS) <= set(known)
+
+
+def test_a_result_beyond_the_tolerance_of_an_app_is_not_measured(apps: ModuleType) -> None:
+    app = apps.all_apps()["harris"]
+    exact = np.zeros((3, 4))
+    found = exact.astype(np.float32)
+    assert not app.differs(found, exact, "tiramisu_py")
+    found[1, 2] = 2 * app.story.CLOSE
+    assert app.differs(found, exact, "tiramisu_py").startswith("1 of 12 values")
+    assert "shape" in app.differs(found[1:], exact, "tiramisu_py")
+    assert app.differs(np.full_like(found, np.nan), exact, "tiramisu_py").startswith("12 of 12")
+
+
+def test_lines_of_an_app_are_those_of_code_that_it_uses(apps: ModuleType, tmp_path: Path) -> None:
+    text = '''"""An app."""
+import numpy as np
+N = 1
+SCALE = 2
+
+def shared():
+    """Both use it."""
+    return N
+
+def algorithm():
+    """Two
+    lines."""
+    # a comment
+
+    return shared()
+
+def scheduled():
+    return algorithm() + shared() * SCALE
+
+def sample():
+    return np.zeros(3)
+'''
+    (tmp_path / "counted.py").write_text(text)
+    with modules_of(tmp_path) as load:
+        assert sys.modules["apps_cost"].lines(load("counted")) == (5, 3)
+
+
+def test_means_are_of_the_apps_that_halide_has(apps: ModuleType) -> None:
+    app = apps.all_apps()["harris"]
+
+    def measured(ours: float, **peers: float) -> object:
+        return apps.Measured(app, (1, 1), 1, [{"tiramisu_py": ours, **peers}])
+
+    found = [measured(1.0, Halide=2.0), measured(1.0, Halide=8.0), measured(1.0, OpenCV=100.0)]
+    assert apps.means(found) == "Threads: 1. Geometric mean over 2 apps: 4.00 (4.00)."
+    assert apps.means(found[2:]) == "Nothing was measured beside Halide."

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
-import platform
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,8 +10,9 @@ from cpu_cost import Cost
 from cpu_limits import Limits
 from cpu_worker import OURS, PACKAGES
 from cpu_workloads import Size, Workload
-from tables import table
-from thesis_pictures import bars, short
+from rounds import least, speedup
+from tables import milliseconds, table, versions
+from thesis_pictures import bars
 
 TITLE = "The stories of examples/cpu beside others"
 PROJECTS = ("tiramisu_py", "numpy", "halide", "opencv-python-headless", "numba", "devito")
@@ -48,7 +46,7 @@ class Measured:
     @property
     def least(self) -> dict[str, float]:
         """Seconds of the fastest turn of each program."""
-        return {name: min(times[name] for times in self.rounds) for name in self.rounds[0]}
+        return least(self.rounds)
 
     @property
     def ours(self) -> float:
@@ -63,10 +61,7 @@ class Measured:
 
     def over(self, program: str | None) -> str:
         """The speedup of our program over another, and the median over the rounds."""
-        if program not in self.least:
-            return ""
-        median = statistics.median(times[program] / times[OURS] for times in self.rounds)
-        return f"{self.least[program] / self.ours:.2f} ({median:.2f})"
+        return speedup(self.rounds, OURS, program)
 
     @property
     def title(self) -> list[str]:
@@ -136,7 +131,8 @@ def page(found: Sequence[Measured], limits: Mapping[int, Limits], costs: Mapping
     missing = [name for name, package in PACKAGES.items() if importlib.util.find_spec(package) is None]
     left_out = f"Left out, not installed here: {', '.join(missing)}.\n\n" if missing else ""
     return "\n\n".join([
-        f"{versions()}.", f"{left_out}{RULES}", named, "## Ours and the best of the others", summary(found, limits),
+        f"{versions(PROJECTS)}.", f"{left_out}{RULES}", named,
+        "## Ours and the best of the others", summary(found, limits),
         *(f"![{title}](pictures/{name}.svg)" for name, title in PICTURES.items()),
         "## All programs", programs(found),
         "## What the machine can do at most", machine_limits(limits),
@@ -179,19 +175,3 @@ def ratio(each: Measured | None, value: str, limits: Mapping[int, Limits]) -> fl
     if value == "cpu_limits":
         return limits[each.threads].seconds(each.workload, each.size) / each.ours
     return each.least[each.best_peer] / each.ours if each.best_peer else None
-
-
-def milliseconds(seconds: float) -> str:
-    """Milliseconds with three digits."""
-    return short(seconds * 1e3)
-
-
-def versions() -> str:
-    """The versions of the programs that were compared."""
-    named = [f"Python {platform.python_version()}"]
-    for project in PROJECTS:
-        try:
-            named.append(f"{project} {importlib.metadata.version(project)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ", ".join(named)

@@ -6,9 +6,6 @@ scripts/bench linear [--save] [--threads 1,2] [--only "sgemm 1024,skinny,..."] [
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
-import platform
-import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -18,9 +15,8 @@ from pathlib import Path
 from linear_peers import missing
 from linear_worker import OURS, contenders
 from linear_workloads import WORKLOADS, Workload
-from rounds import Contender, turns
-from tables import keep, report, table
-from thesis_pictures import short
+from rounds import Contender, least, speedup, turns
+from tables import keep, milliseconds, report, table, versions
 
 WORKER = str(Path(__file__).with_name("linear_worker.py"))
 TITLE = "The stories of examples/linear beside libraries"
@@ -48,14 +44,11 @@ class Measured:
     @property
     def least(self) -> dict[str, float]:
         """Seconds of the fastest turn of each program."""
-        return {name: min(times[name] for times in self.rounds) for name in self.rounds[0]}
+        return least(self.rounds)
 
     def over(self, program: str) -> str:
         """The speedup of our program over another, and the median over the rounds; nothing if it was not measured."""
-        if program not in self.least:
-            return ""
-        median = statistics.median(times[program] / times[OURS] for times in self.rounds)
-        return f"{self.least[program] / self.least[OURS]:.2f} ({median:.2f})"
+        return speedup(self.rounds, OURS, program)
 
 
 def measured(workload: Workload, threads: int, seconds: float, least: int) -> Measured:
@@ -104,25 +97,9 @@ def page(found: Sequence[Measured]) -> str:
     absent = missing()
     left_out = f"Left out, not installed here: {', '.join(absent)}.\n\n" if absent else ""
     return "\n\n".join([
-        f"{versions()}.", f"{left_out}{RULES}", named, "## Ours and the best of the others", summary(found),
+        f"{versions(PROJECTS)}.", f"{left_out}{RULES}", named, "## Ours and the best of the others", summary(found),
         "## All programs", programs(found),
     ])  # fmt: skip
-
-
-def versions() -> str:
-    """The versions of the programs that were compared."""
-    named = [f"Python {platform.python_version()}"]
-    for project in PROJECTS:
-        try:
-            named.append(f"{project} {importlib.metadata.version(project)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ", ".join(named)
-
-
-def milliseconds(seconds: float) -> str:
-    """Milliseconds with three digits."""
-    return short(seconds * 1e3)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -7,10 +7,11 @@ keeps a slow phase of a shared machine from hitting one contender only.
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TextIO
 
@@ -80,7 +81,7 @@ def paired(
     rounds = turns(contenders, seconds)
     for contender in contenders:
         contender.close()
-    return {name: min(times[name] for times in rounds) for name in names}
+    return least(rounds)
 
 
 def turns(contenders: Sequence[Contender], seconds: float, least: int = 5) -> list[dict[str, float]]:
@@ -91,3 +92,23 @@ def turns(contenders: Sequence[Contender], seconds: float, least: int = 5) -> li
     while time.perf_counter() - start < seconds or len(rounds) < least:
         rounds.append({contender.name: contender.turn() for contender in contenders})
     return rounds
+
+
+def least(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Seconds of the fastest turn of each program."""
+    return {name: min(times[name] for times in rounds) for name in rounds[0]}
+
+
+def median_ratio(rounds: Sequence[Mapping[str, float]], ours: str, program: str) -> float:
+    """The median over the rounds of how many times as fast our program was as another."""
+    return statistics.median(times[program] / times[ours] for times in rounds)
+
+
+def speedup(rounds: Sequence[Mapping[str, float]], ours: str, program: str | None) -> str:
+    """How many times as fast our program was as another by the least times, and by the median over the rounds;
+    nothing if the other was not measured.
+    """
+    fastest = least(rounds)
+    if program is None or program not in fastest:
+        return ""
+    return f"{fastest[program] / fastest[ours]:.2f} ({median_ratio(rounds, ours, program):.2f})"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import importlib.metadata
 import os
+import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from thesis_pictures import short
 
 RESULTS = Path(__file__).resolve().parent.parent.parent / "docs" / "results"
 Row = Sequence[str]
@@ -33,6 +37,22 @@ def machine() -> str:
     )
     compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
     return f"{model}, {os.cpu_count()} cores; {compiler}"
+
+
+def versions(projects: Sequence[str]) -> str:
+    """The versions of Python and of those projects that are installed."""
+    named = [f"Python {platform.python_version()}"]
+    for project in projects:
+        try:
+            named.append(f"{project} {importlib.metadata.version(project)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(named)
+
+
+def milliseconds(seconds: float) -> str:
+    """Milliseconds with three digits."""
+    return short(seconds * 1e3)
 
 
 def report(name: str, title: str, text: str, save: bool, command: str = "") -> None:
