@@ -19,7 +19,7 @@ import tiramisu_py as tm
 
 Array = np.ndarray[Any, Any]
 Arguments = dict[str, Any]
-Size = tuple[int, int]
+Size = tuple[int, ...]
 FAST = ("contract",)
 SIZES: tuple[Size, ...] = ((1, 1), (2, 17), (37, 41), (65, 129))
 LARGE: Size = (1600, 2560)
@@ -28,11 +28,12 @@ PHOTOGRAPH = Path(__file__).resolve().parent.parent / "pictures" / "grace_hopper
 
 def tell(
     scheduled: Callable[[], tm.Function],
-    sample: Callable[[int, int], Arguments],
+    sample: Callable[..., Arguments],
     exact: Callable[[Arguments], Array],
     close: float,
     shown: Callable[[tm.Kernel, Array], Array] | None = None,
     sizes: Sequence[Size] = SIZES,
+    large: Size = LARGE,
 ) -> None:
     """Compare a scheduled program with NumPy on small samples, with one and two threads; time it on a large one."""
     options = argparse.ArgumentParser()
@@ -44,8 +45,8 @@ def tell(
         kernel = f.compile(fast=FAST, threads=threads)
         for size in sizes:
             compare(kernel, sample(*size), exact, close)
-        shape = f"{LARGE[1]} x {LARGE[0]}"
-        print(f"{f.name}, {shape}, threads: {threads}: {least_time(f, kernel, sample(*LARGE)) * 1e3:.2f} ms")
+        shape = " x ".join(map(str, large[::-1] if len(large) == 2 else large))
+        print(f"{f.name}, {shape}, threads: {threads}: {least_time(f, kernel, sample(*large)) * 1e3:.2f} ms")
     if folder and shown:
         draw(shown(kernel, photograph()), folder / f"{f.name}.png")
     print(f"right: {f.name} is within {close:g} of NumPy")
