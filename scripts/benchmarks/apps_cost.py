@@ -79,8 +79,16 @@ def _used(defined: Mapping[str, ast.stmt], name: str) -> set[ast.stmt]:
         node = defined[waiting.pop()]
         if node not in found:
             found.add(node)
-            waiting += [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and each.id in defined]
+            waiting += [name for name in _read(node) if name in defined]
     return found
+
+
+def _read(node: ast.stmt) -> set[str]:
+    """The names that a statement reads and does not define inside a function of its own."""
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    inside = isinstance(node, ast.FunctionDef)
+    local = {each.id for each in names if inside and isinstance(each.ctx, ast.Store)}
+    return {each.id for each in names if isinstance(each.ctx, ast.Load)} - local
 
 
 def _count(text: str, nodes: set[ast.stmt]) -> int:

@@ -51,18 +51,21 @@ def _whole_side(values: isl.Set, space: isl.Space, context: isl.Set, what: str) 
     if single is None:
         zero = sets.constant(low.get_domain_space(), 0)
         below = not sets.as_set(low.lt_set(zero.to_pw_aff())).is_empty()
-        single = _affine_below(low, what) if below else zero
+        single = _affine_below(low, values.intersect_params(context.params()), what) if below else zero
     size = top.sub(single.to_pw_aff()).add_constant_val(sets.integer(values.get_ctx(), 1))
     corner = sets.on_frame(single, space)
     return corner, at_least_zero(size, context)
 
 
-def _affine_below(low: isl.PwAff, what: str) -> isl.Aff:
-    """An affine form that is nowhere above `low`; where nothing is needed, it does not matter."""
+def _affine_below(low: isl.PwAff, values: isl.Set, what: str) -> isl.Aff:
+    """An affine form that is nowhere above `low`, the least of `values`; where nothing is needed, it does not matter."""
     found = sets.nearest_bounds(low, 1)
-    if not found:
+    if found:
+        return found[0]
+    least = sets.smallest_value(values, 0)
+    if least is None:
         raise CommandError(f"the part of {what} that is needed has no affine lower bound")
-    return found[0]
+    return sets.constant(low.get_domain_space(), least)
 
 
 def local_index(program: Program, footprint: isl.Map, depth: int, what: str) -> tuple[tuple[Expr, ...], isl.MultiAff]:
