@@ -10,6 +10,7 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.errors import CommandError
+from tiramisu_py.interpret import run
 
 N, R, C, K = tm.params("N R C K")
 n, n0, n1, k, r, c = tm.iters("n n0 n1 k r c")
@@ -136,3 +137,22 @@ def test_rows_from_the_smaller_of_two_indices_on_are_kept_in_a_box_around_them(l
     for size, back in ((1, 1), (7, 3), (5, least), (1, 4)):
         x = np.arange(size, dtype=np.int32) ** 2
         np.testing.assert_array_equal(kernel(x, K=back), f.evaluate(x, K=back))
+
+
+def test_a_part_whose_lowest_index_has_no_single_form_is_kept_from_the_least_one() -> None:
+    rows = tm.params("R")[0]
+    z, r = tm.iters("z r")
+    f = tm.Function("doubled", params=[rows], assume="R >= 1")
+    near = tm.boundary.repeat_edge(f.input("a", tm.int64, [4, rows]), [1])
+    half = f.computation("half", [z, r], near[z, 2 * r] + 3 * near[z, 2 * r + 1])
+    tall = f.computation("tall", [z, r], 2 * half[z, r // 2 - 1 + 2 * (r % 2)] + half[z, r // 2])
+    out = f.computation("out", {z: 4, r: rows}, 2 * tall[z, r // 2 - 1 + 2 * (r % 2)] + tall[z, r // 2])
+    f.outputs(out)
+    for stage in (tall, half):
+        stage.compute_at(out, z)
+    for size in (1, 2, 3, 4, 5, 17, 64):
+        a = np.arange(4 * size).reshape(4, size) ** 2
+        np.testing.assert_array_equal(f.compile()(a), f.evaluate(a))
+        found = np.zeros_like(a)
+        run(f.lowered(), {"a": a, "out": found}, {"R": size})
+        np.testing.assert_array_equal(found, f.evaluate(a))
