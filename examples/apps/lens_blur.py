@@ -35,18 +35,16 @@ def algorithm() -> tm.Function:
     cost = f.computation("cost", [z, r, c], reduce(add, (tm.cast(tm.float32, each) * each for each in best)))
     both = tm.operator("both", lambda a, b: tuple(map(add, a, b)), (np.float32(0),) * 2)
     sums = f.reduction("sums", [r, c], {z: SLICES}, both, (cost[z, r, c], cost[z, r, c] * cost[z, r, c]))
-    mean, square = (sums[r, c][n] / np.float32(SLICES) for n in (0, 1))
-    trust = f.computation("trust", [r, c], square - mean * mean)
+    trust = f.computation("trust", [r, c], sums[r, c][1] * np.float32(SLICES) - sums[r, c][0] * sums[r, c][0])
     weighed = f.computation("weighed", [z, r, c], cost[z, r, c] * trust[r, c])
     smooth, clear = smoothed(f, "cost", {z: SLICES}, weighed), smoothed(f, "trust", {}, trust)
     nearest = f.reduction("nearest", [r, c], {z: SLICES}, tm.argmin, smooth[z, r, c] / clear[r, c])
     channels = enumerate((*(left[n, r, c] for n in range(3)), nearest[r, c][1]))
     packed = f.computation("packed", around, reduce(or_, (tm.cast(tm.uint32, each) << 8 * n for n, each in channels)))
-    disc, reach = abs(byte(packed[r + k, c], 3) - FOCUS), {k: (-REACH, REACH + 1)}  # the diameter of a disc
+    disc, reach = tm.cast(tm.float32, abs(byte(packed[r + k, c], 3) - FOCUS)), {k: (-REACH, REACH + 1)}
     worst = f.reduction("worst_down", [r, c], reach, tm.max, disc)
     worst = f.reduction("worst", [r, c], reach, tm.max, worst[r, c + k])
-    wide = tm.cast(tm.float32, worst[r, c])
-    steps = [f.computation(name, [s, r, c], tm.cast(tm.int32, n * wide)) for name, n in random(r, c, s).items()]
+    steps = [f.computation(name, [s, r, c], tm.cast(tm.int32, n * worst[r, c])) for name, n in random(r, c, s).items()]
     down, across = (tm.clip(step[s, r, c], -REACH, REACH) for step in steps)
     there, depth, apart = packed[r + down, c + across], byte(packed[r, c], 3), 4 * (down * down + across * across)
     covered, covering = (apart < (d - FOCUS) * (d - FOCUS) for d in (depth, byte(there, 3)))
@@ -115,10 +113,8 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     blurred.split(c, lanes, c0, c1).reorder(r, c0, k, c1)
     for stage, loops in ((nearest, (z, r, c)), (f["sums"], (z, c)), (light, (s, c))):
         stage.update.reorder(*loops)
-    places = {"nearest": (packed, r0), "sums": (trust, c0), "light": (blurred, c0)}
-    places |= dict.fromkeys(("down", "across"), (light.update, s)) | dict.fromkeys(
-        ("worst", "worst_down"), (blurred, r)
-    )
+    places = {"nearest": (packed, r0), "sums": (trust, c0), "light": (blurred, c0), "worst": (blurred, r)}
+    places |= {"worst_down": (blurred, r)} | dict.fromkeys(("down", "across"), (light.update, s))
     places |= dict.fromkeys((smooth, wide), (nearest.update, z)) | dict.fromkeys(reversed(pyramid), (f[coarse], z))
     for name, place in places.items():
         stages[name].compute_at(*place)

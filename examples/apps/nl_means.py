@@ -12,7 +12,6 @@ import tiramisu_py as tm
 
 R, C = tm.params("R C")
 k, r, c, dy, dx, r0, c0, r1, c1, c2, c3 = tm.iters("k r c dy dx r0 c0 r1 c1 c2 c3")
-STAGES = ("framed", "unlike", "down", "weight", "sums", "denoised")
 AROUND = range(-3, 4)
 CLOSE = 1e-5
 
@@ -48,12 +47,12 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     """Tiles, in which the neighbours of one row are added in registers; differences are kept for seven rows."""
     lanes = (cpu or tm.target()).lanes(tm.float32)
     f = algorithm()
-    framed, unlike, down, weight, sums, denoised = (f[name] for name in STAGES)
+    framed, unlike, down, weight, sums = (f[name] for name in ("framed", "unlike", "down", "weight", "sums"))
+    denoised = f["denoised"]
     row = sums.update.rfactor(dy, name="row")
     denoised.tile(r, c, 64, 8 * lanes, r0, c0, r1, c1)
-    denoised.reorder(r0, c0, r1, k, c1)
+    denoised.reorder(r0, c0, r1, k, c1).unroll(k)
     denoised.parallelize(r0)
-    denoised.unroll(k)
     sums.compute_at(denoised, c0)
     sums.update.split(c, lanes, c2, c3)
     sums.update.reorder(dy, r, c2, c3)
