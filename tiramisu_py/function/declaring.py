@@ -171,8 +171,9 @@ class Declarations(Scheduled):
                 -->   f.reduction("h", {b: 256}, over={r: R, c: C}, op=tm.sum, expr=tm.scatter(1, at=[level[r, c]]))
                 -->   f.reduction("h", {b: 256}, over={r: R, c: C}, op=tm.sum, expr=1, where=b == level[r, c])
 
-        In the same way ``at=[label[p], d]`` sums the rows of a label. It is a reduction like any other, with the loops
-        over places inside those over terms. Raises `DeclarationError`.
+        In the same way ``at=[label[p], d]`` sums the rows of a label. `domain` may be a list of iterators, which leaves
+        it open. It is a reduction like any other, with the loops over places inside those over terms. Raises
+        `DeclarationError`.
         """
         return self.reduction(
             name, domain, over, op, scatter(expr, at), where=where, dtype=dtype, shape=shape, ordered=ordered,

@@ -205,3 +205,24 @@ def test_a_domain_that_is_too_small_says_what_is_read() -> None:
     f.outputs(f.computation("y", {r: R, c: C}, z[r, c + 1]))
     wanted = "or declare z for 0 <= r < R and -2 <= c < C + 1, or leave its domain open: [r, c]"
     assert any(wanted in violation.repair for violation in f.check().violations)
+
+
+def test_a_clipped_index_reads_what_lies_between_its_ends() -> None:
+    f = tm.Function("f", params=[R, C], assume="C >= 1")
+    a = f.input("a", tm.int32, [R])
+    squares = f.computation("squares", [c], tm.cast(tm.int32, c) * tm.cast(tm.int32, c))
+    f.outputs(f.computation("y", {r: R}, squares[tm.clip(a[r], 0, C - 1) + 1]))
+    assert f.domains().splitlines()[0] == "squares[c]: 1 <= c < C + 1"
+    given = np.array([-5, 0, 3, 99], dtype=np.int32)
+    assert np.array_equal(f.compile()(given, C=5), (np.clip(given, 0, 4) + 1) ** 2)
+
+
+def test_values_before_index_0_are_computed_where_they_are_read() -> None:
+    f, a = function()
+    near = f.computation("near", [r, c], a[tm.clip(r, 0, R - 1), tm.clip(c, 0, C - 1)])
+    y = f.computation("y", {r: R, c: C}, near[r, c - 2] + near[r, c + 2])
+    f.outputs(y)
+    near.compute_at(y, r)
+    assert f.check().ok
+    wide = np.pad(GIVEN, ((0, 0), (2, 2)), mode="edge")
+    assert np.array_equal(f.compile()(GIVEN), wide[:, :-4] + wide[:, 4:])

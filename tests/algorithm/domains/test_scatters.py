@@ -221,3 +221,16 @@ def test_a_place_beyond_its_array_is_refused_as_a_read() -> None:
     (found,) = f.check().violations
     assert found.kind == "bounds"
     assert "nothing is known of the index a[r]" in found.message
+
+
+def test_a_scatter_may_leave_its_domain_open() -> None:
+    f = tm.Function("sums", params=[R])
+    level = f.input("level", tm.uint8, [R])
+    h = f.scatter("h", [b], over={r: R}, at=[level[r]], op=tm.sum, expr=1, dtype=tm.int32)
+    f.outputs(f.computation("near", {b: 9}, h[b - 1] + h[b] + h[b + 1]))
+    assert f.domains().splitlines()[0] == "h[b]: -1 <= b < 10"
+    for size in (0, 1, 40):
+        given = np.random.default_rng(size).integers(0, 20, size).astype(np.uint8)
+        counted = np.bincount(given, minlength=20)
+        wanted = [counted[max(at - 1, 0) : at + 2].sum() for at in range(9)]
+        np.testing.assert_array_equal(f.compile()(given), wanted)

@@ -45,7 +45,7 @@ def _with_domain(algorithm: Algorithm, declared: Computation, reads: Sequence[tu
     if not reads:
         raise DeclarationError(f"nothing reads {name}[{listed}], so that its domain cannot be inferred: {by_hand}")
     for reader, reading in reads:
-        if reading.unbounded:
+        if reading.unbounded and not sets.as_set(reading.relation.range()).is_bounded():
             raise DeclarationError(
                 f"{reader} reads {reading.access}, and nothing is known of {reading.unbounded[0]}: {by_hand}, or "
                 "values=(low, high) of the input that is the index"

@@ -65,8 +65,11 @@ def placement(name: str, domain: Any, at: Any) -> Expr:
 
     Raises `DeclarationError`, naming the scatter.
     """
-    if not isinstance(domain, Mapping) or not domain:
-        raise DeclarationError(f"the domain of the scatter {name} is {domain!r}; write a dict such as {{b: B}}")
+    if not isinstance(domain, Mapping | list) or not domain or not all(isinstance(each, Iter) for each in domain):
+        raise DeclarationError(
+            f"the domain of the scatter {name} is {domain!r}; write a dict such as {{b: B}}, or a list of iterators, "
+            "[b], for what is read of it"
+        )
     if not isinstance(at, list | tuple) or len(at) != len(domain):
         needed = ", ".join(map(str, domain))
         raise DeclarationError(f"at= of the scatter {name} is {at!r}; list a place for each of {needed}")
