@@ -1,6 +1,7 @@
 /* Elements at computed places.
  *
- * TM_GATHER_32x8(float32x8, array, index) loads the elements of an array, of 32 bits each, at the indices in an int32x8.
+ * TM_GATHER_32x8(float32x8, array, index) loads the elements of an array, of 32 bits each, at the indices in an int32x8;
+ * TM_GATHER_AT_32x8(float32x8, array, index) at those in an int64x8.
  *
  * Neighbours at computed places: four elements of an array for each lane, as bilinear interpolation reads them.
  *
@@ -38,6 +39,40 @@
 #else
 #define TM_GATHER_32x16 TM_GATHER
 #define TM_GATHER_64x8 TM_GATHER
+#endif
+
+/* Part `k` of a vector of indices, of `size` bytes. */
+#define TM_PART(T, index, k)                                                                       \
+  __extension__({                                                                                  \
+    const __auto_type tm_index = (index);                                                          \
+    T tm_part;                                                                                     \
+    memcpy(&tm_part, (const char *)&tm_index + (k) * sizeof tm_part, sizeof tm_part);              \
+    tm_part;                                                                                       \
+  })
+#ifdef __AVX2__
+#define TM_GATHER_AT_32x4(V, place, index) \
+  ((V)_mm256_i64gather_epi32((const int *)(const void *)(place), (__m256i)(index), 4))
+#define TM_GATHER_AT_64x4(V, place, index) \
+  ((V)_mm256_i64gather_epi64((const long long *)(const void *)(place), (__m256i)(index), 8))
+#else
+#define TM_GATHER_AT_32x4 TM_GATHER
+#define TM_GATHER_AT_64x4 TM_GATHER
+#endif
+#ifdef __AVX512F__
+#define TM_GATHER_AT_32x8(V, place, index) ((V)_mm512_i64gather_epi32((__m512i)(index), (const void *)(place), 4))
+#define TM_GATHER_AT_32x16(V, place, index)                                                        \
+  __extension__({                                                                                  \
+    const void *const tm_from = (place);                                                           \
+    const __auto_type tm_at = (index);                                                             \
+    const __m256i tm_low = _mm512_i64gather_epi32(TM_PART(__m512i, tm_at, 0), tm_from, 4);         \
+    const __m256i tm_high = _mm512_i64gather_epi32(TM_PART(__m512i, tm_at, 1), tm_from, 4);        \
+    (V)_mm512_inserti64x4(_mm512_castsi256_si512(tm_low), tm_high, 1);                             \
+  })
+#define TM_GATHER_AT_64x8(V, place, index) ((V)_mm512_i64gather_epi64((__m512i)(index), (const void *)(place), 8))
+#else
+#define TM_GATHER_AT_32x8 TM_GATHER
+#define TM_GATHER_AT_32x16 TM_GATHER
+#define TM_GATHER_AT_64x8 TM_GATHER
 #endif
 
 #define TM_NEIGHBOURS(V, place, rows, columns, row, column, a, b, c, d) \

@@ -235,13 +235,15 @@ class Vectors:
         return call("TM_STRIDED", self.type(e.dtype), f"&{place}", self.scalars(step))
 
     def _gathered(self, e: Load, index: Expr) -> Code:
-        """The elements at the indices in a vector; those of 32 bits are not widened."""
+        """The elements at the indices in a vector; those of 32 bits or fewer are not widened to 64."""
         kind, pointer = self.type(e.dtype), self._pointer(e.buffer)
-        if isinstance(index, Cast) and index.operand.dtype == int32:
-            instruction = self.types.gather(e.dtype, self.lanes)
-            if instruction is not None:
-                return call(instruction, kind, pointer, self(index.operand))
-        return call("TM_GATHER", kind, pointer, self(index))
+        instruction = self.types.gather(e.dtype, self.lanes)
+        if instruction is None:
+            return call("TM_GATHER", kind, pointer, self(index))
+        narrow = index.operand if isinstance(index, Cast) else index
+        if _fits_32_bits(narrow.dtype):
+            return call(instruction, kind, pointer, self(operand(narrow, int32)))
+        return call(instruction.replace("_GATHER_", "_GATHER_AT_"), kind, pointer, self(operand(index, int64)))
 
     def _pointer(self, buffer: str) -> str:
         array = self.scope.arrays[buffer]
@@ -319,3 +321,9 @@ class Vectors:
     def _predicate(self, e: Call) -> tuple[Code, int]:
         bits = strong(e.arguments[0].dtype).bits
         return call("TM_HOLDS", self.mask_type(bits), e.function, self(e.arguments[0])), bits
+
+
+def _fits_32_bits(dtype: DType) -> bool:
+    """Whether an int32 has all values of an integer type."""
+    (least, largest), (first, last) = dtype.limits, int32.limits
+    return dtype.is_integer and not dtype.weak and first <= least and largest <= last

@@ -12,6 +12,7 @@ from tests.backends.compiled import SANITISERS, Compiled
 N, M = tm.params("N M")
 (i,) = tm.iters("i")
 TYPES = [tm.float32, tm.float64, tm.int32, tm.uint32, tm.int64, tm.uint64, tm.int16, tm.bool]
+OTHER_INDICES = [(tm.float32, tm.uint8), (tm.float32, tm.int64), (tm.float64, tm.int64)]
 
 
 def table(dtype: tm.DType, lanes: int, index: tm.DType = tm.int32, rest: str = "scalar") -> tm.Function:
@@ -27,15 +28,15 @@ def table(dtype: tm.DType, lanes: int, index: tm.DType = tm.int32, rest: str = "
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_elements_at_indices_are_loaded_bit_for_bit(dtype: tm.DType, lanes: int, target: str) -> None:
+@pytest.mark.parametrize(("dtype", "index"), [*((dtype, tm.int32) for dtype in TYPES), *OTHER_INDICES], ids=str)
+def test_elements_at_indices_are_loaded_bit_for_bit(dtype: tm.DType, index: tm.DType, lanes: int, target: str) -> None:
     flags, register = TARGETS[target]
     if not is_supported(flags):
         pytest.skip(f"this processor has no {target}")
-    compiled = Compiled(table(dtype, lanes).lowered(), "-O2", *flags, register=register)
+    compiled = Compiled(table(dtype, lanes, index).lowered(), "-O2", *flags, register=register)
     rng = np.random.default_rng(lanes)
     for size in (0, 1, lanes, 3 * lanes + 1):
-        place = rng.integers(0, 50, size).astype(np.int32)
+        place = rng.integers(0, 50, size).astype(index.numpy)
         place[:1] = 49
         values = rng.integers(0, 256, 50 * dtype.bytes, np.uint8).view(dtype.numpy)
         values = values > 0 if dtype.is_bool else values
@@ -49,12 +50,14 @@ def test_elements_at_indices_are_loaded_bit_for_bit(dtype: tm.DType, lanes: int,
     [
         (tm.float32, 8, tm.int32, "TM_GATHER_32x8("),
         (tm.float64, 8, tm.int32, "TM_GATHER_64x8("),
-        (tm.float32, 8, tm.int64, "TM_GATHER("),
-        (tm.float32, 8, tm.uint32, "TM_GATHER("),
+        (tm.float32, 8, tm.int16, "TM_GATHER_32x8("),
+        (tm.float32, 8, tm.uint8, "TM_GATHER_32x8("),
+        (tm.float32, 8, tm.int64, "TM_GATHER_AT_32x8("),
+        (tm.float32, 8, tm.uint32, "TM_GATHER_AT_32x8("),
         (tm.int16, 8, tm.int32, "TM_GATHER("),
     ],
 )
-def test_instructions_take_signed_indices_of_32_bits(dtype, lanes, index, called) -> None:
+def test_instructions_take_signed_indices_of_32_bits_or_of_64(dtype, lanes, index, called) -> None:
     assert called in table(dtype, lanes, index).source()["looked_up.c"]
 
 
