@@ -51,6 +51,28 @@ def test_a_pipeline_needs_no_halo_by_hand() -> None:
     assert np.array_equal(f.compile()(GIVEN), neighbours(GIVEN))
 
 
+@pytest.mark.parametrize("columns", [1, 2, 7])
+def test_a_row_of_what_begins_below_zero_is_computed_where_it_is_read(columns: int) -> None:
+    f, a = function()
+    near = f.computation("near", [r, c], 2 * tm.boundary.repeat_edge(a)[r, c])
+    f.outputs(f.computation("across", {r: R, c: C}, near[r, c - 1] + near[r, c + 1]))
+    near.compute_at(f["across"], r)
+    assert f.check().ok
+    given = GIVEN[:, :columns].copy()
+    wide = np.pad(2 * given, [(0, 0), (1, 1)], mode="edge")
+    assert np.array_equal(f.compile()(given), wide[:, :-2] + wide[:, 2:])
+
+
+def test_a_clipped_value_bounds_what_is_read_at_it() -> None:
+    f, a = function()
+    table = f.computation("table", [k], k * k)
+    place = tm.clip(a[r, c] - 5, -2, 5)
+    f.outputs(f.computation("found", {r: R, c: C}, table[3 * place - 1]))
+    assert "table[k]: -7 <= k < 15" in f.domains()
+    expected = (3 * np.clip(GIVEN - 5, -2, 5) - 1) ** 2
+    assert np.array_equal(f.evaluate(GIVEN), expected) and np.array_equal(f.compile()(GIVEN), expected)
+
+
 def test_such_a_program_is_scheduled_saved_and_copied_like_others(tmp_path: Any) -> None:
     f = blurred()
     f["across"].compute_at(f["down"], r)

@@ -129,20 +129,20 @@ class Affine:
             return pa.min(pb) if e.op == "min" else pa.max(pb)
         if e.op in ("//", "%"):
             return self._divided(e, a, b)
+        if e.op == "*":
+            return self._scaled(e, a, b)
         if isinstance(a, isl.Aff) and isinstance(b, isl.Aff):
-            if e.op == "*":
-                return self._scaled(e, a, b)
             return a.add(b) if e.op == "+" else a.sub(b)
         pa, pb = _piecewise(a), _piecewise(b)
-        if e.op == "*":
-            raise NotAffine(e)
         return pa.add(pb) if e.op == "+" else pa.sub(pb)
 
-    def _scaled(self, e: Binary, a: isl.Aff, b: isl.Aff) -> isl.Aff:
-        if sets.is_constant(b):
-            return sets.scaled(a, sets.constant_of(b))
-        if sets.is_constant(a):
-            return sets.scaled(b, sets.constant_of(a))
+    def _scaled(self, e: Binary, a: isl.Aff | isl.PwAff, b: isl.Aff | isl.PwAff) -> isl.Aff | isl.PwAff:
+        for factor, scaled in ((b, a), (a, b)):
+            if isinstance(factor, isl.Aff) and sets.is_constant(factor):
+                by = sets.constant_of(factor)
+                if isinstance(scaled, isl.Aff):
+                    return sets.scaled(scaled, by)
+                return scaled.scale_val(sets.integer(self.space.get_ctx(), by))
         raise NotAffine(e)
 
     def _divided(self, e: Binary, a: isl.Aff | isl.PwAff, b: isl.Aff | isl.PwAff) -> isl.Aff | isl.PwAff:
