@@ -14,7 +14,7 @@ from tiramisu_py.backends.c.vectors import masks
 VECTORS = "tm_vectors.h"
 GATHERS = "tm_gathers.h"
 #: By the bytes of an element, the largest stride at which shuffles are faster than loads of single elements.
-_SHUFFLED = {1: (2, 3, 4), 2: (2, 3, 4), 4: (3,)}
+_SHUFFLED = {1: (2, 3, 4), 2: (2, 3, 4), 4: (2, 3)}
 #: The vector types for which the header has its own way of loading neighbours.
 _NEIGHBOURS = ("float32x4", "float32x8", "float32x16", "uint8x4", "uint8x8", "uint8x16")
 #: By the bytes of an element, the lanes of the vectors that processors have an instruction to gather.
@@ -27,6 +27,7 @@ class VectorTypes:
     def __init__(self) -> None:
         self._used: dict[tuple[str, int], DType] = {}
         self._strides: set[tuple[str, int, int]] = set()
+        self._alternating: set[tuple[str, int]] = set()
         self._neighbours: set[tuple[str, int]] = set()
         self._gathers = False
         self.idioms = idioms.Idioms(self.name)
@@ -47,6 +48,13 @@ class VectorTypes:
             return None
         self._strides.add((name.split("x")[0], lanes, stride))
         return _function(name, stride)
+
+    def alternating(self, dtype: DType, lanes: int) -> str:
+        """The function that loads the even lanes from one place and the odd lanes from another."""
+        name = self.name(dtype, lanes)
+        self.name(dtype, lanes // 2)
+        self._alternating.add((name.split("x")[0], lanes))
+        return f"load_alternating_{name}"
 
     def neighbours(self, dtype: DType, lanes: int) -> str:
         """The name of a vector type for which neighbours at computed places are loaded."""
@@ -77,6 +85,7 @@ class VectorTypes:
             self.load(dtype, lanes, stride)
         types = [f"TM_VECTOR({d.c_name}, {t}x{n}, {n})" for (t, n), d in sorted(self._used.items())]
         loads = [line for t, n, stride in sorted(self._strides) for line in _definition(self._used[t, n], n, stride)]
+        loads += [line for t, n in sorted(self._alternating) for line in _alternating(self._used[t, n], n)]
         near = [_neighbours(self._used[t, n], n) for t, n in sorted(self._neighbours)]
         return [*types, *self.first.declarations(), *self.idioms.declarations(), *loads, *self.idioms.loads(), *near]
 
@@ -107,6 +116,18 @@ def _definition(dtype: DType, lanes: int, stride: int) -> list[str]:
         body += [f"const {name} v{k} = {load} + {start});" for k, start in enumerate(starts) if k > 0]
         body += _shuffles(name, lanes, stride, starts)
     return [head, *(f"  {line}" for line in body), "}"]
+
+
+def _alternating(dtype: DType, lanes: int) -> list[str]:
+    """The function that takes lanes from two places in turns."""
+    name, half = f"{dtype.name}x{lanes}", f"{dtype.name}x{lanes // 2}"
+    order = ", ".join(f"{lane}, {lanes // 2 + lane}" for lane in range(lanes // 2))
+    return [
+        f"TM_SHUFFLE {name} load_alternating_{name}(const void *even, const void *odd) {{",
+        f"  const {half} a = load_{half}(even), b = load_{half}(odd);",
+        f"  return __builtin_shufflevector(a, b, {order});",
+        "}",
+    ]
 
 
 def _starts(lanes: int, stride: int) -> list[int]:

@@ -22,7 +22,7 @@ from tiramisu_py.backends.c.expressions.math_functions import OWN, PREDICATES, h
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.c.vectors import dots, masks, quads, widths
+from tiramisu_py.backends.c.vectors import dots, halves, masks, quads, widths
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
@@ -226,7 +226,7 @@ class Vectors:
         if self.scope.mask is not None:
             return masks.first_loaded(self, e, self._pointer(e.buffer), spaced)
         if spaced is None:
-            return self._gathered(e, array.flat(e.indices))
+            return self._alternating(e) or self._gathered(e, array.flat(e.indices))
         place, step = spaced
         stride = constant(step)
         function = None if stride is None else self.types.load(e.dtype, self.lanes, stride)
@@ -244,6 +244,19 @@ class Vectors:
         if _fits_32_bits(narrow.dtype):
             return call(instruction, kind, pointer, self(operand(narrow, int32)))
         return call(instruction.replace("_GATHER_", "_GATHER_AT_"), kind, pointer, self(operand(index, int64)))
+
+    def _alternating(self, e: Load) -> Code | None:
+        """The elements where even and odd lanes are neighbours: half a vector of each, in turns."""
+        *outer, last = e.indices
+        array = self.scope.arrays[e.buffer]
+        contiguous = constant(array.distance((*(0 for _ in outer), 1))) == 1 and array.lanes == 1
+        if not contiguous or self.lanes < 4 or not all(map(self._uniform, outer)):
+            return None
+        places = halves.alternating(last, self._uniform)
+        if places is None:
+            return None
+        function = self.types.alternating(e.dtype, self.lanes)
+        return call(function, *(f"&{self.scalars.element(e.buffer, (*outer, place))}" for place in places))
 
     def _pointer(self, buffer: str) -> str:
         array = self.scope.arrays[buffer]
