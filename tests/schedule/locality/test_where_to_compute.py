@@ -156,3 +156,19 @@ def test_a_part_whose_lowest_index_has_no_single_form_is_kept_from_the_least_one
         found = np.zeros_like(a)
         run(f.lowered(), {"a": a, "out": found}, {"R": size})
         np.testing.assert_array_equal(found, f.evaluate(a))
+
+
+def test_a_producer_whose_values_begin_below_zero_is_computed_in_rows_of_its_consumer() -> None:
+    """Its columns begin at -2 wherever there are any: that bound holds under a condition on the sizes alone."""
+    f = tm.Function("chain", params=[R, C], assume="R >= 1 and C >= 1")
+    near = f.computation("near", [r, c], tm.boundary.repeat_edge(f.input("a", tm.int32, [R, C]))[r, c])
+    first = f.computation("first", [r, c], near[r - 1, c - 1] + near[r + 1, c + 2])
+    out = f.computation("out", {r: R, c: C}, first[r - 1, c - 2] + 2 * first[r + 1, c + 1])
+    f.outputs(out)
+    first.compute_at(out, r)
+    near.compute_at(out, r)
+    assert f.check().ok
+    kernel = f.compile()
+    for size in ((1, 1), (2, 7), (5, 3)):
+        a = np.random.default_rng(0).integers(0, 99, size, dtype=np.int32)
+        np.testing.assert_array_equal(kernel(a), f.evaluate(a=a))
