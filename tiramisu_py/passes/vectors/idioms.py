@@ -17,6 +17,7 @@ from tiramisu_py.algorithm.types import DType, int8, int16, int32, uint8, uint16
 from tiramisu_py.ir import Assign, Declare, For, Idiom, Let, Load, Node, Ramp, Store
 from tiramisu_py.ir.arithmetic.intervals import bounds, clamped, fits, limits, may_wrap, wrapped
 from tiramisu_py.ir.rewriting import constant, with_children
+from tiramisu_py.passes.vectors.equal_weights import grouped
 
 _RING = ("+", "-", "*", "&", "|", "^")
 #: An expression without any of these has no idioms.
@@ -34,7 +35,7 @@ def with_idioms(node: Node, lane: str) -> Node:
     if isinstance(node, For) and node.variable == lane:
         return node
     if isinstance(node, Store | Let | Declare | Assign):
-        node = replace(node, value=recognised(node.value))
+        node = replace(node, value=grouped(recognised(node.value)))
     return with_children(node, lambda child: with_idioms(child, lane))
 
 
