@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,12 @@ def test_an_app_in_the_form_for_another_processor_is_as_close_to_numpy_as_it_say
     kernel = told.scheduled(tm.target(processor)).compile(target=processor, fast=story.FAST, threads=1)
     for size in getattr(told, "SIZES", story.SIZES):
         story.compare(kernel, told.sample(*size), told.exact, told.CLOSE)
+
+
+@pytest.mark.parametrize("factor", [Fraction(3, 2), Fraction(1, 2)], ids=str)
+def test_a_picture_has_any_fraction_of_its_size(factor: Fraction) -> None:
+    told, story = (cpu_stories.module(each, EXAMPLES / "apps") for each in ("resize", "story"))
+    kernel = told.scheduled(factor=factor).compile(fast=story.FAST, threads=2)
+    for rows, columns in story.SIZES:
+        given = told.sample(rows, columns, factor)
+        story.compare(kernel, given, lambda given: told.exact(given, factor), told.CLOSE)

@@ -30,30 +30,36 @@ def algorithm() -> tm.Function:
     down = blurred("down", rgb, r == 0, (1, 0))
     up = blurred("up", down, r == R - 1, (-1, 0))
     right = blurred("right", up, c == 0, (0, 1))
-    f.outputs(blurred("left", right, c == C - 1, (0, -1)))
+    left = blurred("left", right, c == C - 1, (0, -1))
+    f.outputs(f.computation("blurred", {p: 3, r: R, c: C}, left[p, r, c]))
     return f
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Strips of columns down and up, then strips of rows, whose vectors hold a pixel of each row, right and left."""
+    """A plane at a time: strips of columns, down and up; then strips of rows, turned so that their pixels are lanes."""
     lanes = (cpu or tm.target()).lanes(tm.float32)
     f = algorithm()
-    down, up, right, left = (f[name] for name in ("down", "up", "right", "left"))
+    down, up, right, left, out = (f[name] for name in ("down", "up", "right", "left", "blurred"))
     up.reverse(r)
     up.split(c, 4 * lanes, c0, c1)
     up.reorder(p, c0, r, c1)
-    up.parallelize(p, c0)
+    up.parallelize(c0)
     up.vectorize(c1, lanes, remainder="mask")
     down.compute_at(up, c0)
     down.vectorize(c, lanes, remainder="mask")
+    out.tile(r, c, lanes, lanes, r0, c0, r1, c1)
+    out.parallelize(r0)
+    out.vectorize(c1, lanes, remainder="mask")
+    out.store_nontemporal()
+    out.after(up, p)
+    up.store_at(out, p)
     left.reverse(c)
-    left.split(r, lanes, r0, r1)
-    left.reorder(p, r0, c, r1)
-    left.parallelize(p, r0)
-    left.vectorize(r1, lanes, remainder="mask")
-    right.compute_at(left, r0)
-    right.reorder(c, r)
-    right.vectorize(r, lanes, remainder="mask")
+    for turned in (left, right):
+        turned.compute_at(out, r0)
+        turned.reorder(c, r)
+        turned.vectorize(r, lanes, remainder="mask")
+        turned.store_in(tm.Buffer(f"{turned.name}_turned", [C, lanes], tm.float32), [c, r % lanes])
+        turned.store_at(out, r0)
     return f
 
 

@@ -13,7 +13,7 @@ from story import Arguments, Array, planes, tell
 import tiramisu_py as tm
 
 R, C, H, W = tm.params("R C H W")
-p, r, c, k, r0, r1 = tm.iters("p r c k r0 r1")
+p, r, c, k, r0, r1, c0, c1 = tm.iters("p r c k r0 r1 c0 c1")
 FACTOR = Fraction(2)
 CLOSE = 2e-5
 
@@ -56,35 +56,39 @@ def algorithm(factor: Fraction = FACTOR) -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None, factor: Fraction = FACTOR) -> tm.Function:
-    """Bands of rows."""
-    lanes = (cpu or tm.target()).lanes(tm.float32)
+    """Bands of rows. A vector has every second new column at factor 2: its old pixels are neighbours."""
+    lanes, kinds = (cpu or tm.target()).lanes(tm.float32), factor.numerator
     f = algorithm(factor)
     out, across = f["resized"], f["across"]
     out.split(r, 32, r0, r1)
     out.parallelize(p, r0)
     out.vectorize(c, lanes, remainder="mask")
+    out.store_nontemporal()
     across.compute_at(out, r0)
-    across.vectorize(c, lanes, remainder="mask")
+    across.split(c, kinds, c0, c1)
+    across.reorder(c1, c0)
+    across.vectorize(c0, lanes, remainder="mask")
+    f["of_column"].store_in(tm.Buffer("weights", [taps(factor), kinds, C], tm.float32), [k, c % kinds, c // kinds])
     return f
 
 
-def sample(rows: int, columns: int) -> Arguments:
+def sample(rows: int, columns: int, factor: Fraction = FACTOR) -> Arguments:
     """A picture of which `rows` by `columns` new pixels are made."""
-    old = [max(ceil(size / FACTOR), taps(FACTOR)) for size in (rows, columns)]
+    old = [max(ceil(size / factor), taps(factor)) for size in (rows, columns)]
     return {"picture": planes(*old), "R": rows, "C": columns}
 
 
-def exact(given: Arguments) -> Array:
+def exact(given: Arguments, factor: Fraction = FACTOR) -> Array:
     """The same sums in float64, as products with two matrices of weights."""
 
     def matrix(new: int, old: int) -> Array:
-        place = (np.arange(new) + 0.5) / float(FACTOR) - 0.5
-        narrow = min(float(FACTOR), 1.0)
-        start = np.clip(np.ceil(place - 2 / narrow), 0, old - taps(FACTOR))
+        place = (np.arange(new) + 0.5) / float(factor) - 0.5
+        narrow = min(float(factor), 1.0)
+        start = np.clip(np.ceil(place - 2 / narrow), 0, old - taps(factor))
         at = np.arange(old)
         apart = np.abs(at - place[:, None]) * narrow
         near, far = 1.5 * apart**3 - 2.5 * apart**2 + 1, -0.5 * apart**3 + 2.5 * apart**2 - 4 * apart + 2
-        used = (apart < 2) & (at >= start[:, None]) & (at < start[:, None] + taps(FACTOR))
+        used = (apart < 2) & (at >= start[:, None]) & (at < start[:, None] + taps(factor))
         weights = np.where(used, np.where(apart < 1, near, far), 0)
         normalised: Array = weights / weights.sum(1, keepdims=True)
         return normalised

@@ -33,14 +33,14 @@ def scheduled(cpu: tm.Target | None = None, stages: int = STAGES) -> tm.Function
     lanes = (cpu or tm.target()).lanes(tm.uint16)
     f = algorithm(stages)
     out = f[f"stage_{stages}"]
-    out.split(r, 400, r0, r1)
+    out.split(r, 800, r0, r1)
     out.parallelize(r0)
     out.vectorize(c, lanes, remainder="mask")
     for s in reversed(range(stages)):
         stage = f[f"stage_{s}"]
         stage.compute_at(out, r1)
         stage.slide(r1)
-        stage.vectorize(c, lanes, remainder="mask")
+        stage.vectorize(c, lanes, remainder="pad" if s else "mask")
     return f
 
 
