@@ -58,7 +58,7 @@ def _whole_side(values: isl.Set, space: isl.Space, context: isl.Set, what: str) 
 
 
 def _affine_below(low: isl.PwAff, values: isl.Set, what: str) -> isl.Aff:
-    """An affine form that is nowhere above `low`, the least of `values`; where nothing is needed, it does not matter."""
+    """An affine form nowhere above `low`, the least of `values`; where nothing is needed, it does not matter."""
     found = sets.nearest_bounds(low, 1)
     if found:
         return found[0]
