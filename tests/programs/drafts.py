@@ -49,6 +49,9 @@ class Draft:
     def algorithm(self) -> Algorithm:
         return self.program.algorithm
 
+    def _refuse_in_group(self, *_: Any) -> None:
+        """There are no groups here."""
+
     def input(self, name: str, dtype: Any, shape: Any, **facts: Any) -> Input:
         declared = declare_input(self.algorithm, name, dtype, shape, owner=self.owner, **facts)
         self.program = with_input(self.program, declared)
