@@ -25,7 +25,7 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import Domain, conjuncts, open_domain, parse_domain, parse_over
 from tiramisu_py.algorithm.domains.references import SelfReference, check_references
 from tiramisu_py.algorithm.domains.scatters import placement
-from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_expr, as_typed, tuple_value
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr, as_typed, tuple_value
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.algorithm.types import DType, TupleType
@@ -446,5 +446,18 @@ def _of_params(algorithm: Algorithm, subject: str, given: Any, owner: object) ->
     try:
         Affine(algorithm.frame(None, ()), {}).value(extent)
     except NotAffine as error:
-        raise DeclarationError(f"{subject} is {extent}, which is not affine in the parameters: {error.part}") from None
+        advice = _as_dimensions(subject, error.part)
+        raise DeclarationError(
+            f"{subject} is {extent}, which is not affine in the parameters: {error.part}{advice}"
+        ) from None
     return extent
+
+
+def _as_dimensions(subject: str, part: Expr) -> str:
+    """The advice to give an array of ``N * M`` elements two dimensions; "" for anything else."""
+    if not subject.startswith("extent") or not isinstance(part, Binary) or part.op != "*":
+        return ""
+    return (
+        f"; give the array the dimensions [{part.left}, {part.right}], and read [i, j] in place of "
+        f"[i * {part.right} + j]: the elements lie in memory as before"
+    )

@@ -12,7 +12,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
-from tiramisu_py.algorithm.declare.claims import bounded, broken_claim
+from tiramisu_py.algorithm.declare.declared_ranges import bounded, broken_claim
 from tiramisu_py.algorithm.declare.shared_loops import Reads, shared_loops
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.boxes import box_in_words

@@ -43,10 +43,10 @@ def _opened(e: Expr, values: dict[tuple[object, ...], tuple[str, Access]]) -> Ex
 
 
 def _facts(algorithm: Algorithm, name: str, access: Access) -> list[Expr]:
-    declared = algorithm.inputs.get(access.source)
-    if declared is None or declared.values is None:
+    source = algorithm.inputs.get(access.source) or algorithm.computations.get(access.source)
+    if source is None or source.values is None:
         return []
-    low, high = declared.values
+    low, high = source.values
     return [binary("<=", low, Iter(name)), binary("<", Iter(name), high)]
 
 

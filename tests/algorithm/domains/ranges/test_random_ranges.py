@@ -93,7 +93,8 @@ def random_function(choice: random.Random) -> tm.Function | None:
         e = made.integer(choice.randint(1, 4))
         if choice.random() < 0.4:
             first = f.computation("first", {i: N, k: TERMS}, e)
-            made.leaves = [first[i, k], first[N - 1 - i, k], *made.leaves[:1]]
+            before = tm.select(i == 0, 100, first[i - 1, k])
+            made.leaves = [first[i, k], first[N - 1 - i, k], before, *made.leaves[:1]]
             e = made.integer(choice.randint(1, 3))
         op = choice.choice([None, tm.sum, tm.min, tm.max])
         if op is None:

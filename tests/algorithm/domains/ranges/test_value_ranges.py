@@ -121,6 +121,34 @@ def test_the_message_for_a_clipped_float_names_nan_and_what_to_write():
         assert word in g.check().violations[0].repair
 
 
+@pytest.mark.parametrize("source", ["computed", "declared", "nested"])
+def test_a_value_in_a_branch_that_is_not_taken_does_not_hide_the_other_branch(source):
+    def read(other) -> tm.Function:
+        f = tm.Function("branches", params=[N, M], assume="N >= 1")
+        x, table = f.input("x", tm.int32, [M], values=(0, M)), f.input("table", tm.int64, [4])
+        c = f.computation("c", {i: N}, tm.select(i < 4, i, 0))
+        d = f.computation("d", {i: N}, tm.select(i == 0, 3, c[i - 1]))
+        index = {
+            "computed": tm.select(i == 0, other, c[i - 1]),
+            "declared": tm.select(i < M, tm.minimum(x[i], 3), other),
+            "nested": tm.select(i == 0, other, d[c[i - 1]]),
+        }
+        f.outputs(f.computation("o", {i: N}, table[index[source]]))
+        return f
+
+    assert read(3).check().ok, read(3).check()
+    assert is_refused(read(4))
+    assert is_refused(read(-1))
+
+
+def test_a_table_may_be_empty_where_no_value_points_into_it():
+    f = tm.Function("maybe_empty", params=[N, M])
+    x, table = f.input("x", tm.int32, [N], values=(0, M)), f.input("table", tm.int64, [M])
+    f.outputs(f.computation("o", {i: N}, table[x[i]]))
+    assert f.check().ok, f.check()
+    assert f.compile()(x=np.zeros(0, dtype=np.int32), table=np.zeros(0, dtype=np.int64)).size == 0
+
+
 # -- through other stages, and under commands
 
 

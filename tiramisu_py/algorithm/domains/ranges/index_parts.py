@@ -62,6 +62,19 @@ class IndexParts:
         """The names of the parts inside a part, or an expression."""
         return [name for name in iterators(part) if name in self.parts]
 
+    def always(self) -> set[str]:
+        """The names of the parts that are evaluated wherever the expressions are, not only in a branch of a select."""
+        found: set[str] = set()
+        waiting = list(self.given)
+        while waiting:
+            e = waiting.pop()
+            if isinstance(e, Iter) and e.name in self.parts and e.name not in found:
+                found.add(e.name)
+                waiting.append(self.parts[e.name])
+            elif not is_closed(e):
+                waiting += [e.condition] if isinstance(e, Select) else e.children()
+        return found
+
     def in_words(self, e: Expr) -> Expr:
         """An expression as it was written: with parts in the place of their names."""
         return substitute(e, self.written)

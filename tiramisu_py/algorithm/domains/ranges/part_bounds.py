@@ -118,6 +118,7 @@ class PartBounds:
         context = self.algorithm.context.params()
         self.possible = sets.universe(self.space) if points is None else sets.extended(points, self.space)
         self.possible = self.possible.intersect_params(context)
+        self.always = parts.always()
         self.facts: list[str] = []
         self.loose: dict[str, list[Expr]] = {}
         for name in parts.in_order():
@@ -171,14 +172,29 @@ class PartBounds:
             return self._between(value, Const(0, weak_int), Const(2, weak_int))
         if declared.values is not None:
             self.facts.append(declared.name)
-            return self._between(value, *declared.values)
+            return self._declared(value, *declared.values)
         if declared.permutation and len(declared.shape) == 1:
             self.facts.append(declared.name)
-            return self._between(value, Const(0, weak_int), declared.shape[0])
+            return self._declared(value, Const(0, weak_int), declared.shape[0])
         return None
 
+    def _declared(self, value: Iter, low: Expr, high: Expr) -> isl.Set:
+        """A declared range; where that is empty, any value, as it may be in a branch that is not taken."""
+        found, nothing = self._between(value, low, high), self.reader.condition(high <= low)
+        if value.name in self.always or self.possible.intersect(nothing).is_empty():
+            return found
+        return found.union(nothing)
+
+    def _without_value(self, found: isl.Set, value: Iter) -> isl.Set:
+        """The elements of the frame at which a part has no value."""
+        return self.possible.subtract(sets.freed(found, self._position(value.name)))
+
     def _of_computation(self, access: Access, component: int | None, value: Iter) -> isl.Set | None:
-        """The range of a computation, at the indices that are read."""
+        """The range of a computation, at the indices that are read.
+
+        Where these are outside of the computation, any value: it may be in a branch that is not taken there, and
+        without a value the point itself would be lost.
+        """
         if access.dtype.is_bool:
             return self._between(value, Const(0, weak_int), Const(2, weak_int))
         known = self.ranges.of(access.source, component)
@@ -190,10 +206,14 @@ class PartBounds:
         self.facts += [*known.facts, *read.facts]
         if known.unbounded:
             self.loose[value.name] = [written]
-        pairs = sets.named(sets.flat_pairs(read.relation(access.source).apply_range(known.values), "pair"), None)
+        read_at = read.relation(access.source)
+        pairs = sets.named(sets.flat_pairs(read_at.apply_range(known.values), "pair"), None)
         own = sets.variables(self.space)[: sets.size(self.parts.space)]
         at = sets.function(self.space, None, [*own, self.reader.dims[value.name]])
-        return sets.preimage(pairs, at)
+        found = sets.preimage(pairs, at)
+        elsewhere = sets.as_set(read_at.subtract_range(sets.as_set(known.values.domain())).domain())
+        found = found.union(sets.extended(sets.named(elsewhere, None), self.space))
+        return found if value.name in self.always else found.union(self._without_value(found, value))
 
     def _floats(self) -> FloatRanges:
         return self.ranges.floats(self.parts.space)

@@ -7,12 +7,17 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine
+from tiramisu_py.algorithm.domains.conditions import missing_condition
+from tiramisu_py.algorithm.domains.extents_from_arguments import params_of
 from tiramisu_py.algorithm.domains.ranges.value_ranges import ranges_of
-from tiramisu_py.algorithm.expressions import Access, Cast, Const, Expr, Iter
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter
+from tiramisu_py.algorithm.traversal import accesses, iterators, walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.sets import smallest
+
+#: A type wraps around at sizes like this, which no program has: an assumption is what is missing.
+_HUGE = 2**30
 
 
 def broken_claim(algorithm: Algorithm, c: Computation) -> Violation | None:
@@ -37,6 +42,9 @@ def broken_claim(algorithm: Algorithm, c: Computation) -> Violation | None:
     witness = Witness(params, writer=(c.name, tuple(point)))
     name = f"{c.name}[{', '.join(map(str, point))}]" if point else c.name
     message = f"{name} may be {value}, {witness}, and its values are declared to be at least {low} and less than {high}"
+    needed = missing_condition(bad, algorithm.context)
+    if needed and max(params.values()) >= _HUGE:
+        return Violation("bounds", message, witness, repair=f"assume {needed}")
     unbounded = () if known is None or not _reaches(pairs, c.dtype) else known.unbounded
     if unbounded:
         message += f": nothing is known of {', '.join(dict.fromkeys(map(str, unbounded)))}"
@@ -77,4 +85,16 @@ def bounded(algorithm: Algorithm, part: Expr) -> str:
             f"clip {part} with tm.clip after the conversion, or convert with tm.saturating_cast, which makes 0 of NaN: "
             "a clip of floats leaves NaN, and as an integer that is the least one"
         )
-    return f"keep the index in bounds: clip {part} with tm.min and tm.max"
+    return _strided(part) or f"keep the index in bounds: clip {part} with tm.min and tm.max"
+
+
+def _strided(part: Expr) -> str:
+    """The advice for a product of iterators and a size, as in ``a[i * S + j]``: it is an index of a matrix."""
+    sides = (part.left, part.right) if isinstance(part, Binary) and part.op == "*" else ()
+    sizes = [side for side in sides if not iterators(side) and params_of(side) and not accesses(side)]
+    if len(sizes) != 1:
+        return ""
+    return (
+        f"give the array a dimension for each iterator, as {sizes[0]} is no constant: [.., {sizes[0]}], or one with "
+        f"strides=[{sizes[0]}, 1], and read it as [i, j]; or clip {part} with tm.clip"
+    )
