@@ -19,7 +19,7 @@ from tiramisu_py.backends.c.long_functions import FunctionParts
 from tiramisu_py.backends.c.part import HostParts
 from tiramisu_py.backends.c.temporaries import Temporaries
 from tiramisu_py.backends.c.trace_calls import Log, traced
-from tiramisu_py.backends.c.vectors import gathers, quads
+from tiramisu_py.backends.c.vectors import gathers, in_turn, quads
 from tiramisu_py.backends.c.vectors.stores import WholeStore, stored
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors.vectors import Vectors
@@ -86,14 +86,20 @@ class Statements:
             return self.emit(nodes[0], scope)
         return [*self._before(nodes[0]), *self.parts.together(nodes, scope)]
 
+    def _group(self, group: list[Node] | in_turn.Pair, scope: Scope) -> Lines:
+        """Statements one after another, or two stores as one."""
+        if isinstance(group, in_turn.Pair):
+            before = [line for each in (group.even, group.odd) for line in self._before(each.store)]
+            return [*before, group.statement(scope, self.types)]
+        return [line for run in self.parts.runs(group) for line in self._run(run, scope)]
+
     def _emitted(self, node: Node, scope: Scope) -> Lines:
         match node:
             case Block() if self.division and self.division.divides(node):
                 return self.division.emit(self, node, scope)
             case Block():
-                return streams.waiting_once(
-                    [line for run in self.parts.runs(node.body) for line in self._run(run, scope)]
-                )
+                groups = in_turn.paired(node.body, scope)
+                return streams.waiting_once([line for group in groups for line in self._group(group, scope)])
             case Comment():
                 return [cgen.LineComment(_one_line(node.text))]
             case For():

@@ -41,10 +41,7 @@ def algorithm() -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Levels row by row, counted in one histogram for each of four neighbours, so that equal ones do not wait.
-
-    The brightness is computed again where colours are: that is faster than to read it.
-    """
+    """Four neighbours count in histograms of their own, since equal ones would wait; brightness is computed twice."""
     lanes = (cpu or tm.target()).lanes(tm.uint8)
     f = algorithm()
     level, count, bright, light, equal = (f[name] for name in ("level", "count", "bright", "light", "equal"))

@@ -6,7 +6,7 @@ loaded on its own, and nothing before the first or after the last.
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.types import DType, int32, strong, uint8
+from tiramisu_py.algorithm.types import DType, int32, strong, uint8, uint16, uint32, uint64
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.backends.c.vectors import idiom_calls as idioms
 from tiramisu_py.backends.c.vectors import masks
@@ -19,6 +19,7 @@ _SHUFFLED = {1: (2, 3, 4), 2: (2, 3, 4), 4: (2, 3)}
 _NEIGHBOURS = ("float32x4", "float32x8", "float32x16", "uint8x4", "uint8x8", "uint8x16")
 #: By the bytes of an element, the lanes of the vectors that processors have an instruction to gather.
 _GATHERED = {4: (4, 8, 16), 8: (4, 8)}
+_UNSIGNED = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
 
 
 class VectorTypes:
@@ -30,6 +31,7 @@ class VectorTypes:
         self._alternating: set[tuple[str, int]] = set()
         self._neighbours: set[tuple[str, int]] = set()
         self._gathers = False
+        self._turns: dict[str, tuple[DType, int]] = {}
         self.idioms = idioms.Idioms(self.name)
         self.first = masks.FirstLanes()
 
@@ -69,6 +71,15 @@ class VectorTypes:
         self._gathers = True
         return f"TM_GATHER_{dtype.bytes * 8}x{lanes}"
 
+    def in_turn(self, dtype: DType, lanes: int) -> str:
+        """The function that makes a vector of the lanes of two, in turn; elements have at most 32 bits."""
+        name = self.name(dtype, lanes)
+        self.name(dtype, 2 * lanes)
+        for bits in (dtype.bits, 2 * dtype.bits):
+            self.name(_UNSIGNED[bits], lanes)
+        self._turns[name] = (dtype, lanes)
+        return f"in_turn_{name}"
+
     def runtime(self) -> tuple[RuntimeFile, ...]:
         """The headers that the source includes for its vectors, and the headers that these include."""
         more = [
@@ -87,7 +98,9 @@ class VectorTypes:
         loads = [line for t, n, stride in sorted(self._strides) for line in _definition(self._used[t, n], n, stride)]
         loads += [line for t, n in sorted(self._alternating) for line in _alternating(self._used[t, n], n)]
         near = [_neighbours(self._used[t, n], n) for t, n in sorted(self._neighbours)]
-        return [*types, *self.first.declarations(), *self.idioms.declarations(), *loads, *self.idioms.loads(), *near]
+        turns = [line for name in sorted(self._turns) for line in _in_turn(*self._turns[name])]
+        own, others = self.first.declarations(), self.idioms.declarations()
+        return [*types, *own, *others, *loads, *self.idioms.loads(), *near, *turns]
 
 
 def _neighbours(dtype: DType, lanes: int) -> str:
@@ -96,6 +109,18 @@ def _neighbours(dtype: DType, lanes: int) -> str:
     if name in _NEIGHBOURS:
         return f"TM_NEIGHBOURS_{name}"
     return f"TM_NEIGHBOURS_OF({dtype.c_name}, {name}, int32x{lanes})"
+
+
+def _in_turn(dtype: DType, lanes: int) -> list[str]:
+    """The function for the lanes of two vectors in turn: each pair is one element of twice the size."""
+    bits, name = dtype.bits, f"{dtype.name}x{lanes}"
+    narrow, wide = f"uint{bits}x{lanes}", f"uint{2 * bits}x{lanes}"
+    one, other = (f"__builtin_convertvector(({narrow}){each}, {wide})" for each in ("first", "second"))
+    return [
+        f"TM_SHUFFLE {dtype.name}x{2 * lanes} in_turn_{name}({name} first, {name} second) {{",
+        f"  return ({dtype.name}x{2 * lanes})({one} | {other} << {bits});",
+        "}",
+    ]
 
 
 def _function(name: str, stride: int) -> str:
