@@ -86,6 +86,10 @@ class Statements:
             return self.emit(nodes[0], scope)
         return [*self._before(nodes[0]), *self.parts.together(nodes, scope)]
 
+    def _groups(self, node: Block, scope: Scope) -> list[list[Node] | in_turn.Pair]:
+        """The statements of a block in groups that are printed one after another."""
+        return in_turn.paired(node.body, scope)
+
     def _group(self, group: list[Node] | in_turn.Pair, scope: Scope) -> Lines:
         """Statements one after another, or two stores as one."""
         if isinstance(group, in_turn.Pair):
@@ -98,7 +102,7 @@ class Statements:
             case Block() if self.division and self.division.divides(node):
                 return self.division.emit(self, node, scope)
             case Block():
-                groups = in_turn.paired(node.body, scope)
+                groups = self._groups(node, scope)
                 return streams.waiting_once([line for group in groups for line in self._group(group, scope)])
             case Comment():
                 return [cgen.LineComment(_one_line(node.text))]

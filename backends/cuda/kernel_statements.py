@@ -13,6 +13,7 @@ from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.statements import Lines, Statements
+from tiramisu_py.backends.c.vectors.in_turn import Pair
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.cuda.kernel_scalars import KernelScalars, builtin
 from tiramisu_py.backends.cuda.kernel_vectors import LaneLoops
@@ -23,6 +24,7 @@ from tiramisu_py.ir import (
     Assign,
     Await,
     Barrier,
+    Block,
     Copy,
     Declare,
     Deferred,
@@ -129,6 +131,10 @@ class KernelStatements(Statements):
         return self.lanes.assigned(scope.names[node.variable], node.value, lanes, scope)
 
     # -- memory
+
+    def _groups(self, node: Block, scope: Scope) -> list[list[Node] | Pair]:
+        """No two stores are one: kernels have no shuffles of vectors."""
+        return [list(node.body)]
 
     def _store(self, node: Store, scope: Scope) -> Lines:
         array = scope.arrays[node.buffer]
