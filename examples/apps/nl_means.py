@@ -11,7 +11,7 @@ from story import Arguments, Array, planes, tell
 import tiramisu_py as tm
 
 R, C = tm.params("R C")
-k, r, c, dy, dx, r0, c0, r1, c1, c2, c3 = tm.iters("k r c dy dx r0 c0 r1 c1 c2 c3")
+k, r, c, dy, dx, r0, c0, r1, c1, c2, c3, c4, c5 = tm.iters("k r c dy dx r0 c0 r1 c1 c2 c3 c4 c5")
 AROUND = range(-3, 4)
 CLOSE = 1e-5
 
@@ -51,10 +51,10 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     denoised = f["denoised"]
     row = sums.update.rfactor(dy, name="row")
     denoised.tile(r, c, 64, 8 * lanes, r0, c0, r1, c1)
-    denoised.reorder(r0, c0, r1, k, c1).unroll(k)
+    denoised.split(c1, lanes, c4, c5).reorder(r0, c0, r1, c4, k, c5).unroll(k)
     denoised.parallelize(r0)
     sums.compute_at(denoised, c0)
-    sums.update.split(c, lanes, c2, c3)
+    sums.split(c, lanes, c2, c3)
     sums.update.reorder(dy, r, c2, c3)
     row.compute_at(sums.update, c2).store_in(tm.REGISTER)
     row.update.reorder(dx, c)
@@ -65,8 +65,8 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
         stage.reorder(r, c, dx)
         stage.unroll(dx)
     framed.compute_at(denoised, c0)
-    in_rows = [(each, c) for each in (sums.init, row, weight, down, unlike, framed)]
-    for stage, loop in (*in_rows, (denoised, c1), (sums.update, c3)):
+    in_rows = [(each, c) for each in (row, weight, down, unlike, framed)]
+    for stage, loop in (*in_rows, (denoised, c5), (sums, c3)):
         stage.vectorize(loop, lanes, remainder="mask")
     return f
 
