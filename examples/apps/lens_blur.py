@@ -22,6 +22,7 @@ z, k, r, c, s, r0, c0, r1, c1 = tm.iters("z k r c s r0 c0 r1 c1")
 SLICES, FOCUS, SAMPLES, LEVELS, REACH = 32, 13, 32, 8, 9
 MARGIN = 12  # of arrays in NumPy
 CLOSE = 1e-5
+APART = 1e-3  # of large pictures: where two depths are equally good up to rounding
 
 
 def algorithm() -> tm.Function:

@@ -128,7 +128,8 @@ def tolerances(app: App) -> str:
         by_close.setdefault(app.close(name), []).append(name)
     texts = [f"{' and '.join(names)} within {close:g}" if close else f"{' and '.join(names)} exact"
              for close, names in by_close.items()]  # fmt: skip
-    return f"Values: {'; '.join(texts)}."
+    share = getattr(app.story, "APART", 0.0)
+    return f"Values: {'; '.join(texts)}{f', but for a share of {share:g}' if share else ''}."
 
 
 def exact_values(app: App, size: tuple[int, ...], place: Path) -> None:
