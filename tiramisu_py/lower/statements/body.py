@@ -20,6 +20,7 @@ from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, iterat
 from tiramisu_py.lower.statements.prefetch import Lookahead
 from tiramisu_py.lower.statements.store_places import Places
 from tiramisu_py.lower.statements.templates import Forms, filled
+from tiramisu_py.lower.statements.wide_indices import with_wide_indices
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -84,7 +85,7 @@ def body_of(program: Program, piece: DomainPiece) -> Body:
     buffer, indices = places.target()
     dtype = program.buffers[program.storages[statement.target].buffer].dtype
     value, update = _value(program, piece, places, Load(buffer, indices, dtype))
-    guards = tuple(places.template(typed(guard)) for guard in statement.guards)
+    guards = tuple(places.template(typed(with_wide_indices(guard))) for guard in statement.guards)
     comment = algorithm_line(program, statement, piece.body)
     whole = sets.from_frame(forms.function(), piece.frame)
     nontemporal = statement.nontemporal is not None and update is None
@@ -96,7 +97,7 @@ def body_of(program: Program, piece: DomainPiece) -> Body:
 
 def _value(program: Program, piece: DomainPiece, places: Places, stored: Load) -> tuple[Expr, Operator | None]:
     source = program.algorithm.source(piece.statement.source)
-    term = places.template(typed(piece.body, source.dtype))
+    term = places.template(typed(with_wide_indices(piece.body), source.dtype))
     if piece.statement.role is not Role.UPDATE:
         return as_typed(term, stored.dtype), None
     operator = _operator(source)

@@ -1,0 +1,41 @@
+"""Sums of 32 bits in indices, computed in 64: ``image[c + dc[p]]`` is a row of neighbours for neighbouring c.
+
+The proof reads such a sum as a form of its values, and takes on trust that it does not overflow its 32 bits
+(`algorithm.domains.reads`); so both have the same value. What the proof takes as one value stays as it is: products of
+values, quotients, conversions of the user's.
+"""
+
+from __future__ import annotations
+
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, binary
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.types import int32, int64
+
+
+def with_wide_indices(expression: Expr) -> Expr:
+    """An expression whose accesses have indices in 64 bits."""
+    return rewrite(expression, _access)
+
+
+def _access(e: Expr) -> Expr | None:
+    if not isinstance(e, Access) or not any(map(_is_sum, e.indices)):
+        return None
+    return e.rebuilt(tuple(with_wide_indices(_wide(index) if _is_sum(index) else index) for index in e.indices))
+
+
+def _is_sum(index: Expr) -> bool:
+    """Whether an index is a sum, a difference or a multiple in 32 bits."""
+    if isinstance(index, Cast) and index.dtype == int64:
+        return _is_sum(index.operand)
+    if not isinstance(index, Binary) or index.dtype != int32:
+        return False
+    return index.op in ("+", "-") or (index.op == "*" and any(isinstance(x, Const) for x in (index.left, index.right)))
+
+
+def _wide(e: Expr) -> Expr:
+    """The same value in 64 bits; sizes and iterators already have them."""
+    if isinstance(e, Cast) and e.dtype == int64:
+        return _wide(e.operand)
+    if isinstance(e, Binary) and _is_sum(e):
+        return binary(e.op, _wide(e.left), _wide(e.right))
+    return Cast(e, int64) if e.dtype == int32 else e
