@@ -12,6 +12,7 @@ import pytest
 import tiramisu_py as tm
 from tests.programs.stage_stories import (
     GEMM,
+    B,
     K,
     M,
     N,
@@ -81,6 +82,35 @@ def test_the_loop_over_calls_is_a_loop_like_any_other() -> None:
     f["c"].parallelize(n0)
     assert f.check().ok
     np.testing.assert_array_equal(f.compile()(a, b), a @ b)
+
+
+def test_what_a_call_reads_is_computed_or_copied_for_it() -> None:
+    def made() -> tm.Function:
+        f = tm.Function("f", params=[B, M, N, K])
+        a, b = f.input("a", tm.float32, [B, M, K]), f.input("b", tm.float32, [B, K, N])
+        a1 = f.computation("a1", {n: B, i: M, k: K}, a[n, i, k] + 1)
+        f.outputs(f.stage("c", {n: B, i: M, j: N}, gemm(M, N, K, a1[n, i, k], b[n, k, j]), over={k: K}, each=[n]))
+        return f
+
+    a, b = whole(3, 4, 5), whole(3, 5, 2, seed=1)
+    near, copied = made(), made()
+    near["a1"].compute_at(near["c"], n)
+    near["c"].parallelize(n)
+    copied["c"].cache(copied["b"], n, [*tm.iters("y0 y1 y2")])
+    for f in (near, copied):
+        report = f.check()
+        assert report.ok, str(report)
+        np.testing.assert_array_equal(f.compile(threads=2)(a, b), (a + 1) @ b)
+        sizes = {"B": 3, "M": 4, "N": 2, "K": 5}
+        np.testing.assert_array_equal(interpreted(f, {"a": a, "b": b}, (3, 4, 2), sizes), (a + 1) @ b)
+    assert "gemm(M, N, K, a1, tm_max_int64(K, 1), &b[n*K*N]" in near.source()["f.c"]
+
+
+@pytest.mark.parametrize("name", ["a1", "c"])
+def test_what_calls_read_and_write_is_not_inlined(name: str) -> None:
+    f = product()
+    with pytest.raises(tm.CommandError, match=rf"{name} cannot be inlined: .* gemm"):
+        f[name].inline()
 
 
 def test_an_array_is_updated_in_place_where_its_new_values_are_kept_there() -> None:
@@ -434,9 +464,8 @@ def test_sizes_and_strides_fit_the_types_that_the_function_takes() -> None:
     source = f.source()["f.c"]
     assert "needs N <= 2147483647" in source  # a stride, and a size
     assert "needs K - 1 >= -32768" in source
-    twice = tm.extern_stage("gemm", {**dict(gemm.parameters), "m": tm.int8}, gemm.python, source=NARROW)
     with pytest.raises(tm.DeclarationError, match=r"passes n \* M to gemm as int8, and whether it fits"):
-        f.stage("e", {n: 2, i: M, j: N}, twice(n * M, N, K, a[i, k], b[k, j]), over={k: K}, each=[n])
+        f.stage("e", {n: 2, i: M, j: N}, narrow(n * M, N, K, a[i, k], b[k, j]), over={k: K}, each=[n])
 
 
 def test_enumerations_of_a_header_are_unsigned() -> None:

@@ -22,6 +22,7 @@ from tiramisu_py.errors import Violation
 from tiramisu_py.interpret import InterpretError, run
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.proof import requested_code
+from tiramisu_py.proof.memory import whole_calls
 from tiramisu_py.proof.report import PRESERVED
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -72,9 +73,12 @@ def verdict(script: Script, judged: Judged, small: Sequence[Mapping[str, int]]) 
 
 
 def of_the_code(script: Script) -> set[str]:
-    """The messages about prefetches, repeated loops and versions, of which a judge of values knows nothing."""
+    """The messages about prefetches, repeated loops, versions and the form of arrays that calls take, of which a judge
+    of values knows nothing.
+    """
     flow = Flow(MemoryAccesses(as_proven(script.program)))
-    return {finding.violation.message for finding in requested_code.findings(flow)}
+    forms = (finding for finding in whole_calls.findings(flow) if finding.violation.kind == "reach")
+    return {finding.violation.message for finding in (*requested_code.findings(flow), *forms)}
 
 
 def compared(script: Script) -> Verdict:

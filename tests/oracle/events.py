@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tests.oracle.plain import Point, function, integers, points
 from tests.oracle.values import Named, Values
 from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -40,6 +41,9 @@ class Event:
     reads: tuple[tuple[Place, Named], ...]
     target: Place
     value: Named
+    #: Of one element of a call over whole arrays: the call, and the source that it updates in place.
+    call: tuple[str, Point] | None = None
+    updated: str = ""
 
     def __str__(self) -> str:
         return f"{self.statement}{list(self.instance)}"
@@ -72,8 +76,15 @@ class Execution:
             )
             target = self.place(statement, coords, self.program.storages[statement.target], value[1])
             time = self._time(statement, coords)
-            found.append(Event(statement.name, statement.role, instance, point, time, loops, reads, target, value))
+            event = Event(statement.name, statement.role, instance, point, time, loops, reads, target, value)
+            found.append(self._called(statement, event) if isinstance(statement.body, StageCall) else event)
         return found
+
+    def _called(self, statement: Statement, event: Event) -> Event:
+        """The event as an element of its call: those at one time are one call."""
+        assert isinstance(statement.body, StageCall)
+        updated = statement.body.updated
+        return replace(event, call=(statement.name, event.time), updated="" if updated is None else updated.source)
 
     def _rank(self, source: str) -> int:
         algorithm = self.program.algorithm
@@ -87,7 +98,7 @@ class Execution:
         if statement.role is Role.INIT:
             return []
         computation = self.program.algorithm.computations[statement.source]
-        return list(self.values.read_by(statement.body, self.values.names(computation, point)))
+        return list(self.values.reads(computation, statement.body, point))
 
     def _time(self, statement: Statement, coords: Point) -> Point:
         statics = self.program.positions[statement.name]

@@ -7,7 +7,7 @@ results: the multiset of the terms that are in them.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.oracle.events import Event, Execution, Misplaced, Place, linear, parted
@@ -42,7 +42,7 @@ def judge(program: Program, params: Mapping[str, int], tries: int = 0, seed: int
         exits = _exits(execution)
     except Misplaced as error:
         return [Failure("reach", str(error))]
-    found = [*_outside(execution, events, exits), *_races(execution, events)]
+    found = [*_outside(execution, events, exits), *_races(execution, events), *_calls(execution, events)]
     choice = random.Random(seed)
     for order in [None] + [choice] * tries:
         found += Run(execution, exits).failures(linear(events, order))
@@ -94,10 +94,38 @@ def _races(execution: Execution, events: Sequence[Event]) -> list[Failure]:
     for place, accesses in touched.items():
         for position, (a, writes) in enumerate(accesses):
             for b, too in accesses[:position]:
+                if a.call is not None and a.call == b.call:
+                    continue  # see _calls
                 if a is not b and (writes or too) and _race(a, b, writes and too and a.value[0] not in locked):
                     found.append(Failure("race", f"nothing orders {b} and {a}, which meet at {place}"))
                 elif a is not b and writes and too and a.value[0] in several and _race(a, b, False):
                     found.append(Failure("reduction", f"{b} and {a} combine several values at once at {place}"))
+    return found
+
+
+def _calls(execution: Execution, events: Sequence[Event]) -> list[Failure]:
+    """Calls over whole arrays: each computes all its values, to elements of their own that it does not read.
+
+    What it updates in place it reads where it stores.
+    """
+    found, calls = list[Failure](), dict[object, list[Event]]()
+    for event in events:
+        if event.call is not None:
+            calls.setdefault(event.call, []).append(event)
+    for together in calls.values():
+        first = together[0]
+        written = execution.program.algorithm.computations[first.value[0]].written
+        count = len(written.each) if written is not None else 0
+        whole = {value for value in execution.values.exist[first.value[0]] if value[:count] == first.value[1][:count]}
+        if {event.value[1] for event in together} != whole:
+            found.append(Failure("bounds", f"{first} is a part of a call, which computes {len(whole)} values"))
+        targets = [event.target for event in together]
+        read = {place for event in together for place, (source, _) in event.reads if source != first.updated}
+        if len(set(targets)) < len(targets) or read & set(targets):
+            found.append(Failure("race", f"the call of {first} stores to one element twice, or to one that it reads"))
+        old = {place for event in together for place, (source, _) in event.reads if source == first.updated}
+        if first.updated and old != set(targets):
+            found.append(Failure("reach", f"the call of {first} stores elsewhere than it reads what it updates"))
     return found
 
 
@@ -122,10 +150,14 @@ class Run:
     def failures(self, order: Sequence[Event]) -> list[Failure]:
         """Enter, run the events, leave."""
         before = self._enter()
-        for event in order:
-            for place, value in event.reads:
-                self._check(place, value, str(event))
-            self._write(event.target, self._stored(event))
+        for together in _together(order):
+            for event in together:
+                for place, value in event.reads:
+                    self._check(place, value, str(event))
+                if event.call is None:
+                    self._write(event.target, self._stored(event))
+            for event in together if together[0].call is not None else ():
+                self._write(event.target, self._stored(event))
         for place, value in self.exits:
             self._check(place, value, "the caller")
         outputs = {place for place, _ in self.exits}
@@ -187,6 +219,14 @@ class Run:
                 self.found.append(Failure("reduction", f"{event} comes after {terms[-2]}, though the order is locked"))
             return event.value, terms
         return event.value, tuple(sorted(terms))
+
+
+def _together(order: Sequence[Event]) -> Iterator[list[Event]]:
+    """The events one by one, but those of a call over whole arrays together, where the first of them is."""
+    calls: dict[object, list[Event]] = {}
+    for event in order:
+        calls.setdefault(event.call or event, []).append(event)
+    yield from calls.values()
 
 
 def _box(extents: Point) -> list[Point]:

@@ -23,7 +23,7 @@ from tests.oracle.fact_judge import calls, compiled_facts, of_facts
 from tests.oracle.fact_random import random_fact_script
 from tests.oracle.gpu_random import random_gpu_script
 from tests.oracle.group_random import random_group_script
-from tests.oracle.judge import sizes
+from tests.oracle.judge import judge, sizes
 from tests.oracle.one_source import kernels
 from tests.oracle.plain import points
 from tests.oracle.random_programs import random_script
@@ -31,6 +31,7 @@ from tests.oracle.rank_agreement import RankCall
 from tests.oracle.rank_patterns import random_pattern_script
 from tests.oracle.rank_random import random_derived_script, random_rank_script
 from tests.oracle.script import Script
+from tests.oracle.stage_random import random_stage_script
 from tiramisu_py.ir import LoopFunction
 
 #: The bytes of a vector: of AVX-512, of AVX2, and of other processors.
@@ -107,6 +108,11 @@ def of_cores(script: Script, _seed: int) -> Verdict:
     if is_padded(script):
         return Verdict("accepted" if script.function.check().ok else "refused")
     return agreement.verdict(script, judged, small(script))
+
+
+def of_stages(script: Script, _seed: int) -> Verdict:
+    """The judge knows nothing of the form that a call asks of its arrays."""
+    return agreement.verdict(script, lambda s, params: judge(s.program, params, tries=1), small(script))
 
 
 def any_loops(drawn: Drawn) -> str:
@@ -239,6 +245,7 @@ KINDS: Mapping[str, Kind] = {
         random_cpu_script, of_cores, core_loops, compiled_together, runs=lambda script: not is_padded(script)
     ),
     "groups": Kind(random_group_script, of_any, any_loops, compiled_together, wrong=("unsound",)),
+    "stages": Kind(random_stage_script, of_stages, any_loops, compiled_together, wrong=("unsound",)),
     "facts": Kind(random_fact_script, of_facts, fact_loops, fact_code, wrong=("unsound",)),
     "gpu": Kind(
         random_gpu_script, lambda s, _: gpu_agreement.compared(s), gpu_loops, simulated,

@@ -66,7 +66,7 @@ class Commands:
         statement = self.choice.choice(list(self.script.program.statements.values()))
         try:
             text: str = getattr(self, f"_{kind}")(statement, self._handle(statement))
-        except (IndexError, StopIteration):
+        except (IndexError, StopIteration, ValueError):
             return ""  # nothing to choose from
         return text
 

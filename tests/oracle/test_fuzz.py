@@ -37,6 +37,7 @@ SHARES = {
     "any": Share(5, Wanted(160, 20, 4, 26), {"unknown": 2, "not smallest": 2, "another kind": 5}),
     "cores": Share(2, Wanted(40, 9, 4, 4), {"unknown": 2}),
     "groups": Share(2, Wanted(60, 12, 4, 16), {"unknown": 1, "not smallest": 1, "another kind": 2, "strict": 1}),
+    "stages": Share(2, Wanted(40, 12, 4, 10), {"unknown": 1, "strict": 2}),
     "facts": Share(2, Wanted(60, 20, 8, 20)),
     "gpu": Share(2, Wanted(60, 6, 0, 10), {"unknown": 3}),  # their code takes long to compile: see the next kind
     "cooperative": Share(2, Wanted(16, 5, 1, 1), {"unknown": 2}),

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 from tests.oracle.plain import OPERATORS, NotInteger, Point, integer, integers, points
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
-from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Select
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter, Select, as_expr
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.words.stages import StageCall
 
 #: A value: the name of an input or a computation, and its indices.
 Named = tuple[str, Point]
@@ -88,6 +91,26 @@ class Values:
         assert source.values is not None, f"nothing is declared of the values of {source.name}"
         return range(*integers(source.values, self.params))
 
+    def read_in_call(self, computation: Computation, point: Point) -> Iterator[Named]:
+        """The values that the call for a value reads: each access at all values of its iterators in this call."""
+        written, call = computation.written, computation.expr
+        assert written is not None and isinstance(call, StageCall)
+        count = len(written.each)
+        elements = [other for other in self.exist[computation.name] if other[:count] == point[:count]]
+        found = dict[Named, None]()
+        for access in (e for e in call.arguments if isinstance(e, Access) and e.indices):
+            used = {part.name for part in walk(access) if isinstance(part, Iter)}
+            over = {i.name: self._range(extent) for i, extent in (written.over or {}).items() if i.name in used}
+            for element, rest in product(elements, product(*over.values())):
+                names = {**self.params, **dict(zip(computation.iterators, element, strict=True))}
+                names |= dict(zip(over, rest, strict=True))
+                found[access.source, integers(access.indices, names)] = None
+        yield from found
+
+    def _range(self, extent: Any) -> range:
+        low, high = extent if isinstance(extent, tuple) else (0, extent)
+        return range(*(integer(as_expr(bound), self.params) for bound in (low, high)))
+
     def _is_scalar(self, source: str) -> bool:
         declared = self.algorithm.source(source)
         return isinstance(declared, Input) and declared.scalar
@@ -99,11 +122,14 @@ class Values:
     def needed(self, value: Named) -> list[Named]:
         """The values that one value is made of."""
         computation = self.algorithm.computations[value[0]]
-        return [
-            read
-            for point in self.terms[value]
-            for read in self.read_by(computation.expr, self.names(computation, point))
-        ]
+        return [read for point in self.terms[value] for read in self.reads(computation, computation.expr, point)]
+
+    def reads(self, computation: Computation, e: Expr, point: Point) -> Iterator[Named]:
+        """The values that an expression of a computation reads at one of its points."""
+        if isinstance(e, StageCall):
+            yield from self.read_in_call(computation, point)
+        else:
+            yield from self.read_by(e, self.names(computation, point))
 
     def faults(self) -> set[str]:
         """What is wrong with the algorithm itself: reads outside value sets (bounds), circular values (algorithm)."""

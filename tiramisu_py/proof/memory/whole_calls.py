@@ -133,7 +133,7 @@ class _Passed:
         missing = [d for d in range(len(self.steps)) if d not in self.call.stage.strides_of(self.name)]
         strides = " and ".join(f'tm.stride("{self.name}", {d})' for d in missing)
         own = f"keep {source} in an array of its own, row by row, or copy it to one"
-        return f"let {self.call.function} take {strides}, or {own}" if missing and None not in self.steps else own
+        return own if self._kept() or not missing else f"let {self.call.function} take {strides}, or {own}"
 
     def _kept(self) -> str:
         """What is wrong with the place of the array altogether."""

@@ -11,6 +11,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Cast, Expr, Iter, as_expr
 from tiramisu_py.algorithm.traversal import accesses, rewrite, substitute
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import in_place_of, on_instances
 from tiramisu_py.program.loops import LoopId
@@ -110,11 +111,23 @@ def inline(program: Program, names: Sequence[str], source: str) -> Program:
     if producer.guards:
         raise CommandError(f"{source} cannot be inlined: its domain has bounds or conditions that are values")
     readers = [s for s in program.storing if any(a.source == source for a in _read_by(s))]
+    _check_no_calls(producer, readers, source)
     _check_not_prefetched(readers, source)
     for reader in readers:
         program = program.with_statement(_with_inlined(program, reader, producer, source))
         program = program.with_(orders=(*program.orders, *_inherited(program, producer, reader)))
     return _without(program, producer, source)
+
+
+def _check_no_calls(producer: Statement, readers: Sequence[Statement], source: str) -> None:
+    """Refuse calls of C functions over whole arrays: what they write and read is in arrays."""
+    if isinstance(producer.body, StageCall):
+        raise CommandError(f"{source} cannot be inlined: calls of {producer.body.function} compute it, array by array")
+    for reader in readers:
+        if isinstance(reader.body, StageCall):
+            raise CommandError(
+                f"{source} cannot be inlined: {reader.handle} passes it to {reader.body.function}, which takes an array"
+            )
 
 
 def _check_not_prefetched(readers: Sequence[Statement], source: str) -> None:
