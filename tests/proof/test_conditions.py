@@ -10,6 +10,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.programs import pipelines as pl
+from tests.programs import stage_stories
 from tests.programs.gpu.stories import tiled_stencil, twice
 from tests.programs.ranks.collectives import all_to_all, transposed
 from tests.proof.messages.test_collectives import between
@@ -102,6 +103,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "array_parts": lambda: CODE_CASES["two outputs in one array on ranks"].make(False),
     "reach": lambda: CODE_CASES["pinned memory of each thread"].make(False),
     "places": host("a buffer that is too small"),
+    "whole_calls": stage_stories.sums,
     "values": host("a fusion that reads ahead"),
     "reductions": host("terms before the identity"),
     "bits": host("an ordered sum backwards"),
@@ -203,6 +205,7 @@ SAID: dict[Callable[[], Any], list[str]] = {
     plain: [],
     from_minus_one: ["the array p begins at p[-1]"],
     in_its_reader: ["table comes before q, which reads it"],
+    stage_stories.product: ["each call of gemm computes"],
     several_times: [
         "every term is in s once", "no two iterations", "running iterations of i", "past their ends, vectors",
     ],
