@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import cgen
 
-#: The line length; longer lines are broken at these operators.
-WIDTH = 120
+#: The characters that decide where a line may be broken.
+_MARKS = re.compile(r'[ "()\[\]{}]')
 #: Calls whose arguments stay whole.
 MESSAGES = ("TM_SEND(", "TM_RECEIVE(")
+#: The line length; longer lines are broken at these operators.
+WIDTH = 120
 OPERATORS = ("+", "-", "*", "/", "?", ":", "&&", "||", "&", "|", "^", "<", ">", "==", "!=")
 
 
@@ -67,7 +70,8 @@ def _break(line: str, indent: int) -> int | None:
     """Where to break: after a comma or before an operator, as far right as fits at the least depth."""
     depth, quoted, listed = 0, False, line.lstrip().startswith(MESSAGES)
     places: list[tuple[int, int]] = []
-    for i, character in enumerate(line[:WIDTH]):
+    for found in _MARKS.finditer(line, 0, WIDTH):
+        i, character = found.start(), found.group()
         quoted ^= character == '"' and line[i - 1] != "\\"
         depth += (character in "([{") - (character in ")]}")
         comma = character == " " and line[i - 1] in ",;"
