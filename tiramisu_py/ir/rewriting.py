@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import fields
-from functools import cache
 from operator import is_
 from typing import Any, TypeVar
 
@@ -100,14 +98,9 @@ def _replaced(node: _Holder, changed: Mapping[str, Any]) -> _Holder:
     """The statement with some fields changed, as by `dataclasses.replace`, which checks every field anew."""
     kind: Any = type(node)
     made: _Holder = object.__new__(kind)
-    made.__dict__.update({name: node.__dict__[name] for name in _fields(kind)})
+    made.__dict__.update({field: node.__dict__[field] for field in kind.__match_args__})
     made.__dict__.update(changed)
     return made
-
-
-@cache
-def _fields(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
 
 
 def expressions(node: Node | Part) -> tuple[Expr, ...]:
