@@ -22,6 +22,7 @@ REMEMBERED = {
 WRITTEN_INTO = {
     "tiramisu_py/algorithm/operands.py": "an expression keeps its key",
     "tiramisu_py/algorithm/traversal.py": "an expression keeps its accesses",
+    "tiramisu_py/dependence/vector_padding.py": "a statement keeps its whole vectors, for a width and context",
     "tiramisu_py/ir/arithmetic/lanes.py": "an expression keeps its number of lanes",
     "tiramisu_py/ir/rewriting.py": "statements and expressions keep what passes ask of them: kinds, loads, buffers",
     "tiramisu_py/passes/loops/full_tile.py": "a loop keeps its tile",
