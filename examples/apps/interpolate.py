@@ -55,12 +55,10 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     whole, filled, wide = f["whole"], f["filled0"], f["wide0"]
     whole.tile(r, c, 32, lanes, r0, c0, r1, c1)
     whole.reorder(r0, r1, c0, p, c1)
-    whole.parallelize(r0)
-    whole.unroll(p)
+    whole.parallelize(r0).unroll(p)
     whole.vectorize(c1, lanes, remainder="mask")
     whole.store_nontemporal()
-    filled.compute_at(whole, c0)
-    filled.store_in(tm.REGISTER)
+    filled.compute_at(whole, c0).store_in(tm.REGISTER)
     wide.compute_at(whole, r1)
     f["small0"].inline()
     pairs = [(f[f"{a}{n}"], f[f"{b}{n}"]) for n in range(1, 5) for a, b in (("small", "tall"), ("filled", "wide"))]
@@ -75,7 +73,6 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
         stage.vectorize(c, lanes, remainder="mask")
     f["tall1"].prefetch(f["rgba"], c, 256)
     filled.prefetch(f["rgba"], c, 256)
-    f["small1"].store_nontemporal()
     return f
 
 

@@ -91,13 +91,11 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     contrast, first, curved = f["contrast"], f["curved1"], f["curved"]
     contrast.reorder(r, c, p)
     contrast.split(r, 32, r0, r1)
-    contrast.reorder(r0, r1, p, c)
-    contrast.parallelize(r0)
+    contrast.reorder(r0, r1, p, c).parallelize(r0)
     for name in ("scale", "result0", "large0"):
         f[name].compute_at(contrast, r1)
     first.tile(r, c, 32, 512, r0, c0, r1, c1)
-    first.reorder(r0, c0, k, r1, c1)
-    first.parallelize(r0)
+    first.reorder(r0, c0, k, r1, c1).parallelize(r0)
     first.vectorize(c1, lanes, remainder="mask")
     curved.compute_at(first, r1)
     curved.slide(r1, r, 2)

@@ -22,7 +22,7 @@ from tiramisu_py.backends.c.expressions.math_functions import OWN, PREDICATES, h
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.c.vectors import dots, halves, masks, quads, widths
+from tiramisu_py.backends.c.vectors import dots, doubled, masks, quads, widths
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
@@ -252,7 +252,7 @@ class Vectors:
         contiguous = constant(array.distance((*(0 for _ in outer), 1))) == 1 and array.lanes == 1
         if not contiguous or self.lanes < 4 or not all(map(self._uniform, outer)):
             return None
-        places = halves.alternating(last, self._uniform)
+        places = doubled.alternating(last, self._uniform)
         if places is None:
             return None
         function = self.types.alternating(e.dtype, self.lanes)
