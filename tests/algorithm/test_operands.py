@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import tiramisu_py as tm
 from tiramisu_py import ir
 from tiramisu_py.algorithm import expressions as language
 from tiramisu_py.algorithm.expressions import (
@@ -25,10 +26,12 @@ from tiramisu_py.algorithm.expressions import (
     Unary,
 )
 from tiramisu_py.algorithm.types import DType, bool_, float32, float64, int64, tuple_type
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.lower.statements.templates import Wanted
 from tiramisu_py.schedule.ranks.rank_numbers import RankNumber
 
 PAIR = tuple_type((("value", int64), ("index", float32)))
+GEMM = tm.extern_stage("gemm", {"x": tm.updates(float32, 2), "n": int64}, lambda x, n: x)
 A, B, C, D = (Iter(name, int64) for name in "abcd")
 NODES: list[Expr] = [
     Const(1, int64),
@@ -54,12 +57,14 @@ NODES: list[Expr] = [
     ir.GpuIndex("thread", 1),
     Wanted(2, 1),
     RankNumber("rank"),
+    StageCall("gemm", (Access("x", (A, B), float32), C), float32, GEMM),
 ]
 #: What is no part of a key: types that follow from the operands or from a name, and what only messages use.
 UNSAID = {
     Access: {"dtype", "owner"}, Iter: {"dtype"}, Param: {"dtype"}, Call: {"extern"}, ir.Load: {"dtype"},
     ir.Scalar: {"dtype"}, ir.Variable: {"dtype"}, ir.Ramp: {"dtype"}, ir.Lane: {"dtype"}, ir.Shifted: {"dtype"},
     ir.Joined: {"dtype"}, ir.GpuIndex: {"dtype"}, Wanted: {"dtype"}, RankNumber: {"dtype", "axis", "count"},
+    StageCall: {"stage"},
 }  # fmt: skip
 
 

@@ -194,7 +194,6 @@ def test_a_scatter_is_saved_and_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        (lambda f, a: f.scatter("h", [b], {r: R}, [a[r]], tm.sum, 1), r"scatter h is \[b\].*write a dict"),
         (
             lambda f, a: f.scatter("h", {b: 4}, {r: R}, [], tm.sum, 1),
             r"at= of the scatter h is \[\]; list a place for each",

@@ -370,16 +370,24 @@ class PartBounds:
         n, x = self.reader.value(part.right), self.reader.value(part.left)
         v, zero = self.reader.value(value), self._constant(0)
         inside = sets.as_set(v.ge_set(zero)).intersect(sets.as_set(v.lt_set(n)))
-        if not self.possible.intersect(sets.as_set(n.le_set(zero))).is_empty():
+        backwards = sets.as_set(n.le_set(zero))  # for a divisor n <= 0 every value is possible
+        if self.possible.intersect(backwards).is_empty():
+            backwards = sets.empty(self.space)
+        else:
             of_divisor = [e for other in self.parts.operands_of(part.right) for e in self.loose[other]]
             self.loose[value.name] = of_divisor
-        known = inside.union(sets.as_set(n.le_set(zero)))  # for a divisor n <= 0 every value is possible
         if part.dtype not in (weak_int, int64):
-            return known.coalesce()
+            return inside.union(backwards).coalesce()
+        known, elsewhere = backwards, inside
         for moved in (x.add(n), x, x.sub(n)):
             turn = sets.as_set(moved.ge_set(zero)).intersect(sets.as_set(moved.lt_set(n)))
-            known = known.intersect(turn.complement().union(sets.as_set(v.eq_set(moved))))
-        return known.coalesce()
+            known = known.union(self._if_possible(turn.intersect(self._same(v, moved))))
+            elsewhere = elsewhere.subtract(turn)
+        return known.union(self._if_possible(elsewhere)).coalesce()
+
+    def _if_possible(self, found: isl.Set) -> isl.Set:
+        """Some values, or none if there are none at the points: each piece that is left out counts."""
+        return sets.empty(self.space) if self.possible.intersect(found).is_empty() else found
 
     # -- sets
 
