@@ -276,7 +276,8 @@ class Algorithm:
     `context` is the set of parameter values for which the function is defined (each at least 0, and what the user
     assumes). `outputs` names computations, in order. Accesses of its values have its `owner`, by which they are told
     from those of other functions. `assume` is what the user assumes, as it was written. `wholes` are the reductions
-    that `rfactor` has taken apart, as they were before, by the names of their partial results.
+    that `rfactor` has taken apart, as they were before, by the names of their partial results. Ranges of floats are
+    known only where arithmetic `rounds_as_written`.
     """
 
     name: str
@@ -289,6 +290,7 @@ class Algorithm:
     owner: object = None
     assume: str | Expr | None = None
     wholes: Mapping[str, Computation] = field(default_factory=dict)
+    rounds_as_written: bool = True
 
     @cached_property
     def as_declared(self) -> Algorithm:

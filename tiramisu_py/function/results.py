@@ -16,6 +16,7 @@ from tiramisu_py.algorithm.evaluate.given_values import extents
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernel_text import kernel_names, signatures
 from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
+from tiramisu_py.build.toolchains.flags import fast_flags
 from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
 from tiramisu_py.function.applying.scheduled import Scheduled
@@ -26,6 +27,7 @@ from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.machine.pins import as_pin
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import Budget, Report, check, given_up
+from tiramisu_py.proof.rounding import check_rounding
 from tiramisu_py.view import KernelFacts, ReadableLoops, annotated, kernel_facts, pseudocode, readable
 
 #: The sizes of vectors that `lowered` knows.
@@ -216,6 +218,9 @@ def emission(
 
     Raises what `compile` raises before the C compiler is run.
     """
+    fast = options.get("fast", ())
+    fast_flags(fast)  # refuses what is no name
+    check_rounding(f.algorithm, fast)
     function: LoopFunction = f.lowered(processor_for(target, compiler).vector_bytes)
     for option, given in (("trace", trace), ("page_lock", page_lock)):
         if not isinstance(given, bool):

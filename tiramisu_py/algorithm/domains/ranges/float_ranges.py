@@ -50,19 +50,21 @@ Leaf = Callable[[Expr], FloatRange]
 class FloatRanges:
     """The ranges of floating-point expressions, from those of their leaves.
 
-    `known` are ranges of expressions in a branch that is taken only where a condition holds.
+    `known` are ranges of expressions in a branch that is taken only where a condition holds. Unless arithmetic rounds
+    as it is written (`is_strict`), nothing is known of its results, nor that they are the same in two places.
     """
 
-    def __init__(self, leaf: Leaf, known: dict[object, FloatRange] | None = None) -> None:
+    def __init__(self, leaf: Leaf, known: dict[object, FloatRange] | None = None, *, is_strict: bool = True) -> None:
         self.leaf = leaf
         self.known = known or {}
+        self.is_strict = is_strict
 
     @deep
     def of(self, e: Expr) -> FloatRange:
         """The range of an expression."""
         found = self._computed(e)
         before = self.known.get(e.key())
-        if before is None:
+        if before is None or (not self.is_strict and isinstance(e, Binary)):
             return found
         return FloatRange(max(found.low, before.low), min(found.high, before.high), found.has_nan and before.has_nan)
 
@@ -120,7 +122,7 @@ class FloatRanges:
                 return FloatRange(min(a.low, b.low), min(a.high, b.high), has_nan)
             case "max":
                 return FloatRange(max(a.low, b.low), max(a.high, b.high), has_nan)
-            case "+" | "-" | "*" | "/" if a.has_ends and b.has_ends:
+            case "+" | "-" | "*" | "/" if a.has_ends and b.has_ends and self.is_strict:
                 if e.op == "/" and b.low <= 0 <= b.high:
                     return ANY
                 ends = [_exact(e.op, x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
@@ -148,7 +150,7 @@ class FloatRanges:
             known[e.key()] = FloatRange(
                 max(found.low, before.low), min(found.high, before.high), found.has_nan and before.has_nan
             )
-        return FloatRanges(self.leaf, known)
+        return FloatRanges(self.leaf, known, is_strict=self.is_strict)
 
     def _implied(self, condition: Expr, truth: bool) -> list[tuple[Expr, FloatRange]]:
         """What the truth of a condition says of floats: a comparison that holds has no NaN on either side."""

@@ -81,7 +81,7 @@ class ValueRanges:
             ends = self.interval(of, space)
             return FloatRange(-math.inf, math.inf) if ends is None else FloatRange(*_float_ends(*ends))
 
-        return FloatRanges(leaf)
+        return FloatRanges(leaf, is_strict=self.algorithm.rounds_as_written)
 
     @deep
     def _float_of(self, source: str) -> FloatRange:
