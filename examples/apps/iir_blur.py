@@ -40,7 +40,6 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     lanes = (cpu or tm.target()).lanes(tm.float32)
     f = algorithm()
     down, up, right, left, out = (f[name] for name in ("down", "up", "right", "left", "blurred"))
-    up.reverse(r)
     up.split(c, 4 * lanes, c0, c1)
     up.reorder(p, c0, r, c1)
     up.parallelize(c0)
@@ -53,7 +52,6 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     out.store_nontemporal()
     out.after(up, p)
     up.store_at(out, p)
-    left.reverse(c)
     for turned in (left, right):
         turned.compute_at(out, r0)
         turned.reorder(c, r)

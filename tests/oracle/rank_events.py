@@ -157,7 +157,7 @@ class RankExecution(Execution):
             for rank in self._executors(statement, coords):
                 yield Act(
                     statement.name, statement.role, instance, point, self._time(statement, coords), loops, reads,
-                    target, value, rank,
+                    target, value, rank=rank,
                 )  # fmt: skip
 
     def _loaded(self, statement: Statement, point: Point) -> list[tuple[str, Point]]:

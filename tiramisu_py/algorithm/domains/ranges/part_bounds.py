@@ -27,6 +27,9 @@ _MOST_BITS = 3
 #: Bounds of more pieces than this become one piece around them.
 MOST_PIECES = 12
 
+#: With more parts than this, each has bounds of one piece: frames of many dimensions are slow.
+MOST_PARTS = 24
+
 #: The least and the largest of some numbers; None where there is no bound.
 Ends = tuple[int | None, int | None]
 
@@ -145,9 +148,21 @@ class PartBounds:
                 self.loose[name] = []
                 found = typed if found is None else found.intersect(typed)
             self.possible = self.possible.intersect(typed)
+        if found is not None and len(self.parts.parts) > MOST_PARTS:
+            found = self._in_one_piece(value, found)
         if found is not None:
             self.bounds = sets.at_most(self.bounds.intersect(found), MOST_PIECES)
             self.possible = sets.at_most(self.possible.intersect(found), MOST_PIECES)
+
+    def _in_one_piece(self, value: Iter, found: isl.Set) -> isl.Set:
+        """The values of one of very many parts: those between the ends, where there are several pieces."""
+        if found.n_basic_set() == 1:
+            return found
+        least, most = self._ends(self.reader.value(value), found)
+        ends = found
+        if least is not None and most is not None:
+            ends = self._between(value, Const(least, weak_int), Const(most + 1, weak_int))
+        return sets.at_most(ends, 1)
 
     # -- leaves
 
@@ -391,9 +406,10 @@ class PartBounds:
 
     # -- sets
 
-    def _ends(self, form: isl.PwAff) -> Ends:
+    def _ends(self, form: isl.PwAff, within: isl.Set | None = None) -> Ends:
         """The least and the largest value of a form, as far as there are such numbers."""
-        least, most = sets.most(form.neg(), self.possible), sets.most(form, self.possible)
+        possible = self.possible if within is None else self.possible.intersect(within)
+        least, most = sets.most(form.neg(), possible), sets.most(form, possible)
         return None if least is None else -least, most
 
     def _is_bounded(self, name: str, found: isl.Set) -> bool:
