@@ -233,3 +233,14 @@ def test_a_scatter_may_leave_its_domain_open() -> None:
         counted = np.bincount(given, minlength=20)
         wanted = [counted[max(at - 1, 0) : at + 2].sum() for at in range(9)]
         np.testing.assert_array_equal(f.compile()(given), wanted)
+
+
+def test_a_literal_beside_the_place_need_not_fit_the_type_of_the_values():
+    places = np.array([-128, 3, 127], dtype=np.int8)
+    f = tm.Function("moved", params=[K])
+    place = f.input("place", tm.int8, [K])
+    f.outputs(f.reduction("h", {b: 256}, {k: K}, tm.sum, 1, where=b - 200 == place[k]))
+    wanted = np.zeros(256, dtype=np.int64)
+    wanted[[72, 203]] = 1
+    np.testing.assert_array_equal(f.evaluate(place=places), wanted)
+    np.testing.assert_array_equal(f.compile()(place=places), wanted)

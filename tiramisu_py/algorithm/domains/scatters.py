@@ -7,8 +7,9 @@ from typing import Any
 
 from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.domains.domain import conjuncts
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr, binary, check_single
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, as_expr, binary, check_single
 from tiramisu_py.algorithm.traversal import accesses, mentions
+from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import DeclarationError, DTypeError
 
 
@@ -47,7 +48,12 @@ def _sides(condition: Expr) -> Iterator[tuple[str, Expr]]:
     for side, value in ((condition.left, condition.right), (condition.right, condition.left)):
         known = _moved(side)
         if known is not None and accesses(value) and not value.dtype.is_float:
-            yield known[0], value if known[1] == 0 else value - known[1]
+            yield known[0], value if known[1] == 0 else _wide(value) - known[1]
+
+
+def _wide(value: Expr) -> Expr:
+    """An integer in a type that holds its sum with a literal: the one of 8 bits may not even hold the literal."""
+    return value if value.dtype.weak or (value.dtype.kind == "i" and value.dtype.bits >= 32) else Cast(value, int64)
 
 
 def _moved(e: Expr) -> tuple[str, int] | None:
