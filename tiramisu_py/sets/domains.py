@@ -221,6 +221,13 @@ def most(form: isl.PwAff, of: isl.Set) -> int | None:
     return greatest(form.intersect_domain(of))
 
 
+def with_params_below(of: isl.Set, end: int) -> isl.Set:
+    """The elements of a set for parameters that are all less than a number."""
+    for position in range(of.dim(_PARAM)):
+        of = of.upper_bound_val(_PARAM, position, integer(of.get_ctx(), end - 1))
+    return of
+
+
 def with_more_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
     """A set with additional, unconstrained parameters."""
     return of.align_params(with_params(of.get_space().params(), names))

@@ -15,11 +15,11 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.ranges.index_parts import is_converted, may_wrap
-from tiramisu_py.algorithm.domains.ranges.part_bounds import Enclosed, both, implied
+from tiramisu_py.algorithm.domains.ranges.part_bounds import LARGEST_SIZE, Enclosed, both, implied
 from tiramisu_py.algorithm.domains.ranges.value_ranges import ranges_of
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter, Select
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.algorithm.words.stages import StageCall
 
 
@@ -132,6 +132,8 @@ def _is_scalar(algorithm: Algorithm, source: str) -> bool:
 def approximated(algorithm: Algorithm, access: Access, space: isl.Space) -> Reading:
     """The reading of an access with non-affine indices: each value in an index becomes an extra dimension."""
     found = ranges_of(algorithm).enclosed(access.indices, space)
+    if _wraps(found):
+        found = ranges_of(algorithm).enclosed(access.indices, space, exact=True)
     wrong = _overflows(found)
     at = None if wrong is None else found.points_of(wrong)
     return Reading(access, found.relation(access.source), found.unbounded, found.facts, at)
@@ -148,6 +150,18 @@ def _overflows(found: Enclosed) -> isl.Set | None:
         apart = sets.as_set(number.lt_set(low)).union(sets.as_set(number.ge_set(high)))
         outside.append(apart.intersect(found.possible))
     return sets.united(outside)
+
+
+def _wraps(found: Enclosed) -> bool:
+    """Whether 64-bit arithmetic of values may wrap around, for sizes that a call can have."""
+    parts, possible = found.parts, sets.with_params_below(found.possible, LARGEST_SIZE)
+    for node in (node for index in parts.given for node in walk(index)):
+        if node.dtype == int64 and isinstance(node, Binary) and node.op in ("+", "-", "*"):
+            number = parts.reader.value(node)
+            low, high = sets.most(number.neg(), possible), sets.most(number, possible)
+            if (low is not None and low > 2**63) or (high is not None and high >= 2**63):
+                return True
+    return False
 
 
 def _in_32_bits(e: Expr) -> list[Expr]:

@@ -101,6 +101,9 @@ REFUSED = {
     "a choice that keeps NaN": (lambda x: tm.select(x > 9.0, 9, tm.cast(tm.int32, tm.maximum(x, 0.0))), tm.float32, 10),
     "an infinite number": (lambda x: tm.cast(tm.int32, tm.select(x == x, x, 0.0)), tm.float32, 2**31 - 1),
     "a narrow type that keeps the low bits": (lambda x: tm.cast(tm.int8, tm.clip(x, 0, 200)), tm.int32, 201),
+    "64 bits that wrap": (lambda x: tm.minimum(x % 2**30 * 2**30 * 8, 9), tm.int64, 10),
+    "a product of 64 bits that wraps": (lambda x: tm.minimum((x % 2**30) * (x % 2**30) * 8, 9), tm.int64, 10),
+    "a shift of 64 bits that wraps": (lambda x: tm.minimum((x % 2**30) << 40, 9), tm.int64, 10),
     "64 bits without a sign": (lambda x: tm.minimum(tm.cast(tm.int64, tm.maximum(x, 5)), 9), tm.uint64, 10),
 }
 
@@ -109,6 +112,21 @@ REFUSED = {
 def test_what_wraps_or_is_no_number_is_refused(name):
     made, dtype, extent = REFUSED[name]
     assert is_refused(gathered(made, dtype, extent))
+
+
+def test_64_bits_that_wrap_in_the_index_itself_are_refused_and_sizes_fit_them():
+    def direct(high, made) -> tm.Function:
+        f = tm.Function("direct", params=[N], assume="N >= 1")
+        x, table = f.input("x", tm.int64, [N], values=(0, high)), f.input("table", tm.int64, [10])
+        f.outputs(f.computation("o", {i: N}, table[tm.minimum(made(x[i]), 9)]))
+        return f
+
+    assert is_refused(direct(2**31, lambda x: x * 2**30 * 8))
+    assert is_refused(direct(2**31, lambda x: x * x * 8))
+    assert is_refused(direct(2**62, lambda x: x + x + x))
+    for f in (direct(2**31, lambda x: x * x), direct(N, lambda x: x * 100 + 3 * i), direct(N, lambda x: x + x)):
+        assert f.check().ok, f.check()
+
 
 
 def test_the_message_for_a_clipped_float_names_nan_and_what_to_write():

@@ -30,6 +30,9 @@ MOST_PIECES = 12
 #: With more parts than this, each has bounds of one piece: frames of many dimensions are slow.
 MOST_PARTS = 24
 
+#: Parameters of calls are less than this.
+LARGEST_SIZE = 2**47
+
 #: The least and the largest of some numbers; None where there is no bound.
 Ends = tuple[int | None, int | None]
 
@@ -266,12 +269,15 @@ class PartBounds:
         return self._wrapped(part, value, found)
 
     def _wrapped(self, part: Expr, value: Iter, found: isl.Set) -> isl.Set:
-        """Results that fit the type, and any value of the type at the elements with one that does not."""
-        if part.dtype.weak or part.dtype == int64:
+        """Results that fit the type, and any value of the type at the elements with one that does not.
+
+        What fits 64 bits for all sizes that calls can have is taken to fit: a sum of two sizes, say.
+        """
+        if part.dtype.weak:
             return found
         typed = self._of_type(value, part.dtype)
         wrong = self.possible.intersect(found).subtract(typed)
-        if wrong.is_empty():
+        if (sets.with_params_below(wrong, LARGEST_SIZE) if part.dtype == int64 else wrong).is_empty():
             return found
         anywhere = sets.freed(wrong, self._position(value.name))
         return found.intersect(typed).union(anywhere.intersect(typed))
