@@ -98,11 +98,16 @@ class Operator:
 
     def neutral(self, dtype: DType) -> Expr:
         """What changes no bit when it is combined: of a sum of floats -0.0, since 0.0 changes the sign of -0.0."""
-        return Const(-0.0, dtype) if self.name == "sum" and dtype.is_float else self.identity(dtype)
+        return Const(-0.0, dtype) if self.own_name == "sum" and dtype.is_float else self.identity(dtype)
+
+    @property
+    def own_name(self) -> str:
+        """The name of an operator of this library; empty for one of the user's, which may have the same name."""
+        return self.name if any(self is own for own in _OWN) else ""
 
     def __str__(self) -> str:
         """``tm.argmin``, or ``the operator far`` for one of the user's."""
-        return f"tm.{self.name}" if any(self is own for own in _OWN) else f"the operator {self.name}"
+        return f"tm.{self.name}" if self.own_name else f"the operator {self.name}"
 
     __repr__ = __str__
 

@@ -353,7 +353,7 @@ def _check_components(algorithm: Algorithm, name: str, dtype: DType) -> None:
 
 def result_type(op: Operator | None, term: DType) -> DType:
     """The type in which terms are combined by default: a sum of booleans counts them in int64, as in NumPy."""
-    return ty.int64 if op is not None and term.is_bool and op.name in ("sum", "product") else term
+    return ty.int64 if op is not None and term.is_bool and op.own_name in ("sum", "product") else term
 
 
 def _check_operator(name: str, op: Operator, dtype: DType) -> None:

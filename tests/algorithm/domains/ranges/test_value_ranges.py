@@ -128,6 +128,14 @@ def test_64_bits_that_wrap_in_the_index_itself_are_refused_and_sizes_fit_them():
         assert f.check().ok, f.check()
 
 
+def test_nothing_is_known_of_an_operator_of_the_user_with_the_name_of_another():
+    f = tm.Function("products", params=[N], assume="N >= 1")
+    x, table = f.input("x", tm.int64, [N, 6], values=(1, 3)), f.input("table", tm.int64, [13])
+    times = tm.operator("sum", lambda p, q: p * q, 1)
+    c = f.reduction("c", {i: N}, {j: 6}, times, x[i, j])
+    f.outputs(f.computation("o", {i: N}, table[c[i]]))
+    assert is_refused(f)
+
 
 def test_the_message_for_a_clipped_float_names_nan_and_what_to_write():
     f = gathered(lambda x: tm.cast(tm.int32, tm.clip(x, 0.0, 1.0) * 9), tm.float32, 10)

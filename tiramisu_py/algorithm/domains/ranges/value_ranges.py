@@ -87,13 +87,13 @@ class ValueRanges:
     def _float_of(self, source: str) -> FloatRange:
         """The range of all values of a computation of floats."""
         c = self.algorithm.computations.get(source)
-        if c is None or (c.op is not None and c.op.name not in ("min", "max")) or not c.dtype.is_float:
+        if c is None or (c.op is not None and c.op.own_name not in ("min", "max")) or not c.dtype.is_float:
             return ANY
         if source not in self._floats:
             self._floats[source] = ANY  # while it is being found out: of a recurrence nothing is known
             found = self.floats(self.algorithm.frame(c.name, c.point_iterators)).of(c.expr)
             if c.op is not None and not _always_has_terms(c):
-                end = math.inf if c.op.name == "min" else -math.inf
+                end = math.inf if c.op.own_name == "min" else -math.inf
                 found = found.around(FloatRange(end, end))
             self._floats[source] = found
         return self._floats[source]
@@ -136,7 +136,7 @@ class ValueRanges:
             if not isinstance(e, TupleValue):
                 return None
             e = e.values[component]
-        if c.op is not None and c.op.name not in _REDUCTIONS:
+        if c.op is not None and c.op.own_name not in _REDUCTIONS:
             return None
         space = self.algorithm.frame(c.name, c.point_iterators)
         enclosed = self.enclosed([e], space, exact=True)
@@ -156,7 +156,7 @@ class ValueRanges:
     def _reduced(self, c: Computation, component: int | None, terms: isl.Map, is_loose: bool) -> isl.Map | None:
         """The results ``name[point] -> [value]`` of a reduction, from its terms ``name[point] -> [term]``."""
         assert c.op is not None
-        if c.op.name == "sum":
+        if c.op.own_name == "sum":
             return None if is_loose or c.is_open else self._summed(c, terms)
         identity = c.op.identity(c.dtype)
         neutral = identity if component is None else identity.children()[component]
