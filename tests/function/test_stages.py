@@ -486,3 +486,53 @@ def test_a_function_of_another_signature_is_refused_by_the_compiler() -> None:
     f.outputs(f.stage("c", {i: M, j: N}, other(M, N, K, a[i, k], b[k, j]), over={k: K}))
     with pytest.raises(tm.ToolchainError, match=r"give tm\.extern_stage the types that it has"):
         f.compile()
+
+
+SCAN = tm.extern_stage(
+    "scan",
+    {"n": tm.int64, "y": tm.updates(tm.int32, 1)},
+    lambda n, y: np.cumsum(y, dtype=np.int32),
+    source="static void scan(int64_t n, int32_t *y) { for (int64_t i = 1; i < n; i++) y[i] += y[i - 1]; }",
+)
+
+
+def scanned(low: Any, *, indices: Any = None) -> tm.Function:
+    """The sums of the first values of an array whose values begin at `low`; `indices` is where they are kept."""
+    f = tm.Function("f", params=[N], assume="N >= 0")
+    a = f.input("a", tm.int32, [N])
+    p = f.computation("p", {i: (low, N + low)}, 2 * a[i - low])
+    if indices is not None:
+        p.store_in(tm.Buffer("kept", [2 * N + 3], tm.int32), indices)
+    s = f.stage("s", {i: (low, N + low)}, SCAN(N, p[i]))
+    f.outputs(f.computation("o", {i: N}, s[i + low]))
+    return f
+
+
+@pytest.mark.parametrize(
+    ("low", "kept", "element"), [(0, None, i), (-2, None, i + 2), (-2, [i + 5], i + 5), (-N, None, i + N)], ids=str
+)
+def test_an_update_is_kept_in_the_elements_that_the_message_names(low: Any, kept: Any, element: Any) -> None:
+    f = scanned(low, indices=kept)
+    (refused,) = f.check().violations
+    assert refused.repair == f"keep it there: s.store_in(p, [{element}])"
+    f["s"].store_in(f["p"], [element])
+    for size in (0, 1, 7):
+        a = np.arange(size, dtype=np.int32)
+        np.testing.assert_array_equal(f.compile()(a), np.cumsum(2 * a))
+
+
+def test_an_update_of_another_layout_is_kept_in_its_own() -> None:
+    (refused,) = scanned(0, indices=[2 * i]).check().violations
+    assert refused.repair == "keep it there: s.store_in(p, [...]), with the indices with which p is kept"
+    f = scanned(0, indices=[2 * i])
+    f["s"].store_in(f["p"], [2 * i])
+    (refused,) = f.check().violations
+    assert "are not contiguous in kept" in refused.message
+
+
+def test_a_call_is_not_sent_to_the_gpu() -> None:
+    f = scanned(0)
+    f["p"].store_in(tm.GPU)
+    f["s"].store_in(f["p"], [i])
+    of_calls = [each for each in f.check().violations if each.message.startswith("s ")]
+    assert of_calls and all("tag_gpu" not in str(each.repair) for each in of_calls)

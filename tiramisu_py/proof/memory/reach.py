@@ -68,7 +68,10 @@ def _from_host(program: Program, statement: Statement, who: str, buffer: Buffer)
         )
     if buffer.memory is Memory.GPU:
         message = f"{who} on the host, but {buffer.name} is in GPU memory alone"
-        return message, f"run {statement.handle} on the GPU with tag_gpu, or {_on_both(program, buffer)}"
+        both = _on_both(program, buffer)
+        if statement.is_call:
+            return message, both
+        return message, f"run {statement.handle} on the GPU with tag_gpu, or {both}"
     return None
 
 

@@ -11,7 +11,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, StageSets
 from tiramisu_py.algorithm.declare.soundness import first_pair
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Const, Expr
+from tiramisu_py.algorithm.expressions import Access, Const, Expr, Unary
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.dependence.array_sections import steps_of
 from tiramisu_py.dependence.flow import Flow
@@ -19,7 +19,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.program.storage import Memory, Storage
+from tiramisu_py.program.storage import Memory, Storage, first_value
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, fault, wanted, words, work
 
@@ -210,9 +210,26 @@ def _elsewhere(program: Program, statement: Statement) -> Iterator[Finding]:
     if not same or not sets.graph(there, statement.instances).is_equal(sets.graph(here, statement.instances)):
         source, function = statement.source, _called(statement).function
         message = f"{function} updates {updated.source} in place, but {source} is kept in other elements than it"
-        indices = ", ".join(map(str, updated.indices))
-        repair = f"keep it there: {source}.store_in({updated.source}, [{indices}])"
+        repair = f"keep it there: {source}.store_in({updated.source}, {_elements(program, updated, before)}"
         yield fault("reach", "in place", statement, message, repair)
+
+
+def _elements(program: Program, updated: Access, storage: Storage) -> str:
+    """The elements of an array that is updated, the end of a call of `store_in`: they begin at 0, values elsewhere."""
+    lows = first_value(storage, program.context)
+    if lows is None:
+        return f"[...]), with the indices with which {updated.source} is kept"
+    listed = ", ".join(str(_past(index, low)) for index, low in zip(updated.indices, lows, strict=True))
+    return f"[{listed}])"
+
+
+def _past(index: Expr, low: Expr) -> Expr:
+    """How far an index is behind the lowest one."""
+    if isinstance(low, Unary):
+        return index + low.operand
+    if not isinstance(low, Const):
+        return index - low
+    return index if low.value == 0 else index + -low.value if low.value < 0 else index - low.value
 
 
 # -- in the report
