@@ -129,11 +129,12 @@ class _Passed:
             yield fault("reach", f"form of {self.name}", self.statement, message, self._repair())
 
     def _repair(self) -> str:
-        source = self.storage.source
-        missing = [d for d in range(len(self.steps)) if d not in self.call.stage.strides_of(self.name)]
+        own = f"keep {self.storage.source} in an array of its own, row by row, or copy it to one"
+        if self._kept():
+            return own
+        missing = [d for d in range(len(self.steps)) if self._along(d)]
         strides = " and ".join(f'tm.stride("{self.name}", {d})' for d in missing)
-        own = f"keep {source} in an array of its own, row by row, or copy it to one"
-        return own if self._kept() or not missing else f"let {self.call.function} take {strides}, or {own}"
+        return f"let {self.call.function} take {strides}, or {own}"
 
     def _kept(self) -> str:
         """What is wrong with the place of the array altogether."""
