@@ -27,8 +27,8 @@ _MOST_BITS = 3
 #: Bounds of more pieces than this become one piece around them.
 MOST_PIECES = 12
 
-#: With more parts than this, each has bounds of one piece: frames of many dimensions are slow.
-MOST_PARTS = 24
+#: With more parts than this, each has bounds of one piece, or those of its type: frames of many dimensions are slow.
+MOST_PARTS = 12
 
 #: Parameters of calls are less than this.
 LARGEST_SIZE = 2**47
@@ -138,11 +138,14 @@ class PartBounds:
         return Enclosed(self.parts, self.bounds, self.possible, tuple(unbounded.values()), facts, self.points)
 
     def _bound(self, name: str) -> None:
-        """Add what is known of a part."""
+        """Add what is known of a part; of a narrow one among very many, it is what its type says."""
         part, value = self.parts.parts[name], Iter(name)
-        self.loose[name] = []
-        found = self._leaf(part, value) if _is_leaf(part) else self._operation(name, part, value)
         dtype = part.dtype
+        self.loose[name] = []
+        if len(self.parts.parts) > MOST_PARTS and dtype.is_integer and not dtype.weak and dtype.bits <= 16:
+            found = None
+        else:
+            found = self._leaf(part, value) if _is_leaf(part) else self._operation(name, part, value)
         if found is None and not self.loose[name]:
             self.loose[name] = [self.parts.in_words(part)]
         if dtype.is_integer and not dtype.weak and dtype != int64:
