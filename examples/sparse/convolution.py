@@ -75,4 +75,4 @@ kernel = f.compile()
 for rows, columns in ((1, 1), (5, 31), (4, 32), (3, 33), (17, 65)):
     given = sample(rows, columns)
     np.testing.assert_allclose(kernel(**given), exact(given), rtol=1e-5, atol=1e-6)
-print("as NumPy")
+print("right: as NumPy")

@@ -9,8 +9,8 @@ import pytest
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.ir import Allocate, Block, Comment, For, If, Let, Load, Ramp, Store
+from tiramisu_py.algorithm.types import bool_, int32, int64
+from tiramisu_py.ir import Allocate, Block, Comment, For, If, Let, Load, Ramp, Store, Variable
 from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import along_lanes, difference, operands
 from tiramisu_py.ir.arithmetic.simplify import Substitution, simplified, simplify
@@ -158,6 +158,8 @@ def test_a_ramp_takes_up_what_is_added_to_it() -> None:
     found = simplified(Ramp(var("a"), 8) + var("N") - 2)
     assert isinstance(found, Ramp)
     assert str(found.base) == "a + N - 2"
+    held = Cast(Variable("v", int32), int64)  # perhaps a vector
+    assert not isinstance(simplified(held + Ramp(var("a"), 8)), Ramp)
     spaced = along_lanes(simplified(3 * Ramp(var("a"), 8) + 1))
     assert spaced is not None
     assert (str(spaced[0]), spaced[1]) == ("3 * a + 1", 3)

@@ -15,7 +15,22 @@ from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Const, 
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import iterators, kinds, mentions
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.ir import Allocate, Block, Declare, Deferred, For, If, Lane, Let, Mask, Node, Ramp, Scalar, Store
+from tiramisu_py.ir import (
+    Allocate,
+    Block,
+    Declare,
+    Deferred,
+    For,
+    If,
+    Lane,
+    Let,
+    Mask,
+    Node,
+    Ramp,
+    Scalar,
+    Store,
+    Variable,
+)
 from tiramisu_py.ir.arithmetic.linear import Linear, difference, is_index, linear, number, operands
 from tiramisu_py.ir.rewriting import (
     EMPTY,
@@ -110,7 +125,8 @@ def _ramped(form: Linear) -> Expr:
 
 
 def _has_lanes(e: Expr) -> bool:
-    return Ramp in kinds(e)
+    """Whether an expression may have lanes: a variable may hold a vector."""
+    return not kinds(e).isdisjoint((Ramp, Variable))
 
 
 def _extremum(e: Binary) -> Expr:

@@ -7,7 +7,9 @@ values, quotients, conversions of the user's.
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, binary
+from collections.abc import Iterator
+
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, binary
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import int32, int64
 
@@ -18,9 +20,24 @@ def with_wide_indices(expression: Expr) -> Expr:
 
 
 def _access(e: Expr) -> Expr | None:
-    if not isinstance(e, Access) or not any(map(_is_sum, e.indices)):
+    if not isinstance(e, Access) or not any(map(_moves, e.indices)):
         return None
-    return e.rebuilt(tuple(with_wide_indices(_wide(index) if _is_sum(index) else index) for index in e.indices))
+    return e.rebuilt(tuple(with_wide_indices(_wide(index) if _moves(index) else index) for index in e.indices))
+
+
+def _moves(index: Expr) -> bool:
+    """Whether an index is a sum in 32 bits with an iterator among its terms, so that neighbours may have neighbours."""
+    return _is_sum(index) and any(isinstance(term, Iter) for term in _terms(index))
+
+
+def _terms(e: Expr) -> Iterator[Expr]:
+    """What a sum in 32 bits is made of."""
+    if isinstance(e, Cast):
+        yield from _terms(e.operand)
+    elif isinstance(e, Binary) and _is_sum(e):
+        yield from (*_terms(e.left), *_terms(e.right))
+    else:
+        yield e
 
 
 def _is_sum(index: Expr) -> bool:
