@@ -124,4 +124,4 @@ def test_commands_apply_to_the_loops_as_they_were_turned() -> None:
     y.reverse(j)
     violation = f.check().violations[0]
     assert violation.kind == "order"
-    assert violation.repair == "y.reverse(j)"
+    assert violation.repair == "leave y.reverse(j) out"

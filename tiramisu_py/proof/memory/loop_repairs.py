@@ -128,8 +128,13 @@ def _reversed(flow: Flow, statement: Statement, home: Home) -> str:
             for name in chosen:
                 changed = reversed_loop(changed, loops[name])
             if _is_right(flow, changed, home):
-                return " and ".join(f"{statement.handle}.reverse({name})" for name in chosen)
+                return " and ".join(_reversal(program, f"{statement.handle}.reverse({name})") for name in chosen)
     return ""
+
+
+def _reversal(program: Program, command: str) -> str:
+    """A reversal to add, or, where it is there, to leave out: loops may have been turned before any command."""
+    return f"leave {command} out" if command in [entry.text for entry in program.log] else command
 
 
 # -- skews
