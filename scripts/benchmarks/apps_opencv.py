@@ -26,6 +26,20 @@ def harris(cv2: Any, given: Mapping[str, Any], out: Any) -> Run:
     return run
 
 
-PROGRAMS: dict[str, Program] = {"harris": harris}
+def max_filter(cv2: Any, given: Mapping[str, Any], out: Any) -> Run:
+    """`dilate` of each plane by a disc, whose pixels outside the picture are those of its edge."""
+    squares = np.arange(27) ** 2
+    heights = np.sum(squares[:, None] + squares < 26.25**2, axis=1)  # one row more than the circle, as Halide's app has
+    away = np.abs(np.arange(-27, 28))
+    disc = np.array([away <= heights[dx] for dx in away[1:-1]], np.uint8).T
+
+    def run() -> None:
+        for plane, brightest in zip(given["rgb"], out, strict=True):
+            cv2.dilate(plane, disc, dst=brightest, borderType=cv2.BORDER_REPLICATE)
+
+    return run
+
+
+PROGRAMS: dict[str, Program] = {"harris": harris, "max_filter": max_filter}
 #: How far a result may be from NumPy's, where it is not as close as ours.
 CLOSE: dict[str, float] = {}
