@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,8 +49,14 @@ class Processor:
         return processor_for(self.name, self.compiler).vector_bytes
 
 
-def assembly(function: LoopFunction, processor: Processor, told: bool = True, fast: Collection[str] = ()) -> str:
-    """The assembly of a function as `compile` has it made; `told` of the width of vectors, or not."""
+def assembly(
+    function: LoopFunction,
+    processor: Processor,
+    told: bool = True,
+    fast: Collection[str] = (),
+    others: Sequence[str] = (),
+) -> str:
+    """The assembly of a function as `compile` has it made; `told` of the width of vectors, or not; with other flags."""
     recipe = prepare(
         function.name, emit(function), open_cache(), target=processor.name, compiler=processor.compiler, fast=fast
     )
@@ -58,7 +64,7 @@ def assembly(function: LoopFunction, processor: Processor, told: bool = True, fa
     with tempfile.TemporaryDirectory() as folder:
         for name, text in recipe.files.items():
             Path(folder, name).write_text(text)
-        command = [*recipe.toolchain.command, *flags, "-S", f"{function.name}.c", "-o", "-"]
+        command = [*recipe.toolchain.command, *flags, *others, "-S", f"{function.name}.c", "-o", "-"]
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
