@@ -14,8 +14,10 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.ranges.enclosed import Enclosed
+from tiramisu_py.algorithm.domains.ranges.implied import both, implied
 from tiramisu_py.algorithm.domains.ranges.index_parts import is_converted, may_wrap
-from tiramisu_py.algorithm.domains.ranges.part_bounds import LARGEST_SIZE, Enclosed, both, implied
+from tiramisu_py.algorithm.domains.ranges.part_bounds import LARGEST_SIZE
 from tiramisu_py.algorithm.domains.ranges.value_ranges import ranges_of
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter, Select
 from tiramisu_py.algorithm.traversal import walk

@@ -224,5 +224,23 @@ def test_ranges_hold_whatever_the_commands(way):
             np.testing.assert_array_equal(f.compile()(x=x, table=np.arange(30) ** 2), wanted)
 
 
+def half_of_a_float(x, table) -> tm.Function:
+    """An index that is half of an integer, computed as a float."""
+    f = tm.Function("halves", params=[N])
+    x, table = f.input("x", tm.int32, [N], values=x), f.input("table", tm.int64, [table])
+    y = f.computation("y", {i: N}, tm.cast(tm.float32, x[i]) * np.float32(0.5))
+    f.outputs(f.computation("o", {i: N}, table[tm.cast(tm.int32, y[i])]))
+    return f
+
+
+@pytest.mark.parametrize("is_inlined", [False, True])
+def test_facts_behind_an_index_of_floats_are_reported(is_inlined):
+    f = half_of_a_float((0, 20), 10)
+    if is_inlined:
+        f["y"].inline()
+    assert f.check().trusted == ("declared: 0 <= x < 20",)
+    assert is_refused(half_of_a_float((0, 20), 9)) and is_refused(half_of_a_float(None, 10))
+
+
 def test_computed_indices_are_clean_under_the_sanitizers():
     check_clean("tests.algorithm.domains.ranges.gathers_under_sanitizers")

@@ -6,19 +6,16 @@ An operation has its exact result where that fits its type; elsewhere it has any
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.affine import NotAffine
+from tiramisu_py.algorithm.domains.ranges.enclosed import Enclosed, Knowledge
 from tiramisu_py.algorithm.domains.ranges.float_ranges import FloatRanges
+from tiramisu_py.algorithm.domains.ranges.implied import implied
 from tiramisu_py.algorithm.domains.ranges.index_parts import IndexParts
 from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Component, Const, Expr, Iter, Select, Unary
-from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, int64, weak_int
 
 #: Bits of a constant for which ``x ^ constant`` is an exact form.
@@ -35,79 +32,6 @@ LARGEST_SIZE = 2**47
 
 #: The least and the largest of some numbers; None where there is no bound.
 Ends = tuple[int | None, int | None]
-
-
-@dataclass(frozen=True, eq=False)
-class Enclosed:
-    """What is known of some integer expressions over a frame.
-
-    `parts` names what has no affine form; `bounds` are the possible values of these parts, in their frame; `possible`
-    are the elements of it at the points where the expressions are needed, within the ranges of types too. `unbounded`
-    are the parts without known bounds, `facts` the inputs whose declared values the bounds rely on. The bounds hold at
-    `points`, those of the computation; None for the whole frame.
-    """
-
-    parts: IndexParts
-    bounds: isl.Set
-    possible: isl.Set
-    unbounded: tuple[Expr, ...]
-    facts: tuple[str, ...]
-    points: isl.Set | None
-
-    def relation(self, name: str | None) -> isl.Map:
-        """``point -> name[values of the expressions]``."""
-        space, reader = self.parts.space, self.parts.reader
-        within = sets.map_of_forms(self.parts.forms(), reader.space, name)
-        found = self.at(self.bounds, within)
-        if self.points is None or not self.parts.parts:
-            return found
-        own = sets.named(self.points, sets.tuple_name(space) or None)
-        anywhere = self.at(sets.universe(reader.space), within).intersect_domain(own.complement())
-        return found.intersect_domain(own).union(anywhere)
-
-    def values(self) -> isl.Map:
-        """``point -> [values of the expressions]``, where types and points bound them too."""
-        return self.at(self.possible, sets.map_of_forms(self.parts.forms(), self.parts.reader.space, None))
-
-    def at(self, where: isl.Set, of: isl.Map) -> isl.Map:
-        """A relation from the frame of the parts, at some of its elements, as one from the points."""
-        return self._back().apply_range(of.intersect_domain(where))
-
-    def points_of(self, where: isl.Set) -> isl.Set:
-        """The points of some elements of the frame of the parts."""
-        return where.apply(self._back().reverse())
-
-    def _back(self) -> isl.Map:
-        space = self.parts.space
-        own = sets.prefix(sets.identity(self.parts.reader.space), sets.size(space))
-        return sets.graph(sets.renamed(own, sets.tuple_name(space) or None)).reverse()
-
-
-@dataclass(frozen=True, eq=False)
-class KnownValues:
-    """The values that a computation (or a component of it) can have: ``name[point] -> [value]``.
-
-    `facts` are the inputs whose declared values they rely on, `unbounded` what is read without known bounds.
-    """
-
-    values: isl.Map
-    facts: tuple[str, ...] = ()
-    unbounded: tuple[Expr, ...] = ()
-
-
-class Knowledge(Protocol):
-    """What is known of everything that an algorithm computes."""
-
-    algorithm: Algorithm
-
-    def of(self, source: str, component: int | None = None) -> KnownValues | None:
-        """The range of a computation, or of one of its components; None if nothing is known."""
-
-    def enclosed(self, given: Sequence[Expr], space: isl.Space, exact: bool = False) -> Enclosed:
-        """What is known of integer expressions over a frame."""
-
-    def floats(self, space: isl.Space) -> FloatRanges:
-        """The ranges of floating-point expressions over a frame."""
 
 
 class PartBounds:
@@ -237,7 +161,7 @@ class PartBounds:
         return found if value.name in self.always else found.union(self._without_value(found, value))
 
     def _floats(self) -> FloatRanges:
-        return self.ranges.floats(self.parts.space)
+        return self.ranges.floats(self.parts.space, self.facts)
 
     def _truncated(self, part: Cast, value: Iter, floats: FloatRanges | None = None) -> isl.Set | None:
         """A float cut towards zero: known if it cannot be NaN, and fits the type."""
@@ -469,29 +393,3 @@ def _flipped(part: Binary) -> tuple[Expr, int] | None:
         if isinstance(mask, Const) and mask.value >= 0 and int(mask.value).bit_count() <= _MOST_BITS:
             return of, int(mask.value)
     return None
-
-
-@deep
-def implied(reader: Affine, condition: Expr, truth: bool) -> isl.Set | None:
-    """A set that contains every point where a condition is `truth`; None for the whole frame."""
-    try:
-        holds = reader.condition(condition)
-        return holds if truth else holds.complement()
-    except NotAffine:
-        pass
-    match condition:
-        case Unary(op="~"):
-            return implied(reader, condition.operand, not truth)
-        case Binary(op="&" | "|"):
-            sides = [implied(reader, condition.left, truth), implied(reader, condition.right, truth)]
-            if (condition.op == "&") == truth:
-                return both(*sides)
-            return None if sides[0] is None or sides[1] is None else sides[0].union(sides[1])
-    return None
-
-
-def both(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
-    """The points of two sets; None stands for the whole frame."""
-    if a is None or b is None:
-        return b if a is None else a
-    return a.intersect(b)

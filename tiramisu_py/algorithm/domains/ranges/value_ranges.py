@@ -15,9 +15,10 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine
+from tiramisu_py.algorithm.domains.ranges.enclosed import Enclosed, KnownValues
 from tiramisu_py.algorithm.domains.ranges.float_ranges import ANY, FloatRange, FloatRanges
 from tiramisu_py.algorithm.domains.ranges.index_parts import IndexParts
-from tiramisu_py.algorithm.domains.ranges.part_bounds import Enclosed, KnownValues, PartBounds
+from tiramisu_py.algorithm.domains.ranges.part_bounds import PartBounds
 from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, TupleValue
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, TupleType, int64
@@ -44,7 +45,7 @@ class ValueRanges:
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
         self._known: dict[tuple[str, int | None], KnownValues | None] = {}
-        self._floats: dict[str, FloatRange] = {}
+        self._floats: dict[str, tuple[FloatRange, tuple[str, ...]]] = {}
 
     # -- expressions
 
@@ -64,38 +65,42 @@ class ValueRanges:
                 return sets.named(points, None).intersect_params(self.algorithm.context.params())
         return None
 
-    def interval(self, e: Expr, space: isl.Space) -> tuple[int, int] | None:
-        """The least and the largest value of an integer expression, for all parameters; None if there is none."""
-        if e.dtype.is_bool:
-            return 0, 1
-        found = self.enclosed([e], space, exact=True)
-        at = sets.at_any_params(sets.as_set(found.values().range()))
-        return sets.interval(at, 0) or (None if e.dtype.weak else _typed_interval(at, e.dtype))
-
-    def floats(self, space: isl.Space) -> FloatRanges:
-        """The ranges of floating-point expressions over a frame."""
+    def floats(self, space: isl.Space, facts: list[str]) -> FloatRanges:
+        """The ranges of floating-point expressions over a frame; `facts` takes the inputs that they rely on."""
 
         def leaf(of: Expr) -> FloatRange:
             if of.dtype.is_float:
-                return self._float_of(of.source) if isinstance(of, Access) else ANY
-            ends = self.interval(of, space)
-            return FloatRange(-math.inf, math.inf) if ends is None else FloatRange(*_float_ends(*ends))
+                found, relied = self._float_of(of.source) if isinstance(of, Access) else (ANY, ())
+            else:
+                found, relied = self._as_float(of, space)
+            facts.extend(relied)
+            return found
 
         return FloatRanges(leaf, is_strict=self.algorithm.rounds_as_written)
 
+    def _as_float(self, e: Expr, space: isl.Space) -> tuple[FloatRange, tuple[str, ...]]:
+        """The numbers between the ends of an integer expression for all parameters, and the facts behind them."""
+        if e.dtype.is_bool:
+            return FloatRange(0.0, 1.0), ()
+        found = self.enclosed([e], space, exact=True)
+        at = sets.at_any_params(sets.as_set(found.values().range()))
+        ends = sets.interval(at, 0) or (None if e.dtype.weak else _typed_interval(at, e.dtype))
+        return FloatRange(-math.inf, math.inf) if ends is None else FloatRange(*_float_ends(*ends)), found.facts
+
     @deep
-    def _float_of(self, source: str) -> FloatRange:
-        """The range of all values of a computation of floats."""
+    def _float_of(self, source: str) -> tuple[FloatRange, tuple[str, ...]]:
+        """The range of all values of a computation of floats, and the facts that it relies on."""
         c = self.algorithm.computations.get(source)
         if c is None or (c.op is not None and c.op.own_name not in ("min", "max")) or not c.dtype.is_float:
-            return ANY
+            return ANY, ()
         if source not in self._floats:
-            self._floats[source] = ANY  # while it is being found out: of a recurrence nothing is known
-            found = self.floats(self.algorithm.frame(c.name, c.point_iterators)).of(c.expr)
+            self._floats[source] = ANY, ()  # while it is being found out: of a recurrence nothing is known
+            facts: list[str] = []
+            found = self.floats(self.algorithm.frame(c.name, c.point_iterators), facts).of(c.expr)
             if c.op is not None and not _always_has_terms(c):
                 end = math.inf if c.op.own_name == "min" else -math.inf
                 found = found.around(FloatRange(end, end))
-            self._floats[source] = found
+            self._floats[source] = found, tuple(dict.fromkeys(facts))
         return self._floats[source]
 
     # -- computations
