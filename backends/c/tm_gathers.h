@@ -70,7 +70,18 @@
   })
 #define TM_GATHER_AT_64x8(V, place, index) ((V)_mm512_i64gather_epi64((__m512i)(index), (const void *)(place), 8))
 #else
+#ifdef __AVX2__
+#define TM_GATHER_AT_32x8(V, place, index)                                                         \
+  __extension__({                                                                                  \
+    const int *const tm_from = (const int *)(const void *)(place);                                 \
+    const __auto_type tm_at = (index);                                                             \
+    const __m128i tm_low = _mm256_i64gather_epi32(tm_from, TM_PART(__m256i, tm_at, 0), 4);         \
+    const __m128i tm_high = _mm256_i64gather_epi32(tm_from, TM_PART(__m256i, tm_at, 1), 4);        \
+    (V)_mm256_inserti128_si256(_mm256_castsi128_si256(tm_low), tm_high, 1);                        \
+  })
+#else
 #define TM_GATHER_AT_32x8 TM_GATHER
+#endif
 #define TM_GATHER_AT_32x16 TM_GATHER
 #define TM_GATHER_AT_64x8 TM_GATHER
 #endif

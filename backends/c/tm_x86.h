@@ -389,6 +389,14 @@ TM_SHUFFLE __m128i tm_hidden(__m128i a) {
 #define TM_OWN_max_uint16x8 ~, _mm_max_epu16((__m128i)a, (__m128i)b)
 #define TM_OWN_max_uint32x4 ~, _mm_max_epu32((__m128i)a, (__m128i)b)
 #define TM_OWN_max_int32x4 ~, _mm_max_epi32((__m128i)a, (__m128i)b)
+#define TM_OWN_min_int8x8 ~, TM_TO_8(_mm_min_epi8(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_min_uint16x4 ~, TM_TO_8(_mm_min_epu16(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_min_uint32x2 ~, TM_TO_8(_mm_min_epu32(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_min_int32x2 ~, TM_TO_8(_mm_min_epi32(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_max_int8x8 ~, TM_TO_8(_mm_max_epi8(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_max_uint16x4 ~, TM_TO_8(_mm_max_epu16(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_max_uint32x2 ~, TM_TO_8(_mm_max_epu32(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_max_int32x2 ~, TM_TO_8(_mm_max_epi32(TM_FROM_8(a), TM_FROM_8(b)))
 #endif
 
 #if defined(__SSE2__) && !(defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__))
@@ -412,6 +420,20 @@ TM_SHUFFLE __m128i tm_hidden(__m128i a) {
 #define TM_OWN_min_int16x8 ~, _mm_min_epi16((__m128i)a, (__m128i)b)
 #define TM_OWN_max_uint8x16 ~, _mm_max_epu8((__m128i)a, (__m128i)b)
 #define TM_OWN_max_int16x8 ~, _mm_max_epi16((__m128i)a, (__m128i)b)
+#define TM_OWN_add_saturated_uint8x8 ~, TM_TO_8(_mm_adds_epu8(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_subtract_saturated_uint8x8 ~, TM_TO_8(_mm_subs_epu8(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_add_saturated_int8x8 ~, TM_TO_8(_mm_adds_epi8(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_subtract_saturated_int8x8 ~, TM_TO_8(_mm_subs_epi8(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_add_saturated_uint16x4 ~, TM_TO_8(_mm_adds_epu16(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_subtract_saturated_uint16x4 ~, TM_TO_8(_mm_subs_epu16(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_add_saturated_int16x4 ~, TM_TO_8(_mm_adds_epi16(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_subtract_saturated_int16x4 ~, TM_TO_8(_mm_subs_epi16(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_average_uint8x8 ~, TM_TO_8(_mm_avg_epu8(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_average_uint16x4 ~, TM_TO_8(_mm_avg_epu16(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_min_uint8x8 ~, TM_TO_8(_mm_min_epu8(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_min_int16x4 ~, TM_TO_8(_mm_min_epi16(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_max_uint8x8 ~, TM_TO_8(_mm_max_epu8(TM_FROM_8(a), TM_FROM_8(b)))
+#define TM_OWN_max_int16x4 ~, TM_TO_8(_mm_max_epi16(TM_FROM_8(a), TM_FROM_8(b)))
 #endif
 
 /* Unsigned elements `stride` apart, made wider, which one permutation does. Nothing after the last of them is read. */

@@ -148,6 +148,20 @@ def test_other_types_are_as_right(dtype):
     np.testing.assert_array_equal(f.compile()(image, *turned(20)), f.evaluate(image, *turned(20)))
 
 
+@pytest.mark.parametrize("level", ["x86-64-v3", None])
+def test_indices_of_64_bits_gather_eight_elements(level):
+    """The whole array is one row, so that the index of an element is a product in 64 bits."""
+    f = tm.Function("taken", params=[H, W], assume="H >= 1 and W >= 1")
+    image, at = f.input("image", tm.float32, [H, W]), f.input("at", tm.int32, [W], values=(0, H))
+    out = f.computation("out", {x: W}, image[at[x], x])
+    f.outputs(out)
+    out.vectorize(x, 8)
+    values, rows = picture((5, 37), tm.float32), np.random.default_rng(1).integers(0, 5, 37, np.int32)
+    kernel = f.compile(target=level)
+    assert "TM_GATHER_AT_32x8(" in kernel.source["taken.c"]
+    np.testing.assert_array_equal(kernel(values, rows), values[rows, np.arange(37)])
+
+
 def test_without_a_bound_on_sizes_indices_are_compared_in_64_bits():
     f = warp(tm.float32, assume="H >= 2 and W >= 2")
     image = picture((7, 70), tm.float32)

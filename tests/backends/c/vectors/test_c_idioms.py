@@ -135,11 +135,11 @@ def outside(t: str, case: Case, x: Array) -> Array:
         return ~(np.abs(x) < 100) | ((x < 0) & case.name.startswith("to_uint"))
 
 
-def check(t: str, compiler: str, level: str | None) -> None:
-    """All cases of a type, compiled for a processor."""
+def check(t: str, compiler: str, level: str | None, size: int = 64) -> None:
+    """All cases of a type, in vectors of so many bytes, compiled for a processor."""
     if level == "x86-64-v4" and "avx512vl" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this machine has no AVX-512")
-    f, cases = program(t, 64 // np.dtype(t).itemsize)
+    f, cases = program(t, size // np.dtype(t).itemsize)
     x, y = samples(t)
     results: Any = f.compile(compiler=compiler, target=level)(x, y)
     for case, found in zip(cases, results, strict=True):
@@ -152,6 +152,12 @@ def check(t: str, compiler: str, level: str | None) -> None:
 @pytest.mark.parametrize("t", ["uint8", "int16", "float32"])
 def test_operations_are_those_of_numpy_for_all_operands(t: str) -> None:
     check(t, COMPILERS[0], None)
+
+
+@pytest.mark.parametrize("level", LEVELS[:2])
+@pytest.mark.parametrize("t", INTEGERS[:6])
+def test_operations_on_half_vectors_are_those_of_numpy(t: str, level: str) -> None:
+    check(t, COMPILERS[0], level, size=8)
 
 
 #: Each type with two of them, so that each of them has two types or more.
@@ -248,14 +254,20 @@ def assembly(f: tm.Function, march: str, tmp_path: Path) -> str:
     return done.stdout
 
 
-def simple(dtype: Any, value: Callable[[Any, Any], Any]) -> tm.Function:
-    """One value of two inputs, in vectors of 64 bytes."""
+def simple(dtype: Any, value: Callable[[Any, Any], Any], lanes: int = 64) -> tm.Function:
+    """One value of two inputs, in vectors of so many lanes."""
     f = tm.Function("simple", params=[N])
     x, y = f.input("x", dtype, [N]), f.input("y", dtype, [N])
     result = f.computation("result", {i: N}, value(x[i], y[i]))
     f.outputs(result)
-    result.vectorize(i, 64)
+    result.vectorize(i, lanes)
     return f
+
+
+def test_half_vectors_are_not_taken_apart(tmp_path: Path) -> None:
+    text = assembly(simple(tm.uint8, tm.absd, 8), "x86-64-v3", tmp_path)
+    assert "pmaxub" in text and "pminub" in text
+    assert "pinsrb" not in text
 
 
 def sum_within(x: Any, y: Any) -> Any:
