@@ -368,6 +368,7 @@ def declared(call: Any, domain: Any = None, **more: Any) -> tm.Function:
     ("call", "more", "said"),
     [
         (lambda a, b, **_: gemm(M, N, a[i, k], b[k, j]), {}, "and 4 arguments were given"),
+        (lambda **_: gemm(M), {}, "and 1 argument was given"),
         (lambda a, b, **_: gemm(M, N, K, a, b[k, j]), {}, r"the argument a of gemm is .*: name the part of an array"),
         (lambda b, v, **_: gemm(M, N, K, v[i, k], b[k, j]), {}, "of float64: the function takes an array of float32"),
         (lambda a, b, **_: gemm(M, N, K, a[2 * i, k], b[k, j]), {}, r"an index is an iterator, or .*, not 2 \* i"),
@@ -397,6 +398,16 @@ def test_a_call_is_no_expression() -> None:
     a, b = f.input("a", tm.float32, [M, K]), f.input("b", tm.float32, [K, N])
     with pytest.raises(tm.DeclarationError, match=r"it computes whole arrays: declare f.stage\(name, domain, gemm"):
         f.computation("c", {i: M, j: N}, gemm(M, N, K, a[i, j], b[j, i]) + 1)
+    with pytest.raises(tm.DeclarationError, match=r"c uses gemm in an expression, .* and read its values"):
+        f.computation("c", {i: M, j: N}, gemm(M, N, K, a[i, k], b[k, j]) + 1)
+
+
+def test_a_call_has_no_loops_to_command() -> None:
+    one, many = product(), products()
+    with pytest.raises(tm.CommandError, match="no loop i here: c is a call of gemm: calls have no loops of their own"):
+        one["c"].vectorize(i, 8)
+    with pytest.raises(tm.CommandError, match="c has the loops n, and each iteration is a call of gemm: calls have"):
+        many["c"].vectorize(i, 8)
 
 
 def test_a_set_outside_of_its_array_is_refused_with_a_witness() -> None:

@@ -13,6 +13,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, value_names
 from tiramisu_py.algorithm.domains.specializations import Specialization
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.program.command import Entry
 from tiramisu_py.program.declared_orders import suggested
 from tiramisu_py.program.kept_operands import KeptOperand
@@ -292,6 +293,9 @@ class Program:
 def nest(program: Program, statement: Statement) -> str:
     """A statement's loops in words."""
     loops = ", ".join(program.loop_names(statement))
+    if isinstance(statement.body, StageCall) and statement.is_call:
+        around = f"{statement.handle} has the loops {loops}, and each iteration" if loops else statement.handle
+        return f"{around} is a call of {statement.body.function}: calls have no loops of their own"
     return f"{statement.handle} has the loops {loops}" if loops else f"{statement.handle} has no loop"
 
 

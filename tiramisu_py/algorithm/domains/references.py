@@ -116,6 +116,7 @@ def check_references(
     for node in walk(expression):
         match node:
             case Iter() if node.name not in iterators:
+                _refuse_calls(algorithm, subject, expression)
                 raise DeclarationError(
                     f"{subject} uses the iterator {node}, which is not among its iterators "
                     f"({', '.join(iterators) or 'none'}){node.hint}"
@@ -130,10 +131,17 @@ def check_references(
             case Call() if node.extern is not None:
                 check_extern(algorithm, subject, node.extern)
             case StageCall():
-                raise DeclarationError(
-                    f"{subject} uses {node.function} in an expression, but it computes whole arrays: declare "
-                    f"{algorithm.name}.stage(name, domain, {node})"
-                )
+                _refuse_calls(algorithm, subject, node)
+
+
+def _refuse_calls(algorithm: Algorithm, subject: str, expression: Expr) -> None:
+    """Refuse a call over whole arrays, whose iterators need not be those of `subject`, in an expression."""
+    for node in walk(expression):
+        if isinstance(node, StageCall):
+            raise DeclarationError(
+                f"{subject} uses {node.function} in an expression, but it computes whole arrays: declare "
+                f"{algorithm.name}.stage(name, domain, {node}), and read its values"
+            )
 
 
 def check_extern(algorithm: Algorithm, subject: str, extern: ForeignFunction) -> None:

@@ -87,7 +87,8 @@ class ExternStage:
     def __call__(self, *arguments: Operand) -> StageCall:
         names = ", ".join(name for name, _ in self.passed)
         if len(arguments) != len(self.passed):
-            raise DeclarationError(f"{self.name} takes ({names}), and {len(arguments)} arguments were given")
+            given = "1 argument was" if len(arguments) == 1 else f"{len(arguments)} arguments were"
+            raise DeclarationError(f"{self.name} takes ({names}), and {given} given")
         pairs = zip(arguments, self.passed, strict=True)
         operands = tuple(_argument(self, given, name, of) for given, (name, of) in pairs)
         return StageCall(self.name, operands, self.stored[1].dtype, self)
