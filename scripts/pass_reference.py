@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 
 from command_reference import ROOT, kept, text
-
 from tiramisu_py.passes import PIPELINE, pipeline
 from tiramisu_py.passes.base import FunctionPass, NestPass
 

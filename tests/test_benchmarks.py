@@ -5,30 +5,30 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
+import benchmarks
+from benchmarks import blur, numa
+from benchmarks.apps import __main__ as apps
+from benchmarks.apps import cost, opencv, programs
+from benchmarks.common import tables
+from benchmarks.common.rounds import START
+from benchmarks.cpu import __main__ as cpu
+from benchmarks.cpu import worker
 from tests.folders import modules_of
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "scripts" / "benchmarks"
-
-
-@pytest.fixture
-def blur() -> Iterator[ModuleType]:
-    """The benchmark of the blur, as a module."""
-    with modules_of(BENCHMARKS) as load:
-        yield load("blur")
+BENCHMARKS = Path(benchmarks.__file__).parent
+EXAMPLES = BENCHMARKS.parents[1] / "examples"
 
 
 @pytest.mark.parametrize("schedule", ["tiled", "rows_of_eight"])
 @pytest.mark.parametrize("size", [(1, 1), (7, 16), (8, 33), (41, 259)])
-def test_a_schedule_of_the_blur_computes_the_blur(blur: ModuleType, schedule: str, size: tuple[int, int]) -> None:
+def test_a_schedule_of_the_blur_computes_the_blur(schedule: str, size: tuple[int, int]) -> None:
     image = blur.picture(*size)
     across = (image[:, :-2] + image[:, 1:-1] + image[:, 2:]) * blur.THIRD
     expected = (across[:-2] + across[1:-1] + across[2:]) * blur.THIRD
@@ -37,12 +37,12 @@ def test_a_schedule_of_the_blur_computes_the_blur(blur: ModuleType, schedule: st
     np.testing.assert_array_equal(function.compile()(image), expected)
 
 
-def test_the_rows_of_the_blur_are_in_registers(blur: ModuleType) -> None:
+def test_the_rows_of_the_blur_are_in_registers() -> None:
     assert "allocate" not in blur.rows_of_eight().source()["blur.c"]
 
 
 def test_the_cost_of_compiling_is_printed_as_a_table() -> None:
-    command = [sys.executable, str(BENCHMARKS / "compile.py"), "--rounds", "1", "--stages", "3", "6"]
+    command = [*START, "compile", "--rounds", "1", "--stages", "3", "6"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = [line.split("|")[1].strip() for line in printed.splitlines() if line.startswith("|")]
     assert rows[0] == "program"
@@ -50,10 +50,8 @@ def test_the_cost_of_compiling_is_printed_as_a_table() -> None:
 
 
 def test_threads_and_memory_on_nodes_are_measured_or_say_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    with modules_of(BENCHMARKS) as load:
-        numa = load("numa")
-        monkeypatch.setattr(numa, "SECONDS", 0.0)
-        found = dict(numa.rows(small=True))
+    monkeypatch.setattr(numa, "SECONDS", 0.0)
+    found = dict(numa.rows(small=True))
     assert list(found) == ["matching", "mismatched", "left alone"]
     assert found["matching"] > 0 and found["left alone"] > 0
     farther = found["mismatched"]
@@ -62,16 +60,16 @@ def test_threads_and_memory_on_nodes_are_measured_or_say_why_not(monkeypatch: py
 
 
 @pytest.fixture
-def cpu() -> Iterator[ModuleType]:
-    """The benchmark of the stories on cores."""
-    with modules_of(BENCHMARKS) as load, modules_of(BENCHMARKS.parents[1] / "examples" / "cpu"):
-        yield load("cpu")
+def stories() -> Iterator[None]:
+    """Stories on cores that are imported are forgotten afterwards."""
+    with modules_of(EXAMPLES / "cpu"):
+        yield
 
 
 def test_the_stories_on_cores_are_compared_measured_and_drawn(
-    cpu: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stories: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys.modules["tables"], "RESULTS", tmp_path)
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
     cpu.main(["--save", "--sizes", "70x320", "--only", "grey", "--seconds", "0", "--rounds", "1"])
     page = (tmp_path / "cpu.md").read_text()
     assert page in capsys.readouterr().out
@@ -79,11 +77,11 @@ def test_the_stories_on_cores_are_compared_measured_and_drawn(
     assert {row[3] for row in rows if row[2] == "320 x 70"} == {"1", "2"}
     for picture in ("cpu_peers", "cpu_limits"):
         ET.parse(tmp_path / "pictures" / f"{picture}.svg")
-    for name, package in sys.modules["cpu_worker"].PACKAGES.items():
+    for name, package in worker.PACKAGES.items():
         assert (f"installed here: {name}" in page or f", {name}" in page) or importlib.util.find_spec(package)
 
 
-def test_a_program_that_computes_something_else_is_not_measured(cpu: ModuleType) -> None:
+def test_a_program_that_computes_something_else_is_not_measured() -> None:
     right = np.arange(12, dtype=np.float32).reshape(3, 4)
     wrong = right.copy()
     wrong[1, 2] += 1
@@ -95,38 +93,36 @@ def test_a_program_that_computes_something_else_is_not_measured(cpu: ModuleType)
 
 
 @pytest.fixture
-def apps() -> Iterator[ModuleType]:
-    """The benchmark of the apps."""
-    folder = BENCHMARKS.parents[1] / "examples" / "apps"
-    with modules_of(BENCHMARKS) as load, modules_of(folder), modules_of(BENCHMARKS / "apps_halide"):
-        yield load("apps")
+def known() -> Iterator[dict[str, programs.App]]:
+    """The apps by name; those that are imported are forgotten afterwards."""
+    with modules_of(EXAMPLES / "apps"):
+        yield programs.all_apps()
 
 
 def test_an_app_is_compared_with_numpy_measured_and_costed(
-    apps: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    known: dict[str, programs.App], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys.modules["tables"], "RESULTS", tmp_path)
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
     apps.main(["--save", "--size", "37x41", "--only", "harris", "--seconds", "0", "--rounds", "1"])
     page = (tmp_path / "apps.md").read_text()
     assert page in capsys.readouterr().out
     rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines() if line.startswith("| harris")]
     times, costs = rows[:2], rows[2]
     assert [row[2:4] for row in times] == [["41 x 37", "1"], ["41 x 37", "2"]]
-    absent = sys.modules["apps_programs"].missing()
+    absent = programs.missing()
     for peer, column in (("Halide", 5), ("OpenCV", 7)):
         assert all(bool(row[column]) == (peer not in absent) for row in times)
     algorithm, schedule, *_, size = map(float, costs[2:-1])
     assert 0 < schedule <= 25 and 0 < algorithm <= 60 and size > 0
 
 
-def test_each_program_beside_an_app_belongs_to_one(apps: ModuleType) -> None:
-    known = apps.all_apps()
-    assert {file.stem for file in (BENCHMARKS / "apps_halide").glob("*.py")} <= set(known)
-    assert set(sys.modules["apps_opencv"].PROGRAMS) <= set(known)
+def test_each_program_beside_an_app_belongs_to_one(known: dict[str, programs.App]) -> None:
+    assert {file.stem for file in (BENCHMARKS / "apps" / "halide").glob("[!_]*.py")} <= set(known)
+    assert set(opencv.PROGRAMS) <= set(known)
 
 
-def test_a_result_beyond_the_tolerance_of_an_app_is_not_measured(apps: ModuleType) -> None:
-    app = apps.all_apps()["harris"]
+def test_a_result_beyond_the_tolerance_of_an_app_is_not_measured(known: dict[str, programs.App]) -> None:
+    app = known["harris"]
     exact = np.zeros((3, 4))
     found = exact.astype(np.float32)
     assert not app.differs(found, exact, "tiramisu_py")
@@ -136,7 +132,7 @@ def test_a_result_beyond_the_tolerance_of_an_app_is_not_measured(apps: ModuleTyp
     assert app.differs(np.full_like(found, np.nan), exact, "tiramisu_py").startswith("12 of 12")
 
 
-def test_lines_of_an_app_are_those_of_code_that_it_uses(apps: ModuleType, tmp_path: Path) -> None:
+def test_lines_of_an_app_are_those_of_code_that_it_uses(known: dict[str, programs.App], tmp_path: Path) -> None:
     text = '''"""An app."""
 import numpy as np
 N = 1
@@ -162,11 +158,11 @@ def sample():
 '''
     (tmp_path / "counted.py").write_text(text)
     with modules_of(tmp_path) as load:
-        assert sys.modules["apps_cost"].lines(load("counted")) == (5, 4)
+        assert cost.lines(load("counted")) == (5, 4)
 
 
-def test_means_are_of_the_apps_that_halide_has(apps: ModuleType) -> None:
-    app = apps.all_apps()["harris"]
+def test_means_are_of_the_apps_that_halide_has(known: dict[str, programs.App]) -> None:
+    app = known["harris"]
 
     def measured(ours: float, **peers: float) -> object:
         return apps.Measured(app, (1, 1), 1, [{"tiramisu_py": ours, **peers}])

@@ -5,32 +5,28 @@ from __future__ import annotations
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.folders import modules_of
+import tiramisu_py as tm
+from benchmarks import numa
+from benchmarks.common import tables
+from benchmarks.gpu import cooperative
+from benchmarks.thesis import __main__ as thesis
+from benchmarks.thesis import cores, figures, gpus, machine, memory, peers, programs, timelines
 from tests.mpi.launching import implementations
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "scripts" / "benchmarks"
+SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 RIGHT = "bit for bit"
-Load = Callable[[str], ModuleType]
 
 
-@pytest.fixture
-def load() -> Iterator[Load]:
-    """Modules of the benchmarks by name."""
-    with modules_of(BENCHMARKS) as load:
-        yield load
-
-
-def tiny(load: Load, **changes: Any) -> Any:
+def tiny(**changes: Any) -> Any:
     """Sizes that take moments."""
-    plan = load("thesis_machine").Plan(
+    plan = machine.Plan(
         device="simulator", cores=2, gpus=1, rows=96, columns=300, gpu_rows=24, gpu_columns=70, ranks=(1, 2),
         gpu_ranks=(1,), seconds=0.01, passes=1, small=True,
     )  # fmt: skip
@@ -55,8 +51,8 @@ ranks_here = pytest.mark.skipif(not implementations(), reason="no MPI on this ma
 
 
 @ranks_here
-def test_the_blur_on_host_threads_is_timed_on_each_number_of_ranks(load: Load) -> None:
-    section = load("thesis_tables").on_cores(tiny(load))
+def test_the_blur_on_host_threads_is_timed_on_each_number_of_ranks() -> None:
+    section = cores.on_cores(tiny())
     header, *rows = rows_of(section.text)
     assert [row[0] for row in rows] == ["1 rank, 2 threads", "2 ranks, 1 threads"]
     assert all(float(row[1]) > 0 and float(row[2]) > 0 for row in rows)
@@ -66,8 +62,8 @@ def test_the_blur_on_host_threads_is_timed_on_each_number_of_ranks(load: Load) -
 
 
 @ranks_here
-def test_ghost_zones_are_timed_single_and_packed(load: Load) -> None:
-    section = load("thesis_tables").ghost_zones(tiny(load, rows=76))
+def test_ghost_zones_are_timed_single_and_packed() -> None:
+    section = cores.ghost_zones(tiny(rows=76))
     _, row = rows_of(section.text)
     assert row[0] == "2"
     assert row[5:] == ["1.50", RIGHT]
@@ -79,8 +75,8 @@ def test_ghost_zones_are_timed_single_and_packed(load: Load) -> None:
 
 
 @ranks_here
-def test_five_pictures_are_timed_on_ranks(load: Load) -> None:
-    section = load("thesis_figures").scaling(tiny(load, rows=38, ranks=(2,)))
+def test_five_pictures_are_timed_on_ranks() -> None:
+    section = figures.scaling(tiny(rows=38, ranks=(2,)))
     header, row = rows_of(section.text)
     assert header[1:6] == [f"{name}, ms" for name in ("convolution", "cvtColor", "Gaussian", "pipeline", "Sobel")]
     assert row[0] == "2"
@@ -89,10 +85,9 @@ def test_five_pictures_are_timed_on_ranks(load: Load) -> None:
 
 
 @ranks_here
-def test_a_simulated_gpu_gives_verdicts_and_no_times(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = load("thesis_gpus")
+def test_a_simulated_gpu_gives_verdicts_and_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "drawn", lambda *_: ({}, "timelines"))
-    sections = [gpus.on_gpus(tiny(load)), gpus.cooperative(tiny(load))]
+    sections = [gpus.on_gpus(tiny()), gpus.cooperative(tiny())]
     assert [len(section.verdicts) for section in sections] == [3, 6]
     for section in sections:
         assert set(section.verdicts) == {RIGHT}
@@ -102,37 +97,33 @@ def test_a_simulated_gpu_gives_verdicts_and_no_times(load: Load, monkeypatch: py
         assert not section.pictures
 
 
-def test_a_timeline_has_a_bar_for_each_copy_and_kernel(load: Load) -> None:
-    pictures, words = load("thesis_gpus").drawn(tiny(load), ["asynchronous"])
+def test_a_timeline_has_a_bar_for_each_copy_and_kernel() -> None:
+    pictures, words = gpus.drawn(tiny(), ["asynchronous"])
     assert "not how long" in words
-    rows = load("thesis_timelines").TIMELINES["asynchronous"][1]
+    rows = timelines.TIMELINES["asynchronous"][1]
     assert drawn(pictures["thesis-5-2"], "rect") >= (rows + 2) + 3 * rows  # copies in; two kernels and a copy out each
 
 
-def test_memory_nodes_are_compared_where_there_are_two(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = load("thesis_memory")
+def test_memory_nodes_are_compared_where_there_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
     times = {"matching": 0.005, "mismatched": 0.010, "left alone": 0.006}
-    monkeypatch.setattr(load("numa"), "rows", lambda _: list(times.items()))
+    monkeypatch.setattr(numa, "rows", lambda _: list(times.items()))
     monkeypatch.setattr(memory.tm, "memory_nodes", lambda: (0, 1))
-    section = memory.memory_nodes(tiny(load))
+    section = memory.memory_nodes(tiny())
     assert section.verdicts == [RIGHT]
     assert section.beside[0][1:] == ("1.87", "2.00")
     assert drawn(section.pictures["thesis-5.5"], "rect") == 3 + 1 + 1
-    monkeypatch.setattr(
-        load("numa"), "rows", lambda _: [("matching", 0.005), ("mismatched", "one"), ("left alone", 0.006)]
-    )
+    monkeypatch.setattr(numa, "rows", lambda _: [("matching", 0.005), ("mismatched", "one"), ("left alone", 0.006)])
     monkeypatch.setattr(memory.tm, "memory_nodes", lambda: (0,))
-    assert memory.memory_nodes(tiny(load)).beside[0][2] == "not measured here: one memory node"
+    assert memory.memory_nodes(tiny()).beside[0][2] == "not measured here: one memory node"
 
 
-def test_halide_is_the_peer_of_the_five_pictures(load: Load) -> None:
-    peers, figures = load("thesis_peers"), load("thesis_figures")
+def test_halide_is_the_peer_of_the_five_pictures() -> None:
     if not peers.available():
-        section = figures.against_halide(tiny(load))
+        section = figures.against_halide(tiny())
         assert "pip install 'tiramisu_py[bench]'" in section.text
         assert not section.verdicts
         return
-    assert all(peers.agree(name, 40, 300) for name in load("thesis_programs").PICTURES)
+    assert all(peers.agree(name, 40, 300) for name in programs.PICTURES)
 
 
 # -- what a machine with GPUs would say, from times that are made up
@@ -147,9 +138,8 @@ def made_up(times: dict[str, float], ranks: tuple[int, ...]) -> Callable[..., di
     return lambda *_: answers
 
 
-def test_ratios_stand_beside_those_of_the_thesis(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = load("thesis_gpus")
-    plan = tiny(load, device="gpu", gpu_ranks=(1, 2))
+def test_ratios_stand_beside_those_of_the_thesis(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = tiny(device="gpu", gpu_ranks=(1, 2))
     monkeypatch.setattr(gpus, "drawn", lambda *_: ({}, "timelines"))
     times = {"synchronous": 0.030, "asynchronous": 0.012, "pipelined": 0.010}
     monkeypatch.setattr(gpus, "measured", made_up(times, (1, 2)))
@@ -171,10 +161,9 @@ def test_ratios_stand_beside_those_of_the_thesis(load: Load, monkeypatch: pytest
 # -- the page
 
 
-def test_the_page_is_saved_with_its_pictures(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    thesis, cores = load("thesis"), load("thesis_tables")
-    monkeypatch.setattr(load("tables"), "RESULTS", tmp_path)
-    monkeypatch.setattr(thesis, "plan", lambda *_: tiny(load))
+def test_the_page_is_saved_with_its_pictures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    monkeypatch.setattr(thesis, "plan", lambda *_: tiny())
     monkeypatch.setattr(thesis, "versions", lambda: "versions of everything")
     times = {"single": 0.03, "packed": 0.01, "derived": 0.011}
     monkeypatch.setattr(cores, "measured", made_up(times, (2,)))
@@ -188,9 +177,8 @@ def test_the_page_is_saved_with_its_pictures(load: Load, monkeypatch: pytest.Mon
     assert (tmp_path / "pictures" / "thesis-5.4.svg").exists()
 
 
-def test_a_wrong_program_fails_the_run(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    thesis, cores = load("thesis"), load("thesis_tables")
-    monkeypatch.setattr(thesis, "plan", lambda *_: tiny(load))
+def test_a_wrong_program_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thesis, "plan", lambda *_: tiny())
     monkeypatch.setattr(thesis, "versions", lambda: "")
     answer = made_up({"single": 0.03, "packed": 0.01, "derived": 0.011}, (2,))
     answer()[2]["verdicts"]["packed"] = "WRONG"
@@ -199,17 +187,18 @@ def test_a_wrong_program_fails_the_run(load: Load, monkeypatch: pytest.MonkeyPat
         thesis.main(["--device", "simulator", "--only", "5.4"])
 
 
-def test_an_experiment_that_there_is_not_is_named(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_experiment_that_there_is_not_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        load("thesis").main(["--only", "5.4,6.1"])
+        thesis.main(["--only", "5.4,6.1"])
     assert "there is no 6.1" in capsys.readouterr().err
 
 
 @ranks_here
 def test_a_check_tells_a_wrong_result_from_a_right_one() -> None:
     program = (
-        f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r})\n"
-        "import blur, thesis_timed as t\n"
+        f"import sys; sys.path.insert(0, {str(SCRIPTS)!r})\n"
+        "from benchmarks import blur\n"
+        "from benchmarks.thesis import timed as t\n"
         "f, g = blur.tiled(), blur.tiled(exact=True)\n"
         "picture = {'image': t.random_picture(9, 40)}\n"
         "print(t.right(f, f.compile(), picture, False), t.right(f, g.compile(), picture, False))\n"
@@ -219,10 +208,7 @@ def test_a_check_tells_a_wrong_result_from_a_right_one() -> None:
 
 
 @pytest.mark.parametrize(("free", "cores", "columns"), [(2**35, 2, 4096), (2**36, 64, 32768), (2**31, 16, 4096)])
-def test_sizes_fit_the_machine(
-    load: Load, monkeypatch: pytest.MonkeyPatch, free: int, cores: int, columns: int
-) -> None:
-    machine = load("thesis_machine")
+def test_sizes_fit_the_machine(monkeypatch: pytest.MonkeyPatch, free: int, cores: int, columns: int) -> None:
     monkeypatch.setattr(machine, "free_memory", lambda: free)
     monkeypatch.setattr(machine, "cores", lambda: cores)
     planned = machine.plan("simulator", False)
@@ -232,24 +218,23 @@ def test_sizes_fit_the_machine(
     assert planned.ranks == tuple(n for n in (1, 2, 4, 8, 16) if n <= max(4, cores))
 
 
-def test_a_sweep_is_compared_with_either_alone_and_with_the_balance(load: Load) -> None:
+def test_a_sweep_is_compared_with_either_alone_and_with_the_balance() -> None:
     rows = [
         ("0", "8", "5.0", "2.50", "cores alone"),
         ("6", "2", "2.0", "1.00", "balance(), best"),
         ("8", "0", "6.0", "3.00", "GPU alone"),
     ]
-    words = load("gpu_cooperative").compared(rows)
+    words = cooperative.compared(rows)
     assert "3.00 times as fast as the GPU alone" in words
     assert "2.50 times as fast as the cores alone" in words
     assert "takes 1.00 times as long as the best" in words
 
 
-def test_cooperative_stories_are_checked(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    checks = load("gpu_cooperative")
-    story = load("thesis_programs").example("cooperative", "blur")
-    monkeypatch.setattr(checks, "STORIES", ("blur",))
+def test_cooperative_stories_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = programs.example("cooperative", "blur")
+    monkeypatch.setattr(cooperative, "STORIES", ("blur",))
     monkeypatch.setattr(story, "VARIANTS", {"at once": story.at_once})
     ways = ["at once", "at once, page-locked, traced"]
-    assert checks.checked("simulator") == [["cooperative blur", way, "right"] for way in ways]
-    monkeypatch.setattr(load("tiramisu_py").Function, "evaluate", lambda *_, **__: 0)
-    assert checks.checked("simulator")[0][2].startswith("WRONG for 0 rows on the GPU at size 1")
+    assert cooperative.checked("simulator") == [["cooperative blur", way, "right"] for way in ways]
+    monkeypatch.setattr(tm.Function, "evaluate", lambda *_, **__: 0)
+    assert cooperative.checked("simulator")[0][2].startswith("WRONG for 0 rows on the GPU at size 1")

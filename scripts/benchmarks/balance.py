@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from tables import report, table
-from thesis_programs import cooperative
 
 import tiramisu_py as tm
+from benchmarks.common.tables import report, table
+from benchmarks.thesis.programs import cooperative
 
 HEADER = ("rows of the GPU", "rows of the cores", "ms", "of the best", "which")
 STEPS = 8

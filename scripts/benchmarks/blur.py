@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from rounds import paired, serve
-from tables import report, table
 
 import tiramisu_py as tm
+from benchmarks.common.rounds import paired, serve
+from benchmarks.common.tables import report, table
 
 SIZES = ((1600, 2560), (8000, 8000))
 THIRD = np.float32(1 / 3)
@@ -163,7 +163,7 @@ def contend(name: str, rows: int, columns: int) -> None:
 
 def measured(rows: int, columns: int, threads: int, seconds: float) -> list[list[str]]:
     """One block of the table."""
-    best = paired(__file__, list(CONTENDERS), ["--size", str(rows), str(columns)], threads, seconds)
+    best = paired("blur", list(CONTENDERS), ["--size", str(rows), str(columns)], threads, seconds)
     peer = best["Halide, tiles 32 x 256 (usual)"]
     bytes_moved = 2 * 4 * rows * columns
     return [

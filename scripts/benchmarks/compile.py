@@ -10,9 +10,8 @@ import itertools
 import time
 from collections.abc import Callable
 
-from tables import report, table
-
 import tiramisu_py as tm
+from benchmarks.common.tables import report, table
 
 STAGES = (10, 20, 40, 80)
 GOALS = {"blur": 60.0, "40 stages": 1000.0}  # milliseconds

@@ -11,10 +11,10 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from blur import tiled
-from tables import report, table
 
 import tiramisu_py as tm
+from benchmarks.blur import tiled
+from benchmarks.common.tables import report, table
 
 SMALL, LARGE = 500, 8000
 #: The thesis's times for 100000 x 100000, 10 threads on one of two sockets, in seconds.

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tables import report, table
-
 import tiramisu_py as tm
+from benchmarks.common.tables import report, table
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 ROUNDS, SAMPLE_SECONDS = 15, 0.02

@@ -1,6 +1,6 @@
 """The machine code of the stories for processors that need not be here: what their hot loops do with whole vectors.
 
-``python -m tests.targets.hot_loops`` prints a table, with the flag for the width of vectors and without it.
+``PYTHONPATH=scripts python -m tests.targets.hot_loops`` prints a table, with the flag for wide vectors and without it.
 """
 
 from __future__ import annotations
@@ -9,18 +9,11 @@ import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from tests.folders import modules_of
+from benchmarks.machine_code.assembly import Instruction, Loop, innermost_loops
+from benchmarks.machine_code.compiled_loops import ARM_GCC, Processor, assembly
 from tests.programs.shapes import SHAPES
 from tiramisu_py.ir import LoopFunction
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "scripts" / "benchmarks"
-with modules_of(BENCHMARKS) as load:
-    _assembly, _compiled = load("assembly"), load("compiled_loops")
-Instruction, Loop, innermost_loops = _assembly.Instruction, _assembly.Loop, _assembly.innermost_loops
-Processor, assembly, ARM_GCC = _compiled.Processor, _compiled.assembly, _compiled.ARM_GCC
-work, hottest = _compiled.work, _compiled.hot_loop
 
 ICELAKE, SAPPHIRE, SKYLAKE = Processor("icelake-server"), Processor("sapphirerapids"), Processor("skylake-avx512")
 ZEN, NEOVERSE = Processor("znver3"), Processor("neoverse-n1", ARM_GCC)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import tiramisu_py as tm
+from benchmarks.machine_code import __main__ as bench
+from benchmarks.machine_code import compiled_loops as compiled
+from benchmarks.machine_code import mca
+from benchmarks.machine_code import page as pages
 from tests.folders import modules_of
-from tests.targets.hot_loops import BENCHMARKS, ICELAKE, NEOVERSE, Instruction, Processor, innermost_loops, lowered
+from tests.targets.hot_loops import ICELAKE, NEOVERSE, Instruction, Processor, innermost_loops, lowered
 
-with modules_of(BENCHMARKS) as load, modules_of(BENCHMARKS.parents[1] / "examples" / "cpu"):
-    mca, compiled, pages, bench = (
-        load(name) for name in ("mca", "compiled_loops", "machine_code_page", "machine_code")
-    )
-
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ICE_LAKE = mca.Model("x86_64", "icelake-server")
 needs_models = pytest.mark.skipif(not mca.program()[0], reason=mca.INSTALL)
 
@@ -248,8 +249,7 @@ def test_instructions_are_told_apart_by_what_they_do() -> None:
 @pytest.mark.skipif(importlib.util.find_spec("halide") is None, reason="no halide: pip install 'tiramisu_py[bench]'")
 @pytest.mark.parametrize("workload", ["edge", "warp", "warp8"])
 def test_on_the_model_of_ice_lake_hot_loops_take_no_more_cycles_than_halides(workload: str) -> None:
-    with modules_of(BENCHMARKS) as load, modules_of(BENCHMARKS.parents[1] / "examples" / "cpu"):
-        own = load("machine_code")  # Halide's stories are imported when they are asked for
-        (row,) = own.found([workload], own.MACHINES[:1], peers=True)
+    with modules_of(EXAMPLES / "cpu"):
+        (row,) = bench.found([workload], bench.MACHINES[:1], peers=True)
     assert row.halide is not None
     assert row.ours.cycles <= row.halide.cycles

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tiramisu_py as tm
+from benchmarks.machine_code.compiled_loops import hot_loop, work
 from tests.targets.hot_loops import (
     CLANG,
     ICELAKE,
@@ -16,10 +17,8 @@ from tests.targets.hot_loops import (
     Processor,
     assembly,
     hot_loops,
-    hottest,
     lowered,
     unexplained,
-    work,
 )
 
 #: Every story on one processor, and on others those that differ there.
@@ -49,7 +48,7 @@ def test_rows_of_stencils_are_as_many_as_the_registers_of_arm_hold(story: str) -
         pytest.skip(NEOVERSE.missing)
     function = lowered(story, NEOVERSE)
     done = work(function)
-    loop = hottest(assembly(function, NEOVERSE), done.stored)
+    loop = hot_loop(assembly(function, NEOVERSE), done.stored)
     assert done.points == 6 * 16 // (1 if story == "edge" else 4)
     assert list(map(str, loop.spilled())) == []
 

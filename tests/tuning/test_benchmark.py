@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.folders import modules_of
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "scripts" / "benchmarks"
+from benchmarks import balance
 
 
 def test_a_sweep_has_a_row_for_each_split_and_one_for_the_proposal() -> None:
-    with modules_of(BENCHMARKS) as load:
-        module = load("balance")
-        found = module.rows("simulator", True)
-        extent = module.sizes("simulator", True)["R"]
+    found = balance.rows("simulator", True)
+    extent = balance.sizes("simulator", True)["R"]
     assert [int(row[0]) + int(row[1]) for row in found] == [extent] * len(found)
-    assert {extent * k // module.STEPS for k in range(module.STEPS + 1)} <= {int(row[0]) for row in found}
+    assert {extent * k // balance.STEPS for k in range(balance.STEPS + 1)} <= {int(row[0]) for row in found}
     which = [row[-1] for row in found]
     assert which[0].startswith("cores alone")
     assert which[-1].startswith("GPU alone")

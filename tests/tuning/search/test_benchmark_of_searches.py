@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import random
 from argparse import Namespace
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.folders import modules_of
+from benchmarks import tune
 from tiramisu_py.tuning.search.space import Space
-
-BENCHMARKS = Path(__file__).resolve().parents[3] / "scripts" / "benchmarks"
-
-
-@pytest.fixture
-def benchmark() -> Iterator[ModuleType]:
-    with modules_of(BENCHMARKS) as load:
-        yield load("tune")
 
 
 def points(search: Any) -> list[Any]:
@@ -30,8 +20,8 @@ def points(search: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_schedules_of_the_spaces_are_right_or_refused(benchmark: ModuleType, number: int) -> None:
-    search = benchmark.SEARCHES[number]
+def test_schedules_of_the_spaces_are_right_or_refused(number: int) -> None:
+    search = tune.SEARCHES[number]
     arguments = search.arguments(True)
     wanted = search.story().algorithm()[0].evaluate(**arguments)
     outcomes: list[bool] = []
@@ -48,14 +38,14 @@ def test_schedules_of_the_spaces_are_right_or_refused(benchmark: ModuleType, num
     assert 2 <= outcomes.count(True) < len(outcomes)
 
 
-def test_a_short_search_is_compared_with_the_story(benchmark: ModuleType, tmp_path: Path) -> None:
-    search = benchmark.SEARCHES[1]
+def test_a_short_search_is_compared_with_the_story(tmp_path: Path) -> None:
+    search = tune.SEARCHES[1]
     options = Namespace(small=True, points=3, minutes=1.0, database=str(tmp_path / "tuning.sqlite"), seed=0)
     try:
-        found, row = benchmark.searched(search, options)
+        found, row = tune.searched(search, options)
     except ImportError:
         pytest.skip("no Optuna here: pip install 'tiramisu_py[tune]'")
-    assert len(row) == len(benchmark.HEADER)
+    assert len(row) == len(tune.HEADER)
     assert row[1] == f"{len(found.points)} of {len(points(search))}" and found.measured == 3
     assert float(row[-1]) > 0
-    assert search.title in benchmark.told(search, found)
+    assert search.title in tune.told(search, found)

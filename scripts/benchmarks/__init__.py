@@ -1,0 +1,1 @@
+"""Benchmarks, each beside something that is not ours; `scripts/bench` runs them."""

@@ -1,0 +1,87 @@
+"""Tables of results: printed, and saved as Markdown with a description of the machine."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.common.pictures import short
+
+RESULTS = Path(__file__).resolve().parents[3] / "docs" / "results"
+Row = Sequence[str]
+
+
+def table(header: Row, rows: Sequence[Row]) -> str:
+    """A Markdown table with aligned columns: numbers to the right, words to the left."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    numeric = [all(not row[i] or row[i][0].isdigit() for row in rows) and i > 0 for i in range(len(header))]
+
+    def line(row: Row) -> str:
+        cells = zip(row, widths, numeric, strict=True)
+        return f"| {' | '.join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells)} |"
+
+    rule = ["-" * (width - 1) + (":" if right else "-") for width, right in zip(widths, numeric, strict=True)]
+    return "\n".join([line(header), line(rule), *map(line, rows)])
+
+
+def machine() -> str:
+    """One line about this machine: processor, cores, compiler."""
+    model = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        "unknown processor",
+    )
+    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    return f"{model}, {os.cpu_count()} cores; {compiler}"
+
+
+def versions(projects: Sequence[str]) -> str:
+    """The versions of Python and of those projects that are installed."""
+    named = [f"Python {platform.python_version()}"]
+    for project in projects:
+        try:
+            named.append(f"{project} {importlib.metadata.version(project)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(named)
+
+
+def milliseconds(seconds: float) -> str:
+    """Milliseconds with three digits."""
+    return short(seconds * 1e3)
+
+
+def report(name: str, title: str, text: str, save: bool, command: str = "") -> None:
+    """Print a page of results, and write it to ``docs/results/name.md`` if it is to be kept."""
+    page = _page(title, text, command or f"scripts/bench {name}")
+    print(page)
+    if save:
+        _keep(name, page)
+        print(f"saved: {RESULTS / name}.md")
+
+
+def keep(name: str, title: str, text: str, command: str) -> None:
+    """Write the page as far as it is, so that it is not lost if the program does not finish."""
+    _keep(name, _page(title, text, command))
+
+
+def _page(title: str, text: str, how: str) -> str:
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    return f"# {title}\n\nMeasured with `{how} --save`, {today}, on {machine()}.\n\n{text}\n"
+
+
+def _keep(name: str, page: str) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.md").write_text(page)
+
+
+def save_pictures(pictures: Mapping[str, str]) -> None:
+    """Write SVG texts to ``docs/results/pictures/name.svg``."""
+    folder = RESULTS / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, picture in pictures.items():
+        (folder / f"{name}.svg").write_text(picture)

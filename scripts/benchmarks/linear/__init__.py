@@ -1,0 +1,1 @@
+"""The stories of `examples/linear` beside libraries of linear algebra."""

@@ -1,0 +1,67 @@
+"""The process of one contender of `scripts/bench linear`: makes its program, checks it once, then runs on demand."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from benchmarks.common.rounds import answers_apart, serve
+from benchmarks.common.shared_arrays import own
+from benchmarks.cpu.worker import Run
+from benchmarks.linear.peers import peers
+from benchmarks.linear.workloads import WORKLOADS, Array, Workload
+
+OURS, FAST = "tiramisu_py", ("contract",)
+
+
+def contenders(workload: Workload) -> list[str]:
+    """The programs that take part in a workload, ours first."""
+    return [OURS, *peers(workload.story, workload.options.get("kind", ""))]
+
+
+def ours(workload: Workload, given: Mapping[str, Array], out: Array) -> Run:
+    """Our schedule, compiled; after one checked call, its C function is called directly."""
+    kernel = workload.scheduled().compile(fast=FAST)
+    (result,) = kernel.function.outputs
+    prepared = workload.prepared(dict(given))
+    packed = {name: kernel.pack(name, prepared[name]) for name in kernel.arguments.packing.functions}
+    named = {**prepared, **packed, result: out}
+    kernel(**named)
+    arrays = {**prepared, result: out}
+    for each in packed.values():
+        arrays |= each.arrays
+    sizes = kernel.arguments.bind((), named).params
+    passed: dict[str, ctypes.c_int64 | ctypes.c_void_p] = {name: ctypes.c_int64(n) for name, n in sizes.items()}
+    passed |= {name: array.ctypes.data_as(ctypes.c_void_p) for name, array in arrays.items()}  # which keeps the array
+    entry = ctypes.CDLL(str(kernel.library))[kernel.name]
+    order = [passed[name] for name in re.findall(r"(\w+)(?=[,)])", kernel.signature)]
+    return lambda: (entry(*order), arrays)  # what is packed here lives as long as the call
+
+
+def main() -> None:
+    """Run as one contender."""
+    answers = answers_apart()
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--contender", required=True)
+    options.add_argument("--workload", choices=WORKLOADS, required=True)
+    asked = options.parse_args()
+    workload = WORKLOADS[asked.workload]
+    given = {name: own(each, number) for number, (name, each) in enumerate(workload.given().items(), 1)}
+    exact = workload.exact(given)
+    out = own(np.zeros(exact[0].shape, workload.result or next(iter(given.values())).dtype))
+    if asked.contender == OURS:
+        run = ours(workload, given, out)
+    else:
+        run = peers(workload.story, workload.options.get("kind", ""))[asked.contender](given, out)
+    run()
+    if difference := workload.differs(out, exact):
+        raise SystemExit(f"{workload.name}: {asked.contender} differs from the exact values in {difference}")
+    serve(run, workload.calls, "", answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Programs on ranks beside C by hand."""
