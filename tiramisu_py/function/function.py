@@ -10,6 +10,7 @@ from tiramisu_py.algorithm.expressions import Iter, Param
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError
+from tiramisu_py.function.automatic_schedules import AutomaticSchedules
 from tiramisu_py.function.blocks import BlockCommands
 from tiramisu_py.function.declaring import Declarations
 from tiramisu_py.function.gpu_targets import GpuTargets
@@ -28,7 +29,7 @@ from tiramisu_py.schedule.loops.order import InOrder, Root
 from tiramisu_py.schedule.ranks import exchange as messages
 
 
-class Function(Declarations, TransferCommands, GpuTargets, BlockCommands, OnRanks, Specializing):
+class Function(Declarations, TransferCommands, GpuTargets, BlockCommands, OnRanks, Specializing, AutomaticSchedules):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
     ::

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
 from tests.programs.loop_ir.kernels import least, tiles
 from tests.programs.loop_ir.short_names import function, given, load, loop, result, size, store, temporary, updated, var
 from tiramisu_py.algorithm import types as ty
@@ -38,6 +42,56 @@ def of(node: Node, kind: type) -> list[Node]:
 
 def vectorised(node: Node, register: int = 64) -> Node:
     return vectorize(node, Names(()), register)
+
+
+# -- sizes that fill their vectors
+
+EVERY = {"vectors": lambda o: o.vectorize(i.name, 8), "copies": lambda o: o.unroll(i.name, 8)}
+FILLED = {
+    "N % 8 == 0": (lambda n, m: (0, n), True),
+    "N % 24 == 0": (lambda n, m: (0, n), True),
+    "N % 4 == 0": (lambda n, m: (0, n), False),
+    "N % 8 == 3": (lambda n, m: (3, n), True),
+    "N % 8 == 5": (lambda n, m: (3, n), False),
+    "N % 8 == 0 and M % 16 == 8": (lambda n, m: (0, n + 3 * m), True),
+    "N % 8 == 0 and M % 12 == 0": (lambda n, m: (0, n + 3 * m), False),
+    "N % 4 == 0 and M % 8 == 0": (lambda n, m: (0, 2 * n + m), True),
+    "(N - M) % 8 == 0": (lambda n, m: (m, n), True),
+    "(N - M) % 8 == 4": (lambda n, m: (m, n + 4), True),
+    "M % 8 == 0": (lambda n, m: (m, n), False),
+}
+SIZES = ((0, 0), (3, 0), (16, 0), (24, 8), (27, 11), (40, 24), (29, 1), (12, 12), (9, 5), (21, 8), (13, 1), (72, 8))
+
+
+@pytest.mark.parametrize("way", EVERY)
+@pytest.mark.parametrize("assume", FILLED)
+def test_a_loop_that_fills_its_vectors_by_what_is_assumed_of_sizes_has_no_rest(assume: str, way: str) -> None:
+    bounds, is_filled = FILLED[assume]
+    n, m = tm.params("N M")
+    at, extent = tm.iters("i")[0], n * 2 + m * 3 + 4
+    f = tm.Function("filled", params=[n, m], assume=assume)
+    a = f.input("a", tm.float32, [extent])
+    o = f.computation("o", {at: bounds(n, m)}, a[at] * 2, shape=[extent])
+    f.outputs(o)
+    EVERY[way](o)
+    assert f.check().ok
+    kernel = f.compile()
+    assert (str(f.lowered()).count("for i in ") == 1) is is_filled
+    called = 0
+    for sizes in SIZES:
+        low, high = bounds(*sizes)
+        x = np.arange(sizes[0] * 2 + sizes[1] * 3 + 4, dtype=np.float32)
+        try:
+            wanted = f.evaluate(a=x, N=sizes[0], M=sizes[1], o=np.zeros_like(x))
+        except tm.ArgumentError:
+            with pytest.raises(tm.ArgumentError):
+                kernel(a=x, N=sizes[0], M=sizes[1], o=np.zeros_like(x))
+            continue
+        called += 1
+        found = kernel(a=x, N=sizes[0], M=sizes[1], o=np.zeros_like(x))
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(found[low:high], 2 * x[low:high])
+    assert called >= 2
 
 
 # -- masks

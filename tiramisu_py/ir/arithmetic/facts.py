@@ -30,9 +30,13 @@ MOST_FACTS = 2
 
 @dataclass(frozen=True)
 class Facts:
-    """Linear forms that are at least 0 at some place of a function, in addition to those that always are."""
+    """Linear forms that are at least 0 at some place of a function, in addition to those that always are.
+
+    `multiples` are forms of sizes, each with a number of which it is a multiple.
+    """
 
     forms: tuple[Linear, ...] = ()
+    multiples: tuple[tuple[Linear, int], ...] = ()
 
     def inside(self, node: Node) -> Facts:
         """The facts inside a loop or a definition."""
@@ -59,24 +63,42 @@ class Facts:
 
     def where(self, condition: Expr) -> Facts:
         """The facts where a condition holds."""
-        return self._and(list(_of_condition(condition)))
+        found = self._and(list(_of_condition(condition)))
+        more = tuple(_multiples(condition))
+        return replace(found, multiples=(*found.multiples, *more)) if more else found
 
     def behind(self, guard: If) -> Facts:
         """The facts in the first branch of a guard: none more if that may run where the condition does not hold."""
         return self if guard.anywhere else self.where(guard.condition)
 
     def _and(self, more: list[Linear]) -> Facts:
-        return Facts((*self.forms, *more)) if more else self
+        return replace(self, forms=(*self.forms, *more)) if more else self
 
     def _without(self, variable: str) -> Facts:
         """The facts without those on an outer variable of the same name."""
         kept = tuple([form for form in self.forms if variable not in form.iterators])
-        return self if len(kept) == len(self.forms) else Facts(kept)
+        return self if len(kept) == len(self.forms) else replace(self, forms=kept)
 
     def nonnegative(self, e: Expr, most: int = MOST_FACTS) -> bool:
         """Whether facts, nested at most `most` deep, show that an int64 expression is at least 0."""
         form = linear(e, lanes=True)
         return form.exact and self._holds(form, most)
+
+    def is_multiple(self, e: Expr, of: int) -> bool:
+        """Whether an index is a multiple of a number: by its factors, and by what is known of sizes."""
+        for op in ("min", "max"):
+            parts = operands(op, e)
+            if len(parts) > 1:
+                return all(self.is_multiple(part, of) for part in parts)
+        form = linear(e)
+        if not form.exact:
+            return False
+        for known, divisor in self.multiples:
+            ((key, (_, own)), *_) = known.terms.items()
+            times = _factor(form, key) * own
+            if abs(own) == 1 and times * divisor % of == 0:
+                form = form.plus(known, -times)
+        return form.constant % of == 0 and all(factor % of == 0 for _, factor in form.terms.values())
 
     def _holds(self, form: Linear, most: int = MOST_FACTS) -> bool:
         if self._plain(form, most):
@@ -161,6 +183,10 @@ class Facts:
         return e if kinds(e).isdisjoint(_DECIDABLE) else rewrite(e, self.decided)
 
 
+#: The facts where nothing is known.
+NO_FACTS = Facts()
+
+
 def _factor(form: Linear, key: Key) -> int:
     """The factor of an atom in a form."""
     term = form.terms.get(key)
@@ -176,6 +202,19 @@ def _of_condition(condition: Expr) -> Iterator[Linear]:
         yield from _of_condition(condition.right)
     elif (form := gap(condition)) is not None:
         yield form
+
+
+def _multiples(condition: Expr) -> Iterator[tuple[Linear, int]]:
+    """The sizes that are multiples of a number where a condition holds: N - 4 of 16 for ``N % 16 == 4``."""
+    match condition:
+        case Binary(op="&") if condition.dtype.is_bool:
+            yield from _multiples(condition.left)
+            yield from _multiples(condition.right)
+        case Binary(op="==", left=Binary(op="%") as rest, right=Const() as left_over) if is_index(rest.dtype):
+            divisor, form = constant(rest.right), linear(rest.left).plus(Linear({}, -int(left_over.value)))
+            is_of_sizes = all(isinstance(atom, Param) for atom, _ in form.terms.values())
+            if divisor is not None and divisor > 0 and form.terms and form.exact and is_of_sizes:
+                yield form, divisor
 
 
 def _of_loop(loop: For) -> list[Linear]:

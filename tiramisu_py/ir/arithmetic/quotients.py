@@ -34,17 +34,6 @@ def in_quotients(e: Expr) -> Expr:
     return e
 
 
-@deep
-def is_multiple(e: Expr, of: int) -> bool:
-    """Whether the terms of an index show that it is a multiple of a number."""
-    for op in ("min", "max"):
-        parts = operands(op, e)
-        if len(parts) > 1:
-            return all(is_multiple(part, of) for part in parts)
-    form = linear(e)
-    return form.exact and form.constant % of == 0 and all(factor % of == 0 for _, factor in form.terms.values())
-
-
 def _divisor(e: Expr, op: str) -> int | None:
     divisor = constant(e.right) if isinstance(e, Binary) and e.op == op else None
     return divisor if divisor is not None and divisor > 0 else None

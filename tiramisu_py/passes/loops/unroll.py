@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Assign, Comment, Deferred, For, If, Let, Node, Prefetch, Store
-from tiramisu_py.ir.arithmetic.facts import Facts
+from tiramisu_py.ir.arithmetic.facts import NO_FACTS, Facts
 from tiramisu_py.ir.arithmetic.linear import difference, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import Substitution, simplified, simplify
 from tiramisu_py.ir.properties import no_unrolled_loop
@@ -36,7 +36,7 @@ class UnrollLoops(NestPass):
     ensures = (no_unrolled_loop,)
 
     def apply(self, what: Node, about: About) -> Node:
-        return unroll(what, about.taken)
+        return unroll(what, about.taken, facts=about.facts)
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,17 @@ class BodyCopies:
         return self.known[key][0]
 
 
-def unroll(node: Node, taken: Names, known: BodyCopies | None = None) -> Node:
+def unroll(node: Node, taken: Names, known: BodyCopies | None = None, facts: Facts = NO_FACTS) -> Node:
     """The statement with loops tagged Unroll unrolled; a loop without a constant trip count becomes a plain loop.
 
     So does a loop that would repeat more than `MOST_COPIES` statements: the proof refuses loops that are too long by
-    themselves, but others become so when passes cut the loops inside.
+    themselves, but others become so when passes cut the loops inside. Where `facts` say that the copies fill a loop,
+    no iterations are left over.
     """
     if Unroll not in contents(node):
         return node
     copies = known or BodyCopies()
-    node = with_children(node, lambda child: unroll(child, taken.inside(node), copies))
+    node = with_children(node, lambda child: unroll(child, taken.inside(node), copies, facts))
     if not isinstance(node, For) or not isinstance(node.tag, Unroll):
         return node
     loop = replace(node, tag=None)
@@ -89,6 +90,8 @@ def unroll(node: Node, taken: Names, known: BodyCopies | None = None) -> Node:
         return loop
     if trip is not None and (factor is None or trip <= factor):
         return repeated(loop, trip, loop.lower, 1, copies)
+    if factor is not None and facts.is_multiple(extent_of(loop.lower, loop.upper), factor):
+        return _strips(loop, factor, loop.upper)
     return loop if factor is None else _by_factor(loop, factor, taken, is_special(node))
 
 

@@ -18,9 +18,9 @@ from tiramisu_py.ir import (
     Ramp,
     Store,
 )
+from tiramisu_py.ir.arithmetic.facts import NO_FACTS, Facts
 from tiramisu_py.ir.arithmetic.lanes import Lanes
 from tiramisu_py.ir.arithmetic.linear import difference, operands
-from tiramisu_py.ir.arithmetic.quotients import is_multiple
 from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.ir.properties import no_vector_loop
 from tiramisu_py.ir.rewriting import (
@@ -71,17 +71,22 @@ class Vectorize(NestPass):
     ensures = (no_vector_loop,)
 
     def apply(self, what: Node, about: About) -> Node:
-        return vectorize(what, about.taken, about.register, on_host=self.on_host)
+        return vectorize(what, about.taken, about.register, on_host=self.on_host, facts=about.facts)
 
 
 def vectorize(
-    node: Node, taken: Names, register: int = 64, atomic: frozenset[str] = frozenset(), on_host: bool = True
+    node: Node,
+    taken: Names,
+    register: int = 64,
+    atomic: frozenset[str] = frozenset(),
+    on_host: bool = True,
+    facts: Facts = NO_FACTS,
 ) -> Node:
     """The statement with loops tagged Vector turned into vector strips and an epilogue.
 
     `register` is the size of the processor's vectors in bytes: wider vectors are computed in parts. Updates of the
     buffers in `atomic` are atomic, one element at a time. In kernels, and in loops with reductions, the epilogue is
-    scalar.
+    scalar. Where `facts` say that strips fill a loop, it has none.
     """
     if Vector not in contents(node):
         return node
@@ -89,11 +94,11 @@ def vectorize(
         loop = replace(node, body=_serial(node.body))
         combined = node.reductions or node.tag.combine is not None
         remainder = "scalar" if combined or not on_host else _REMAINDERS[node.tag.remainder]
-        vectors = VectorLoop(loop, node.tag.width, taken, register, atomic, remainder, on_host)
+        vectors = VectorLoop(loop, node.tag.width, taken, register, atomic, remainder, on_host, facts)
         return simplify(vectors.strips_and_rest())
     if isinstance(node, For):
         atomic |= {private.buffer for private in node.reductions if private.combine is Combine.ATOMIC}
-    return with_children(node, lambda child: vectorize(child, taken.inside(node), register, atomic, on_host))
+    return with_children(node, lambda child: vectorize(child, taken.inside(node), register, atomic, on_host, facts))
 
 
 def _serial(node: Node) -> Node:
@@ -116,13 +121,14 @@ class VectorLoop:
     atomic: frozenset[str]
     remainder: str = "scalar"
     on_host: bool = True
+    facts: Facts = NO_FACTS
 
     def strips_and_rest(self) -> Node:
         """The whole strips, then the epilogue."""
         loop = self.loop
         trip = difference(loop.upper, loop.lower)
         short = self._short(trip)
-        if is_multiple(extent_of(loop.lower, loop.upper), self.width):
+        if self.facts.is_multiple(extent_of(loop.lower, loop.upper), self.width):
             return self._whole(short) if 0 < short <= MOST_TESTS else self._strips(loop.upper)
         if short:
             return self._masked(loop, short)

@@ -133,7 +133,7 @@ class _Around:
         whole = simplify(unroll(loop, self.taken))
         if not isinstance(whole, For) or not _is_plain(whole.body) or not self._displaces(whole):
             return loop
-        vectors = vectorize(whole, self.taken, self.register, self.atomic)
+        vectors = vectorize(whole, self.taken, self.register, self.atomic, facts=self.outermost)
         return vectors if _defines_nothing(vectors) else loop
 
     def _displaces(self, node: Node) -> bool:

@@ -1,0 +1,130 @@
+"""Small algorithms of each form that automatic schedules know, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tiramisu_py as tm
+
+N, M, K, T = tm.params("N M K T")
+i, j, k, t, p = tm.iters("i j k t p")
+D = tm.float64
+
+
+def pointwise() -> tm.Function:
+    f = tm.Function("pointwise", params=[N, M])
+    a = f.input("a", tm.float32, [N, M])
+    twice = f.computation("twice", {i: N, j: M}, 2 * a[i, j])
+    f.outputs(f.computation("out", {i: N, j: M}, tm.sqrt(tm.absolute(twice[i, j]) + a[i, j] * a[i, j])))
+    return f
+
+
+def transposed() -> tm.Function:
+    f = tm.Function("transposed", params=[N, M])
+    a, b = f.input("a", D, [M, N]), f.input("b", D, [M, N])
+    f.outputs(f.computation("c", {i: N, j: M}, a[j, i] + b[j, i], shape=[N, M]))
+    return f
+
+
+def line() -> tm.Function:
+    f = tm.Function("line", params=[N])
+    a = f.input("a", tm.int32, [N])
+    f.outputs(f.computation("b", {i: N}, a[i] * 3 + i))
+    return f
+
+
+def product() -> tm.Function:
+    f = tm.Function("product", params=[N, M, K])
+    a, b, c = f.input("a", D, [N, K]), f.input("b", D, [K, M]), f.input("c", D, [N, M])
+    s = f.reduction("s", {i: N, j: M}, {k: K}, tm.sum, a[i, k] * b[k, j])
+    f.outputs(f.computation("out", {i: N, j: M}, 1.5 * s[i, j] + c[i, j]))
+    return f
+
+
+def both_sides() -> tm.Function:
+    """A matrix and its transpose times vectors, one after the other."""
+    f = tm.Function("both_sides", params=[N, M])
+    a, x = f.input("a", D, [N, M]), f.input("x", D, [M])
+    s = f.reduction("s", {i: N}, {j: M}, tm.sum, a[i, j] * x[j])
+    f.outputs(f.reduction("y", {j: M}, {i: N}, tm.sum, a[i, j] * s[i]))
+    return f
+
+
+def triangle() -> tm.Function:
+    f = tm.Function("triangle", params=[N, M])
+    a = f.input("a", D, [N, M])
+    f.outputs(f.reduction("s", {i: N, j: i + 1}, {k: M}, tm.sum, a[i, k] * a[j, k], shape=[N, N]))
+    return f
+
+
+def softmax() -> tm.Function:
+    f = tm.Function("softmax", params=[N, M], assume="M >= 1")
+    x = f.input("x", tm.float32, [N, M])
+    top = f.reduction("top", {i: N}, {j: M}, tm.max, x[i, j])
+    power = f.computation("power", {i: N, j: M}, tm.exp(x[i, j] - top[i]))
+    total = f.reduction("total", {i: N}, {j: M}, tm.sum, power[i, j])
+    f.outputs(f.computation("y", {i: N, j: M}, power[i, j] / total[i]))
+    return f
+
+
+def blur() -> tm.Function:
+    f = tm.Function("blur", params=[N, M])
+    a = f.input("a", tm.float32, [N + 2, M + 2])
+    across = f.computation("across", {i: N + 2, j: M}, (a[i, j] + a[i, j + 1] + a[i, j + 2]) / 3)
+    f.outputs(f.computation("down", {i: N, j: M}, (across[i, j] + across[i + 1, j] + across[i + 2, j]) / 3))
+    return f
+
+
+def heat() -> tm.Function:
+    """A time loop that keeps all its levels, as declared."""
+    f = tm.Function("heat", params=[T, N, M], assume="N >= 1 and M >= 1")
+    a = f.input("a", D, [N, M])
+    border = (t == 0) | (i == 0) | (i == N - 1) | (j == 0) | (j == M - 1)
+
+    def level(u: tm.Computation) -> tm.Expr:
+        around = u[t - 1, i - 1, j] + u[t - 1, i + 1, j] + u[t - 1, i, j - 1] + u[t - 1, i, j + 1]
+        return tm.select(border, a[i, j], 0.25 * around)
+
+    u = f.computation("u", {t: T + 1, i: N, j: M}, level)
+    f.outputs(u[T, i, j])
+    return f
+
+
+def prefix() -> tm.Function:
+    f = tm.Function("prefix", params=[N, M])
+    a = f.input("a", tm.int64, [N, M])
+    f.outputs(f.computation("s", {i: N, j: M}, lambda s: tm.select(j == 0, a[i, j], s[i, j - 1] + a[i, j])))
+    return f
+
+
+def factors() -> tm.Function:
+    """The LU factors of a matrix: sums and quotients that read each other."""
+    f = tm.Function("factors", params=[N])
+    a = f.input("a", D, [N, N])
+    with f.together() as g:
+        s = g.reduction("s", {i: N, j: N}, {k: tm.min(i, j)}, tm.sum, lambda: u[i, k] * u[k, j])
+        u = g.computation("u", {i: N, j: N}, lambda: tm.select(j < i, (a[i, j] - s[i, j]) / u[j, j], a[i, j] - s[i, j]))
+    f.outputs(u)
+    return f
+
+
+def sparse() -> tm.Function:
+    """Sums whose bounds are values."""
+    f = tm.Function("sparse", params=[N, M, K])
+    start = f.input("start", tm.int32, [N + 1], values=(0, K + 1), monotone=True)
+    column = f.input("column", tm.int32, [K], values=(0, M))
+    value, x = f.input("value", D, [K]), f.input("x", D, [M])
+    f.outputs(f.reduction("y", {i: N}, {p: (start[i], start[i + 1])}, tm.sum, value[p] * x[column[p]]))
+    return f
+
+
+def total() -> tm.Function:
+    f = tm.Function("total", params=[N, M])
+    a = f.input("a", tm.int64, [N, M])
+    f.outputs(f.reduction("s", {}, {i: N, j: M}, tm.sum, a[i, j]))
+    return f
+
+
+ALL: tuple[Callable[[], tm.Function], ...] = (
+    pointwise, transposed, line, product, both_sides, triangle, softmax, blur, heat, prefix, factors, sparse, total,
+)  # fmt: skip

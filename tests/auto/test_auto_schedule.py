@@ -1,0 +1,150 @@
+"""`auto_schedule`: right for each form of program at awkward sizes, and printed, explained, undone and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.auto import programs
+from tests.auto.programs import D, N, i, j
+
+SIZES = (0, 1, 2, 7, 13, 67)
+
+
+def arguments(f: tm.Function, size: int) -> dict[str, Any]:
+    """Random arguments; the parameters have different values near `size`."""
+    draw = np.random.default_rng(size)
+    sizes = {name: max(size + step, 0) for step, name in enumerate(f.algorithm.params)}
+    if "T" in sizes:
+        sizes = {"T": min(size, 5), "N": max(size, 1), "M": max(size + 3, 1)}
+    if f.name == "softmax":
+        sizes["M"] = max(sizes["M"], 1)
+    if f.name == "sparse":
+        cuts = np.sort(draw.integers(0, sizes["K"] + 1, sizes["N"] - 1)) if sizes["N"] > 1 else []
+        start = np.array([0, *cuts, sizes["K"]] if sizes["N"] else [0], np.int32)
+        return {
+            "start": start, "column": draw.integers(0, sizes["M"], sizes["K"]).astype(np.int32),
+            "value": draw.random(sizes["K"]), "x": draw.random(sizes["M"]),
+        }  # fmt: skip
+    given: dict[str, Any] = {}
+    for name, declared in f.algorithm.inputs.items():
+        shape = [int(eval(str(extent), {}, sizes)) for extent in declared.shape]
+        values = draw.random(shape) if declared.dtype.is_float else draw.integers(-9, 9, shape)
+        given[name] = values.astype(declared.dtype.name)
+        if f.name == "factors":
+            given[name] += 2 * size * np.eye(size)
+    if "T" in sizes:
+        given["T"] = sizes["T"]
+    return given
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("program", programs.ALL, ids=lambda program: program.__name__)
+def test_programs_of_each_form_are_right(program: Callable[[], tm.Function], threads: int) -> None:
+    f = program()
+    f.auto_schedule(threads=threads)
+    assert f.commands
+    kernel = f.compile(threads=2)
+    for size in SIZES:
+        given = arguments(f, size)
+        try:
+            expected = f.evaluate(**given)
+        except tm.ArgumentError:
+            assert size == 0
+            continue
+        found = kernel(**given)
+        np.testing.assert_allclose(found, expected, rtol=1e-5 if f.name in ("softmax", "blur") else 1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("program", programs.ALL, ids=lambda program: program.__name__)
+def test_the_text_gives_the_same_commands_to_another_function(program: Callable[[], tm.Function]) -> None:
+    f = program()
+    schedule = f.auto_schedule(threads=2)
+    other = program()
+    exec(str(schedule), {"tm": tm, "f": other})
+    assert [str(command) for command in other.commands] == [str(command) for command in f.commands]
+
+
+def test_with_one_thread_no_loop_is_parallel() -> None:
+    for program in programs.ALL:
+        f = program()
+        assert "parallelize" not in str(f.auto_schedule(threads=1)), f.name
+
+
+def test_all_commands_are_undone_at_once() -> None:
+    f = programs.product()
+    before = f.program
+    schedule = f.auto_schedule()
+    assert len(f.commands) == len(schedule.commands) > 5
+    schedule.undo()
+    assert f.commands == () and f.program.statements == before.statements
+
+
+def test_commands_that_came_later_are_not_undone() -> None:
+    f = programs.line()
+    schedule = f.auto_schedule(threads=1)
+    f["b"].store_nontemporal()
+    with pytest.raises(tm.CommandError, match="undo those that came later"):
+        schedule.undo()
+
+
+def test_what_was_chosen_and_refused_is_explained() -> None:
+    f = programs.product()
+    words = f.auto_schedule(threads=2).explain()
+    assert "out: s is a matrix product in tiles of registers" in words
+    assert "because nothing else reads s" in words
+    words = programs.triangle().auto_schedule(threads=2).explain()
+    assert "not a matrix product" in words and "reads a twice" in words
+
+
+def test_a_refused_candidate_falls_back_to_the_next() -> None:
+    f = tm.Function("f", params=[N])
+    a = f.input("a", D, [N])
+    f.outputs(f.reduction("s", {i: N}, {j: N}, tm.sum, a[i] * a[j], ordered=True))
+    schedule = f.auto_schedule(threads=2)
+    assert f.check().ok
+    given = np.arange(11.0)
+    np.testing.assert_array_equal(f.compile()(a=given), given * given.sum())
+    assert "not " in schedule.explain()
+
+
+def test_a_function_that_is_refused_as_given_is_refused() -> None:
+    f = tm.Function("f", params=[N])
+    a = f.input("a", D, [N])
+    f.outputs(f.computation("b", {i: N}, a[i + 1]))
+    with pytest.raises(tm.LegalityError):
+        f.auto_schedule()
+    assert f.commands == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target": "sm_90"}, "is a GPU"),
+        ({"target": 7}, "give the name of a processor"),
+        ({"threads": 0}, "give a positive integer"),
+        ({"threads": True}, "give a positive integer"),
+        ({"level": "best"}, "choose 'structure', 'sizes', 'measure'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], said: str) -> None:
+    f = programs.line()
+    with pytest.raises(tm.ArgumentError, match=said):
+        f.auto_schedule(**options)
+    assert f.commands == ()
+
+
+def test_functions_on_gpus_and_ranks_and_without_outputs_are_refused() -> None:
+    f = tm.Function("f", params=[N])
+    a = f.input("a", D, [N], memory=tm.GPU)
+    f.outputs(f.computation("b", {i: N}, a[i]))
+    with pytest.raises(tm.ArgumentError, match="in the memory of a GPU"):
+        f.auto_schedule()
+    g = tm.Function("g", params=[N])
+    g.computation("b", {i: N}, g.input("a", D, [N])[i])
+    with pytest.raises(tm.DeclarationError, match="no outputs"):
+        g.auto_schedule()

@@ -1,0 +1,79 @@
+"""Which computations are scheduled together, and the candidates of each: the structure of the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tiramisu_py.algorithm.expressions import Select
+from tiramisu_py.algorithm.traversal import kinds
+from tiramisu_py.auto.nests import swept
+from tiramisu_py.auto.offers import Offer, Problem
+from tiramisu_py.auto.streams import streamed
+from tiramisu_py.auto.sums import chained, read_at_the_end, reduced
+from tiramisu_py.recipes import stencil
+
+#: The most operations of a value that is computed again where it is read, instead of being kept.
+CHEAP = 4
+
+
+def anchors(problem: Problem) -> Iterator[str]:
+    """The computations in the order in which they get commands: each after all that read it."""
+    yield from reversed(list(problem.algorithm.computations))
+
+
+def candidates(problem: Problem, name: str) -> list[Offer]:
+    """What may be done with a computation that nothing covers yet, the best first."""
+    declared = problem.computation(name)
+    if declared.stage is not None:
+        return []
+    if declared.group:
+        found = list(swept(problem, name))
+    elif declared.is_reduction:
+        found = list(reduced(problem, name))
+    elif problem.is_recurrent(name):
+        found = list(swept(problem, name))
+    else:
+        found = [*inlined(problem, name), *read_at_the_end(problem, name), *chained(problem, name)]
+        found += [*stages(problem, name), *streamed(problem, name)]
+    return sorted(found, key=lambda each: each.cost)
+
+
+def inlined(problem: Problem, name: str) -> Iterator[Offer]:
+    """Substitute a value where it is read, if that repeats no work worth keeping, nor hides the form of a product."""
+    readers = problem.readers[name]
+    if name in problem.algorithm.outputs or not readers:
+        return
+    if any(problem.computation(each).is_reduction or problem.computation(each).group for each in readers):
+        return
+    if all(len(problem.computation(each).iterators) == len(problem.computation(name).iterators) for each in readers):
+        once = len(readers) == 1 and len(problem.reads_of(readers[0], name)) == 1
+        if once or (problem.operations(name) <= CHEAP and Select not in kinds(problem.computation(name).expr)):
+            why = "each value is read once" if once else "computing a value again costs less than keeping it"
+            yield Offer(name, "inlined", why, lambda function: function[name].inline(), (name,), -1.0)
+
+
+def stages(problem: Problem, name: str) -> Iterator[Offer]:
+    """The stages of a stencil over two dimensions that end here: their rows stay in registers or the cache."""
+    if len(problem.computation(name).iterators) != 2:
+        return
+    chain = [name]
+    for reader in chain:
+        for source in problem.sources(reader):
+            own = problem.computation(source)
+            alone = set(problem.readers[source]) <= set(chain) and source not in problem.algorithm.outputs
+            plain = not own.is_reduction and not own.group and not problem.is_recurrent(source)
+            if source not in chain and alone and plain and len(own.iterators) == 2:
+                chain.append(source)
+    if len(chain) == 1 and not _has_neighbours(problem, name):
+        return
+    ordered = [each for each in problem.algorithm.computations if each in chain]
+    yield Offer(
+        name, f"{', '.join(ordered)} in bands of rows", "neighbours are read again while they are in registers",
+        lambda function: stencil(*(function[each] for each in ordered), cpu=problem.cpu), tuple(ordered), -0.5,
+    )  # fmt: skip
+
+
+def _has_neighbours(problem: Problem, name: str) -> bool:
+    """Whether a computation reads a source at several places."""
+    sources = [touch.access.source for touch in problem.touches(name)]
+    return len(sources) > len(set(sources))

@@ -1,0 +1,136 @@
+"""Computations that depend on themselves or share loops: which loops of each statement are parallel or vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.auto.carried import LoopDependences
+from tiramisu_py.auto.offers import Offer, Problem
+from tiramisu_py.auto.strides import loop_cost
+from tiramisu_py.function import Function, Selection
+from tiramisu_py.program.loops import Combine
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.recipes.rows import accumulating
+
+
+@dataclass(frozen=True, eq=False)
+class LoopPlan:
+    """What becomes of the loops of one statement: their order, the vector loop, and the parallel one, by name."""
+
+    statement: Statement
+    handle: str
+    order: tuple[str, ...]
+    vector: str | None
+    lanes: int
+    over_terms: bool
+    parallel: str | None
+
+    def apply(self, function: Function, threads: bool, vectors: bool) -> None:
+        handle = statement_handle(function, self.statement)
+        if self.order:
+            handle.reorder(*map(Iter, self.order))
+        if self.parallel is not None and threads:
+            handle.parallelize(Iter(self.parallel))
+        if self.vector is None or not vectors:
+            return
+        if self.over_terms:
+            handle.vectorize(Iter(self.vector), self.lanes, combine=Combine.PRIVATE)
+        else:
+            handle.vectorize(Iter(self.vector), self.lanes, remainder="mask")
+
+
+def statement_handle(function: Function, statement: Statement) -> Selection:
+    """The handle of a statement: a computation, or the start or the update of a reduction."""
+    whole: Any = function[statement.source]
+    if statement.role is Role.INIT:
+        found: Selection = whole.init
+    else:
+        found = whole.update if statement.role is Role.UPDATE else whole
+    return found
+
+
+def members_of(problem: Problem, name: str) -> tuple[str, ...]:
+    """The computations that are scheduled with one: those of its group."""
+    group = problem.computation(name).group
+    return tuple(each.name for each in problem.algorithm.together(group)) if group else (name,)
+
+
+def swept(problem: Problem, name: str) -> Iterator[Offer]:
+    """The candidates of a recurrence or a group: what its dependences leave parallel."""
+    names = members_of(problem, name)
+    program = problem.function.program
+    statements = tuple(each for source in names for each in program.statements_of(source))
+    dependences = LoopDependences(program, statements)
+    plans = [_planned(problem, dependences, each) for each in statements]
+    kept = ", ".join(dict.fromkeys(program.loops[loop].name for loop in sorted(dependences.carrying)))
+    why = f"values depend on earlier ones along {kept}" if kept else "no loop carries a dependence"
+
+    def candidate(threads: bool, vectors: bool, cost: float) -> Offer:
+        def apply(function: Function) -> None:
+            for plan in plans:
+                plan.apply(function, threads, vectors)
+
+        said = [text for plan in plans if (text := _said(plan, threads, vectors))]
+        return Offer(name, "; ".join(said) or "the loops as they are", why, apply, names, cost)
+
+    yield candidate(True, True, 5.0)
+    yield candidate(False, True, 6.0)
+    yield candidate(True, False, 7.0)
+
+
+def _said(plan: LoopPlan, threads: bool, vectors: bool) -> str:
+    parts = [f"order {', '.join(plan.order)}"] if plan.order else []
+    parts += [f"threads share {plan.parallel}"] if plan.parallel and threads else []
+    parts += [f"vectors of {plan.lanes} along {plan.vector}"] if plan.vector and vectors else []
+    return f"{plan.handle}: {', '.join(parts)}" if parts else ""
+
+
+def _planned(problem: Problem, dependences: LoopDependences, statement: Statement) -> LoopPlan:
+    """The vector loop of a statement among its own free loops, and its outermost parallel one."""
+    names = problem.function.program.loop_names(statement)
+    declared = problem.computation(statement.source)
+    iterators = _iterators(statement, declared.point_iterators)
+    over = [each in declared.over for each in iterators]
+    common = max((shared(statement, each) for each in dependences.statements if each is not statement), default=0)
+    free = [
+        depth for depth in range(len(names))
+        if statement.loops[depth] not in dependences.carrying and iterators[depth] is not None
+        and not (over[depth] and declared.ordered)
+    ]  # fmt: skip
+    touched = problem.touches(statement.source) if statement.role is not Role.INIT else ()
+    own = [depth for depth in reversed(free) if depth >= common]
+    vector = min(own, key=lambda depth: loop_cost(touched, declared, iterators[depth] or ""), default=None)
+    order: tuple[str, ...] = ()
+    if vector is not None and vector != len(names) - 1:
+        moved = [*(depth for depth in range(len(names)) if depth != vector), vector]
+        if dependences.allows(statement, moved):
+            order = tuple(names[depth] for depth in moved[common:])
+        else:
+            vector = len(names) - 1 if len(names) - 1 in free else None
+    parallel = [depth for depth in free if depth != vector and not over[depth]]
+    sums = vector is not None and over[vector]
+    lanes = problem.lanes(statement.source)
+    return LoopPlan(
+        statement, statement.handle, order, None if vector is None else names[vector],
+        accumulating(lanes, problem.cpu) if sums else lanes, sums, names[parallel[0]] if parallel else None,
+    )  # fmt: skip
+
+
+def _iterators(statement: Statement, names: Sequence[str]) -> list[str | None]:
+    """The iterator that each loop runs over; None for a loop over a combination of several."""
+    found: list[str | None] = []
+    points = [sets.terms(form).dims for form in sets.outputs(statement.point)]
+    for form in sets.outputs(statement.coords):
+        dims = sets.terms(form).dims
+        own = [name for name, point in zip(names, points, strict=False) if _same_line(point, dims)]
+        found.append(own[0] if own else None)
+    return found
+
+
+def _same_line(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    return sum(map(bool, a)) == 1 and [bool(x) for x in a] == [bool(x) for x in b]

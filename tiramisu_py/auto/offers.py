@@ -1,0 +1,110 @@
+"""What may be done with a computation: a candidate is a few commands, the reason for them, and what they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.algorithm.spellings import fresh_name, underscored
+from tiramisu_py.auto.strides import Touch, operations, touches
+from tiramisu_py.function import Function
+from tiramisu_py.program.fresh_names import names_in
+from tiramisu_py.recipes import Cpu
+
+#: The most lanes of a vector loop.
+MOST_LANES = 64
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Commands for some computations: what they do, why, and the computations that have their loops then.
+
+    `apply` gives the commands to a function. `key` names the candidate: its anchor, and what it does. `cost` is the
+    estimate by which the candidates of one anchor are tried, the least first (see `auto.cost`).
+    """
+
+    anchor: str
+    what: str
+    why: str
+    apply: Callable[[Function], object]
+    covers: tuple[str, ...]
+    cost: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.anchor, self.what
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A function to be scheduled for a processor, and what is known of its computations."""
+
+    function: Function
+    cpu: Cpu
+    threads: int
+    _touches: dict[str, tuple[Touch, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        return self.function.program.algorithm
+
+    def computation(self, name: str) -> Computation:
+        return self.algorithm.computations[name]
+
+    def touches(self, name: str) -> tuple[Touch, ...]:
+        """The accesses of a computation."""
+        if name not in self._touches:
+            self._touches[name] = touches(self.algorithm, self.computation(name))
+        return self._touches[name]
+
+    @cached_property
+    def readers(self) -> dict[str, tuple[str, ...]]:
+        """By computation, those that read it."""
+        found: dict[str, tuple[str, ...]] = dict.fromkeys(self.algorithm.computations, ())
+        for name in found:
+            for source in {touch.access.source for touch in self.touches(name)} & found.keys():
+                found[source] = (*found[source], name)
+        return found
+
+    def sources(self, name: str) -> list[str]:
+        """The computations that one reads, without itself, in the order of declaration."""
+        read = {touch.access.source for touch in self.touches(name)} - {name}
+        return [each for each in self.algorithm.computations if each in read]
+
+    def reads_of(self, reader: str, source: str) -> list[Access]:
+        """The accesses of a source by a computation."""
+        return [touch.access for touch in self.touches(reader) if touch.access.source == source]
+
+    def is_recurrent(self, name: str) -> bool:
+        """Whether a computation reads values of its own."""
+        return any(touch.access.source == name for touch in self.touches(name))
+
+    def is_pointwise(self, reader: str, source: str) -> bool:
+        """Whether a computation reads a source only at its own iterators, all of them, in order."""
+        own = tuple(Iter(name).key() for name in self.computation(reader).iterators)
+        return all(tuple(i.key() for i in read.indices) == own for read in self.reads_of(reader, source))
+
+    def operations(self, name: str) -> int:
+        return operations(self.computation(name))
+
+    def lanes(self, name: str) -> int:
+        """The lanes of a vector of a computation's values."""
+        return min(self.cpu.lanes(self.computation(name).dtype.bytes), MOST_LANES)
+
+
+class Fresh:
+    """New iterators for commands on a function: names that neither it nor an earlier one has."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        self._given: set[str] = set()
+
+    def __call__(self, name: str) -> Iter:
+        program = self._function.program
+        taken = names_in(program) | {loop.name for loop in program.loops.values()} | self._given
+        found = fresh_name(name, taken, underscored)
+        self._given.add(found)
+        return Iter(found)

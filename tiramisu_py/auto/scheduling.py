@@ -1,0 +1,67 @@
+"""auto_schedule: commands for every computation of a function, chosen, proven and explained."""
+
+from __future__ import annotations
+
+from tiramisu_py.auto.automatic import Automatic
+from tiramisu_py.auto.clusters import candidates
+from tiramisu_py.auto.offers import Problem
+from tiramisu_py.auto.trials import proven
+from tiramisu_py.build.machine.topology import allowed_cpus
+from tiramisu_py.build.target_processor import Target
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.function import Function
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.recipes import Cpu
+
+LEVELS = ("structure", "sizes", "measure")
+
+
+def auto_schedule(
+    function: Function,
+    target: str | Target | Cpu | None = None,
+    threads: int | None = None,
+    level: str = "sizes",
+) -> Automatic:
+    """Schedule all computations of a function; see `Function.auto_schedule`."""
+    problem = _problem(function, target, threads, level)
+    trial = proven(problem, candidates)
+    start = len(function.commands)
+    for command in trial.function.commands[start:]:
+        function.apply(command)
+    return Automatic(function, start, trial.choices)
+
+
+def _problem(function: Function, target: object, threads: int | None, level: str) -> Problem:
+    if level not in LEVELS:
+        raise ArgumentError(f"auto_schedule: level={level!r}: choose {', '.join(map(repr, LEVELS))}")
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise ArgumentError(f"auto_schedule: threads={threads!r}: give a positive integer, or None for all cpus")
+    function._require_outputs()
+    program, name = function.program, function.name
+    if program.is_spread or program.grid or program.distributions:
+        raise ArgumentError(f"auto_schedule: {name} runs on ranks: it makes schedules for the cores of one machine")
+    on_gpu = [each.name for each in program.buffers.values() if each.memory not in _HOST]
+    if on_gpu:
+        raise ArgumentError(
+            f"auto_schedule: {', '.join(on_gpu)} of {name}, in the memory of a GPU: it makes schedules for processors"
+        )
+    return Problem(function, _cpu(target), threads or len(allowed_cpus()))
+
+
+#: Memories of the host.
+_HOST = (Memory.HOST, Memory.REGISTER)
+
+
+def _cpu(target: object) -> Cpu:
+    if isinstance(target, Cpu):
+        return target
+    if target is None or isinstance(target, str):
+        if isinstance(target, str) and target.lower().startswith(("gpu", "cuda", "sm_", "nvidia")):
+            raise ArgumentError(
+                f"auto_schedule: target={target!r} is a GPU: it makes schedules for processors; give the name of one, "
+                "as for compile, or None for this machine"
+            )
+        return Cpu.here(target)
+    if isinstance(target, Target):
+        return Cpu.of(target)
+    raise ArgumentError(f"auto_schedule: target={target!r}: give the name of a processor, tm.target() or None")

@@ -1,0 +1,148 @@
+"""Reductions: along the rows with partial results in the lanes, or along values with the terms outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.auto.offers import MOST_LANES, Fresh, Offer, Problem
+from tiramisu_py.auto.strides import best_iterator
+from tiramisu_py.function import Function
+from tiramisu_py.program.loops import Combine
+from tiramisu_py.recipes import columns, matmul, rows, spmv
+from tiramisu_py.recipes.rows import accumulating
+
+#: The block of terms of one sum that a thread adds.
+BLOCK = 1 << 14
+
+
+def reduced(problem: Problem, name: str) -> Iterator[Offer]:
+    """The candidates of a reduction that stands alone."""
+    declared = problem.computation(name)
+    cpu = problem.cpu
+    yield Offer(
+        name, "a matrix product in tiles of registers, operands packed for the caches",
+        "each operand is read again for every row or column of the other one",
+        lambda function: matmul(function[name], cpu=cpu), (name,),
+    )  # fmt: skip
+    yield Offer(
+        name, "rows by their numbers of entries on threads, entries in vectors",
+        "the rows of a sparse matrix", lambda function: spmv(function[name], cpu=cpu), (name,), 1.0,
+    )  # fmt: skip
+    vector = best_iterator(problem.touches(name), declared, declared.point_iterators)
+    if vector is None:
+        return
+    if vector in declared.over:
+        yield from _along_terms(problem, name, vector)
+    else:
+        yield from _along_values(problem, name, vector)
+    yield from _plain(name, declared.iterators)
+
+
+def read_at_the_end(problem: Problem, name: str) -> Iterator[Offer]:
+    """The candidates of a computation that reads a reduction which nothing else reads, at its own iterators."""
+    for source in problem.sources(name):
+        declared = problem.computation(source)
+        alone = problem.readers[source] == (name,) and source not in problem.algorithm.outputs
+        if not declared.is_reduction or not alone or declared.group or not problem.is_pointwise(name, source):
+            continue
+        yield Offer(
+            name, f"{source} is a matrix product in tiles of registers, and {name} is computed in each tile",
+            f"nothing else reads {source}", lambda function: matmul(function[name], cpu=problem.cpu), (name, source),
+        )  # fmt: skip
+
+
+def chained(problem: Problem, name: str) -> Iterator[Offer]:
+    """The candidate of a result that depends on reductions of its own row, and on stages between them."""
+    covered = [name]
+    for each in covered:
+        covered += [source for source in problem.sources(each) if source not in covered]
+    if not any(problem.computation(each).is_reduction for each in covered[1:]):
+        return
+    yield Offer(
+        name, f"{', '.join(reversed(covered[1:]))} for each row of {name}",
+        "a row is in the cache while all its stages are computed",
+        lambda function: rows(function[name], cpu=problem.cpu), tuple(covered), 1.0,
+    )  # fmt: skip
+
+
+def _along_terms(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
+    declared = problem.computation(name)
+    lanes = accumulating(problem.lanes(name), problem.cpu)
+    order = [each for each in declared.point_iterators if each != vector] + [vector]
+
+    def by_rows(function: Function) -> None:
+        update = function[name].update
+        if tuple(order) != declared.point_iterators:
+            update.reorder(*map(Iter, order))
+        update.after(function[name].init, Iter(declared.iterators[-1]))
+        update.parallelize(Iter(declared.iterators[0]))
+        update.vectorize(Iter(vector), lanes, combine=Combine.PRIVATE)
+
+    def one_value(function: Function) -> None:
+        update, fresh = function[name].update, Fresh(function)
+        outer, inner = fresh(f"{vector}0"), fresh(f"{vector}1")
+        update.split(Iter(vector), BLOCK, outer, inner)
+        update.reorder(outer, *map(Iter, order[:-1]), inner)
+        update.parallelize(outer, combine=Combine.PRIVATE)
+        update.vectorize(inner, lanes, combine=Combine.PRIVATE)
+
+    if declared.iterators:
+        yield Offer(
+            name, f"threads share {declared.iterators[0]}, {lanes} partial results along {vector}",
+            f"terms are contiguous along {vector}, and their order is free", by_rows, (name,), 2.0,
+        )  # fmt: skip
+        return
+    if problem.threads > 1:
+        yield Offer(
+            name, f"threads share blocks of {BLOCK} of {vector}, {lanes} partial results in each",
+            f"terms are contiguous along {vector}, and their order is free", one_value, (name,), 2.0,
+        )  # fmt: skip
+    yield Offer(
+        name, f"{lanes} partial results along {vector}",
+        f"terms are contiguous along {vector}, and their order is free",
+        lambda function: function[name].update.vectorize(Iter(vector), lanes, combine=Combine.PRIVATE), (name,), 2.5,
+    )  # fmt: skip
+
+
+def _along_values(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
+    declared = problem.computation(name)
+    outer = [each for each in declared.iterators if each != vector]
+    lanes = problem.lanes(name)
+    if len(declared.iterators) == len(declared.over) == 1:
+        yield Offer(
+            name, f"several rows at a time into strips of {vector}", f"values are contiguous along {vector}",
+            lambda function: columns(function[name], cpu=problem.cpu), (name,), 2.0,
+        )  # fmt: skip
+
+    def by_values(function: Function) -> None:
+        update, init = function[name].update, function[name].init
+        update.reorder(*map(Iter, (*outer, *declared.over, vector)))
+        if outer:
+            init.reorder(*map(Iter, (*outer, vector))) if declared.iterators[-1] != vector else None
+            update.after(init, Iter(outer[-1]))
+            update.parallelize(Iter(outer[0]))
+            init.vectorize(Iter(vector), lanes, remainder="mask")
+            update.vectorize(Iter(vector), lanes, remainder="mask")
+            return
+        fresh = Fresh(function)
+        first, inner = fresh(f"{vector}0"), fresh(f"{vector}1")
+        function[name].split(Iter(vector), MOST_LANES * 8, first, inner)
+        update.reorder(first, *map(Iter, declared.over), inner)
+        update.after(init, first)
+        update.parallelize(first)
+        function[name].vectorize(inner, lanes, remainder="mask")
+
+    yield Offer(
+        name, f"{', '.join((*outer, *declared.over))} outside, vectors of {lanes} along {vector}",
+        f"values are contiguous along {vector}", by_values, (name,), 3.0,
+    )  # fmt: skip
+
+
+def _plain(name: str, iterators: tuple[str, ...]) -> Iterator[Offer]:
+    def by_rows(function: Function) -> None:
+        function[name].update.after(function[name].init, Iter(iterators[0]))
+        function[name].update.parallelize(Iter(iterators[0]))
+
+    if iterators:
+        yield Offer(name, f"threads share {iterators[0]}", "sums are independent", by_rows, (name,), 9.0)

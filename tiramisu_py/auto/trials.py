@@ -1,0 +1,129 @@
+"""Candidates as commands on a function: what is refused falls back to the next candidate, at last to no command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tiramisu_py.auto.clusters import anchors
+from tiramisu_py.auto.offers import Offer, Problem
+from tiramisu_py.errors import LegalityError, TiramisuError
+from tiramisu_py.function import Function
+from tiramisu_py.program.command import Command
+from tiramisu_py.schedule.loops.tags import Parallelize
+
+#: The candidates of a computation.
+Offering = Callable[[Problem, str], list[Offer]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for a computation: the candidate, its commands, and what was refused before it, with reasons."""
+
+    anchor: str
+    chosen: Offer | None
+    commands: tuple[Command, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Attempted:
+    """A schedule on a copy of the function: the copy, and the choices that led to it."""
+
+    function: Function
+    choices: tuple[Choice, ...]
+
+
+def proven(problem: Problem, offers: Offering, banned: dict[tuple[str, str], str] | None = None) -> Attempted:
+    """The schedule of the first candidates that commands and the proof accept.
+
+    The proof of the whole is asked once. If it refuses, the candidate to blame is left out, and the rest is put
+    together anew. Raises `LegalityError` for a function that is refused as it was given.
+    """
+    banned = {} if banned is None else banned
+    while True:
+        trial = _assembled(problem, offers, banned)
+        reason = _refusal(trial.function)
+        if reason is None:
+            return trial
+        _require_legal(problem.function)
+        key = _blamed(trial, reason)
+        banned[key] = reason[1]
+
+
+def _assembled(problem: Problem, offers: Offering, banned: dict[tuple[str, str], str]) -> Attempted:
+    function = problem.function.copy()
+    covered: set[str] = set()
+    choices: list[Choice] = []
+    for name in anchors(problem):
+        if name in covered:
+            continue
+        choice, function = _chosen(problem, function, name, offers(problem, name), covered, banned)
+        choices.append(choice)
+        covered |= set(choice.chosen.covers) if choice.chosen is not None else {name}
+    return Attempted(function, tuple(choices))
+
+
+def _chosen(
+    problem: Problem,
+    function: Function,
+    name: str,
+    offered: Sequence[Offer],
+    covered: set[str],
+    banned: dict[tuple[str, str], str],
+) -> tuple[Choice, Function]:
+    """The first candidate whose commands are accepted, and the function with them."""
+    refused: list[tuple[str, str]] = []
+    before = len(function.commands)
+    for candidate in offered:
+        if candidate.key in banned:
+            refused.append((candidate.what, banned[candidate.key]))
+            continue
+        if covered & set(candidate.covers):
+            refused.append((candidate.what, f"{', '.join(sorted(covered & set(candidate.covers)))} has its loops"))
+            continue
+        attempt = function.copy()
+        try:
+            candidate.apply(attempt)
+            attempt = _without_threads(attempt, before) if problem.threads == 1 else attempt
+        except TiramisuError as error:
+            refused.append((candidate.what, _one_line(error)))
+            continue
+        return Choice(name, candidate, attempt.commands[before:], tuple(refused)), attempt
+    return Choice(name, None, (), tuple(refused)), function
+
+
+def _without_threads(function: Function, before: int) -> Function:
+    """The function without the commands, after the first ones, that share loops among threads."""
+    commands = function.commands
+    kept = [*commands[:before], *(each for each in commands[before:] if not isinstance(each, Parallelize))]
+    return function if len(kept) == len(commands) else Function.of(function.algorithm, kept)
+
+
+def _refusal(function: Function) -> tuple[str, str] | None:
+    """The command to blame and the reason, if the proof refuses a function; None if it is proven."""
+    report = function.check()
+    if report.ok:
+        return None
+    first = report.violations[0]
+    return first.command, f"{first.kind}: {first.message}"
+
+
+def _require_legal(function: Function) -> None:
+    """Raise the error of `compile` for a function that is refused before any further command."""
+    report = function.check()
+    if not report.ok:
+        raise LegalityError(report.violations)
+
+
+def _blamed(trial: Attempted, reason: tuple[str, str]) -> tuple[str, str]:
+    """The candidate whose command is to blame, else the one that was chosen last."""
+    keys = [(choice, choice.chosen.key) for choice in trial.choices if choice.chosen is not None and choice.commands]
+    for choice, key in keys:
+        if any(reason[0].startswith(command.text) for command in choice.commands):
+            return key
+    return keys[-1][1]
+
+
+def _one_line(error: TiramisuError) -> str:
+    return str(error).splitlines()[0]
