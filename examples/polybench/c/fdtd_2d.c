@@ -21,7 +21,8 @@ void fdtd_2d_plain(int64_t T, int64_t NX, int64_t NY, double *restrict EX, doubl
 }
 
 /* ey and ex at (t, t + i, t + j), hz at (t, t + i + 1, t + j + 1): all dependences point forward. Cubes, those with
- * the same sum of t and i at the same time. */
+ * the same sum of t and i at the same time. In a tile the sweeps
+ * of a row follow one another, so that compilers vectorise them. */
 void fdtd_2d_pluto(int64_t T, int64_t NX, int64_t NY, double *restrict EX, double *restrict EY, double *restrict HZ,
                    const double *restrict edge)
 {
@@ -34,24 +35,19 @@ void fdtd_2d_pluto(int64_t T, int64_t NX, int64_t NY, double *restrict EX, doubl
             for (int64_t jt = 0; jt <= columns; jt++)
                 for (int64_t t = TILE * tt; t < least(TILE * (tt + 1), T); t++)
                     for (int64_t r = most(TILE * it, t); r < least(TILE * (it + 1), t + NX); r++) {
-                        const int64_t i = r - t, from = most(TILE * jt, t), to = least(TILE * (jt + 1), t + NY);
-                        if (i == 0) {
-                            for (int64_t c = from; c < to; c++) {
-                                ey[0][c - t] = edge[t];
-                                if (c > t)
-                                    ex[0][c - t] = ex[0][c - t] - 0.5 * (hz[0][c - t] - hz[0][c - t - 1]);
-                            }
-                            continue;
-                        }
-                        if (from == t && from < to)
-                            ey[i][0] = ey[i][0] - 0.5 * (hz[i][0] - hz[i - 1][0]);
-                        for (int64_t c = most(from, t + 1); c < to; c++) {
-                            const int64_t j = c - t;
-                            ey[i][j] = ey[i][j] - 0.5 * (hz[i][j] - hz[i - 1][j]);
+                        const int64_t i = r - t, from = most(TILE * jt, t) - t, to = least(TILE * (jt + 1), t + NY) - t;
+                        if (i == 0)
+                            for (int64_t j = from; j < to; j++)
+                                ey[0][j] = edge[t];
+                        else
+                            for (int64_t j = from; j < to; j++)
+                                ey[i][j] = ey[i][j] - 0.5 * (hz[i][j] - hz[i - 1][j]);
+                        for (int64_t j = most(from, 1); j < to; j++)
                             ex[i][j] = ex[i][j] - 0.5 * (hz[i][j] - hz[i][j - 1]);
-                            hz[i - 1][j - 1] = hz[i - 1][j - 1]
-                                - 0.7 * (ex[i - 1][j] - ex[i - 1][j - 1] + ey[i][j - 1] - ey[i - 1][j - 1]);
-                        }
+                        if (i > 0)
+                            for (int64_t j = most(from, 1); j < to; j++)
+                                hz[i - 1][j - 1] = hz[i - 1][j - 1]
+                                    - 0.7 * (ex[i - 1][j] - ex[i - 1][j - 1] + ey[i][j - 1] - ey[i - 1][j - 1]);
                     }
         }
     }

@@ -28,7 +28,8 @@ void heat_3d_plain(int64_t T, int64_t N, const double *restrict start, double *r
 }
 
 /* The first sweep at (t, 2 t + i, 2 t + j, 2 t + k), the second one further in each of the three: all dependences
- * point forward. Tiles in four dimensions, those with the same sum of t and i at the same time. */
+ * point forward. Tiles in four dimensions, those with the same sum of t and i at the same time. In a tile the sweeps
+ * of a row follow one another, so that compilers vectorise them. */
 void heat_3d_pluto(int64_t T, int64_t N, const double *restrict start, double *restrict heat_out)
 {
     const int64_t bytes = sizeof(double) * N * N * N;
@@ -47,20 +48,10 @@ void heat_3d_pluto(int64_t T, int64_t N, const double *restrict start, double *r
                             for (int64_t y = most(TILE * jt, 2 * t + 1); y < least(TILE * (jt + 1), 2 * t + N); y++) {
                                 const int64_t i = x - 2 * t, j = y - 2 * t, from = most(TILE * kt, 2 * t + 1) - 2 * t;
                                 const int64_t to = least(TILE * (kt + 1), 2 * t + N) - 2 * t;
-                                const int first = i < N - 1 && j < N - 1, second = i > 1 && j > 1;
-                                if (first && second) {
-                                    if (from == 1 && from < to)
-                                        STEP(B, A, i, j, 1);
-                                    for (int64_t k = most(from, 2); k < least(to, N - 1); k++) {
-                                        STEP(B, A, i, j, k);
-                                        STEP(A, B, (i - 1), (j - 1), (k - 1));
-                                    }
-                                    if (to == N && from < to && N > 2)
-                                        STEP(A, B, (i - 1), (j - 1), (N - 2));
-                                } else if (first)
+                                if (i < N - 1 && j < N - 1)
                                     for (int64_t k = from; k < least(to, N - 1); k++)
                                         STEP(B, A, i, j, k);
-                                else if (second)
+                                if (i > 1 && j > 1)
                                     for (int64_t k = most(from, 2); k < to; k++)
                                         STEP(A, B, (i - 1), (j - 1), (k - 1));
                             }

@@ -20,7 +20,8 @@ void jacobi_1d_plain(int64_t T, int64_t N, const double *restrict start, double 
 }
 
 /* The first sweep at (t, 2 t + i), the second one further: all dependences point forward. Squares, those with the
- * same sum at the same time. */
+ * same sum at the same time. In a tile the sweeps
+ * of a row follow one another, so that compilers vectorise them. */
 void jacobi_1d_pluto(int64_t T, int64_t N, const double *restrict start, double *restrict mean_out)
 {
     double *restrict A = mean_out, *restrict B = malloc(sizeof(double) * N);
@@ -33,14 +34,10 @@ void jacobi_1d_pluto(int64_t T, int64_t N, const double *restrict start, double 
             for (int64_t t = TILE * tt; t < least(TILE * (tt + 1), T); t++) {
                 const int64_t from = most(TILE * (w - tt), 2 * t + 1) - 2 * t;
                 const int64_t to = least(TILE * (w - tt + 1), 2 * t + N) - 2 * t;
-                if (from == 1 && from < to)
-                    STEP(B, A, 1);
-                for (int64_t i = most(from, 2); i < least(to, N - 1); i++) {
+                for (int64_t i = from; i < least(to, N - 1); i++)
                     STEP(B, A, i);
+                for (int64_t i = most(from, 2); i < to; i++)
                     STEP(A, B, (i - 1));
-                }
-                if (to == N && from < to)
-                    STEP(A, B, (N - 2));
             }
     }
     free(B);

@@ -1,0 +1,1 @@
+"""PolyBench's kernels beside C: as it stands, and as Pluto's rules transform it."""
