@@ -96,7 +96,12 @@ def test_the_readme_has_a_program_and_what_it_prints() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "page"), [("command_reference.py", "commands.md"), ("pass_reference.py", "passes.md")]
+    ("script", "page"),
+    [
+        ("command_reference.py", "commands.md"),
+        ("pass_reference.py", "passes.md"),
+        ("parity_reference.py", "parity.md"),
+    ],
 )
 def test_a_reference_is_what_the_docstrings_say(script: str, page: str, pytestconfig: pytest.Config) -> None:
     command = [sys.executable, str(ROOT / "scripts" / script)]
