@@ -46,7 +46,8 @@ class Input:
     `shape` gives the extents, affine in the parameters. `values` (low, high) is a declared fact: each element x
     has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension) and `permutation`.
     `device` says where the caller has it: the number of a GPU, or None for the host. `strides` are the distances of
-    neighbours in each dimension, in elements; None for an array that is contiguous, row by row.
+    neighbours in each dimension, in elements; None for an array that is contiguous, row by row. If the caller's array
+    has extents that are products, ``[N * M]``, they are `passed`, and each factor is an extent of `shape`.
     """
 
     name: str
@@ -59,6 +60,12 @@ class Input:
     device: int | None = None
     location: Location | None = None
     strides: tuple[Expr, ...] | None = None
+    passed: tuple[Expr, ...] | None = None
+
+    @property
+    def passed_shape(self) -> tuple[Expr, ...]:
+        """The extents of the array that the caller passes."""
+        return self.shape if self.passed is None else self.passed
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def _with_room(program: Program, buffer: Buffer, elements: isl.Set, width: int) 
     axis = _last_of_several(buffer.extents)
     last = buffer.extents[axis]
     for extent in (last, _rounded(last, width), _rounded(last, width) + width):
-        grown = replace(buffer, extents=(*buffer.extents[:axis], extent, *buffer.extents[axis + 1 :]))
+        grown = replace(buffer, extents=(*buffer.extents[:axis], extent, *buffer.extents[axis + 1 :]), passed=None)
         if _holds(program, grown, elements):
             return grown
     return buffer

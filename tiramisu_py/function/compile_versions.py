@@ -160,7 +160,7 @@ def _described(argument: ArrayArgument | ScalarArgument) -> tuple[Any, ...]:
     """What callers know of an argument."""
     if isinstance(argument, ScalarArgument):
         return argument.name, argument.dtype.name
-    sizes = tuple(extent.key() for extent in (*argument.extents, *(argument.strides or ())))
+    sizes = tuple(extent.key() for extent in (*argument.passed_extents, *argument.extents, *(argument.strides or ())))
     return argument.name, argument.dtype.name, sizes, argument.is_input, argument.is_output, argument.covered
 
 

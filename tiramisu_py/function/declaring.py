@@ -46,6 +46,7 @@ class Declarations(Scheduled):
     ) -> Input:
         """Declare an array that the caller passes, row-major, of `shape` (affine in the parameters).
 
+        An extent may be a product of such extents: of ``[N * M]``, ``x[i * M + j]`` is element j of row i.
         With `strides` its elements are elsewhere, and it is read where it is: neighbours in dimension d are
         ``strides[d]`` elements apart, a number or a parameter, at least 0: ``[S, 1]`` for some columns of a wider
         array, ``[1, S]`` for a transposed one. A kernel takes the parameters from the array; nothing is stored in it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,6 +40,8 @@ def entered(
 
 def _enter_array(declared: ArrayArgument, given: np.ndarray, frame: Frame) -> None:
     shape = tuple(max(0, extent) for extent in map(Evaluator(frame).integer, declared.extents))
+    if declared.passed is not None and given.size == math.prod(shape):
+        given = given.reshape(shape)
     if given.shape != shape or given.dtype != declared.dtype.numpy:
         raise InterpretError(
             f"{declared.name} is declared as {declared.dtype}{list(shape)}, given as {given.dtype}{list(given.shape)}"

@@ -26,6 +26,7 @@ class ArrayArgument:
     An in-place array is both input and output. `covered`: the function writes every element of an output, so that
     the array's previous content does not matter. `device` is the GPU in whose memory it is; None for the host's. Each
     rank has a part of each `dealt` dimension. An input may have `strides`, in elements; other arrays are contiguous.
+    Callers in Python pass an array with the extents `passed`, of which some are products of `extents`, if it has any.
     """
 
     name: str
@@ -37,6 +38,12 @@ class ArrayArgument:
     device: int | None = None
     dealt: tuple[int, ...] = ()
     strides: tuple[Expr, ...] | None = None
+    passed: tuple[Expr, ...] | None = None
+
+    @property
+    def passed_extents(self) -> tuple[Expr, ...]:
+        """The extents of the array that callers in Python pass."""
+        return self.extents if self.passed is None else self.passed
 
 
 @dataclass(frozen=True)

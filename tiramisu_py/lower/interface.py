@@ -63,8 +63,9 @@ def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool, ar
     covered = not is_output or _covered(program, buffer, held)
     dealt = () if holding is None else holding.distribution.dims
     strides = None if buffer.strides is None else tuple(typed(stride, int64) for stride in buffer.strides)
+    passed = None if buffer.passed is None else tuple(typed(extent, int64) for extent in buffer.passed)
     return ArrayArgument(
-        buffer.name, buffer.dtype, extents, is_input, is_output, covered, buffer.device, dealt, strides
+        buffer.name, buffer.dtype, extents, is_input, is_output, covered, buffer.device, dealt, strides, passed
     )
 
 

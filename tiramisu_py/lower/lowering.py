@@ -128,7 +128,8 @@ def _documentation(program: Program) -> tuple[str, ...]:
 def _places(program: Program) -> Iterator[str]:
     """Where elements are that are elsewhere than their indices say, one line for each array.
 
-    ``a[d0, d1] is element d0*S + d1 of a`` for an input with strides, ``s[-1, 0] is element 0 of s, whose shape is
+    ``a[d0, d1] is element d0*S + d1 of a`` for an input with strides, ``a has the shape [N, M]`` for one of N * M
+    elements, ``s[-1, 0] is element 0 of s, whose shape is
     [R + 2, C]`` for an output.
     """
     for declared in program.algorithm.inputs.values():
@@ -136,6 +137,8 @@ def _places(program: Program) -> Iterator[str]:
             indices = ", ".join(f"d{k}" for k in range(len(declared.strides)))
             terms = (f"d{k}*({stride})" for k, stride in enumerate(declared.strides))
             yield f"{declared.name}[{indices}] is element {' + '.join(terms) or '0'} of {declared.name}"
+        if declared.passed is not None:
+            yield f"{declared.name} has the shape [{', '.join(map(str, declared.shape))}]"
     for name in program.algorithm.outputs:
         storage = program.storages[name]
         begin = array_begin(storage, program.context)

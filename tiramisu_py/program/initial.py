@@ -62,7 +62,7 @@ def with_input(program: Program, declared: Input) -> Program:
     memory = Memory.HOST if declared.device is None else Memory.GPU
     buffer = Buffer(
         declared.name, declared.shape, declared.dtype, memory, argument=True, device=declared.device,
-        strides=declared.strides,
+        strides=declared.strides, passed=declared.passed,
     )  # fmt: skip
     space = sets.sized_frame(program.algorithm.param_space, None, len(declared.shape))
     return _stored(program, buffer, declared.name, sets.identity(space))

@@ -57,7 +57,8 @@ class Buffer:
     in `scope`; it is empty for one copy a call. `argument` says that the caller passes the array; `device` is then its
     place: a GPU by its number, None for the host. `pages` is the policy of a temporary's memory, if it was given one. A
     register buffer that is `per_thread` exists once in each thread of a block, whatever threads run the loops of its
-    scope. An input may have `strides`, in elements.
+    scope. An input may have `strides`, in elements. An array of the caller's with extents that are products has them as
+    `passed`; each factor is one of `extents`.
     """
 
     name: str
@@ -70,6 +71,12 @@ class Buffer:
     pages: Pages | None = None
     per_thread: bool = False
     strides: tuple[Expr, ...] | None = None
+    passed: tuple[Expr, ...] | None = None
+
+    @property
+    def passed_extents(self) -> tuple[Expr, ...]:
+        """The extents of the array that callers in Python pass."""
+        return self.extents if self.passed is None else self.passed
 
     def __post_init__(self) -> None:
         check_name(self.name, "a buffer")

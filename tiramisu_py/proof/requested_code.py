@@ -20,6 +20,7 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     yield from unrolling.faults(flow.accesses.program)
     yield from _versions(flow.accesses.program)
     yield from _strides(flow.accesses.program)
+    yield from _products(flow.accesses.program)
     yield from _messages(flow.accesses.program)
 
 
@@ -33,6 +34,20 @@ def _messages(program: Program) -> Iterator[Finding]:
             message = f"{statement.handle} is a message of {source.name}, which has several values, {source.dtype}"
             repair = f"let a computation of one of them, such as {source.name}[..][0], be read on other ranks"
             yield fault("reach", f"several values {source.name}", statement, message, repair)
+
+
+def _products(program: Program) -> Iterator[Finding]:
+    """Arrays with extents that are products, of a function on ranks: these have parts of dimensions."""
+    arrays = [buffer for buffer in program.buffers.values() if buffer.argument and buffer.passed is not None]
+    if not arrays or not (program.rank_axes > 0 or program.blocks is not None):
+        return
+    one, shapes = arrays[0], [f"[{', '.join(map(str, e))}]" for e in (arrays[0].passed_extents, arrays[0].extents)]
+    message = (
+        f"{program.algorithm.name} uses ranks, and {one.name} is declared with the shape {shapes[0]}: a rank has a "
+        "part of each dimension"
+    )
+    violation = Violation("reach", message, Witness({}), repair=f"declare {one.name} with the shape {shapes[1]}")
+    yield Finding.of(Key("products", ()), violation)
 
 
 def _strides(program: Program) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ def arguments(algorithm: Algorithm, given: Mapping[str, Any], params: Mapping[st
 def _cut(declared: Input, given: Any, params: Mapping[str, int]) -> Any:
     if declared.scalar:
         return given
-    shape, array = shape_value(declared.shape, params), np.asarray(given)
+    shape, array = shape_value(declared.passed_shape, params), np.asarray(given)
     if array.ndim != len(shape) or any(has < needs for has, needs in zip(array.shape, shape, strict=False)):
         raise ArgumentError(
             f"inputs has {declared.name} of shape {array.shape}; the measuring run needs at least {shape}"
@@ -44,7 +44,7 @@ def _cut(declared: Input, given: Any, params: Mapping[str, int]) -> Any:
 
 
 def _random(declared: Input, params: Mapping[str, int], random: np.random.Generator) -> Any:
-    shape = shape_value(declared.shape, params)
+    shape = shape_value(declared.passed_shape, params)
     kind = declared.dtype.numpy
     if declared.permutation:
         return random.permutation(int(np.prod(shape, dtype=np.int64))).astype(kind).reshape(shape)

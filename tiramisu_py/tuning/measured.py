@@ -80,7 +80,7 @@ class Measurement:
         program = self._f.program
         own = (name for name in self._f.algorithm.outputs if program.storages[name].buffer == name)
         buffers = {name: program.buffers[name] for name in own}
-        return {name: np.zeros(shape_value(of.extents, params), of.dtype.numpy) for name, of in buffers.items()}
+        return {name: np.zeros(shape_value(of.passed_extents, params), of.dtype.numpy) for name, of in buffers.items()}
 
 
 def _page_locked(array: Any, device: str) -> Any:

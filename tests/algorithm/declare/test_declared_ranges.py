@@ -149,7 +149,7 @@ def test_indices_of_flat_matrices_say_how_to_write_them(size):
     f = tm.Function("flat", params=[N, P], assume="N >= 1 and P >= 1")
     if size is N:
         with pytest.raises(tm.DeclarationError, match=r"give the array the dimensions \[N, P\]"):
-            f.input("t", tm.float32, [N * P])
+            f.input("t", tm.float32, [N * P + 1])
         t = f.input("t", tm.float32, [N])
         f.outputs(f.computation("o", {i: N, k: P}, t[i * P + k]))
         assert "strides=[P, 1]" in f.check().violations[0].repair

@@ -23,12 +23,13 @@ from tiramisu_py.algorithm.declarations import (
 )
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import Domain, conjuncts, open_domain, parse_domain, parse_over
+from tiramisu_py.algorithm.domains.linearised import factors_of, product_of
 from tiramisu_py.algorithm.domains.references import SelfReference, check_references
 from tiramisu_py.algorithm.domains.scatters import placement
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr, as_typed, tuple_value
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.traversal import accesses, walk
-from tiramisu_py.algorithm.types import DType, TupleType
+from tiramisu_py.algorithm.types import DType, TupleType, weak_int
 from tiramisu_py.algorithm.words.scattering import ScatteredTerm
 from tiramisu_py.errors import DeclarationError, DTypeError
 
@@ -50,12 +51,22 @@ def declare_input(
     owner: object = None,
     location: Location | None = None,
 ) -> Input:
-    """An array that the caller passes. `shape` and `strides` are affine in the parameters; facts as in `Input`."""
+    """An array that the caller passes; facts as in `Input`.
+
+    Extents are affine in the parameters, or products of such extents. `strides` are affine.
+    """
     if scalar:
         return declare_scalar(algorithm, name, dtype, values=values, owner=owner, location=location)
     check_free(algorithm, name, "an input")
     found = as_dtype_of(name, dtype)
-    extents = _shape(algorithm, name, shape, owner)
+    extents, passed = dimensions(algorithm, name, shape, owner) if strides is None else (None, None)
+    if extents is None:
+        extents = _shape(algorithm, name, shape, owner)
+    elif monotone or permutation:
+        raise DeclarationError(
+            f"{name} has the shape [{', '.join(map(str, shape))}], and is read as rows: monotone= and permutation= are "
+            "for shapes without products; make the number of its elements a parameter"
+        )
     bounds = None if values is None else _values(algorithm, name, values, owner)
     if (monotone or permutation or bounds) and not found.is_integer:
         raise DeclarationError(f"{name} is {found}: values=, monotone= and permutation= are for integers")
@@ -64,7 +75,7 @@ def declare_input(
     apart = None if strides is None else _strides(algorithm, name, strides, extents, owner)
     return Input(
         name, found, extents, values=bounds, monotone=monotone, permutation=permutation, location=location,
-        strides=apart,
+        strides=apart, passed=passed,
     )  # fmt: skip
 
 
@@ -388,9 +399,35 @@ def computed_shape(algorithm: Algorithm, name: str, shape: Any, rank: int, owner
 
 
 def _shape(algorithm: Algorithm, name: str, shape: Any, owner: object) -> tuple[Expr, ...]:
+    given = _listed(name, shape)
+    return tuple(_extent(algorithm, f"extent {k} of {name}", extent, owner) for k, extent in enumerate(given))
+
+
+def dimensions(
+    algorithm: Algorithm, name: str, shape: Any, owner: object
+) -> tuple[tuple[Expr, ...], tuple[Expr, ...]] | tuple[None, None]:
+    """The dimensions of an array of which some extents are products of sizes, and the extents that the caller passes,
+    in which no factor is below 0; None where all extents are affine.
+    """
+    given = [factors_of(extent) if isinstance(extent, Expr) else (extent,) for extent in _listed(name, shape)]
+    if all(len(factors) == 1 for factors in given):
+        return None, None
+    sizes = [[_extent(algorithm, f"extent {k} of {name}", e, owner) for e in each] for k, each in enumerate(given)]
+    passed = (each if len(each) == 1 else [_at_least_zero(algorithm, e) for e in each] for each in sizes)
+    return tuple(e for each in sizes for e in each), tuple(product_of(each) for each in passed)
+
+
+def _at_least_zero(algorithm: Algorithm, extent: Expr) -> Expr:
+    """An extent as the size of the array that a caller passes: 0 where it is negative."""
+    below = Affine(algorithm.frame(None, ()), {}).value(extent).neg().pos_set()
+    is_size = below.params().intersect(algorithm.context.params()).is_empty()
+    return extent if is_size else Binary("max", extent, Const(0, weak_int), extent.dtype)
+
+
+def _listed(name: str, shape: Any) -> Sequence[Any]:
     if not isinstance(shape, list | tuple):
         raise DeclarationError(f"the shape of {name} is {shape!r}; write a list of extents, such as [N, M + 2]")
-    return tuple(_extent(algorithm, f"extent {k} of {name}", given, owner) for k, given in enumerate(shape))
+    return shape
 
 
 def _strides(

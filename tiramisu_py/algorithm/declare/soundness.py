@@ -189,7 +189,7 @@ def _or_larger(values: ValueSets, source: str, c: Computation) -> str:
     read = values.domain(source)
     for reading in values.of(c):
         read = read.union(reading.relation.range()) if reading.access.source == source else read
-    if declared is None or not read.is_subset(_from_zero(read.get_space())):
+    if declared is None or declared.passed is not None or not read.is_subset(_from_zero(read.get_space())):
         return ""
     shape, reader = [], Affine(read.get_space(), {})
     for axis, (variable, extent) in enumerate(zip(sets.variables(read.get_space()), declared.shape, strict=True)):
@@ -225,8 +225,9 @@ def _from_zero(space: isl.Space) -> isl.Set:
 def extent_in_words(values: ValueSets, source: str) -> str:
     """The elements of an array, or the values of a computation, described for a message."""
     if source in values.algorithm.inputs:
-        shape = values.algorithm.inputs[source].shape
-        return f"the array {source} of shape [{', '.join(map(str, shape))}]"
+        declared = values.algorithm.inputs[source]
+        passed, shape = (f"[{', '.join(map(str, each))}]" for each in (declared.passed_shape, declared.shape))
+        return f"the array {source} of shape {passed}{'' if declared.passed is None else f', read as {shape}'}"
     return f"the values of {source}"
 
 

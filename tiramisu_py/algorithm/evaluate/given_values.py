@@ -39,7 +39,7 @@ def checked_arguments(algorithm: Algorithm, arguments: Mapping[str, Any], params
     _check_names(algorithm, arguments)
     inputs = {name: _input(declared, arguments) for name, declared in algorithm.inputs.items()}
     initial: dict[str, Array] = {}
-    shaped = [(name, algorithm.inputs[name].shape, array.shape) for name, array in inputs.items()]
+    shaped = [(name, algorithm.inputs[name].passed_shape, array.shape) for name, array in inputs.items()]
     for name, declared in algorithm.inputs.items():
         if declared.strides is not None:
             shaped.append((name, declared.strides, element_strides(name, inputs[name])))
@@ -53,6 +53,8 @@ def checked_arguments(algorithm: Algorithm, arguments: Mapping[str, Any], params
     check_context(algorithm, values)
     for name, declared in algorithm.inputs.items():
         verify_facts(declared, inputs[name], values)
+        if declared.passed is not None:
+            inputs[name] = inputs[name].reshape(shape_value(declared.shape, values))
     return GivenValues(inputs, initial, values)
 
 

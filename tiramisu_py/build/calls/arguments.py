@@ -186,7 +186,7 @@ class Arguments:
     def _complete(self, arrays: dict[str, Array | DeviceArray], params: Mapping[str, int]) -> None:
         for name, argument in self.arrays.items():
             if name not in arrays and name not in self.packing.functions:
-                shape, on = shape_value(argument.extents, params), self._device_of(argument)
+                shape, on = shape_value(argument.passed_extents, params), self._device_of(argument)
                 arrays[name] = allocated(argument, shape) if on is None else device_allocated(argument, shape, on)
         check_overlap([(self.arrays[name], array) for name, array in arrays.items()])
 
@@ -206,7 +206,7 @@ class Arguments:
         """Refuse to verify a fact about all elements together (monotone, permutation) on a rank with only a part."""
         if self.function.grid is None or not (declared.monotone or declared.permutation):
             return
-        if value.shape != shape_value(declared.shape, params):
+        if value.shape != shape_value(declared.passed_shape, params):
             fact = "monotone" if declared.monotone else "a permutation"
             raise ArgumentError(
                 f"{declared.name} is declared to be {fact}, but this rank has only a part of it and cannot "
@@ -216,7 +216,7 @@ class Arguments:
 
 def _sides(array: ArrayArgument, given: tuple[int, ...]) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
     """The extents or strides of an argument, and the numbers that it has for them."""
-    return (array.strides or () if isinstance(given, ElementStrides) else array.extents), given
+    return (array.strides or () if isinstance(given, ElementStrides) else array.passed_extents), given
 
 
 def _has_facts(declared: Input) -> bool:
@@ -227,8 +227,9 @@ def _unused(declared: Input) -> Argument:
     if declared.scalar:
         return ScalarArgument(declared.name, declared.dtype)
     return ArrayArgument(
-        declared.name, declared.dtype, declared.shape, is_input=True, is_output=False, strides=declared.strides
-    )
+        declared.name, declared.dtype, declared.shape, is_input=True, is_output=False, strides=declared.strides,
+        passed=declared.passed,
+    )  # fmt: skip
 
 
 def as_size(name: str, given: object) -> int:

@@ -79,8 +79,8 @@ def _check(declared: ArrayArgument, array: DeviceArray) -> None:
         raise ArgumentError(
             f"{name} has dtype {array.dtype}, not {dtype}; convert it on the GPU, or before it goes there"
         )
-    if array.ndim != len(declared.extents):
-        wanted = ", ".join(map(str, declared.extents))
+    if array.ndim != len(declared.passed_extents):
+        wanted = ", ".join(map(str, declared.passed_extents))
         raise ArgumentError(f"{name} has {array.ndim} dimensions, shape {array.shape}; it is declared as [{wanted}]")
     if array.address % dtype.bytes:
         raise ArgumentError(f"{name} is not aligned to its {dtype.bytes}-byte elements; pass a copy of it")

@@ -27,7 +27,7 @@ def viewed(declared: ArrayArgument, given: object) -> Array:
     """The array of an argument, not copied. Raises `ArgumentError`, naming the argument, if it does not fit."""
     array = _as_array(declared, given)
     _check_type(declared, array)
-    if array.ndim != len(declared.extents):
+    if array.ndim != len(declared.passed_extents):
         raise ArgumentError(
             f"{declared.name} has {array.ndim} dimensions, shape {array.shape}; it is declared as {_shape(declared)}"
         )
@@ -118,7 +118,7 @@ def strides_of(declared: ArrayArgument, array: Array | DeviceArray) -> ElementSt
 
 
 def _shape(declared: ArrayArgument) -> str:
-    return f"[{', '.join(map(str, declared.extents))}]"
+    return f"[{', '.join(map(str, declared.passed_extents))}]"
 
 
 def address(array: Array | DeviceArray) -> int:

@@ -78,10 +78,10 @@ def _new_array(
 
 
 def _shape(name: str, argument: ArrayArgument, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    for needed in sorted({param for extent in argument.extents for param in params_of(extent)}):
+    for needed in sorted({param for extent in argument.passed_extents for param in params_of(extent)}):
         if needed not in sizes:
             raise ArgumentError(f"the shape of {name} depends on {needed}: give {needed}=")
-    return shape_value(argument.extents, sizes)
+    return shape_value(argument.passed_extents, sizes)
 
 
 def _report(function: LoopFunction, threads: int, touch: FirstTouch) -> str:

@@ -38,7 +38,8 @@ class StorageCommands(AppliedStatements):
         ``p.store_in(tm.GPU)`` in the memory of GPUs alone; ``tm.PINNED`` is page-locked memory of the host, and
         ``tm.HOST_MAPPED`` is page-locked memory that GPUs address too. Names are also accepted:
         ``p.store_in("shared")``. An output in ``tm.GPU`` is an array of the caller on the GPU `device`. Indices are
-        affine in the iterators, with floor division and modulo. It is proven that no value is overwritten before its
+        affine in the iterators, with floor division and modulo, or count rows: ``i * M + j`` in a buffer of extent
+        ``N * M``. It is proven that no value is overwritten before its
         last use. All statements of a computation (parts of `separate_at`, start and update of a reduction) store to one
         buffer: give the command to the computation; it is refused for one of several parts. For an output, this buffer
         is then the caller's array, with its layout (`evaluate` uses the plain one).

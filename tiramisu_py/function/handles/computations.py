@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm.domains.linearised import indices_in
 from tiramisu_py.algorithm.domains.references import access
 from tiramisu_py.algorithm.expressions import Expr, Operand
 from tiramisu_py.algorithm.misuse import Symbolic
@@ -60,10 +62,20 @@ class Input(Indexed, Distributable):
         return NamedInput(self.name, self.name, self.name)
 
     def __getitem__(self, indices: Indices) -> Expr:
-        return access(self.name, self.dtype, self._rank(), indices, self._function.owner)
+        declared, owner = self._declared, self._function.owner
+        rank = len(declared.passed_shape)
+        if declared.passed is None or (isinstance(indices, tuple) and len(indices) != rank):
+            return access(self.name, self.dtype, len(declared.shape), indices, owner)
+        given = access(self.name, self.dtype, rank, indices, owner).indices
+        parts = indices_in(given, declared.passed, declared.shape)
+        return access(self.name, self.dtype, len(parts), parts, owner)
 
     def _rank(self) -> int:
-        return len(self._function.program.algorithm.inputs[self.name].shape)
+        return len(self._declared.passed_shape)
+
+    @property
+    def _declared(self) -> declarations.Input:
+        return self._function.program.algorithm.inputs[self.name]
 
     def store_in(self, *_: object, **__: object) -> NoReturn:
         """Always raises `CommandError`: an input is stored where the caller has it."""

@@ -47,7 +47,7 @@ def plain_algorithm(algorithm: Algorithm) -> Plain:
         "name": algorithm.name,
         "params": list(algorithm.params),
         "assume": plain(algorithm.assume),
-        "inputs": [_fields(declared, _INPUT) for declared in algorithm.inputs.values()],
+        "inputs": [_fields(replace(each, shape=each.passed_shape), _INPUT) for each in algorithm.inputs.values()],
         "computations": [_computation(declared) for declared in algorithm.computations.values()],
         "outputs": list(algorithm.outputs),
     }

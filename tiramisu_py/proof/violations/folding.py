@@ -60,7 +60,8 @@ def _folded(program: Program, storage: Storage, axis: int, dimension: int, modul
     buffer = program.buffers[storage.buffer]
     extents = (*buffer.extents[:axis], Const(modulo, int64), *buffer.extents[axis + 1 :])
     index = sets.function(space, None, components)
-    return program.with_buffer(replace(buffer, extents=extents)).with_storage(replace(storage, index=index))
+    program = program.with_buffer(replace(buffer, extents=extents, passed=None))
+    return program.with_storage(replace(storage, index=index))
 
 
 def _serves(flow: Flow, program: Program, buffer: str) -> bool:

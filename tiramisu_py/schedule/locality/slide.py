@@ -176,7 +176,7 @@ def _folded(program: Program, sliding: Sliding, window: Window) -> Program:
     forms = sets.outputs(index)
     forms[window.axis] = sets.modulo(sets.plus(distance, -window.by * window.first), kept)
     sizes = tuple(Const(kept, int64) if axis == window.axis else extent for axis, extent in enumerate(extents))
-    program = program.with_buffer(replace(buffer, scope=scope, extents=sizes))
+    program = program.with_buffer(replace(buffer, scope=scope, extents=sizes, passed=None))
     return program.with_storage(replace(storage, index=sets.function(space, None, forms)))
 
 

@@ -67,7 +67,7 @@ def _folded(program: Program, passes: Passes, source: str) -> Program:
         index.append(sets.modulo(level, kept))
         extents.append(_constant(kept))
     whole = extents_of(existing(program, source), program.context)
-    program = program.with_buffer(replace(program.buffers[source], extents=(*extents, *whole[1:])))
+    program = program.with_buffer(replace(program.buffers[source], extents=(*extents, *whole[1:]), passed=None))
     return program.with_storage(replace(storage, index=sets.function(space, None, [*index, *rest]), chosen=True))
 
 

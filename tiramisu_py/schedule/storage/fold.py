@@ -46,7 +46,7 @@ def fold(program: Program, source: str, names: Sequence[str], dim: object, modul
     forms = sets.outputs(storage.index)
     forms[axis] = sets.modulo(variable, count)
     extents = (*buffer.extents[:axis], Const(count, int64), *buffer.extents[axis + 1 :])
-    program = program.with_buffer(replace(buffer, extents=extents))
+    program = program.with_buffer(replace(buffer, extents=extents, passed=None))
     index = sets.function(space, None, forms)
     return program.with_storage(replace(storage, index=index))
 

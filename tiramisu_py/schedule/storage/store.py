@@ -9,8 +9,10 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Input
+from tiramisu_py.algorithm.declare.declare import dimensions
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.extents import extents_of
+from tiramisu_py.algorithm.domains.linearised import indices_in
 from tiramisu_py.algorithm.expressions import as_expr
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.initial import passed
@@ -50,7 +52,7 @@ def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: 
         raise CommandError(f"no statement computes {what}")
     extents, index = kept_in(program, storage, footprint.coalesce(), scope)
     buffer = program.buffers[storage.buffer]
-    program = program.with_buffer(replace(buffer, scope=scope, extents=extents))
+    program = program.with_buffer(replace(buffer, scope=scope, extents=extents, passed=None))
     return program.with_storage(replace(storage, index=index))
 
 
@@ -85,10 +87,10 @@ def store_in(
     if isinstance(into, Memory):
         check_past_caches(program, names, into)
         return program.with_buffer(_in_memory(source, own, into, device))
-    index = _index(program, source, indices)
     if into is None:
-        return _laid_out_anew(program, source, index)
+        return _laid_out_anew(program, source, _index(program, source, indices))
     buffer = _target(program, source, into)
+    index = _index(program, source, _in_dimensions(indices, buffer))
     if len(buffer.extents) != sets.out_size(index):
         raise CommandError(
             f"{buffer.name} has {len(buffer.extents)} dimensions, but {source} is given {sets.out_size(index)} indices"
@@ -158,6 +160,7 @@ def _unused_dropped(program: Program, old: Buffer) -> Program:
 def _target(program: Program, source: str, into: Buffer | Input | str) -> Buffer:
     output = source in program.algorithm.outputs
     if isinstance(into, Buffer):
+        into = _with_dimensions(program, into)
         known = program.buffers.get(into.name)
         if known is not None and not same_buffer(known, into):
             raise CommandError(f"there is another buffer called {into.name}: choose another name")
@@ -184,6 +187,21 @@ def same_buffer(a: Buffer, b: Buffer) -> bool:
     if len(a.extents) != len(b.extents) or a.dtype != b.dtype or a.memory != b.memory:
         return False
     return all(x.same_as(y) for x, y in zip(a.extents, b.extents, strict=True))
+
+
+def _with_dimensions(program: Program, given: Buffer) -> Buffer:
+    """A buffer of the user's whose extents may be products: each factor is a dimension."""
+    if given.passed is not None:
+        return given
+    extents, passed = dimensions(program.algorithm, given.name, given.extents, program.algorithm.owner)
+    return given if extents is None else replace(given, extents=extents, passed=passed)
+
+
+def _in_dimensions(indices: Sequence[object] | None, buffer: Buffer) -> Sequence[object] | None:
+    """The indices in each dimension of a buffer, from those in extents that are products."""
+    if indices is None or buffer.passed is None or len(indices) != len(buffer.passed):
+        return indices
+    return indices_in([as_expr(index) for index in indices], buffer.passed, buffer.extents)
 
 
 def _index(program: Program, source: str, indices: Sequence[object] | None) -> isl.MultiAff:

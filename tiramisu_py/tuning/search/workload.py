@@ -81,7 +81,7 @@ def _case(algorithm: Algorithm, given: Values, seed: int) -> Case:
     sizes = {name: value for name, value in given.items() if name in algorithm.params}
     inputs = {name: value for name, value in given.items() if name in algorithm.inputs}
     shaped = [
-        (name, declared.shape, inputs[name].shape)
+        (name, declared.passed_shape, inputs[name].shape)
         for name, declared in algorithm.inputs.items()
         if not declared.scalar and isinstance(inputs.get(name), np.ndarray | DeviceArray)
     ]
