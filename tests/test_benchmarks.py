@@ -49,6 +49,12 @@ def test_the_cost_of_compiling_is_printed_as_a_table() -> None:
     assert rows[2:] == ["blur", "3 stages", "6 stages"]
 
 
+def test_the_cost_of_a_call_is_printed_as_a_table() -> None:
+    printed = subprocess.run([*START, "calls", "--rounds", "1"], check=True, capture_output=True, text=True).stdout
+    rows = [line.split("|")[1].strip() for line in printed.splitlines() if line.startswith("|")]
+    assert rows[0] == "kernel" and rows[2:] == ["x + y", "s (x + y)", "rows"]
+
+
 def test_threads_and_memory_on_nodes_are_measured_or_say_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numa, "SECONDS", 0.0)
     found = dict(numa.rows(small=True))

@@ -12,10 +12,12 @@ from typing import Any, TypeVar, cast
 import numpy.typing as npt
 
 from tiramisu_py.build.calls.arguments import Arguments, PreparedCall
-from tiramisu_py.build.calls.c_function import CFunction, where_openmp_works
+from tiramisu_py.build.calls.bound_call import BoundCall
+from tiramisu_py.build.calls.c_function import CFunction, openmp_works, where_openmp_works
 from tiramisu_py.build.calls.communicators import Ranks
 from tiramisu_py.build.calls.packed_arrays import PackedArray, packing_of
 from tiramisu_py.build.calls.page_placement import PagePlacement
+from tiramisu_py.build.calls.repeated_calls import RepeatedCalls
 from tiramisu_py.build.export import export
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.build.gpu.gpu_support import GpuPart
@@ -29,6 +31,7 @@ from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 
 Array = npt.NDArray[Any]
+Results = Array | DeviceArray | tuple[Array | DeviceArray, ...]
 _Result = TypeVar("_Result")
 
 
@@ -134,12 +137,20 @@ class Kernel:
         """The shared library in the cache. Raises `KernelError` if the target is another processor."""
         return self._loaded.path
 
-    def __call__(self, /, *inputs: object, **named: object) -> Array | DeviceArray | tuple[Array | DeviceArray, ...]:
+    def __call__(self, /, *inputs: object, **named: object) -> Results:
         """Runs the function; returns its output, or a tuple of them in order.
 
         Raises `ArgumentError`, naming the argument, if an argument does not fit, and `KernelError` if the function
         itself reports a failure. If one rank of a distributed function raises, all ranks do.
         """
+        if self._repeated is not None and (not self._uses_openmp or openmp_works()):
+            results = self._repeated.results(inputs, named)
+            if results is not None:
+                return results[0] if len(results) == 1 else results
+        return self._called(inputs, named)
+
+    def _called(self, inputs: tuple[object, ...], named: dict[str, object]) -> Results:
+        """A call of which everything is looked at."""
         self._calls.remember(None)
         inputs, named = self._packed(inputs, named)
         call, comm = self.ranks.bind(inputs, named) if self.ranks else (self.arguments.bind(inputs, named), None)
@@ -147,7 +158,63 @@ class Kernel:
             self._calls.remember(LastCall(self.name))
             return call.results[0] if len(call.results) == 1 else call.results
         self._calls.remember(self._where_openmp_works(lambda: self._c_function.run(call, comm)))
+        if self._repeated is not None:
+            self._repeated.remember(inputs, named, call)
         return call.results[0] if len(call.results) == 1 else call.results
+
+    def bound(self, /, *inputs: object, **named: object) -> BoundCall:
+        """A call with these arguments, which are checked here, once: each call of the result runs the function on the
+        same arrays, for a fraction of the time of a call with arguments.
+
+        ::
+
+            step = kernel.bound(state, rates, new=new)
+            for _ in range(1000):
+                step()
+
+        It keeps the arrays, and each call reads what they hold then; outputs that are not passed are allocated once.
+        Facts about inputs are verified in every call, as always. Raises `ArgumentError` as a call does, and for inputs
+        that are not ready for it: plain arrays that the kernel takes packed (see `pack`), arrays of other libraries on
+        GPUs, and functions of ranks.
+        """
+        self._require_bindable(inputs, named)
+        return self._bound(self.arguments.bind(inputs, named))
+
+    def _bound(self, call: PreparedCall) -> BoundCall:
+        function, known = self._c_function, self.arguments
+        results = call.results[0] if len(call.results) == 1 else call.results
+        run: Callable[[], int | None]
+        if self._writes_nothing(call):
+            run = int
+        elif self.gpu is not None or self.function.traced:
+            run = partial(self._logged, call)
+        else:
+            run = function.bound(call)
+        if self._uses_openmp:
+            run = partial(where_openmp_works, run)
+        if known.verifies:
+            run = partial(_verified, run, partial(known.verify, call.values, call.params))
+        return BoundCall(self.name, run, function.failure, results, (call, function))
+
+    def _logged(self, call: PreparedCall) -> None:
+        self._calls.remember(self._c_function.run(call))
+
+    def _require_bindable(self, inputs: tuple[object, ...], named: dict[str, object]) -> None:
+        if self.ranks is not None:
+            raise ArgumentError(f"{self.name} is called by all ranks, which check each call together: call it")
+        given = self.arguments.matched(inputs, named)
+        for name, value in given.items():
+            if name in self.arguments.packing.functions and not isinstance(value, PackedArray):
+                raise ArgumentError(
+                    f"{self.name} takes {name} packed, and a bound call packs nothing: pass "
+                    f'kernel.pack("{name}", {name})'
+                )
+            declared = self.arguments.arrays.get(name)
+            if declared is not None and declared.device is not None and not isinstance(value, DeviceArray):
+                raise ArgumentError(
+                    f"{name} is on a GPU, where another library may write it between calls: pass an array of "
+                    "tm.to_gpu, or call the kernel with arguments"
+                )
 
     def pack(self, name: str, array: object, /, **sizes: int) -> PackedArray:
         """The input `name` as the kernel reads it, to be passed in its place to any number of calls.
@@ -249,8 +316,19 @@ class Kernel:
         function = self.choice.chosen.function if self.choice else self.function
         return CFunction(function, self._loaded, self.threads, self.gpu)
 
+    @cached_property
+    def _repeated(self) -> RepeatedCalls | None:
+        """The kinds of calls so far; None if each call has more to look at than types, shapes and addresses."""
+        known = self.arguments
+        plain = self.shared is not None and self.gpu is None and self.ranks is None and not self.function.traced
+        return RepeatedCalls(known, self._c_function) if plain and known.checked_by_forms else None
+
+    @cached_property
+    def _uses_openmp(self) -> bool:
+        return bool(self.recipe.openmp)
+
     def _where_openmp_works(self, run: Callable[[], _Result]) -> _Result:
-        return where_openmp_works(run) if self.recipe.openmp else run()
+        return where_openmp_works(run) if self._uses_openmp else run()
 
     def _packed(
         self, inputs: tuple[object, ...], named: dict[str, object]
@@ -273,14 +351,13 @@ class Kernel:
 
 
 def bound_call(kernel: Kernel, arguments: Mapping[str, Any]) -> Callable[[], object]:
-    """A call of a kernel with arguments by name, which are bound and checked once, here: each call of the result runs
-    the function on the same arrays. Raises `ArgumentError`.
-    """
-    call = kernel.arguments.bind(*kernel._packed((), dict(arguments)))
-    if kernel._writes_nothing(call):
-        return lambda: None
-    run = partial(kernel._c_function.run, call)
-    return partial(kernel._where_openmp_works, run) if kernel.recipe.openmp else run
+    """`Kernel.bound` of arguments by name, for measurements: plain arrays are packed once, here."""
+    return kernel._bound(kernel.arguments.bind(*kernel._packed((), dict(arguments))))
+
+
+def _verified(run: Callable[[], int | None], verify: Callable[[], None]) -> int | None:
+    verify()
+    return run()
 
 
 def unpacked(given: Packed) -> Kernel:

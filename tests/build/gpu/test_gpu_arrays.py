@@ -233,6 +233,16 @@ def test_an_array_on_the_gpu_is_refused_where_one_of_the_host_is_wanted(x, saxpy
             program.compile(**options)(*passed)
 
 
+def test_a_bound_call_runs_on_arrays_of_the_gpu(kernel, x):
+    there = to_gpu(x, SIMULATOR)
+    step = kernel.bound(2.0, there)
+    assert np.array_equal(step().get(), expected(x))
+    there.set(x + 1)
+    assert np.array_equal(step().get(), expected(x + 1))
+    with pytest.raises(ArgumentError, match="x is on a GPU, where another library may write it between calls"):
+        kernel.bound(2.0, foreign(there))
+
+
 def test_an_array_on_another_gpu_is_refused(kernel, x):
     with pytest.raises(ArgumentError, match=r"x is on simulator:1, but is used on simulator"):
         kernel(2.0, to_gpu(x, "simulator:1"))

@@ -64,6 +64,16 @@ def test_a_packed_operand_serves_calls_of_any_other_size(n: int, m: int, terms: 
         np.testing.assert_array_equal(kernel(A=a, B=packed), a @ b)
 
 
+def test_a_bound_call_takes_what_is_packed_already() -> None:
+    kernel, a, b = product().f.compile(), numbers(3, 4), numbers(4, 5)
+    with pytest.raises(tm.ArgumentError, match=r'a bound call packs nothing: pass kernel\.pack\("B", B\)'):
+        kernel.bound(a, b)
+    step = kernel.bound(a, kernel.pack("B", b))
+    for _ in range(2):
+        np.testing.assert_array_equal(step(), a @ b)
+        a += 1
+
+
 @pytest.mark.parametrize(("n", "m", "terms"), SIZES)
 def test_computations_of_one_input_are_packed_together(n: int, m: int, terms: int) -> None:
     s = padded()

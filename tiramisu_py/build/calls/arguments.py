@@ -87,6 +87,17 @@ class Arguments:
         """All scalar arguments."""
         return {name: a for name, a in {**self.inputs, **self.passed}.items() if isinstance(a, ScalarArgument)}
 
+    @cached_property
+    def verifies(self) -> bool:
+        """Whether each call looks at the values of arrays or scalars: at facts about inputs, and the bytes of bools."""
+        declared = self.algorithm.inputs.values() if self.verify_values else ()
+        return any(each.dtype.is_bool or _has_facts(each) for each in declared)
+
+    @property
+    def checked_by_forms(self) -> bool:
+        """Whether calls with arrays of the same types and shapes differ in addresses and scalars alone."""
+        return not (self.verifies or self.packing.functions or self.device)
+
     def bind(self, positional: Sequence[object], named: Mapping[str, object]) -> PreparedCall:
         """The checked call; raises `ArgumentError`, naming the wrong argument and the repair."""
         given, packed = self.packing.split(self.matched(positional, named))
@@ -97,7 +108,7 @@ class Arguments:
         params = self._params(given, arrays, packed)
         self._complete(arrays, params)
         values: dict[str, Array | DeviceArray] = {**arrays, **scalars}
-        self._verify(values, params)
+        self.verify(values, params)
         return PreparedCall(params, values, tuple(self._result(name, given, arrays) for name in self.function.outputs))
 
     def _result(
@@ -190,7 +201,8 @@ class Arguments:
                 arrays[name] = allocated(argument, shape) if on is None else device_allocated(argument, shape, on)
         check_overlap([(self.arrays[name], array) for name, array in arrays.items()])
 
-    def _verify(self, values: Mapping[str, Array | DeviceArray], params: Mapping[str, int]) -> None:
+    def verify(self, values: Mapping[str, Array | DeviceArray], params: Mapping[str, int]) -> None:
+        """Looks at the declared facts about inputs; raises `ArgumentError`, naming the element, for a wrong one."""
         for name, declared in self.algorithm.inputs.items() if self.verify_values else ():
             if name in self.packing.functions:
                 continue  # verified when it was packed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy.typing as npt
@@ -45,9 +45,7 @@ class CFunction:
         """The function itself."""
         entry = self.library.loaded[self.function.name]
         entry.restype = ctypes.c_int
-        declared = [ctypes.c_int64] * len(self.function.params) + [
-            ctypes.c_void_p if isinstance(a, ArrayArgument) else C_TYPES[a.dtype] for a in self.function.arguments
-        ]
+        declared = [ctypes.c_int64] * len(self.function.params) + [_c_type(a) for a in self.function.arguments]
         entry.argtypes = [*([c_communicator()] if self.function.grid else []), *declared]
         return entry
 
@@ -61,18 +59,51 @@ class CFunction:
 
     def run(self, call: PreparedCall, comm: Any = None) -> LastCall | None:
         """One call; its log where the function keeps one. Raises `KernelError` if it reports a failure."""
-        entry, last_error = self.entry, self.last_error
         passed: list[Any] = [] if comm is None else [as_c_communicator(comm)]
         passed += [call.params[name] for name in self.function.params]
         passed += [_passed(argument, call.values[argument.name]) for argument in self.function.arguments]
-        with thread_count(self.library.loaded, self.threads):
+        self.call(passed)
+        return read_log(self.library.loaded, self.function.name) if self.function.traced else None
+
+    def call(self, passed: Sequence[Any]) -> None:
+        """One call with these arguments in C. Raises `KernelError` if it reports a failure."""
+        if self.gpu:
             self._choose_device()
-            code = entry(*passed)
-        name, title = self.function.name, self.function.title
+        code = self._with_threads(partial(self.entry, *passed)) if self.sets_threads else self.entry(*passed)
         if code:
-            words = explained(code, (last_error() or b"").decode(errors="replace") or "it does not say why")
-            raise KernelError(words if title in words else f"{title} failed with code {code}: {words}")
-        return read_log(self.library.loaded, name) if self.function.traced else None
+            raise self.failure(code)
+
+    def bound(self, call: PreparedCall) -> Callable[[], int]:
+        """A call whose arguments are converted once, here: it returns the code that the function returns."""
+        entry: Any = self.library.loaded[self.function.name]  # without argument types, which convert in each call
+        entry.restype = ctypes.c_int
+        params = [ctypes.c_int64(call.params[name]) for name in self.function.params]
+        pairs = [(argument, _passed(argument, call.values[argument.name])) for argument in self.function.arguments]
+        run = partial(entry, *params, *(_c_type(argument)(value) for argument, value in pairs))
+        return partial(self._with_threads, run) if self.sets_threads else run
+
+    def _with_threads(self, run: Callable[[], int]) -> int:
+        """Runs the function with its number of threads, which is restored for the calling thread."""
+        library = self.library.loaded
+        before = library.omp_get_max_threads()
+        if before == self.threads:
+            return run()
+        library.omp_set_num_threads(self.threads)
+        try:
+            return run()
+        finally:
+            library.omp_set_num_threads(before)
+
+    @cached_property
+    def sets_threads(self) -> bool:
+        """Whether a call has a number of threads of its own."""
+        return self.threads is not None and hasattr(self.library.loaded, "omp_set_num_threads")
+
+    def failure(self, code: int) -> KernelError:
+        """What is said of a call that returned this code."""
+        words = explained(code, (self.last_error() or b"").decode(errors="replace") or "it does not say why")
+        title = self.function.title
+        return KernelError(words if title in words else f"{title} failed with code {code}: {words}")
 
     def _choose_device(self) -> None:
         """Selects the device (and configures the simulator) for the calling thread, until its next call."""
@@ -84,9 +115,14 @@ class CFunction:
             self.gpu.prepare_thread()
 
 
+def openmp_works() -> bool:
+    """Whether a function that uses OpenMP can run in this thread: not in a forked process."""
+    return os.getpid() == _FIRST_PROCESS
+
+
 def where_openmp_works(run: Callable[[], _Result]) -> _Result:
     """Runs a function that uses OpenMP in this thread, or in a new one in a forked process."""
-    if os.getpid() == _FIRST_PROCESS:
+    if openmp_works():
         return run()
     with ThreadPoolExecutor(max_workers=1) as fresh:
         return fresh.submit(run).result()
@@ -104,6 +140,10 @@ def thread_count(library: ctypes.CDLL, threads: int | None) -> Iterator[None]:
         yield
     finally:
         library.omp_set_num_threads(before)
+
+
+def _c_type(argument: ArrayArgument | ScalarArgument) -> Any:
+    return ctypes.c_void_p if isinstance(argument, ArrayArgument) else C_TYPES[argument.dtype]
 
 
 def _passed(argument: ArrayArgument | ScalarArgument, value: npt.NDArray[Any] | DeviceArray) -> Number:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import ArrayArgument
 
 Array = npt.NDArray[Any]
+#: Where the first element of an array is.
+Address = Callable[[Array], int]
 
 ALIGNMENT = 64
 #: The exceptions of other libraries if NumPy cannot view their memory.
@@ -128,24 +131,39 @@ def address(array: Array | DeviceArray) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def address_of(like: Array) -> Address:
+    """A function that gives the `address` of arrays of the type, shape, strides and flags of this one."""
+    flags, dtype = like.flags, like.dtype
+    plain = dtype.kind in "biuf" and dtype.isnative and flags.writeable and flags.c_contiguous and like.size > 0
+    return _address_of_buffer if plain else address
+
+
+def _address_of_buffer(array: Any) -> int:
+    """The address of an array that is a plain buffer, five times as fast."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(array))
+
+
 def check_overlap(arrays: Sequence[tuple[ArrayArgument, Array | DeviceArray]]) -> None:
     """Raises `ArgumentError` if an output shares memory with another argument, or what lies between its elements."""
-    ranges = [(declared, address(array), _span(array)) for declared, array in arrays if array.nbytes]
-    for written, start, size in ranges:
-        for other, other_start, other_size in ranges if written.is_output else ():
-            if other is not written and start < other_start + other_size and other_start < start + size:
+    ranges = [(declared, address(array), byte_range(array)) for declared, array in arrays if array.nbytes]
+    bounds = [(declared, start + low, start + high) for declared, start, (low, high) in ranges]
+    for written, first, end in bounds:
+        for other, other_first, other_end in bounds if written.is_output else ():
+            if other is not written and first < other_end and other_first < end:
                 raise ArgumentError(
                     f"{written.name} is written, and shares memory with {other.name}; "
                     f"pass another array as {written.name}, or a copy: {other.name}.copy()"
                 )
 
 
-def _span(array: Array | DeviceArray) -> int:
-    """The bytes from the first element to the end of the last one; strides are not negative."""
+def byte_range(array: Array | DeviceArray) -> tuple[int, int]:
+    """The bytes of an array, from the first to behind the last one, relative to its first element."""
     if isinstance(array, DeviceArray) or array.flags.c_contiguous:
-        return int(array.nbytes)
+        return 0, int(array.nbytes)
+    if not array.size:
+        return 0, 0
     steps = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
-    return int(sum(steps) + array.itemsize)
+    return sum(step for step in steps if step < 0), sum(step for step in steps if step > 0) + array.itemsize
 
 
 def check_bools(name: str, array: Array) -> None:
@@ -160,10 +178,16 @@ def check_bools(name: str, array: Array) -> None:
 
 def allocated(declared: ArrayArgument, shape: tuple[int, ...]) -> Array:
     """A new array, aligned for vectors; filled with zeros unless the function writes every element."""
+    return allocated_at(declared, shape)[0]
+
+
+def allocated_at(declared: ArrayArgument, shape: tuple[int, ...]) -> tuple[Array, int]:
+    """A new array as `allocated` makes it, and its address."""
     size = math.prod(shape) * declared.dtype.bytes
     try:
         memory = (np.empty if declared.covered else np.zeros)(size + ALIGNMENT, dtype=np.uint8)
     except (MemoryError, ValueError, OverflowError) as error:
         raise ArgumentError(f"{declared.name} of shape {shape} cannot be allocated ({size} bytes)") from error
-    start = -address(memory) % ALIGNMENT
-    return memory[start : start + size].view(declared.dtype.numpy).reshape(shape)
+    begins = _address_of_buffer(memory)
+    start = -begins % ALIGNMENT
+    return np.ndarray(shape, declared.dtype.numpy, memory, start), begins + start

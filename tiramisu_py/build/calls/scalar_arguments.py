@@ -33,6 +33,9 @@ C_TYPES: Mapping[DType, Any] = {
     ty.float64: ctypes.c_double,
 }
 
+#: Numbers below this are in the range of every float of 32 bits or more.
+_SURELY_FLOAT = 1e38
+
 
 def number(declared: ScalarArgument, given: Any) -> np.ndarray[Any, Any]:
     """A scalar argument in its declared type, as a 0-dimensional array.
@@ -52,6 +55,16 @@ def number(declared: ScalarArgument, given: Any) -> np.ndarray[Any, Any]:
         _require(declared, isinstance(value, int | float) and not isinstance(value, bool), given, "pass a number")
         _require(declared, _fits(dtype, value), given, f"it is beyond the largest {dtype}")
     return np.asarray(value, dtype=dtype.numpy)
+
+
+def passed_scalar(declared: ScalarArgument, given: Any) -> Number:
+    """What is handed to ctypes for a scalar argument, quickly where it is a plain number; raises `ArgumentError`."""
+    of, dtype = type(given), declared.dtype
+    if of is float and dtype.is_float and dtype.bits >= 32 and -_SURELY_FLOAT < given < _SURELY_FLOAT:
+        return float(given)
+    if of is int and dtype.is_integer and dtype.limits[0] <= given <= dtype.limits[1]:
+        return int(given)
+    return as_c(dtype, number(declared, given))
 
 
 def as_c(dtype: DType, value: np.ndarray[Any, Any]) -> Number:

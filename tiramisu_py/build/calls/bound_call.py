@@ -1,0 +1,40 @@
+"""Calls with bound arguments, which are checked once and run any number of times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from tiramisu_py.errors import ArgumentError, KernelError
+
+
+class BoundCall:
+    """A call of a kernel on the same arrays: ``step = kernel.bound(a, b, c=c)``, then ``step()`` any number of times.
+
+    It keeps the arrays alive, and each call reads what they hold then. Its results, which `bound` allocated or the
+    caller passed, are the same arrays in every call.
+    """
+
+    __slots__ = ("_failure", "_kept", "_name", "_results", "_run")
+
+    def __init__(
+        self, name: str, run: Callable[[], int | None], failure: Callable[[int], KernelError], results: Any, kept: Any
+    ) -> None:
+        """`run` calls the function and returns its code, of which `failure` makes an error."""
+        self._name, self._run, self._failure, self._results, self._kept = name, run, failure, results, kept
+
+    def __call__(self) -> Any:
+        """Runs the function, and returns what a call of the kernel does. Raises `KernelError` if it fails."""
+        code = self._run()
+        if code:
+            raise self._failure(code)
+        return self._results
+
+    def __reduce__(self) -> NoReturn:
+        raise ArgumentError(
+            f"a bound call of {self._name} holds the addresses of its arrays, so that it is neither copied nor "
+            f"pickled: bind the arguments again, kernel.bound(...)"
+        )
+
+    def __repr__(self) -> str:
+        return f"<BoundCall of {self._name}>"
