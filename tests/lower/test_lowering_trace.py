@@ -23,7 +23,7 @@ from tiramisu_py.lower.lowering import lower
 from tiramisu_py.program.loops import Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.locality.compute_at import compute_at
-from tiramisu_py.schedule.loops import order, tags
+from tiramisu_py.schedule.loops import order, tags, unimodular
 from tiramisu_py.schedule.loops import transforms as loops
 
 
@@ -79,7 +79,7 @@ class Scheduler:
 
     def skew(self, name: str, _: str) -> Program:
         outer, inner, by = Iter(self.loop(name)), Iter(self.loop(name)), self.choice.choice((1, 2, -1))
-        return loops.Skew(part(name), outer, inner, by).applied(self.program)
+        return unimodular.Skew(part(name), outer, inner, by).applied(self.program)
 
     def shift(self, name: str, _: str) -> Program:
         return loops.Shift(part(name), Iter(self.loop(name)), self.choice.choice((-2, 1, 3))).applied(self.program)

@@ -21,6 +21,8 @@ WEIGHTS = {
     "reorder": 2,
     "shift": 2,
     "skew": 2,
+    "skews": 1,
+    "transform": 2,
     "reverse": 2,
     "parallelize": 4,
     "vectorize": 3,
@@ -129,6 +131,19 @@ class Commands:
     def _skew(self, statement: Statement, handle: str) -> str:
         factor = self.choice.choice((1, 1, 2, -1))
         return f"{handle}.skew({self._loop(statement)}, {self._loop(statement)}, {factor})"
+
+    def _skews(self, statement: Statement, handle: str) -> str:
+        loops = self.script.program.loop_names(statement)
+        first, second, third = loops[:3] if len(loops) > 2 else (*loops, loops[-1])
+        several = (f"{{{first}: 1, {second}: 1}}, {third}", f"{first}, {{{second}: 1, {third}: -1}}")
+        return f"{handle}.skew({self.choice.choice(several)})"
+
+    def _transform(self, statement: Statement, handle: str) -> str:
+        loops = list(self.script.program.loop_names(statement))
+        self.choice.shuffle(loops)
+        matrices = ("[[1, 1], [0, 1]]", "[[0, 1], [1, 0]]", "[[1, 0], [1, 1]]", "[[2, 1], [1, 1]]", "[[-1, 0], [2, 1]]")
+        new = f", [{next(self.fresh)}, {next(self.fresh)}]" if self.choice.random() < 0.5 else ""
+        return f"{handle}.transform([{', '.join(loops[:2])}], {self.choice.choice(matrices)}{new})"
 
     def _reverse(self, statement: Statement, handle: str) -> str:
         return f"{handle}.reverse({self._loop(statement)})"

@@ -17,6 +17,7 @@ from tiramisu_py.function.handles.computations import Computation, Input, Reduct
 from tiramisu_py.function.handles.exchange_handles import Exchange, Half
 from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
 from tiramisu_py.function.handles.selection import Part, Selection
+from tiramisu_py.function.handles.several import Several, chosen
 from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.saving.files import damaged, read, written
 from tiramisu_py.function.specializing import Specializing
@@ -99,6 +100,19 @@ class Function(Declarations, TransferCommands, GpuTargets, BlockCommands, OnRank
             self._check_own(handle, Selection | Operation)
             handle.statement_names()
         self.apply(InOrder(self.name, tuple(handle._named for handle in handles), at=at))
+
+    def schedule(self, *handles: Selection) -> Several:
+        """Several computations, or parts of them, that take each command together: all do, or none does.
+
+        ::
+
+            f.schedule(p, q).tile(i, j, 32, 32, i0, j0, i1, j1)    -->    p.tile(i, j, 32, 32, i0, j0, i1, j1)
+                                                                          q.tile(i, j, 32, 32, i0, j0, i1, j1)
+
+        Every command of a computation is available. Computations that share the loops that a command changes take it
+        once. Raises `CommandError` if one of the computations refuses the command; nothing is changed then.
+        """
+        return chosen(self, handles)
 
     def barrier(self, first: Selection, second: Selection, *, at: Iter, name: str | None = None) -> Barrier:
         """Let all threads of a block reach a point between two statements of a kernel before any of them continues.

@@ -532,7 +532,7 @@ REFUSED: list[Case] = [
     (pl.scale, lambda s: s.o.gpu_tile(i, j, 32, 64, i0, j0, i1, j1), "64 x 32 = 2048 threads: CUDA allows 1024 in a block"),
     (pl.scale, lambda s: s.o.split(j, 2048, j0, j1).tag_gpu(blocks=[i, j0], threads=[j1]), "2048 threads along x"),
     (pl.volume, lambda s: s.o.gpu_tile(i, j, k, 128, 1, 1, i0, j0, k0, i1, j1, k1), "128 threads along z.* CUDA allows 64 there"),
-    (pl.scale, lambda s: s.o.gpu_tile(i, j, 8), "gpu_tile takes 2 or 3 loops"),
+    (pl.scale, lambda s: s.o.gpu_tile(i, j, 8), "gpu_tile takes loops, as many sizes"),
     (pl.scale, lambda s: s.o.coarsen(j, 4, u), "runs neither on threads nor on blocks"),
     (tiled, lambda s: s.by.coarsen(c1, 64, u), "at most 32 iterations: a thread cannot take 64"),
     (tiled, lambda s: s.by.coarsen(c1, 1, u), "the factor of c1 is 1"),

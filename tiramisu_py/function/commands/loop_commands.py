@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function.applying.applied import AppliedStatements, Nameable
+from tiramisu_py.function.applying.applied import AppliedStatements, Nameable, as_list
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.schedule.command_fields import Named
 from tiramisu_py.schedule.loops.rfactor import Rfactor
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
-from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Skew, Split, Tile
+from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Split, Tile
+from tiramisu_py.schedule.loops.unimodular import Skew, Transform
 from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ class LoopCommands(AppliedStatements):
         self._apply(Split(self._named, loop, by, outer, inner, origin=origin))
         return self
 
-    def tile(self, *arguments: Iter | int) -> Self:
-        """Tile two or three loops: ``tile(i, j, 32, 64, i0, j0, i1, j1)``, or three loops, sizes and names likewise.
+    def tile(self, *arguments: Iter | int | Mapping[Iter, int]) -> Self:
+        """Tile any number of loops: ``tile(i, j, 32, 64, i0, j0, i1, j1)``, loops, sizes, outer and inner names.
 
         ::
 
@@ -46,6 +48,9 @@ class LoopCommands(AppliedStatements):
                     S[i, j]                       for i1 in 0..32:
                                                       for j1 in 0..64:
                                                           S[32*i0 + i1, 64*j0 + j1]
+
+        Loops and sizes may be a dict, ``tile({i: 32, j: 64}, i0, j0, i1, j1)``; without names after it, the loops are
+        called i0, j0, i1 and j1.
 
         Source: TIRAMISU, ``computation::tile``. Raises `CommandError` as `split` does, and where the loops are not
         perfectly nested.
@@ -91,7 +96,13 @@ class LoopCommands(AppliedStatements):
         self._apply(Shift(self._named, loop, by))
         return self
 
-    def skew(self, outer: Iter, inner: Iter, factor: int, new: Iter | None = None) -> Self:
+    def skew(
+        self,
+        outer: Iter | Mapping[Iter, int],
+        inner: Iter | Mapping[Iter, int],
+        factor: int | None = None,
+        new: Iter | None = None,
+    ) -> Self:
         """Start the inner loop later by `factor` for each iteration of an outer one: ``inner' = inner + factor*outer``.
 
         ::
@@ -100,9 +111,33 @@ class LoopCommands(AppliedStatements):
                 for i in 0..N:                for i in t..N + t:
                     S[t, i]                       S[t, i - t]             (skew(t, i, 1))
 
-        `new` renames the loop. Makes wavefronts parallel and time loops tileable.
+        Several factors are a dict: ``skew({t: 1, i: 1}, j)`` is ``j' = j + t + i``, and ``skew(t, {i: 1, j: 1})`` skews
+        both i and j. `new` renames the loop. Makes wavefronts parallel and time loops tileable; `skew_for` finds the
+        factors.
         """
         self._apply(Skew(self._named, outer, inner, factor, new=new))
+        return self
+
+    def transform(
+        self, loops: Sequence[Iter], matrix: Sequence[Sequence[int]], new: Sequence[Iter] | None = None
+    ) -> Self:
+        """Replace loops by integer combinations of them, a row of the matrix for each new loop.
+
+        ::
+
+            for i in 0..N:          -->   for w in 0..N + M - 1:
+                for j in 0..M:                for j in max(0, w - N + 1)..min(M, w + 1):
+                    S[i, j]                       S[w - j, j]
+
+                                    (transform([i, j], [[1, 1], [0, 1]], [w, j]): w = i + j, a wavefront)
+
+        Interchange, reversal and skewing, and any sequence of them, are such matrices: those whose determinant is 1 or
+        -1. Others are refused, since several iterations would meet, or points between would be empty. The new loops
+        take the positions of the old ones, outermost first; without `new` they keep the names at these positions.
+        Raises `CommandError` for loops that are tagged or not perfectly nested.
+        Source: Wolf and Lam, A Loop Transformation Theory; TIRAMISU, ``computation::skew`` with four factors.
+        """
+        self._apply(Transform(self._named, as_list(loops), as_list(matrix), as_list(new)))
         return self
 
     def reverse(self, loop: Iter) -> Self:

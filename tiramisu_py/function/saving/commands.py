@@ -21,7 +21,8 @@ from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 from tiramisu_py.schedule.loops.order import After, Before, Between, Fuse, InOrder
 from tiramisu_py.schedule.loops.rfactor import Rfactor
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
-from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Skew, Split, Tile
+from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Split, Tile
+from tiramisu_py.schedule.loops.unimodular import Skew, Transform
 from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
 from tiramisu_py.schedule.ranks.declare_blocks import DeclareBlocks
 from tiramisu_py.schedule.ranks.distribute import Distribute, Grid, TagDistribute
@@ -34,7 +35,7 @@ from tiramisu_py.schedule.storage.memory_hints import Prefetch, StoreNontemporal
 from tiramisu_py.schedule.storage.place import Place
 
 COMMANDS: tuple[type[Command], ...] = (
-    Split, Tile, Interchange, Reorder, Shift, Skew, Reverse, SetSchedule,
+    Split, Tile, Interchange, Reorder, Shift, Skew, Transform, Reverse, SetSchedule,
     Parallelize, Vectorize, UnrollLoop, UnrollAndJam, Rfactor,
     After, Before, Between, Fuse, InOrder,
     StoreIn, StoreAt, Fold, Keep, Place, StoreNontemporal, Prefetch,

@@ -18,7 +18,7 @@ from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.schedule.command_arguments import find, listed, loop_name, loops_named, size, statements, unused
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
-from tiramisu_py.schedule.loops.transforms import TILE_ARGUMENTS, parted, tile
+from tiramisu_py.schedule.loops.transforms import parted, tile
 from tiramisu_py.schedule.nesting import block_loops, check_nesting
 from tiramisu_py.schedule.storage.shared_scope import settled
 
@@ -309,12 +309,12 @@ class GpuTile(OnStatements):
     barriers: bool = True
 
     def applied(self, program: Program) -> Program:
-        if len(self.arguments) not in TILE_ARGUMENTS:
+        loops, sizes, new = parted(self.arguments, "gpu_tile")
+        if len(loops) not in (2, 3):
             raise CommandError(
                 "gpu_tile takes 2 or 3 loops, as many sizes, as many block and as many thread loops: "
                 "gpu_tile(i, j, 16, 16, i0, j0, i1, j1); a single loop is split, and then tagged by tag_gpu"
             )
-        loops, sizes, new = parted(self.arguments)
         made = [Iter(name) for name in new]
         tagged, names = tagging(self, made[: len(loops)], made[len(loops) :]), self.names(program)
         return tag_gpu(tile(program, names, loops, sizes, new), names, tagged, self.text)

@@ -1,4 +1,4 @@
-"""Commands on loops: split, tile, interchange, reorder, skew, shift, reverse.
+"""Commands on loops: split, tile, interchange, reorder, shift, reverse.
 
 Each command but `shift` replaces a run of adjacent loops, in every statement that shares them, by an invertible affine
 map of their coordinates; the indices of buffers local to these loops are adapted.
@@ -6,7 +6,7 @@ map of their coordinates; the indices of buffers local to these loops are adapte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
 import islpy as isl
@@ -22,9 +22,6 @@ from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements, unused, whole
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.nesting import check_nesting
-
-#: The numbers of arguments of a tile: of two and of three loops.
-TILE_ARGUMENTS = (8, 12)
 
 
 def split(
@@ -152,24 +149,30 @@ class Tile(OnStatements):
 
     many = "arguments"
 
-    arguments: tuple[Iter | int, ...]
+    arguments: tuple[Iter | int | Mapping[Iter, int], ...]
 
     def applied(self, program: Program) -> Program:
-        if len(self.arguments) not in TILE_ARGUMENTS:
-            raise CommandError(
-                "tile takes 2 or 3 loops, as many sizes, as many outer and as many inner names: "
-                "tile(i, j, 32, 64, i0, j0, i1, j1)"
-            )
-        return tile(program, self.names(program), *parted(self.arguments))
+        return tile(program, self.names(program), *parted(self.arguments, "tile"))
 
 
-def parted(arguments: Sequence[Iter | int]) -> tuple[list[str], list[int], list[str]]:
+def parted(
+    arguments: Sequence[Iter | int | Mapping[Iter, int]], command: str
+) -> tuple[list[str], list[int], list[str]]:
     """The loops, the sizes and the new names in the arguments of `tile`; raises `CommandError`."""
-    count = len(arguments) // 4
-    loops = [loop_name(loop) for loop in arguments[:count]]
-    given = zip(arguments[count : 2 * count], loops, strict=True)
-    sizes = [size(by, f"the block size of {loop}") for by, loop in given]
-    return loops, sizes, [loop_name(name) for name in arguments[2 * count :]]
+    given: list[object] = list(arguments)
+    if arguments and isinstance(arguments[0], Mapping):
+        named = arguments[0]
+        names = given[1:] or [f"{loop_name(loop)}{level}" for level in (0, 1) for loop in named]
+        given = [*named, *named.values(), *names]
+    if not given or len(given) % 4:
+        raise CommandError(
+            f"{command} takes loops, as many sizes, as many outer and as many inner names: "
+            f"{command}(i, j, 32, 64, i0, j0, i1, j1), or {command}({{i: 32, j: 64}}, i0, j0, i1, j1)"
+        )
+    count = len(given) // 4
+    loops = [loop_name(loop) for loop in given[:count]]
+    sizes = [size(by, f"the block size of {loop}") for by, loop in zip(given[count : 2 * count], loops, strict=True)]
+    return loops, sizes, [loop_name(name) for name in given[2 * count :]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,40 +227,6 @@ class Shift(OnStatements):
             coords[position] = coords[position].add(_affine(statement, distance))
             program = program.with_statement(replace(statement, coords=sets.function(statement.frame, None, coords)))
         return program
-
-
-@dataclass(frozen=True, eq=False)
-class Skew(OnStatements):
-    """``inner`` --> ``inner + factor * outer``, called `new`."""
-
-    outer: Iter
-    inner: Iter
-    factor: int
-    _: KW_ONLY
-    new: Iter | None = None
-
-    def applied(self, program: Program) -> Program:
-        outer, inner, by = loop_name(self.outer), loop_name(self.inner), whole(self.factor, "the skewing factor")
-        new = inner if self.new is None else loop_name(self.new)
-        for statement, loop in loops_named(program, self.names(program), inner):
-            current = program.statements[statement.name]
-            around = find(program, current, outer)
-            if around is None or current.depth(around) >= current.depth(loop):
-                raise CommandError(f"{outer} must be a loop around {inner}: {nest(program, current)}")
-            unused(program, program.with_this_loop(loop), [new], apart=[loop])
-            program = _skewed(program, current.loops[current.depth(around) : current.depth(loop) + 1], by, new)
-        return program
-
-
-def _skewed(program: Program, run: tuple[LoopId, ...], by: int, new: str) -> Program:
-    """The last loop of a run starts later by `by` for each iteration of the first, and is called `new`."""
-
-    def moved(c: Coordinates, sign: int) -> Coordinates:
-        return [*c[:-1], c[-1].add(sets.scaled(c[0], sign * by))]
-
-    loops = [program.loops[loop] for loop in run]
-    renamed = (*loops[:-1], replace(loops[-1], name=new))
-    return Rewrite(run, renamed, lambda c: moved(c, 1), lambda c: moved(c, -1)).applied(program)
 
 
 @dataclass(frozen=True, eq=False)
