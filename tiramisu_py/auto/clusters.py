@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
+from tiramisu_py.auto.independent import streamed
+from tiramisu_py.auto.interchanges import terms_outside
 from tiramisu_py.auto.nests import swept
 from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.streams import streamed
 from tiramisu_py.auto.sums import chained, read_at_the_end, reduced
 from tiramisu_py.recipes import stencil
 
@@ -27,7 +28,7 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
     if declared.stage is not None:
         return []
     if declared.group:
-        found = list(swept(problem, name))
+        found = [*terms_outside(problem, name), *swept(problem, name)]
     elif declared.is_reduction:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):

@@ -94,7 +94,7 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
     """The vector loop of a statement among its own free loops, and its outermost parallel one."""
     names = problem.function.program.loop_names(statement)
     declared = problem.computation(statement.source)
-    iterators = _iterators(statement, declared.point_iterators)
+    iterators = iterators_of(statement, declared.point_iterators)
     over = [each in declared.over for each in iterators]
     common = max((shared(statement, each) for each in dependences.statements if each is not statement), default=0)
     free = [
@@ -121,7 +121,7 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
     )  # fmt: skip
 
 
-def _iterators(statement: Statement, names: Sequence[str]) -> list[str | None]:
+def iterators_of(statement: Statement, names: Sequence[str]) -> list[str | None]:
     """The iterator that each loop runs over; None for a loop over a combination of several."""
     found: list[str | None] = []
     points = [sets.terms(form).dims for form in sets.outputs(statement.point)]

@@ -25,7 +25,7 @@ def raw_schedule(program: Program, names: Sequence[str], text: object) -> Progra
     if not isinstance(text, str):
         raise CommandError(f"a time map is isl text, not {type(text).__name__}")
     shared = [s.name for s in program.statements.values() if s is not statement and set(s.loops) & set(statement.loops)]
-    if shared:
+    if shared and not _is_apart(program, statement, shared):
         raise CommandError(
             f"{statement.name} shares loops with {', '.join(shared)}: give it a time map before fusing them"
         )
@@ -42,6 +42,21 @@ def raw_schedule(program: Program, names: Sequence[str], text: object) -> Progra
     loops = [Loop(first + k, name) for k, name in enumerate(loop_names)]
     changed = replace(statement, coords=coords, loops=tuple(loop.id for loop in loops))
     return program.with_loop(*loops).with_statement(changed)
+
+
+def _is_apart(program: Program, statement: Statement, shared: Sequence[str]) -> bool:
+    """Whether a statement may leave the loops that it shares: those of a group, which no command has put together."""
+    group = {each.name for source in _group(program, statement) for each in program.statements_of(source)}
+    asked = {name for order in program.orders for name in (order.before, order.after) if statement.name != name}
+    ordered = any(statement.name in (order.before, order.after) for order in program.orders) and asked & set(shared)
+    kept = any(set(buffer.scope) & set(statement.loops) for buffer in program.buffers.values())
+    return set(shared) <= group and not ordered and not kept
+
+
+def _group(program: Program, statement: Statement) -> list[str]:
+    """The computations that were declared together with that of a statement."""
+    declared = program.algorithm.computations.get(statement.source)
+    return [each.name for each in program.algorithm.together(declared.group)] if declared and declared.group else []
 
 
 def _parsed(program: Program, statement: Statement, text: str) -> isl.Map:

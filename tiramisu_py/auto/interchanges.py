@@ -1,0 +1,97 @@
+"""Sums and the values that they depend on, with the terms outside: each value is passed on to all sums that use it.
+
+::
+
+    for i, j:                                   for i:
+        for k: s[i, j] += a[i, k] * a[k, j]         for j: s[i, j] = 0
+        a[i, j] = A[i, j] - s[i, j]       -->       for k:
+                                                        a[i, k] = A[i, k] - s[i, k]
+                                                        for j: s[i, j] += a[i, k] * a[k, j]
+
+The innermost loop is then over sums, whose terms are neighbours in memory. Whether all that a term reads is there in
+time, the proof says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.auto.nests import iterators_of, members_of, statement_handle
+from tiramisu_py.auto.offers import Offer, Problem
+from tiramisu_py.auto.strides import loop_cost
+from tiramisu_py.function import Function
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.statement import Role, Statement
+
+
+def terms_outside(problem: Problem, name: str) -> Iterator[Offer]:
+    """The offer of a group with one sum over one iterator, in the loops of the values that read it."""
+    names = members_of(problem, name)
+    program = problem.function.program
+    statements = [each for source in names for each in program.statements_of(source)]
+    sums = [each for each in statements if each.role is Role.UPDATE]
+    if (
+        len(sums) != 1
+        or len(problem.computation(sums[0].source).over) != 1
+        or problem.computation(sums[0].source).ordered
+    ):
+        return
+    (update,) = sums
+    others = [each for each in statements if each is not update]
+    depth = len(update.loops) - 1
+    if depth < 2 or any(shared(each, update) != depth or len(each.loops) != depth for each in others):
+        return
+    declared = problem.computation(update.source)
+    iterators = iterators_of(update, declared.point_iterators)
+    along, term = iterators[depth - 1], iterators[depth]
+    touched = problem.touches(update.source)
+    if along is None or term is None or loop_cost(touched, declared, along) >= loop_cost(touched, declared, term):
+        return
+    first = [each for each in others if each.role is Role.INIT]
+    values = [each for each in others if each.role is not Role.INIT]
+    lanes = problem.lanes(update.source)
+
+    def apply(function: Function) -> None:
+        names = _loop_names(update, function.program.loop_names(update))
+        outer, inner, terms = names[: depth - 1], names[depth - 1], names[depth]
+        orders = [(update, (*outer, terms, inner)), *((each, (*outer, terms)) for each in values)]
+        for each, order in (*orders, *((each, (*outer, inner)) for each in first)):
+            statement_handle(function, each).set_schedule(_time_map(each, order, each is update))
+        before = first[0]
+        for each in (*values, update):
+            level = Iter(outer[-1] if before is first[0] else terms)
+            statement_handle(function, each).after(statement_handle(function, before), level)
+            before = each
+        for each in (update, first[0]):
+            statement_handle(function, each).vectorize(Iter(inner), lanes, remainder="mask")
+
+    if first and values:
+        what = f"{term} outside of {along}, vectors of {lanes} along {along}: each value goes to all sums that read it"
+        yield Offer(name, what, f"terms are contiguous along {along}, not along {term}", apply, names, 4.0)
+
+
+def _loop_names(update: Statement, names: Sequence[str]) -> list[str]:
+    """Names of loops in a time map: another one for a loop whose iteration is not the iterator of the same name."""
+    forms = [_text(form) for form in sets.outputs(update.coords)]
+    return [
+        f"{name}_" if name in update.dims and form != name else name for name, form in zip(names, forms, strict=True)
+    ]
+
+
+def _time_map(statement: Statement, order: Sequence[str], swaps: bool) -> str:
+    """The isl text of a statement's loops in an order; `swaps` says that the last two were exchanged."""
+    forms = [_text(form) for form in sets.outputs(statement.coords)]
+    if swaps:
+        forms = [*forms[:-2], forms[-1], forms[-2]]
+    outputs = ", ".join(name if name == form else f"{name} = {form}" for name, form in zip(order, forms, strict=True))
+    return f"{{ [{', '.join(statement.dims)}] -> [{outputs}] }}"
+
+
+def _text(form: isl.Aff) -> str:
+    """An affine form as isl writes it, without the frame."""
+    text = str(form)
+    return text[text.index("[(") + 2 : text.rindex(")]")]
