@@ -26,7 +26,8 @@ before a command and those after it. Every command returns its handle (or the ne
 
 #: The order of the page; every public class is in one of the two lists.
 CLASSES = (
-    "Function", "Group", "Input", "Computation", "Reduction", "Selection", "Transfer", "Exchange", "Half", "Wait",
+    "Function", "Group", "Input", "Computation", "Reduction", "Selection", "Band", "Goal",
+    "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
     "Kernel", "Report", "Violation", "Witness", "Buffer", "DeviceArray", "Memory", "Combine", "Operator",
     "ExternFunction", "ExternStage", "DType",
@@ -50,6 +51,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "the number of the rank that runs the code, for `separate_at(tm.rank, [1])` and the peers of messages; "
         "`tm.ranks(n)` is one for each axis of a grid",
     ),
+    ("LOCALITY PARALLEL", "what `skew_for` is for: see [Goal](#goal)"),
     (
         "PRIVATE ATOMIC TREE",
         "how threads or lanes combine partial results, `parallelize(k, combine=tm.PRIVATE)`: a copy for each and one "

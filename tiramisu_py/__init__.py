@@ -129,13 +129,17 @@ from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares
 from tiramisu_py.proof import Report
 from tiramisu_py.schedule.devices.transfers import Direction, Mode
 from tiramisu_py.schedule.instances.target_kinds import cores, gpu, shares
+from tiramisu_py.schedule.loops.bands import Band
 from tiramisu_py.schedule.loops.order import root
+from tiramisu_py.schedule.loops.wavefronts import Goal
 from tiramisu_py.schedule.ranks.exchange_half import Property
 from tiramisu_py.schedule.ranks.rank_numbers import RANK as rank
 from tiramisu_py.schedule.ranks.rank_numbers import rank_numbers as ranks
 from tiramisu_py.schedule.ranks.uneven_distribution import pieces
 from tiramisu_py.tuning import Balance, BalancedPart, Machine, Tuned, TunedPoint, balance, powers_of_two, tune
 
+LOCALITY = Goal.LOCALITY
+PARALLEL = Goal.PARALLEL
 PRIVATE = Combine.PRIVATE
 ATOMIC = Combine.ATOMIC
 TREE = Combine.TREE
@@ -160,6 +164,9 @@ PERSISTENT = Property.PERSISTENT
 __version__ = "0.1.0"
 
 __all__ = [
+    "Band",
+    "Goal",
+    "LOCALITY",
     "ASYNC",
     "BLOCK",
     "BUFFERED",
@@ -209,6 +216,7 @@ __all__ = [
     "Operator",
     "PERSISTENT",
     "PINNED",
+    "PARALLEL",
     "PRIVATE",
     "Policy",
     "Param",

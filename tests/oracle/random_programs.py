@@ -23,6 +23,7 @@ WEIGHTS = {
     "skew": 2,
     "skews": 1,
     "transform": 2,
+    "banded": 2,
     "reverse": 2,
     "parallelize": 4,
     "vectorize": 3,
@@ -144,6 +145,14 @@ class Commands:
         matrices = ("[[1, 1], [0, 1]]", "[[0, 1], [1, 0]]", "[[1, 0], [1, 1]]", "[[2, 1], [1, 1]]", "[[-1, 0], [2, 1]]")
         new = f", [{next(self.fresh)}, {next(self.fresh)}]" if self.choice.random() < 0.5 else ""
         return f"{handle}.transform([{', '.join(loops[:2])}], {self.choice.choice(matrices)}{new})"
+
+    def _banded(self, statement: Statement, handle: str) -> str:
+        other = self.choice.choice((statement, statement, self._other(statement)))
+        both = handle if other is statement else f"f.schedule({handle}, {self._handle(other)})"
+        goal = self.choice.choice(("LOCALITY", "PARALLEL"))
+        loop = self.script.program.loop_names(statement)[0]
+        tiles = f", tiles={{{loop}: {self.choice.choice((2, 3))}}}" if self.choice.random() < 0.3 else ""
+        return f"{both}.skew_for(tm.{goal}{tiles})"
 
     def _reverse(self, statement: Statement, handle: str) -> str:
         return f"{handle}.reverse({self._loop(statement)})"

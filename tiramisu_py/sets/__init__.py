@@ -30,6 +30,7 @@ from tiramisu_py.sets.affine_functions import (
     without_dim_names,
 )
 from tiramisu_py.sets.bounding_boxes import AxisInterval, greatest, interval_around, interval_between, nearest_bounds
+from tiramisu_py.sets.distances import Generator, generators, least_integers
 from tiramisu_py.sets.domains import (
     as_set,
     at_any_params,
@@ -226,6 +227,9 @@ __all__ = [
     "equal_at",
     "equal_prefix",
     "equalities",
+    "Generator",
+    "generators",
+    "least_integers",
     "thin_dimensions",
     "extended",
     "extended_frame",

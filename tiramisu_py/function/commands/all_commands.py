@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tiramisu_py.function.commands.band_commands import BandCommands
 from tiramisu_py.function.commands.case_commands import CaseCommands
 from tiramisu_py.function.commands.copy_commands import CopyCommands
 from tiramisu_py.function.commands.gpu_commands import GpuCommands
@@ -16,6 +17,7 @@ from tiramisu_py.function.commands.time_commands import TimeCommands
 
 class Commands(
     LoopCommands,
+    BandCommands,
     GpuCommands,
     RankCommands,
     OrderCommands,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
+from tiramisu_py.function.commands.band_commands import apply_skew_for
 from tiramisu_py.function.handles.selection import Selection
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
+from tiramisu_py.schedule.command_arguments import loop_name
+from tiramisu_py.schedule.loops.bands import Band, permutable_band
+from tiramisu_py.schedule.loops.wavefronts import Goal
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
@@ -44,6 +49,16 @@ class Several:
 
         applied.__name__, applied.__doc__ = name, command.__doc__
         return applied
+
+    def skew_for(self, goal: Goal, *loops: Iter, tiles: Mapping[Iter, int] | None = None) -> Band:
+        """`skew_for` of one nest of all: they are fused and shifted as far as needed."""
+        names = [name for handle in self._handles for name in handle.statement_names()]
+        return apply_skew_for(self._function, names, goal, loops, tiles)
+
+    def band(self, *loops: Iter) -> Band:
+        """The band that `skew_for(tm.LOCALITY, ...)` would make, without a change of the program."""
+        names = [name for handle in self._handles for name in handle.statement_names()]
+        return permutable_band(self._function.program, names, [loop_name(loop) for loop in loops] or None)
 
     def __dir__(self) -> list[str]:
         return [name for name in dir(Selection) if not name.startswith("_") and name not in _OF_ONE]

@@ -71,7 +71,9 @@ def correcting_shifts(before: Program, fused: Program, names: Sequence[str]) -> 
     moved = [(loop, by) for loop, by in zip(loops, shifts, strict=False) if by]
     for loop, by in moved:
         _check_moves(fused, joining, loop, by)
-    return [Shift(named, Iter(fused.loops[loop].name), by) for loop, by in moved for named in _named(fused, joining)]
+    return [
+        Shift(named, Iter(fused.loops[loop].name), by) for loop, by in moved for named in references(fused, joining)
+    ]
 
 
 def _joining(before: Program, fused: Program, names: Sequence[str]) -> list[str]:
@@ -92,7 +94,7 @@ def _check_moves(fused: Program, joining: Sequence[str], loop: LoopId, by: int) 
             )
 
 
-def _named(program: Program, names: Sequence[str]) -> list[Named]:
+def references(program: Program, names: Sequence[str]) -> list[Named]:
     """References to statements, as few as possible."""
     found: dict[Named, None] = {}
     for name in names:
