@@ -160,7 +160,8 @@ class MemoryAccesses:
     def _readings(self, statement: Statement, expression: Expr) -> list[Reading]:
         computation = self.program.algorithm.source(statement.source)
         assert isinstance(computation, Computation)
-        return self.values.readings(expression, computation, sets.out_size(sets.graph(statement.point)))
+        guards = statement.guards if expression is statement.body else ()
+        return self.values.readings(expression, computation, sets.out_size(sets.graph(statement.point)), guards)
 
     def sources(self, statement: Statement) -> list[str]:
         """The sources that a statement reads, without scalar inputs."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.algorithm.expressions import Binary, Call, Const, Expr
 from tiramisu_py.algorithm.traversal import mentions, walk
 from tiramisu_py.dependence.access import MemoryAccess
@@ -26,8 +27,7 @@ from tiramisu_py.program.storage import Memory
 def may_run_anywhere(program: Program, statement: Statement) -> bool:
     """Whether an update in a vector loop may run in the iterations that its guards exclude.
 
-    Each guard is on the terms, so that every element has been started. Reads of a computation's expression lie in their
-    arrays whether guards hold or not.
+    Each guard is on the terms, so that every element has been started.
     """
     computation = program.algorithm.source(statement.source)
     if statement.role is not Role.UPDATE or not statement.guards or not isinstance(computation, Computation):
@@ -40,7 +40,20 @@ def may_run_anywhere(program: Program, statement: Statement) -> bool:
     if program.buffers[program.storages[statement.target].buffer].memory not in (Memory.HOST, Memory.REGISTER):
         return False
     terms_only = all(mentions(guard, computation.over) for guard in statement.guards)
-    return terms_only and _always_has_a_result(statement.body) and _is_undisturbed(program, statement)
+    if not terms_only or not _always_has_a_result(statement.body):
+        return False
+    return _reads_inside(program, statement, computation) and _is_undisturbed(program, statement)
+
+
+def _reads_inside(program: Program, statement: Statement, computation: Computation) -> bool:
+    """Whether the elements that an update reads are in their arrays whether guards hold or not."""
+    values = ValueSets(program.algorithm)
+    points = sets.graph(statement.point, statement.instances).range().intersect_params(program.context.params())
+    read = values.readings(statement.body, computation, sets.out_size(sets.graph(statement.point)))
+    return all(
+        reading.where(points).relation.subtract_range(values.domain(reading.access.source)).is_empty()
+        for reading in read
+    )
 
 
 def _always_has_a_result(body: Expr) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import islpy as isl
 
@@ -35,7 +36,7 @@ class ValueSets:
         self.algorithm = algorithm
         self._domains: dict[str, isl.Set] = {}
         self._sources: dict[int, tuple[Expr, tuple[str, ...]]] = {}
-        self._readings: dict[tuple[int, str, int], tuple[Expr, list[Reading]]] = {}
+        self._readings: dict[tuple[Any, ...], tuple[Expr, Sequence[Expr], list[Reading]]] = {}
 
     def domain(self, source: str) -> isl.Set:
         """The value set of a computation, or the elements of an input, in the tuple of its name."""
@@ -49,13 +50,15 @@ class ValueSets:
         shape = self.algorithm.inputs[source].shape
         return box(sets.sized_frame(self.algorithm.param_space, source, len(shape)), shape)
 
-    def readings(self, expression: Expr, computation: Computation, dims: int) -> list[Reading]:
-        """The reads of an expression over the first `dims` iterators of a computation."""
-        key = (id(expression), computation.name, dims)
+    def readings(
+        self, expression: Expr, computation: Computation, dims: int, guards: Sequence[Expr] = ()
+    ) -> list[Reading]:
+        """The reads of an expression over the first `dims` iterators of a computation, where its `guards` hold."""
+        key = (id(expression), computation.name, dims, *map(id, guards))
         if key not in self._readings:
             space = self.algorithm.frame(computation.name, computation.point_iterators[:dims])
-            self._readings[key] = (expression, readings(self.algorithm, expression, space))
-        return self._readings[key][1]
+            self._readings[key] = (expression, guards, readings(self.algorithm, expression, space, guards))
+        return self._readings[key][-1]
 
     def sources(self, expression: Expr) -> tuple[str, ...]:
         """The sources that an expression reads, without scalar inputs."""
@@ -70,7 +73,8 @@ class ValueSets:
     def of(self, c: Computation) -> list[Reading]:
         """The reads of a computation's expression and guards, restricted to its points."""
         points = sets.named(c.points, c.name).intersect_params(self.algorithm.context.params())
-        listed = [r for e in (c.expr, *c.guards) for r in self.readings(e, c, len(c.point_iterators))]
+        listed = self.readings(c.expr, c, len(c.point_iterators), c.guards)
+        listed = [*listed, *(r for e in c.guards for r in self.readings(e, c, len(c.point_iterators)))]
         return [reading.where(points) for reading in listed]
 
     def between(self, members: Sequence[Computation]) -> Reads:

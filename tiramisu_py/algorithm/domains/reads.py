@@ -7,6 +7,7 @@ array or by its scalar type, or it is unbounded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -52,15 +53,16 @@ class Reading:
         return replace(self, relation=relation, overflows=overflows)
 
 
-def readings(algorithm: Algorithm, expression: Expr, space: isl.Space) -> list[Reading]:
+def readings(algorithm: Algorithm, expression: Expr, space: isl.Space, guards: Sequence[Expr] = ()) -> list[Reading]:
     """The accesses of an expression over the frame `space`, in order of evaluation, without scalar inputs.
 
-    An access that occurs in several places is one reading, at the points that reach any of its places. An expression
-    that is a call over whole arrays reads, for each value, what the call reads.
+    The expression is evaluated only where its `guards` hold, which bound the values in its indices. An access that
+    occurs in several places is one reading, at the points that reach any of its places. An expression that is a call
+    over whole arrays reads, for each value, what the call reads.
     """
     if isinstance(expression, StageCall):
         return _of_call(algorithm.computations[sets.tuple_name(space)], space)
-    collector = _Collector(algorithm, space)
+    collector = _Collector(algorithm, space, guards)
     reached = collector.reached(expression)
     read = (e for e in walk(expression) if isinstance(e, Access) and not _is_scalar(algorithm, e.source))
     return [collector.reading(e, reached[id(e)]) for e in read]
@@ -88,9 +90,10 @@ def _either(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
 class _Collector:
     """Reads one expression over a frame."""
 
-    def __init__(self, algorithm: Algorithm, space: isl.Space) -> None:
+    def __init__(self, algorithm: Algorithm, space: isl.Space, guards: Sequence[Expr]) -> None:
         self.algorithm = algorithm
         self.space = space
+        self.guards = guards
         self.reader = Affine(space)
 
     def reached(self, expression: Expr) -> dict[int, isl.Set | None]:
@@ -114,7 +117,7 @@ class _Collector:
     def reading(self, access: Access, path: isl.Set | None) -> Reading:
         """The reading of an access that is reached from the points `path`."""
         exact = self._exact(access)
-        found = exact if exact is not None else approximated(self.algorithm, access, self.space)
+        found = exact if exact is not None else approximated(self.algorithm, access, self.space, self.guards)
         return found if path is None else found.where(path)
 
     def _exact(self, access: Access) -> Reading | None:
@@ -131,11 +134,11 @@ def _is_scalar(algorithm: Algorithm, source: str) -> bool:
     return source in algorithm.inputs and algorithm.inputs[source].scalar
 
 
-def approximated(algorithm: Algorithm, access: Access, space: isl.Space) -> Reading:
+def approximated(algorithm: Algorithm, access: Access, space: isl.Space, guards: Sequence[Expr] = ()) -> Reading:
     """The reading of an access with non-affine indices: each value in an index becomes an extra dimension."""
-    found = ranges_of(algorithm).enclosed(access.indices, space)
+    found = ranges_of(algorithm).enclosed(access.indices, space).where(guards)
     if _wraps(found):
-        found = ranges_of(algorithm).enclosed(access.indices, space, exact=True)
+        found = ranges_of(algorithm).enclosed(access.indices, space, exact=True).where(guards)
     wrong = _overflows(found)
     at = None if wrong is None else found.points_of(wrong)
     return Reading(access, found.relation(access.source), found.unbounded, found.facts, at)

@@ -184,9 +184,10 @@ def _target(program: Program, source: str, into: Buffer | Input | str) -> Buffer
 
 def same_buffer(a: Buffer, b: Buffer) -> bool:
     """Whether two buffers of one name have the same extents, type and memory."""
-    if len(a.extents) != len(b.extents) or a.dtype != b.dtype or a.memory != b.memory:
+    if len(a.passed_extents) != len(b.passed_extents) or a.dtype != b.dtype or a.memory != b.memory:
         return False
-    return all(x.same_as(y) for x, y in zip(a.extents, b.extents, strict=True))
+    pairs = zip((*a.passed_extents, *a.extents), (*b.passed_extents, *b.extents), strict=False)
+    return all(x.same_as(y) for x, y in pairs)
 
 
 def _with_dimensions(program: Program, given: Buffer) -> Buffer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import islpy as isl
@@ -11,6 +11,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.domains.ranges.float_ranges import FloatRanges
+from tiramisu_py.algorithm.domains.ranges.implied import holding
 from tiramisu_py.algorithm.domains.ranges.index_parts import IndexParts
 from tiramisu_py.algorithm.expressions import Expr
 
@@ -31,6 +32,13 @@ class Enclosed:
     unbounded: tuple[Expr, ...]
     facts: tuple[str, ...]
     points: isl.Set | None
+
+    def where(self, conditions: Sequence[Expr]) -> Enclosed:
+        """What is known where conditions hold, under which alone the expressions are evaluated."""
+        holds = holding(self.parts, conditions)
+        if holds is None:
+            return self
+        return replace(self, bounds=self.bounds.intersect(holds), possible=self.possible.intersect(holds))
 
     def relation(self, name: str | None) -> isl.Map:
         """``point -> name[values of the expressions]``."""

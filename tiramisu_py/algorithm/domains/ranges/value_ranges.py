@@ -144,7 +144,7 @@ class ValueRanges:
         if c.op is not None and c.op.own_name not in _REDUCTIONS:
             return None
         space = self.algorithm.frame(c.name, c.point_iterators)
-        enclosed = self.enclosed([e], space, exact=True)
+        enclosed = self.enclosed([e], space, exact=True).where(c.guards)
         values = enclosed.values()
         if not c.is_open:
             values = values.intersect_domain(sets.named(c.points, c.name))
