@@ -128,14 +128,14 @@ def _documentation(program: Program) -> tuple[str, ...]:
 def _places(program: Program) -> Iterator[str]:
     """Where elements are that are elsewhere than their indices say, one line for each array.
 
-    ``a[d0, d1] is element d0*S + d1 of a`` for an input with strides, ``s[-1, 0] is element 0 of s, whose shape is
+    ``a[d0, d1] is element d0*S + d1 of a`` for an array with strides, ``s[-1, 0] is element 0 of s, whose shape is
     [R + 2, C]`` for an output.
     """
-    for declared in program.algorithm.inputs.values():
-        if declared.strides is not None:
-            indices = ", ".join(f"d{k}" for k in range(len(declared.strides)))
-            terms = (f"d{k}*({stride})" for k, stride in enumerate(declared.strides))
-            yield f"{declared.name}[{indices}] is element {' + '.join(terms) or '0'} of {declared.name}"
+    for buffer in program.buffers.values():
+        if buffer.strides is not None and buffer.argument:
+            indices = ", ".join(f"d{k}" for k in range(len(buffer.strides)))
+            terms = (f"d{k}*({stride})" for k, stride in enumerate(buffer.strides))
+            yield f"{buffer.name}[{indices}] is element {' + '.join(terms) or '0'} of {buffer.name}"
     for name in program.algorithm.outputs:
         storage = program.storages[name]
         begin = array_begin(storage, program.context)

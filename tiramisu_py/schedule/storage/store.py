@@ -168,7 +168,7 @@ def _target(program: Program, source: str, into: Buffer | Input | str) -> Buffer
         name = into if isinstance(into, str) else into.name
         buffer = program.buffers[program.storages[name].buffer]
     if buffer.strides is not None:
-        raise CommandError(f"{buffer.name} is declared with strides, and is only read: keep {source} in another buffer")
+        _check_strides(program, source, buffer)
     dtype = program.algorithm.computations[source].dtype
     if buffer.dtype != dtype:
         raise CommandError(f"{source} is {dtype}, but buffer {buffer.name} holds {buffer.dtype}")
@@ -183,7 +183,28 @@ def same_buffer(a: Buffer, b: Buffer) -> bool:
     """Whether two buffers of one name have the same extents, type and memory."""
     if len(a.extents) != len(b.extents) or a.dtype != b.dtype or a.memory != b.memory:
         return False
-    return all(x.same_as(y) for x, y in zip(a.extents, b.extents, strict=True))
+    if (a.strides is None) != (b.strides is None):
+        return False
+    pairs = [*zip(a.extents, b.extents, strict=True), *zip(a.strides or (), b.strides or (), strict=True)]
+    return all(x.same_as(y) for x, y in pairs)
+
+
+def _check_strides(program: Program, source: str, buffer: Buffer) -> None:
+    """Refuse strides of an array that the caller does not pass, and strides that depend on more than parameters."""
+    if not buffer.argument and source not in program.algorithm.outputs:
+        raise CommandError(
+            f"{buffer.name} has strides=, and {source} is no output: strides are for arrays of the caller, others are "
+            "laid out by extents and indices"
+        )
+    reader = Affine(program.algorithm.frame(None, ()), {})
+    for stride in buffer.strides or ():
+        try:
+            reader.value(stride)
+        except NotAffine as error:
+            raise CommandError(
+                f"the stride {stride} of {buffer.name} is not affine in the parameters of {program.algorithm.name} "
+                f"({error.part} is not)"
+            ) from None
 
 
 def _index(program: Program, source: str, indices: Sequence[object] | None) -> isl.MultiAff:
