@@ -7,7 +7,7 @@ from itertools import combinations
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Const, Expr
+from tiramisu_py.algorithm.expressions import Const, Expr, Param
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c import first_touch_calls as pages
 from tiramisu_py.backends.c.definitions import Definition
@@ -28,6 +28,7 @@ from tiramisu_py.ir import (
 )
 from tiramisu_py.ir import rewriting as transform
 from tiramisu_py.ir.arithmetic.linear import is_index
+from tiramisu_py.ir.rewriting import constant
 
 Lines = list[cgen.Generable]
 
@@ -128,11 +129,22 @@ class Checks:
             strides = ", ".join(self.scalars.text(stride) for stride in array.strides)
             size = f"TM_SPAN({kind}, ({sizes}), ({strides}))"
         name = _words(array.name)
+        shared: Lines = []
+        if array.strides and array.is_output:
+            shared = [
+                self._fail(
+                    f"!TM_DISTINCT(({sizes}), ({strides}))", "TM_OVERLAP",
+                    f"{name} is written, and has elements that share memory",
+                )
+            ]  # fmt: skip
+        if _may_be_negative(array):
+            shared.append(cgen.Statement(f"const int64_t {c}_before = TM_BEFORE({kind}, ({sizes}), ({strides}))"))
         faults = [fault for part in self.parts for fault in part.array_faults(array)]
         return [
             cgen.Statement(f"const int64_t {c}_bytes = {size}"),
             self._fail(f"{c}_bytes < 0", "TM_SIZE", f"{name} has more bytes than can be addressed"),
             self._fail(f"{c} == NULL && {c}_bytes > 0", "TM_NULL", f"{name} is NULL, but has elements"),
+            *shared,
             *[self._fail(condition, "TM_PRECONDITION", f"{name} {words}") for condition, words in faults],
         ]
 
@@ -140,7 +152,31 @@ class Checks:
         written, other = (a, b) if a.is_output else (b, a)
         x, y = self.scope.names[written.name], self.scope.names[other.name]
         words = f"{_words(written.name)}, which is written, overlaps {_words(other.name)}"
-        return self._fail(f"tm_overlap({x}, {x}_bytes, {y}, {y}_bytes)", "TM_OVERLAP", words)
+        first, second = self._lowest(written), self._lowest(other)
+        condition = f"tm_overlap({first}, {x}_bytes, {second}, {y}_bytes)"
+        if written.strides or other.strides:
+            condition += f" && !tm_interleaved({self._spread(written)}, {self._spread(other)})"
+        return self._fail(condition, "TM_OVERLAP", words)
+
+    def _spread(self, array: ArrayArgument) -> str:
+        """An array with the distances of its elements, as `tm_interleaved` takes it."""
+        c = self.scope.names[array.name]
+        sizes, strides = f"{c}_bytes / (int64_t)sizeof({array.dtype.c_name})", "1"
+        if array.strides:
+            sizes = ", ".join(self.scalars.text(extent) for extent in array.extents)
+            strides = ", ".join(self.scalars.text(stride) for stride in array.strides)
+        return f"TM_SPREAD({self._lowest(array)}, {array.dtype.c_name}, ({sizes}), ({strides}))"
+
+    def _lowest(self, array: ArrayArgument) -> str:
+        """The address of the lowest element."""
+        c = self.scope.names[array.name]
+        return f"(const char *){c} - {c}_before" if _may_be_negative(array) else c
+
+
+def _may_be_negative(array: ArrayArgument) -> bool:
+    """Whether a stride of an array may be negative: parameters are not."""
+    sizes = [(stride, constant(stride)) for stride in array.strides or ()]
+    return any(value < 0 if value is not None else not isinstance(stride, Param) for stride, value in sizes)
 
 
 # -- the sizes of packed arrays

@@ -326,15 +326,16 @@ TM_INLINE int64_t tm_bytes(int64_t element, int rank, const int64_t *extents) {
 #define TM_BYTES(T, ...) \
   tm_bytes(sizeof(T), sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
 
-/* The number of bytes from the first element of an array to the end of its last one, where the elements of dimension d
- * are strides[d] apart; as tm_bytes where there is none, or the number does not fit. */
+/* The number of bytes from the lowest element of an array to the end of the highest one, where the elements of dimension
+ * d are strides[d] apart; as tm_bytes where there is none, or the number does not fit. */
 TM_INLINE int64_t tm_span(int64_t element, int rank, const int64_t *extents, const int64_t *strides) {
   int64_t last = 0, bytes;
   for (int d = 0; d < rank; d++)
     if (extents[d] <= 0) return 0;
   for (int d = 0; d < rank; d++) {
     int64_t far;
-    if (__builtin_mul_overflow(extents[d] - 1, strides[d], &far) || __builtin_add_overflow(last, far, &last)) return -1;
+    if (__builtin_mul_overflow(extents[d] - 1, strides[d], &far)) return -1;
+    if (__builtin_add_overflow(last, far < 0 ? -(uint64_t)far : (uint64_t)far, &last)) return -1;
   }
   if (__builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, element, &bytes)) return -1;
   return bytes;
@@ -343,6 +344,37 @@ TM_INLINE int64_t tm_span(int64_t element, int rank, const int64_t *extents, con
 #define TM_SPAN(T, extents, strides) \
   tm_span(sizeof(T), sizeof(TM_SIZES extents) / sizeof(int64_t), TM_SIZES extents, TM_SIZES strides)
 
+/* The number of bytes by which the lowest element of such an array, whose span is known, is before the first one. */
+TM_INLINE int64_t tm_before(int64_t element, int rank, const int64_t *extents, const int64_t *strides) {
+  int64_t before = 0;
+  for (int d = 0; d < rank; d++) {
+    if (extents[d] <= 0) return 0;
+    if (strides[d] < 0) before -= (extents[d] - 1) * strides[d];
+  }
+  return before * element;
+}
+#define TM_BEFORE(T, extents, strides) \
+  tm_before(sizeof(T), sizeof(TM_SIZES extents) / sizeof(int64_t), TM_SIZES extents, TM_SIZES strides)
+
+/* Whether no two elements of such an array share memory, where one step along each dimension leads beyond all steps
+ * along those with smaller strides. */
+TM_INLINE bool tm_distinct(int rank, const int64_t *extents, const int64_t *strides) {
+  for (int d = 0; d < rank; d++)
+    if (extents[d] <= 0) return true;
+  for (int d = 0; d < rank; d++) {
+    const int64_t own = strides[d] < 0 ? -strides[d] : strides[d];
+    int64_t below = 0;
+    for (int e = 0; e < rank; e++) {
+      const int64_t other = strides[e] < 0 ? -strides[e] : strides[e];
+      if (e != d && (other < own || (other == own && e < d))) below += (extents[e] - 1) * other;
+    }
+    if (extents[d] > 1 && own <= below) return false;
+  }
+  return true;
+}
+#define TM_DISTINCT(extents, strides) \
+  tm_distinct(sizeof(TM_SIZES extents) / sizeof(int64_t), TM_SIZES extents, TM_SIZES strides)
+
 /* A number of elements; none where an extent is negative. */
 TM_INLINE size_t tm_count(int64_t extent) { return extent > 0 ? (size_t)extent : 0; }
 
@@ -350,6 +382,39 @@ TM_INLINE bool tm_overlap(const void *a, int64_t bytes_a, const void *b, int64_t
   const uintptr_t from_a = (uintptr_t)a, from_b = (uintptr_t)b;
   return bytes_a > 0 && bytes_b > 0 && from_a < from_b + (uintptr_t)bytes_b && from_b < from_a + (uintptr_t)bytes_a;
 }
+
+/* An array whose elements of dimension d are strides[d] apart, by its lowest element. */
+typedef struct {
+  const void *lowest;
+  int64_t element;
+  int rank;
+  const int64_t *extents, *strides;
+} tm_spread;
+#define TM_SPREAD(lowest, T, extents, strides) \
+  (tm_spread){lowest, sizeof(T), sizeof(TM_SIZES extents) / sizeof(int64_t), TM_SIZES extents, TM_SIZES strides}
+
+/* How many of each `step` bytes an array takes, from its lowest element on. */
+TM_INLINE int64_t tm_taken(tm_spread a, int64_t step) {
+  int64_t taken = a.element;
+  for (int d = 0; d < a.rank; d++) {
+    const int64_t apart = (a.strides[d] < 0 ? -a.strides[d] : a.strides[d]) * a.element;
+    if (a.extents[d] > 1 && apart % step != 0) taken += (a.extents[d] - 1) * apart;
+  }
+  return taken;
+}
+
+/* Whether two arrays take different bytes of each `step` bytes, where a step is a distance of neighbours in the first. */
+TM_INLINE bool tm_apart(tm_spread a, tm_spread b) {
+  for (int d = 0; d < a.rank; d++) {
+    const int64_t step = (a.strides[d] < 0 ? -a.strides[d] : a.strides[d]) * a.element;
+    if (a.extents[d] <= 1 || step == 0) continue;
+    const uintptr_t from_a = (uintptr_t)a.lowest, from_b = (uintptr_t)b.lowest, over = (uintptr_t)step;
+    const uintptr_t offset = from_b >= from_a ? (from_b - from_a) % over : (over - (from_a - from_b) % over) % over;
+    if (tm_taken(a, step) <= (int64_t)offset && (int64_t)offset + tm_taken(b, step) <= step) return true;
+  }
+  return false;
+}
+TM_INLINE bool tm_interleaved(tm_spread a, tm_spread b) { return tm_apart(a, b) || tm_apart(b, a); }
 
 /* Memory on a cache line of its own; NULL where there is none. TM_TEMPORARY pointers free theirs on leaving the scope.
  * Large memory is in huge pages where the system has them: a first write to each of the small ones costs more than the

@@ -48,8 +48,9 @@ class Declarations(Scheduled):
 
         An extent may be a product of such extents: of ``[N * M]``, ``x[i * M + j]`` is element j of row i.
         With `strides` its elements are elsewhere, and it is read where it is: neighbours in dimension d are
-        ``strides[d]`` elements apart, a number or a parameter, at least 0: ``[S, 1]`` for some columns of a wider
-        array, ``[1, S]`` for a transposed one. A kernel takes the parameters from the array; nothing is stored in it.
+        ``strides[d]`` elements apart, numbers or affine in the parameters: ``[S, 1]`` for some columns of a wider
+        array, ``[1, S]`` for a transposed one, ``[-S, 1]`` for rows upwards. A kernel takes the parameters from the
+        array.
         `values` = (low, high) declares that every element x has ``low <= x < high``; `monotone` that elements do not
         decrease along the last dimension; `permutation` that they are 0 to n - 1 in some order. Such facts sharpen
         proofs: conditions such as ``start[i] <= p`` and ``p < start[i + 1]`` exclude each other in different rows if

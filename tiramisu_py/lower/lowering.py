@@ -128,15 +128,15 @@ def _documentation(program: Program) -> tuple[str, ...]:
 def _places(program: Program) -> Iterator[str]:
     """Where elements are that are elsewhere than their indices say, one line for each array.
 
-    ``a[d0, d1] is element d0*S + d1 of a`` for an input with strides, ``a has the shape [N, M]`` for one of N * M
-    elements, ``s[-1, 0] is element 0 of s, whose shape is
-    [R + 2, C]`` for an output.
+    ``a[d0, d1] is element d0*S + d1 of a`` for an array with strides, ``a has the shape [N, M]`` for one of N * M
+    elements, ``s[-1, 0] is element 0 of s, whose shape is [R + 2, C]`` for an output.
     """
+    for buffer in program.buffers.values():
+        if buffer.strides is not None and buffer.argument:
+            indices = ", ".join(f"d{k}" for k in range(len(buffer.strides)))
+            terms = (f"d{k}*({stride})" for k, stride in enumerate(buffer.strides))
+            yield f"{buffer.name}[{indices}] is element {' + '.join(terms) or '0'} of {buffer.name}"
     for declared in program.algorithm.inputs.values():
-        if declared.strides is not None:
-            indices = ", ".join(f"d{k}" for k in range(len(declared.strides)))
-            terms = (f"d{k}*({stride})" for k, stride in enumerate(declared.strides))
-            yield f"{declared.name}[{indices}] is element {' + '.join(terms) or '0'} of {declared.name}"
         if declared.passed is not None:
             yield f"{declared.name} has the shape [{', '.join(map(str, declared.shape))}]"
     for name in program.algorithm.outputs:

@@ -57,8 +57,9 @@ class Buffer:
     in `scope`; it is empty for one copy a call. `argument` says that the caller passes the array; `device` is then its
     place: a GPU by its number, None for the host. `pages` is the policy of a temporary's memory, if it was given one. A
     register buffer that is `per_thread` exists once in each thread of a block, whatever threads run the loops of its
-    scope. An input may have `strides`, in elements. An array of the caller's with extents that are products has them as
-    `passed`; each factor is one of `extents`.
+    scope. An array of the caller may have `strides`: the distances of neighbours in each dimension, in elements,
+    ``tm.Buffer("part", [N, M], tm.float32, strides=[S, 1])``. One whose extents are products has them as `passed`; each
+    factor is one of `extents`.
     """
 
     name: str
@@ -82,8 +83,6 @@ class Buffer:
         check_name(self.name, "a buffer")
         if isinstance(self.extents, int | Expr | str):
             raise DeclarationError(f"the extents of buffer {self.name} are a list, not {self.extents!r}")
-        if self.strides is not None and not self.argument:
-            raise DeclarationError(f"strides= of buffer {self.name}: give them to f.input, for an array that is read")
         extents = tuple(as_expr(extent) for extent in self.extents)
         for extent in extents:
             if not extent.dtype.is_integer:
@@ -91,8 +90,24 @@ class Buffer:
             if isinstance(extent, Const) and extent.value < 0:
                 raise DeclarationError(f"the extent {extent} of buffer {self.name} is negative")
         object.__setattr__(self, "extents", extents)
+        if self.strides is not None:
+            object.__setattr__(self, "strides", _as_strides(self.name, self.strides, len(extents)))
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
         object.__setattr__(self, "memory", as_memory(self.memory))
+
+
+def _as_strides(name: str, given: object, rank: int) -> tuple[Expr, ...]:
+    """The strides of a buffer as expressions."""
+    if not isinstance(given, list | tuple) or len(given) != rank:
+        raise DeclarationError(
+            f"strides= of buffer {name} is {given!r}; write the distance of neighbours in each of its {rank} "
+            "dimensions, in elements, such as [S, 1]"
+        )
+    found = tuple(as_expr(stride) for stride in given)
+    for stride in found:
+        if not stride.dtype.is_integer:
+            raise DeclarationError(f"the stride {stride} of buffer {name} is not an integer")
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     yield from _versions(flow.accesses.program)
     yield from _strides(flow.accesses.program)
     yield from _products(flow.accesses.program)
+    yield from _strided_stores(flow.accesses.program)
     yield from _messages(flow.accesses.program)
 
 
@@ -51,7 +52,12 @@ def _products(program: Program) -> Iterator[Finding]:
 
 
 def _strides(program: Program) -> Iterator[Finding]:
-    """Inputs with strides of a function that does not run on the host alone."""
+    """Arrays with strides of a function that does not run on the host alone, or that no caller passes."""
+    for buffer in program.buffers.values():
+        if buffer.strides is not None and not buffer.argument:
+            message = f"{buffer.name} has strides, but is no array of the caller any more: it is not laid out by them"
+            violation = Violation("reach", message, Witness({}), repair=f"give {buffer.name} no strides=")
+            yield Finding.of(Key("strides", (buffer.name,)), violation)
     ranked = program.rank_axes > 0 or program.blocks is not None
     strided = [buffer.name for buffer in program.buffers.values() if buffer.strides is not None]
     if not strided or not (ranked or device_count(program)):
@@ -63,6 +69,15 @@ def _strides(program: Program) -> Iterator[Finding]:
     )
     violation = Violation("reach", message, Witness({}), repair=f"declare {strided[0]} without strides=")
     yield Finding.of(Key("strides", ()), violation)
+
+
+def _strided_stores(program: Program) -> Iterator[Finding]:
+    """Stores past the caches to arrays with strides, whose rows need not be aligned."""
+    for statement in program.storing:
+        buffer = program.buffers[program.storages[statement.target].buffer]
+        if statement.nontemporal is not None and buffer.strides is not None:
+            message = f"{statement.handle}.store_nontemporal() stores whole rows, and {buffer.name} has strides"
+            yield fault("reach", "past caches", statement, message, f"leave {statement.handle}.store_nontemporal() out")
 
 
 def _versions(program: Program) -> Iterator[Finding]:

@@ -438,14 +438,7 @@ def _strides(
             f"strides= of {name} is {strides!r}; write the distance of neighbours in each of its {len(extents)} "
             "dimensions, in elements, such as [S, 1]"
         )
-    found = tuple(_of_params(algorithm, f"stride {k} of {name}", given, owner) for k, given in enumerate(strides))
-    for k, stride in enumerate(found):
-        if isinstance(stride, Const) and stride.value < 0:
-            raise DeclarationError(
-                f"stride {k} of {name} is {stride}: strides are at least 0; turn the array around in its indices, as "
-                f"in {name}[N - 1 - i]"
-            )
-    return found
+    return tuple(_of_params(algorithm, f"stride {k} of {name}", given, owner) for k, given in enumerate(strides))
 
 
 def _extent(algorithm: Algorithm, subject: str, given: Any, owner: object) -> Expr:

@@ -70,22 +70,22 @@ def params_of(extent: Expr) -> frozenset[str]:
     return frozenset(node.name for node in walk(extent) if isinstance(node, Param))
 
 
-class ElementStrides(tuple[int, ...]):
-    """The distances of neighbours in an array, in elements.
-
-    Where a dimension has no neighbours, nothing follows from its stride s, which then is ``~s``.
+class ElementStrides(tuple[tuple[int, bool], ...]):
+    """The distances of neighbours in an array, in elements, and whether something follows from each: nothing does
+    where a dimension has no neighbours.
     """
 
 
 def element_strides(name: str, array: Any) -> ElementStrides:
-    """The strides of a NumPy array; raises `ArgumentError` where neighbours are not whole elements apart, upwards."""
-    found: list[int] = []
+    """The strides of a NumPy array; raises `ArgumentError` where neighbours are not whole elements apart."""
+    found: list[tuple[int, bool]] = []
     for extent, stride in zip(array.shape, array.strides, strict=True):
-        if extent > 1 and (stride < 0 or stride % array.itemsize):
-            why = "are negative" if stride < 0 else f"are no multiples of its {array.itemsize}-byte elements"
+        has_neighbours = extent > 1 and array.size > 0
+        if has_neighbours and stride % array.itemsize:
+            why = f"are no multiples of its {array.itemsize}-byte elements"
             raise ArgumentError(f"the strides of {name}, {array.strides} bytes, {why}; pass a copy: {name}.copy()")
         elements = stride // array.itemsize
-        found.append(elements if extent > 1 else ~max(elements, 0))
+        found.append((elements, True) if has_neighbours else (max(elements, 0), False))
     return ElementStrides(found)
 
 
@@ -109,7 +109,7 @@ class _Equation:
 
 def infer_params(
     params: Sequence[str],
-    arrays: Sequence[tuple[str, Sequence[Expr], Sequence[int]]],
+    arrays: Sequence[tuple[str, Sequence[Expr], Sequence[int] | ElementStrides]],
     given: Mapping[str, int],
 ) -> dict[str, int]:
     """The value of every parameter, from the shapes of arrays ``(name, extents, shape)`` and the `given` values.
@@ -157,12 +157,12 @@ def _given(params: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
     return known
 
 
-def _equations(name: str, extents: Sequence[Expr], shape: Sequence[int]) -> list[_Equation]:
-    sizes = tuple(int(size) for size in shape)
+def _equations(name: str, extents: Sequence[Expr], shape: Sequence[int] | ElementStrides) -> list[_Equation]:
     if isinstance(shape, ElementStrides):
-        own = tuple(max(size, ~size) for size in sizes)
-        pairs = zip(extents, sizes, own, strict=True)
-        return [_Equation(name, own, e, at_most, "strides", size < 0) for e, size, at_most in pairs]
+        own = tuple(stride for stride, _ in shape)
+        pairs = zip(extents, shape, strict=True)
+        return [_Equation(name, own, e, stride, "strides", not follows) for e, (stride, follows) in pairs]
+    sizes = tuple(int(size) for size in shape)
     if len(sizes) != len(extents):
         wanted = f"[{', '.join(map(str, extents))}]"
         raise ArgumentError(f"{name} has {len(sizes)} dimensions, shape {sizes}; it is declared as {wanted}")
@@ -188,6 +188,11 @@ def _solved(equation: _Equation, known: dict[str, int], origin: dict[str, str]) 
     if rest % factor:
         raise ArgumentError(f"{says} has no integer solution {name}")
     known[name] = rest // factor
+    if equation.words == "strides" and known[name] < 0:
+        raise ArgumentError(
+            f"{says}, but parameters are at least 0; pass a copy: {equation.array}.copy(), or declare it with "
+            f"strides= of the other sign"
+        )
     origin[name] = f"{says} gives {name} = {known[name]}"
     _check_sign(name, known[name], origin[name])
     return True
@@ -199,7 +204,8 @@ def _check_sign(name: str, value: int, why: str) -> None:
 
 
 def _check(equation: _Equation, known: Mapping[str, int], origin: Mapping[str, str]) -> None:
-    value = max(0, extent_value(equation.extent, known))
+    value = extent_value(equation.extent, known)
+    value = value if equation.words == "strides" else max(0, value)
     if value == equation.size:
         return
     names = sorted(params_of(equation.extent))

@@ -21,7 +21,14 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import (
 )
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.build.calls.device_arguments import device_allocated, device_viewed
-from tiramisu_py.build.calls.numpy_arrays import allocated, check_bools, check_overlap, strides_of, viewed
+from tiramisu_py.build.calls.numpy_arrays import (
+    allocated,
+    check_bools,
+    check_distinct,
+    check_overlap,
+    strides_of,
+    viewed,
+)
 from tiramisu_py.build.calls.packed_arrays import PackedArray, Packing, joined_sizes, sizes_in_words
 from tiramisu_py.build.calls.scalar_arguments import number
 from tiramisu_py.build.gpu.available_gpus import Device
@@ -31,7 +38,7 @@ from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
 
 Array = npt.NDArray[Any]
 Argument = ArrayArgument | ScalarArgument
-Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+Shapes = tuple[tuple[str, tuple[int, ...] | ElementStrides], ...]
 Sizes = tuple[tuple[str, int], ...]
 
 _LARGEST = 2**63 - 1
@@ -198,7 +205,11 @@ class Arguments:
         for name, argument in self.arrays.items():
             if name not in arrays and name not in self.packing.functions:
                 shape, on = shape_value(argument.passed_extents, params), self._device_of(argument)
-                arrays[name] = allocated(argument, shape) if on is None else device_allocated(argument, shape, on)
+                if on is None:
+                    arrays[name] = made = allocated(argument, shape, _strides_in_bytes(argument, params))
+                    check_distinct(argument, made)
+                else:
+                    arrays[name] = device_allocated(argument, shape, on)
         check_overlap([(self.arrays[name], array) for name, array in arrays.items()])
 
     def verify(self, values: Mapping[str, Array | DeviceArray], params: Mapping[str, int]) -> None:
@@ -226,9 +237,19 @@ class Arguments:
             )
 
 
-def _sides(array: ArrayArgument, given: tuple[int, ...]) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
+Sides = tuple[int, ...] | ElementStrides
+
+
+def _sides(array: ArrayArgument, given: Sides) -> tuple[tuple[Expr, ...], Sides]:
     """The extents or strides of an argument, and the numbers that it has for them."""
     return (array.strides or () if isinstance(given, ElementStrides) else array.passed_extents), given
+
+
+def _strides_in_bytes(array: ArrayArgument, params: Mapping[str, int]) -> tuple[int, ...] | None:
+    """The strides of an array that is declared with strides, at parameter values."""
+    if array.strides is None:
+        return None
+    return tuple(extent_value(stride, params) * array.dtype.bytes for stride in array.strides)
 
 
 def _has_facts(declared: Input) -> bool:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tiramisu_py.algorithm.domains.extents_from_arguments import ElementStrides, element_strides
 from tiramisu_py.build.calls.device_arguments import refuse_on_host
+from tiramisu_py.build.calls.strided_arrays import are_interleaved, has_distinct_elements
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import ArrayArgument
@@ -98,6 +99,7 @@ def _check_layout(declared: ArrayArgument, array: Array) -> None:
     remedy = "it is written in place, so pass an array that is" if declared.is_output else "make it"
     if declared.strides is not None:
         element_strides(name, array)
+        check_distinct(declared, array)
     elif not array.flags.c_contiguous:
         how = "np.empty of its shape" if declared.is_output else f"np.ascontiguousarray({name})"
         other = "" if declared.is_output else ", or declare it with strides="
@@ -111,6 +113,15 @@ def _check_layout(declared: ArrayArgument, array: Array) -> None:
         raise ArgumentError(f"{name} is not aligned to its {size}-byte elements; {remedy} aligned: {how}")
     if declared.is_output and not array.flags.writeable:
         raise ArgumentError(f"{name} is read-only, and the function writes it; pass an array that can be written")
+
+
+def check_distinct(declared: ArrayArgument, array: Array) -> None:
+    """Raises `ArgumentError` if elements of an array that is written share memory."""
+    if declared.is_output and not has_distinct_elements(array.shape, array.strides):
+        raise ArgumentError(
+            f"{declared.name} is written, and has elements that share memory (strides {array.strides} for shape "
+            f"{array.shape}, {array.itemsize} bytes an element); pass an array in which each has its own"
+        )
 
 
 def strides_of(declared: ArrayArgument, array: Array | DeviceArray) -> ElementStrides | None:
@@ -145,11 +156,17 @@ def _address_of_buffer(array: Any) -> int:
 
 def check_overlap(arrays: Sequence[tuple[ArrayArgument, Array | DeviceArray]]) -> None:
     """Raises `ArgumentError` if an output shares memory with another argument, or what lies between its elements."""
-    ranges = [(declared, address(array), byte_range(array)) for declared, array in arrays if array.nbytes]
-    bounds = [(declared, start + low, start + high) for declared, start, (low, high) in ranges]
-    for written, first, end in bounds:
-        for other, other_first, other_end in bounds if written.is_output else ():
-            if other is not written and first < other_end and other_first < end:
+    ranges = [(declared, array, address(array), byte_range(array)) for declared, array in arrays if array.nbytes]
+    bounds = [(declared, array, start + low, start + high) for declared, array, start, (low, high) in ranges]
+    for written, array, first, end in bounds:
+        for other, other_array, other_first, other_end in bounds if written.is_output else ():
+            if other is written or first >= other_end or other_first >= end:
+                continue
+            if (
+                isinstance(array, DeviceArray)
+                or isinstance(other_array, DeviceArray)
+                or not ((written.strides or other.strides) and are_interleaved(array, other_array, first, other_first))
+            ):
                 raise ArgumentError(
                     f"{written.name} is written, and shares memory with {other.name}; "
                     f"pass another array as {written.name}, or a copy: {other.name}.copy()"
@@ -176,18 +193,27 @@ def check_bools(name: str, array: Array) -> None:
     raise ArgumentError(f"{element} holds the byte {bytes_[first]}, which is neither False nor True")
 
 
-def allocated(declared: ArrayArgument, shape: tuple[int, ...]) -> Array:
-    """A new array, aligned for vectors; filled with zeros unless the function writes every element."""
-    return allocated_at(declared, shape)[0]
+def allocated(declared: ArrayArgument, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Array:
+    """A new array, aligned for vectors; filled with zeros unless the function writes every element.
+
+    Its lowest element is the aligned one. `strides`, in bytes, are those of an array that is not contiguous.
+    """
+    return allocated_at(declared, shape, strides)[0]
 
 
-def allocated_at(declared: ArrayArgument, shape: tuple[int, ...]) -> tuple[Array, int]:
+def allocated_at(
+    declared: ArrayArgument, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
+) -> tuple[Array, int]:
     """A new array as `allocated` makes it, and its address."""
-    size = math.prod(shape) * declared.dtype.bytes
+    low, size = 0, math.prod(shape) * declared.dtype.bytes
+    if strides is not None and size:
+        steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+        low = sum(step for step in steps if step < 0)
+        size = sum(map(abs, steps)) + declared.dtype.bytes
     try:
         memory = (np.empty if declared.covered else np.zeros)(size + ALIGNMENT, dtype=np.uint8)
     except (MemoryError, ValueError, OverflowError) as error:
         raise ArgumentError(f"{declared.name} of shape {shape} cannot be allocated ({size} bytes)") from error
     begins = _address_of_buffer(memory)
-    start = -begins % ALIGNMENT
-    return np.ndarray(shape, declared.dtype.numpy, memory, start), begins + start
+    start = -begins % ALIGNMENT - low
+    return np.ndarray(shape, declared.dtype.numpy, memory, start, strides if size else None), begins + start

@@ -45,6 +45,7 @@ class _Made:
     slot: int
     declared: ArrayArgument
     shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +116,7 @@ class RepeatedCalls:
             return None
         new = []
         for made in plan.made:
-            own, passed[made.slot] = allocated_at(made.declared, made.shape)
+            own, passed[made.slot] = allocated_at(made.declared, made.shape, made.strides)
             new.append(own)
         self.function.call(passed)
         return tuple([new[k] if is_new else values[k] for is_new, k in plan.results])
@@ -152,7 +153,7 @@ class RepeatedCalls:
             tuple(_given(positions[name], slots.get(name), of, call.values[name]) for name, of in given.items()),
             _apart([(of.is_output, call.values[name].size) for name, of in given.items()]),
             tuple((positions[name], slots.get(name), of) for name, of in known.scalars.items()),
-            tuple(_Made(slots[name], known.arrays[name], call.values[name].shape) for name in new),
+            tuple(_made(slots[name], known.arrays[name], call.values[name]) for name in new),
             tuple(
                 (name in new, new.index(name) if name in new else positions[name]) for name in known.function.outputs
             ),
@@ -173,6 +174,10 @@ def _form(value: Any) -> object:
 def _given(position: int, slot: int | None, declared: ArrayArgument, array: Any) -> _Given:
     low, high = byte_range(array)
     return _Given(position, slot, declared.dtype.bytes, low, high, address_of(array))
+
+
+def _made(slot: int, declared: ArrayArgument, array: Any) -> _Made:
+    return _Made(slot, declared, array.shape, None if declared.strides is None else array.strides)
 
 
 def _apart(arrays: Sequence[tuple[bool, int]]) -> tuple[tuple[int, int], ...]:

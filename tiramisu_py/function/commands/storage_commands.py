@@ -42,7 +42,8 @@ class StorageCommands(AppliedStatements):
         ``N * M``. It is proven that no value is overwritten before its
         last use. All statements of a computation (parts of `separate_at`, start and update of a reduction) store to one
         buffer: give the command to the computation; it is refused for one of several parts. For an output, this buffer
-        is then the caller's array, with its layout (`evaluate` uses the plain one).
+        is then the caller's array, with its layout (`evaluate` uses the plain one), and may be a part of another array:
+        ``o.store_in(tm.Buffer("part", [N, M], tm.float32, strides=[S, 1]), [i, j])``.
         """
         into: Any = buffer._named if isinstance(buffer, Nameable) else buffer
         self._apply(StoreIn(self._named, into, as_list(indices), device=device))

@@ -171,7 +171,7 @@ def _target(program: Program, source: str, into: Buffer | Input | str) -> Buffer
         name = into if isinstance(into, str) else into.name
         buffer = program.buffers[program.storages[name].buffer]
     if buffer.strides is not None:
-        raise CommandError(f"{buffer.name} is declared with strides, and is only read: keep {source} in another buffer")
+        _check_strides(program, source, buffer)
     dtype = program.algorithm.computations[source].dtype
     if buffer.dtype != dtype:
         raise CommandError(f"{source} is {dtype}, but buffer {buffer.name} holds {buffer.dtype}")
@@ -186,8 +186,12 @@ def same_buffer(a: Buffer, b: Buffer) -> bool:
     """Whether two buffers of one name have the same extents, type and memory."""
     if len(a.passed_extents) != len(b.passed_extents) or a.dtype != b.dtype or a.memory != b.memory:
         return False
-    pairs = zip((*a.passed_extents, *a.extents), (*b.passed_extents, *b.extents), strict=False)
-    return all(x.same_as(y) for x, y in pairs)
+    pairs = [
+        *zip(a.passed_extents, b.passed_extents, strict=True),
+        *zip(a.extents, b.extents, strict=False),
+        *zip(a.strides or (), b.strides or (), strict=False),
+    ]
+    return (a.strides is None) == (b.strides is None) and all(x.same_as(y) for x, y in pairs)
 
 
 def _with_dimensions(program: Program, given: Buffer) -> Buffer:
@@ -195,7 +199,14 @@ def _with_dimensions(program: Program, given: Buffer) -> Buffer:
     if given.passed is not None:
         return given
     extents, passed = dimensions(program.algorithm, given.name, given.extents, program.algorithm.owner)
-    return given if extents is None else replace(given, extents=extents, passed=passed)
+    if extents is None:
+        return given
+    if given.strides is not None:
+        raise CommandError(
+            f"{given.name} has strides=, and the extent of a dimension is a product: give it a dimension, and a "
+            "stride, for each factor"
+        )
+    return replace(given, extents=extents, passed=passed)
 
 
 def _in_dimensions(indices: Sequence[object] | None, buffer: Buffer) -> Sequence[object] | None:
@@ -203,6 +214,24 @@ def _in_dimensions(indices: Sequence[object] | None, buffer: Buffer) -> Sequence
     if indices is None or buffer.passed is None or len(indices) != len(buffer.passed):
         return indices
     return indices_in([as_expr(index) for index in indices], buffer.passed, buffer.extents)
+
+
+def _check_strides(program: Program, source: str, buffer: Buffer) -> None:
+    """Refuse strides of an array that the caller does not pass, and strides that depend on more than parameters."""
+    if not buffer.argument and source not in program.algorithm.outputs:
+        raise CommandError(
+            f"{buffer.name} has strides=, and {source} is no output: strides are for arrays of the caller, others are "
+            "laid out by extents and indices"
+        )
+    reader = Affine(program.algorithm.frame(None, ()), {})
+    for stride in buffer.strides or ():
+        try:
+            reader.value(stride)
+        except NotAffine as error:
+            raise CommandError(
+                f"the stride {stride} of {buffer.name} is not affine in the parameters of {program.algorithm.name} "
+                f"({error.part} is not)"
+            ) from None
 
 
 def _index(program: Program, source: str, indices: Sequence[object] | None) -> isl.MultiAff:
