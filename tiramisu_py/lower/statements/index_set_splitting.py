@@ -6,6 +6,7 @@ So does one whose indices are clipped, or wrap around.
     -->  S[i]: a  on i = 0;  S[i]: b  on 0 < i < N
 
 The pieces keep the time of their statement, so that nothing is reordered; inner loops are generated without branches.
+Executions that store an element where they load it are no piece.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.expressions import Access, Expr
 from tiramisu_py.dependence.cases import Part, chooses, split_by_cases
 from tiramisu_py.lower.statements.chosen_indices import ChosenIndices
+from tiramisu_py.lower.statements.idle_stores import changing
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -75,7 +77,11 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
         if chooses(body):
             parts = split_by_cases(reader, instances, body)
             parts = [(part, indices.as_written(body)) for part, body in parts]
-    if len(parts) > 1 or instances.n_basic_set() > 1:
+        kept = [(changing(program, statement, reader, part, body), body) for part, body in parts]
+        parts = [(part, body) for part, body in kept if not part.is_empty()]
+        if not parts:
+            return []
+    if len(parts) > 1 or parts[0][0].n_basic_set() > 1:
         parts = _convex(parts)
     if len(parts) == 1:
         return [DomainPiece(statement.name, statement, *parts[0])]
