@@ -24,11 +24,12 @@ def raw_schedule(program: Program, names: Sequence[str], text: object) -> Progra
     statement = own[0]
     if not isinstance(text, str):
         raise CommandError(f"a time map is isl text, not {type(text).__name__}")
-    shared = [s.name for s in program.statements.values() if s is not statement and set(s.loops) & set(statement.loops)]
-    if shared:
-        raise CommandError(
-            f"{statement.name} shares loops with {', '.join(shared)}: give it a time map before fusing them"
-        )
+    for buffer in program.buffers.values():
+        if scoped := [program.loops[loop].name for loop in buffer.scope if loop in statement.loops]:
+            raise CommandError(
+                f"{statement.name} has the loop {scoped[0]}, and {buffer.name} a copy for each iteration of it: "
+                "give it the time map before store_at and compute_at"
+            )
     for loop in (program.loops[number] for number in statement.loops):
         if loop.is_rank:
             raise CommandError(
@@ -41,7 +42,16 @@ def raw_schedule(program: Program, names: Sequence[str], text: object) -> Progra
     loop_names = _output_names(relation, statement, coords)
     loops = [Loop(first + k, name) for k, name in enumerate(loop_names)]
     changed = replace(statement, coords=coords, loops=tuple(loop.id for loop in loops))
-    return program.with_loop(*loops).with_statement(changed)
+    return _outside(program, statement).with_loop(*loops).with_statement(changed)
+
+
+def _outside(program: Program, statement: Statement) -> Program:
+    """The program without what orders a statement in the loops that it leaves to others."""
+    kept = [
+        order for order in program.orders
+        if statement.name not in (order.before, order.after) or order.level not in statement.loops
+    ]  # fmt: skip
+    return program.with_(orders=tuple(kept))
 
 
 def _parsed(program: Program, statement: Statement, text: str) -> isl.Map:
