@@ -10,7 +10,7 @@ A kernel is a module with
 * `sample(sizes)`, arguments, and `exact(given)`, the results by NumPy, in the order of the outputs,
 * `CLOSE`, how far a result may be from NumPy's, in parts of the largest value.
 
-A kernel that changes an array in place changes the caller's array, as in PolyBench; the rest of that array stays as it is.
+A kernel that works in place changes the caller's array, as in PolyBench; the rest of that array stays as it is.
 """
 
 from __future__ import annotations

@@ -118,6 +118,22 @@ def test_what_reads_a_product_is_computed_in_its_tiles(cpu: Cpu, left: str, righ
         np.testing.assert_array_equal(kernel(**arrays), expected(**arrays))
 
 
+def test_a_product_is_added_in_place_to_what_an_array_held() -> None:
+    f, C, expected = plain(dtype=tm.float32)
+    held = f.input("held", tm.float32, [N, M])
+    out = f.computation("out", {i: N, j: M}, 2 * held[i, j] + C[i, j])
+    f.outputs(out, replace=True)
+    out.store_in(held, [i, j])
+    tm.recipes.matmul(out, cpu=TINY)
+    kernel = f.compile(threads=2)
+    for size in SIZES:
+        arrays = given(f, "ik", "kj", size)
+        before = np.ones(size[:2], np.float32)
+        arrays["held"] = before.copy()
+        kernel(**arrays)
+        np.testing.assert_array_equal(arrays["held"], 2 * before + expected(arrays["A"], arrays["B"]))
+
+
 def test_its_text_makes_the_same_schedule_again() -> None:
     f, C, _ = plain()
     text = tm.recipes.matmul(C, cpu=WIDE)

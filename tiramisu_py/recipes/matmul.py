@@ -56,7 +56,8 @@ def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapp
     be pasted and edited.
 
     `product` may also be a computation that reads C at its own iterators, to add a bias, say, or to apply ReLU: a tile
-    of it is computed as soon as the last block of terms has been added. If both have one type, they are in one array.
+    of it is computed as soon as the last block of terms has been added. If both have one type, they are in one array,
+    unless it updates an input in place.
 
     `sizes` are given by name, instead of those that follow from the processor: `terms` of a block, `rows` and `columns`
     of a tile, `tiles` in a block of rows. `matmul_space` has values to choose among with `tune`.
@@ -80,6 +81,8 @@ def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapp
         tiled = _apply(recipe, found, plan)
         if reader is not None:
             _read_at_the_end(found, reader, tiled, plan)
+            if reader.dtype == sums.dtype and not _in_place(recipe, reader):
+                sums.store_in(reader, [*found.batch, found.row, found.column])
     return recipe.text()
 
 
@@ -235,16 +238,19 @@ def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> TileLoops:
 
 
 def _read_at_the_end(found: Product, reader: Computation, loops: TileLoops, sizes: Sizes) -> None:
-    """Compute what reads the product in its tiles, after the last block of terms, in one array."""
-    product = found.result
+    """Compute what reads the product in its tiles, after the last block of terms."""
     reader.tile(found.row, found.column, sizes.rows, sizes.columns, loops.rows, loops.columns, loops.row, loops.column)
     reader.split(loops.rows, sizes.tiles, loops.blocks, loops.rows)
-    reader.reverse_compute_at(product.update, loops.rows)
+    reader.reverse_compute_at(found.result.update, loops.rows)
     reader.parallelize(*(found.batch[:1] or (loops.blocks,)))
     reader.unroll(loops.row, remainder="specialize")
     reader.vectorize(loops.column, sizes.lanes, remainder="mask", partial="specialize")
-    if reader.dtype == product.dtype:
-        product.store_in(reader, [*found.batch, found.row, found.column])
+
+
+def _in_place(recipe: Recorded, reader: Computation) -> bool:
+    """Whether a computation is stored in the array of another value, which blocks of terms would overwrite."""
+    program = recipe.function.program
+    return len(list(program.storages_in(program.storages[reader.name].buffer))) > 1
 
 
 def _pack_right(recipe: Recorded, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
