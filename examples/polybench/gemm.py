@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from kernel_story import Arguments, Array, Sizes, tell
+from kernel_story import Arguments, Array, Sizes, filled, tell
 
 import tiramisu_py as tm
 
@@ -42,15 +41,13 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
 def sample(sizes: Sizes) -> Arguments:
     """PolyBench's values."""
     ni, nj, nk = (sizes[name] for name in ("NI", "NJ", "NK"))
-
-    def filled(rows: int, columns: int, factor: int, shift: int, base: int) -> Array:
-        values: Array = np.fromfunction(lambda r, c: (r * (c + factor) + shift) % base / base, (rows, columns))
-        return values
-
     return {
-        "alpha": 1.5, "beta": 1.2,
-        "C": filled(ni, nj, 0, 1, ni), "A": filled(ni, nk, 1, 0, nk), "B": filled(nk, nj, 2, 0, nj),
-    }  # fmt: skip
+        "alpha": 1.5,
+        "beta": 1.2,
+        "C": filled(lambda r, c: (r * c + 1) % ni / ni, ni, nj),
+        "A": filled(lambda r, c: r * (c + 1) % nk / nk, ni, nk),
+        "B": filled(lambda r, c: r * (c + 2) % nj / nj, nk, nj),
+    }
 
 
 def exact(given: Arguments) -> tuple[Array, ...]:

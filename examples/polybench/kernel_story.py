@@ -95,6 +95,22 @@ def least_time(kernel: tm.Kernel, given: Arguments, calls: int = 3) -> float:
     return min(seconds)
 
 
+def tile_of(cpu: tm.Target) -> dict[str, int]:
+    """Rows and columns of a tile of a matrix product of float64, so that columns are a multiple of rows.
+
+    Blocks of columns along a diagonal are then whole tiles; the accumulators and a row of vectors fill the registers.
+    """
+    columns = 3 * cpu.lanes(tm.float64)
+    most = (cpu.vector_registers - 4) // 3
+    return {"rows": max(rows for rows in range(1, most + 1) if columns % rows == 0), "columns": columns}
+
+
+def filled(formula: Callable[..., Array], *shape: int) -> Array:
+    """An array of values computed from their indices, as PolyBench makes its arguments."""
+    values: Array = np.fromfunction(formula, shape)
+    return np.ascontiguousarray(values, np.float64)
+
+
 def copied(given: Arguments) -> Arguments:
     """The arguments with arrays of their own, since a kernel may change them."""
     return {name: each.copy() if isinstance(each, np.ndarray) else each for name, each in given.items()}

@@ -50,10 +50,10 @@ def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapp
     block of rows of A a quarter. The first block of terms starts its results. A tile that is not full has a version for
     each number of rows and of vectors in a row, so that no vector is computed in vain. Threads share the blocks of
     rows, and the panels of B; blocks of a constant number of rows are made alike, as many for each core. A and B may be
-    transposed; there may be further iterators, which the result and both operands have (a batch: threads share the
-    outermost of them); operands may be cast to the type of the result. Sums of floating-point numbers are rounded in
-    another order, and are fast only if compiled with ``fast=("contract",)``. Returns the commands that were applied, to
-    be pasted and edited.
+    transposed, and may be one array (``A[i, k] * A[j, k]``), whose panels are then both operands; there may be further
+    iterators, which the result and both operands have (a batch: threads share the outermost of them); operands may be
+    cast to the type of the result. Sums of floating-point numbers are rounded in another order, and are fast only if
+    compiled with ``fast=("contract",)``. Returns the commands that were applied, to be pasted and edited.
 
     `product` may also be a computation that reads C at its own iterators, to add a bias, say, or to apply ReLU: a tile
     of it is computed as soon as the last block of terms has been added. If both have one type, they are in one array,
@@ -156,8 +156,11 @@ def _product_of(recipe: Recorded, product: Computation) -> Product:
         raise ArgumentError(f"matmul: {product} sums over {', '.join(declared.over)}: it takes sums over one iterator")
     (term,) = declared.over
     first, second = _operands(product, declared.expr)
-    if first.source == second.source:
-        raise ArgumentError(f"matmul: {product} reads {first.source} twice: it copies two different operands")
+    if first.source == second.source and _indices(product, first).index(term) != _indices(product, second).index(term):
+        raise ArgumentError(
+            f"matmul: {product} reads {first.source} as {first} and as {second}: it takes one array as both operands "
+            f"where {term} is the same index of both; copy it to another one first"
+        )
     column = declared.iterators[-1]
     left, right = (second, first) if column in _indices(product, first) else (first, second)
     of_left, of_right = _indices(product, left), _indices(product, right)
@@ -233,7 +236,8 @@ def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> TileLoops:
     tile.unroll(i, remainder="specialize")
     tile.vectorize(j, sizes.lanes, remainder="pad", partial="specialize")
     _pack_right(recipe, found, tile, k0, sizes)
-    _copy_left(recipe, found, tile, i2, sizes)
+    if found.left.source != found.right.source:
+        _copy_left(recipe, found, tile, i2, sizes)
     return TileLoops(i2, i0, j0, i1, j1)
 
 
@@ -268,7 +272,7 @@ def _pack_right(recipe: Recorded, found: Product, tile: Reduction, level: Iter, 
         panels.reorder(*(each for each in loops.values() if each is not jj and each is not kk), outer, kk, inner)
     if not found.batch:
         panels.parallelize(outer if transposed else kk)
-    panels.vectorize(inner, width, remainder="mask")
+    panels.vectorize(inner, width if width.bit_count() == 1 else sizes.lanes, remainder="mask")
 
 
 def _copy_left(recipe: Recorded, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
