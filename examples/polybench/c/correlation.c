@@ -1,0 +1,103 @@
+/* The correlations of M attributes over N observations; data is copied, since it is changed. */
+#include "bounds.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void correlation_plain(int64_t M, int64_t N, const double *restrict given, double *restrict corr_)
+{
+    double (*restrict data)[M] = malloc(sizeof(double) * N * M), (*restrict corr)[M] = (void *)corr_;
+    double *restrict mean = malloc(sizeof(double) * M), *restrict deviation = malloc(sizeof(double) * M);
+    memcpy(data, given, sizeof(double) * N * M);
+    for (int64_t j = 0; j < M; j++) {
+        mean[j] = 0.0;
+        for (int64_t i = 0; i < N; i++)
+            mean[j] += data[i][j];
+        mean[j] /= N;
+    }
+    for (int64_t j = 0; j < M; j++) {
+        deviation[j] = 0.0;
+        for (int64_t i = 0; i < N; i++)
+            deviation[j] += (data[i][j] - mean[j]) * (data[i][j] - mean[j]);
+        deviation[j] = sqrt(deviation[j] / N);
+        deviation[j] = deviation[j] <= 0.1 ? 1.0 : deviation[j];
+    }
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t j = 0; j < M; j++) {
+            data[i][j] -= mean[j];
+            data[i][j] /= sqrt((double)N) * deviation[j];
+        }
+    for (int64_t i = 0; i < M - 1; i++) {
+        corr[i][i] = 1.0;
+        for (int64_t j = i + 1; j < M; j++) {
+            corr[i][j] = 0.0;
+            for (int64_t k = 0; k < N; k++)
+                corr[i][j] += data[k][i] * data[k][j];
+            corr[j][i] = corr[i][j];
+        }
+    }
+    corr[M - 1][M - 1] = 1.0;
+    free(data);
+    free(mean);
+    free(deviation);
+}
+
+/* Each step is a nest of its own, in parallel tiles, with columns innermost. */
+void correlation_pluto(int64_t M, int64_t N, const double *restrict given, double *restrict corr_)
+{
+    double (*restrict data)[M] = malloc(sizeof(double) * N * M), (*restrict corr)[M] = (void *)corr_;
+    double *restrict mean = malloc(sizeof(double) * M), *restrict deviation = malloc(sizeof(double) * M);
+    const int64_t last = tile_of(M - 1);
+    memcpy(data, given, sizeof(double) * N * M);
+    #pragma omp parallel for
+    for (int64_t jt = 0; jt <= last; jt++) {
+        const int64_t from = TILE * jt, to = least(TILE * (jt + 1), M);
+        for (int64_t j = from; j < to; j++) {
+            mean[j] = 0.0;
+            deviation[j] = 0.0;
+        }
+        for (int64_t it = 0; it <= tile_of(N - 1); it++)
+            for (int64_t i = TILE * it; i < least(TILE * (it + 1), N); i++)
+                for (int64_t j = from; j < to; j++)
+                    mean[j] += data[i][j];
+        for (int64_t j = from; j < to; j++)
+            mean[j] /= N;
+        for (int64_t it = 0; it <= tile_of(N - 1); it++)
+            for (int64_t i = TILE * it; i < least(TILE * (it + 1), N); i++)
+                for (int64_t j = from; j < to; j++)
+                    deviation[j] += (data[i][j] - mean[j]) * (data[i][j] - mean[j]);
+        for (int64_t j = from; j < to; j++) {
+            deviation[j] = sqrt(deviation[j] / N);
+            deviation[j] = deviation[j] <= 0.1 ? 1.0 : deviation[j];
+        }
+    }
+    #pragma omp parallel for
+    for (int64_t it = 0; it <= tile_of(N - 1); it++)
+        for (int64_t jt = 0; jt <= last; jt++)
+            for (int64_t i = TILE * it; i < least(TILE * (it + 1), N); i++)
+                for (int64_t j = TILE * jt; j < least(TILE * (jt + 1), M); j++) {
+                    data[i][j] -= mean[j];
+                    data[i][j] /= sqrt((double)N) * deviation[j];
+                }
+    #pragma omp parallel for
+    for (int64_t i = 0; i < M; i++)
+        corr[i][i] = 1.0;
+    #pragma omp parallel for
+    for (int64_t it = 0; it <= last; it++)
+        for (int64_t jt = it; jt <= last; jt++) {
+            for (int64_t i = TILE * it; i < least(TILE * (it + 1), M); i++)
+                for (int64_t j = most(TILE * jt, i + 1); j < least(TILE * (jt + 1), M); j++)
+                    corr[i][j] = 0.0;
+            for (int64_t kt = 0; kt <= tile_of(N - 1); kt++)
+                for (int64_t i = TILE * it; i < least(TILE * (it + 1), M); i++)
+                    for (int64_t k = TILE * kt; k < least(TILE * (kt + 1), N); k++)
+                        for (int64_t j = most(TILE * jt, i + 1); j < least(TILE * (jt + 1), M); j++)
+                            corr[i][j] += data[k][i] * data[k][j];
+            for (int64_t i = TILE * it; i < least(TILE * (it + 1), M); i++)
+                for (int64_t j = most(TILE * jt, i + 1); j < least(TILE * (jt + 1), M); j++)
+                    corr[j][i] = corr[i][j];
+        }
+    free(data);
+    free(mean);
+    free(deviation);
+}

@@ -1,0 +1,88 @@
+"""PolyBench's kernels in each form, and the C programs beside them, agree with NumPy at small and odd sizes."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.folders import modules_of
+
+FOLDER = Path(__file__).resolve().parent.parent / "examples" / "polybench"
+STORY = "kernel_story"
+KERNELS = sorted(each.stem for each in FOLDER.glob("*.py") if each.stem != STORY)
+SIZES = ("ONE", "ODD", "MINI")
+C_TYPES = {"int64_t": ctypes.c_int64, "float": ctypes.c_float, "double": ctypes.c_double}
+
+
+@contextmanager
+def modules(name: str) -> Iterator[tuple[ModuleType, ModuleType]]:
+    """A kernel, and the story that all of them share."""
+    with modules_of(FOLDER) as load:
+        yield load(name), load(STORY)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("form", "threads"), [("plain", 1), ("hand", 2)])
+def test_a_kernel_is_as_close_to_numpy_as_it_says(name: str, form: str, threads: int) -> None:
+    with modules(name) as (told, story):
+        kernel = story.made(form, told.algorithm, told.scheduled).compile(fast=story.FAST, threads=threads)
+        for size in SIZES:
+            story.compare(kernel, told.sample(told.SIZES[size]), told.exact, told.CLOSE)
+
+
+@pytest.mark.parametrize("name", ["gemm", "trmm"])
+def test_a_kernel_in_place_changes_the_array_of_the_caller_and_no_other(name: str) -> None:
+    with modules(name) as (told, story):
+        given = told.sample(told.SIZES["ODD"])
+        held = story.copied(given)
+        found = told.algorithm().compile(fast=story.FAST, threads=1)(**held)
+        changed = {each for each, value in held.items() if not np.array_equal(value, given[each])}
+        assert changed == {"gemm": {"C"}, "trmm": {"B"}}[name]
+        assert found is held[next(iter(changed))]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_c_programs_of_a_kernel_agree_with_numpy(name: str, tmp_path: Path) -> None:
+    source, library = FOLDER / "c" / f"{name}.c", tmp_path / f"{name}.so"
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    command = ["gcc", "-O1", "-Wall", "-Werror", "-fopenmp", "-shared", "-fPIC", "-o", str(library), str(source), "-lm"]
+    subprocess.run(command, check=True, timeout=60)
+    functions = ctypes.CDLL(str(library))
+    with modules(name) as (told, story):
+        f = told.algorithm()
+        for size in SIZES:
+            given = told.sample(told.SIZES[size])
+            expected = told.exact(story.copied(given))
+            for form in ("plain", "pluto"):
+                results = called(functions[f"{name}_{form}"], f, {**told.SIZES[size], **story.copied(given)}, expected)
+                for result, right in zip(results, expected, strict=True):
+                    largest = max(float(np.abs(right).max(initial=0)), 1.0)
+                    np.testing.assert_allclose(result, right, rtol=0, atol=told.CLOSE * largest, err_msg=form)
+
+
+def called(function: Any, f: tm.Function, values: dict[str, Any], expected: tuple[Any, ...]) -> list[Any]:
+    """The results of a C function, which has the arguments of the function that is generated."""
+    kernel = f.compile(fast=("contract",), threads=1)
+    outputs = kernel.function.outputs
+    for output, right in zip(outputs, expected, strict=True):
+        if output not in values:
+            values[output] = np.zeros_like(kernel.empty(output, **{each: values[each] for each in f.algorithm.params}))
+        assert values[output].shape == right.shape
+    arguments: list[Any] = []
+    for kind, star, name in re.findall(r"(\w+) (\*?)(\w+)[,)]", kernel.signature):
+        value = values[name]
+        arguments.append(value.ctypes.data_as(ctypes.c_void_p) if star else C_TYPES[kind](value))
+    function(*arguments)
+    return [values[output] for output in outputs]
