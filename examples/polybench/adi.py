@@ -8,7 +8,7 @@ from kernel_story import Arguments, Array, Sizes, tell
 import tiramisu_py as tm
 
 T, N = tm.params("T N")
-t, i, j = tm.iters("t i j")
+t, i, j, i0, i1, x, y = tm.iters("t i j i0 i1 x y")
 CLOSE = 1e-11
 SIZES: dict[str, Sizes] = {
     "ONE": {"T": 1, "N": 3},
@@ -76,8 +76,27 @@ def algorithm() -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """As declared."""
-    return algorithm()
+    """Blocks of lines in vectors across them, there and back while a block is in the cache; threads share blocks."""
+    lanes = (cpu or tm.target()).lanes(tm.float64)
+    f = algorithm()
+    p, q, v, r, s, u = (f[name] for name in ("p", "q", "v", "r", "s", "u"))
+    block, line = f"i0 = floor(i / {4 * lanes})", f"i1 = i mod {4 * lanes}"
+    for part in (p, q, r, s):
+        part.set_schedule(f"{{ [t, i, j] -> [t, {block}, j, {line}] }}")
+        part.store_in([j, i])
+    v.set_schedule(f"{{ [t, j, i] -> [t, {block}, back = -j, {line}] }}")
+    u.set_schedule(f"{{ [t, i, j] -> [t, {block}, back = -j, {line}] }}")
+    for first, second, sweep in ((p, q, v), (r, s, u)):
+        f.order(first, second, at=j)
+        f.order(second, sweep, at=i0)
+        for part in (first, second):
+            part.store_at(second, i0)
+    f.order(v, r, at=t)
+    for part in (p, q, v, r, s, u):
+        part.vectorize(i1, lanes, remainder="mask")
+    v.parallelize(i0)
+    u.parallelize(i0)
+    return f
 
 
 def sample(sizes: Sizes) -> Arguments:

@@ -8,7 +8,7 @@ from kernel_story import Arguments, Array, Sizes, tell
 import tiramisu_py as tm
 
 (N,) = tm.params("N")
-i, j, k = tm.iters("i j k")
+i, j, k, x, y, i0, i1, j0, j1 = tm.iters("i j k x y i0 i1 j0 j1")
 CLOSE = 1e-12
 SIZES: dict[str, Sizes] = {
     "ONE": {"N": 1},
@@ -37,8 +37,31 @@ def algorithm() -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """As declared."""
-    return algorithm()
+    """Tiles of sums in registers, each of all its terms, from a transposed copy of L that grows beside it.
+
+    Column of tiles after column; a step k makes column k of the tile, if that is its own, before it adds to the rest.
+    """
+    cpu = cpu or tm.target()
+    lanes = cpu.lanes(tm.float64)
+    rows, columns = (14 if cpu.vector_registers == 32 else 5), 2 * lanes
+    f = algorithm()
+    s, L = f["s"], f["L"]
+    diagonal, below = L.separate_cases(j)
+    outer = f"j0 = floor(j / {columns}), i0 = floor(i / {rows})"
+    row, column = f"i1 = i mod {rows}", f"j1 = j mod {columns}"
+    s.init.set_schedule(f"{{ [i, j] -> [{outer}, {row}, {column}] }}")
+    s.update.set_schedule(f"{{ [i, j, k] -> [{outer}, k, {row}, {column}] }}")
+    for part in (diagonal, below):
+        part.set_schedule(f"{{ [i, j] -> [{outer}, k = j, {row}] }}")
+    transposed = s.update.pack(L, [x, y], [y, x])
+    transposed.set_schedule(f"{{ [i, j] -> [{outer}, k = j, {row}] }}")
+    f.order(s.init, diagonal, at=i0)
+    f.order(diagonal, below, transposed, s.update, at=k)
+    s.store_at(s.update, i0)
+    for part in (s.init, s.update):
+        part.unroll(i1)
+        part.vectorize(j1, lanes, remainder="mask")
+    return f
 
 
 def sample(sizes: Sizes) -> Arguments:

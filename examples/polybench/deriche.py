@@ -10,7 +10,7 @@ from kernel_story import Arguments, Array, Sizes, tell
 import tiramisu_py as tm
 
 W, H = tm.params("W H")
-i, j = tm.iters("i j")
+i, j, i0, i1, j0, j1 = tm.iters("i j i0 i1 j0 j1")
 ALPHA, CLOSE = 0.25, 1e-5
 E1, E2 = exp(-ALPHA), exp(-2 * ALPHA)
 K = (1 - E1) ** 2 / (1 + 2 * ALPHA * E1 - exp(2 * ALPHA))
@@ -57,8 +57,26 @@ def algorithm() -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """As declared."""
-    return algorithm()
+    """Eight rows side by side, there and back; then blocks of columns in vectors, down and up, in the cache."""
+    lanes = (cpu or tm.target()).lanes(tm.float32)
+    f = algorithm()
+    right, left, rows, down, up, out = (f[name] for name in ("right", "left", "rows", "down", "up", "out"))
+    lines, columns = ("i0 = floor(i / 8)", "i1 = i mod 8"), (f"j0 = floor(j / {4 * lanes})", f"j1 = j mod {4 * lanes}")
+    for part, along in ((right, "j"), (left, "back = -j"), (rows, "back = -j")):
+        part.set_schedule(f"{{ [i, j] -> [{lines[0]}, {along}, {lines[1]}] }}")
+    for part, along in ((down, "i"), (up, "back = -i"), (out, "back = -i")):
+        part.set_schedule(f"{{ [i, j] -> [{columns[0]}, {along}, {columns[1]}] }}")
+    for there, again, both, block, step in ((right, left, rows, i0, i1), (down, up, out, j0, j1)):
+        f.order(there, again, at=block)
+        f.order(again, both, at=step)
+        for part in (there, again):
+            part.store_at(both, block)
+        both.parallelize(block)
+    for part in (right, rows):
+        part.unroll(i1)
+    for part in (down, out):
+        part.vectorize(j1, lanes, remainder="mask")
+    return f
 
 
 def sample(sizes: Sizes) -> Arguments:

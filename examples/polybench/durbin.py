@@ -40,8 +40,12 @@ def algorithm() -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """As declared."""
-    return algorithm()
+    """The terms of a sum, and the elements of y, in vectors."""
+    lanes = (cpu or tm.target()).lanes(tm.float64)
+    f = algorithm()
+    f["s"].update.vectorize(i, lanes, combine=tm.PRIVATE)
+    f["y"].vectorize(i, lanes, remainder="mask")
+    return f
 
 
 def sample(sizes: Sizes) -> Arguments:

@@ -8,7 +8,7 @@ from kernel_story import Arguments, Array, Sizes, tell
 import tiramisu_py as tm
 
 T, N = tm.params("T N")
-t, i, j = tm.iters("t i j")
+t, i, j, i0 = tm.iters("t i j i0")
 CLOSE = 1e-12
 SIZES: dict[str, Sizes] = {
     "ONE": {"T": 1, "N": 3},
@@ -19,7 +19,7 @@ SIZES: dict[str, Sizes] = {
 }
 
 
-def algorithm() -> tm.Function:
+def algorithm(levels: int | None = 2) -> tm.Function:
     """Two levels in each of the T steps: PolyBench's arrays A and B. The border stays as it is."""
     f = tm.Function("jacobi_2d", params=[T, N], assume="T >= 1 and N >= 3")
     A = f.input("A", tm.float64, [N, N])
@@ -31,13 +31,21 @@ def algorithm() -> tm.Function:
 
     mean = f.computation("mean", {t: 2 * T + 1, i: N, j: N}, lambda mean: tm.select(border, A[i, j], inside(mean)))
     f.outputs(mean[2 * T, i, j])
-    mean.fold(t, 2)
+    if levels:
+        mean.fold(t, levels)
     return f
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """As declared."""
-    return algorithm()
+    """Passes of 24 levels in tiles, with the halos that they need: four rows of one level, then of the next."""
+    lanes = (cpu or tm.target()).lanes(tm.float64)
+    f = algorithm(levels=None)
+    mean = f["mean"]
+    mean.time_tile(t, 24, {i: 704, j: 448}, wavefront={i: 4})
+    mean.parallelize(i0)
+    for part in (mean, f["mean_out"]):
+        part.vectorize(j, lanes, remainder="mask")
+    return f
 
 
 def sample(sizes: Sizes) -> Arguments:

@@ -8,7 +8,7 @@ from kernel_story import Arguments, Array, Sizes, tell
 import tiramisu_py as tm
 
 (N,) = tm.params("N")
-i, j, k = tm.iters("i j k")
+i, j, k, i0, i1, j0, j1 = tm.iters("i j k i0 i1 j0 j1")
 CLOSE = 1e-12
 SIZES: dict[str, Sizes] = {
     "ONE": {"N": 1},
@@ -32,8 +32,31 @@ def algorithm() -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """As declared."""
-    return algorithm()
+    """Tiles of sums in registers, each of all its terms; the last terms of a tile are elements that it makes itself."""
+    f = algorithm()
+    in_tiles(f, cpu or tm.target())
+    return f
+
+
+def in_tiles(f: tm.Function, cpu: tm.Target) -> None:
+    """The factors, column of tiles after column; a step k makes a row and a column of the tile before it adds to it."""
+    lanes = cpu.lanes(tm.float64)
+    rows, columns = (14 if cpu.vector_registers == 32 else 5), 2 * lanes
+    s, a = f["s"], f["a"]
+    lower, upper = a.separate_cases(j)
+    outer = f"j0 = floor(j / {columns}), i0 = floor(i / {rows})"
+    row, column = f"i1 = i mod {rows}", f"j1 = j mod {columns}"
+    s.init.set_schedule(f"{{ [i, j] -> [{outer}, {row}, {column}] }}")
+    s.update.set_schedule(f"{{ [i, j, k] -> [{outer}, k, {row}, {column}] }}")
+    upper.set_schedule(f"{{ [i, j] -> [{outer}, k = i, {column}] }}")
+    lower.set_schedule(f"{{ [i, j] -> [{outer}, k = j, {row}] }}")
+    f.order(s.init, upper, at=i0)
+    f.order(upper, lower, s.update, at=k)
+    s.store_at(s.update, i0)
+    for part in (s.init, s.update):
+        part.unroll(i1)
+        part.vectorize(j1, lanes, remainder="mask")
+    upper.vectorize(j1, lanes, remainder="mask")
 
 
 def sample(sizes: Sizes) -> Arguments:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from kernel_story import Arguments, Array, Sizes, tell
+from lu import in_tiles
 
 import tiramisu_py as tm
 
@@ -38,8 +39,10 @@ def algorithm() -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """As declared."""
-    return algorithm()
+    """The factors in tiles, as in `lu`."""
+    f = algorithm()
+    in_tiles(f, cpu or tm.target())
+    return f
 
 
 def sample(sizes: Sizes) -> Arguments:

@@ -8,7 +8,7 @@ from kernel_story import Arguments, Array, Sizes, tell
 import tiramisu_py as tm
 
 (N,) = tm.params("N")
-i, j, k = tm.iters("i j k")
+i, j, k, up, j0, j1 = tm.iters("i j k up j0 j1")
 CLOSE = 0
 SIZES: dict[str, Sizes] = {
     "ONE": {"N": 1},
@@ -40,8 +40,24 @@ def algorithm() -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """As declared."""
-    return algorithm()
+    """Columns of a few registers, from the last row up: each row is kept in registers over all of its parts.
+
+    A step k makes its own pair of the row, if k is one of these columns, before the others take it as their left part.
+    """
+    lanes = (cpu or tm.target()).lanes(tm.int32)
+    width = 4 * lanes
+    f = algorithm()
+    parts, pairs = f["parts"], f["pairs"]
+    outer, column = f"j0 = floor(j / {width}), up = -i", f"j1 = j mod {width}"
+    parts.init.set_schedule(f"{{ [i, j] -> [{outer}, {column}] }}")
+    parts.update.set_schedule(f"{{ [i, j, k] -> [{outer}, k, {column}] }}")
+    pairs.set_schedule(f"{{ [i, j] -> [{outer}, k = j] }}")
+    f.order(parts.init, pairs, at=up)
+    f.order(pairs, parts.update, at=k)
+    parts.store_at(parts.update, up)
+    for part in (parts.init, parts.update):
+        part.vectorize(j1, lanes, remainder="mask")
+    return f
 
 
 def sample(sizes: Sizes) -> Arguments:

@@ -8,7 +8,7 @@ from kernel_story import Arguments, Array, Sizes, tell
 import tiramisu_py as tm
 
 T, N = tm.params("T N")
-t, i, j = tm.iters("t i j")
+t, i, j, t0, w = tm.iters("t i j t0 w")
 CLOSE = 1e-12
 SIZES: dict[str, Sizes] = {
     "ONE": {"T": 1, "N": 3},
@@ -42,8 +42,14 @@ def algorithm() -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """As declared."""
-    return algorithm()
+    """Wavefronts 2 i + j, stored and computed as vectors; 16 steps follow one another, four wavefronts apart."""
+    lanes = (cpu or tm.target()).lanes(tm.float64)
+    f = algorithm()
+    mean = f["mean"]
+    mean.set_schedule("{ [t, i, j] -> [t0 = floor(t / 16), w = 2i + j + 4t, t, i] }")
+    mean.store_in(tm.Buffer("fronts", [3 * N, N], tm.float64), [2 * i + j, i])
+    mean.vectorize(i, lanes, remainder="mask")
+    return f
 
 
 def sample(sizes: Sizes) -> Arguments:

@@ -309,6 +309,14 @@ def test_wrong_arguments_are_refused_in_words(command, words):
     _refused(pl.pair(), command, words)
 
 
+def test_a_time_map_does_not_take_away_the_loop_that_a_buffer_has_a_copy_for():
+    s = pl.pair()
+    s.q.after(s.p, i)
+    s.p.store_at(s.q, i)
+    words = "q has the loop i, and p a copy for each iteration of it: give it the time map before store_at"
+    _refused(s, lambda s: s.q.set_schedule("{ [i] -> [-i] }"), words)
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -1,11 +1,9 @@
-/* All shortest paths. */
+/* All shortest paths, in place. */
 #include "bounds.h"
-#include <string.h>
 
-void floyd_warshall_plain(int64_t N, const int32_t *restrict paths, int32_t *restrict d_out)
+void floyd_warshall_plain(int64_t N, int32_t *restrict paths)
 {
-    int32_t (*restrict d)[N] = (void *)d_out;
-    memcpy(d, paths, sizeof(int32_t) * N * N);
+    int32_t (*restrict d)[N] = (void *)paths;
     for (int64_t k = 0; k < N; k++)
         for (int64_t i = 0; i < N; i++)
             for (int64_t j = 0; j < N; j++)
@@ -14,11 +12,10 @@ void floyd_warshall_plain(int64_t N, const int32_t *restrict paths, int32_t *res
 
 /* No skew makes dependences between different k point forward in i and j. Within a k they do: squares, those with the
  * same sum of i and j at the same time. */
-void floyd_warshall_pluto(int64_t N, const int32_t *restrict paths, int32_t *restrict d_out)
+void floyd_warshall_pluto(int64_t N, int32_t *restrict paths)
 {
-    int32_t (*restrict d)[N] = (void *)d_out;
+    int32_t (*restrict d)[N] = (void *)paths;
     const int64_t last = tile_of(N - 1);
-    memcpy(d, paths, sizeof(int32_t) * N * N);
     for (int64_t k = 0; k < N; k++)
         for (int64_t w = 0; w <= 2 * last; w++) {
             #pragma omp parallel for

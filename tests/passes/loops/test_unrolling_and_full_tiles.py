@@ -121,6 +121,15 @@ def test_tiles_that_begin_to_be_full_cut_a_loop_in_three() -> None:
     ]  # fmt: skip
 
 
+def test_a_tile_that_is_full_by_tests_at_two_loops_has_its_full_extent_inside_both() -> None:
+    lower = Binary("max", j - 8 * i0 + 1, 0 * j, ty.int64)
+    tile = loop("i1", least(8, N - 8 * i0), store("y", 8 * i0 + i1, 1.0), lower=lower, tag=Unroll())
+    found = full_tiles(simplify(loop("i0", tiles(N, 8), loop("j", M, tile))))
+    bounds = [(str(node.lower), str(node.upper)) for node in loops(found) if node.variable == "i1"]
+    assert bounds[0] == ("0", "8")
+    assert ("0", "min(8, N - 8 * i0)") in bounds
+
+
 def test_what_does_not_change_with_a_loop_is_asked_outside_of_the_pieces() -> None:
     rows = loop("i1", least(8, N - 8 * i0), store("y", (i1, j), 1.0), tag=Unroll())
     strip = loop("k", least(16, M - 16 * j), rows, tag=Vector(16))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import bool_
@@ -54,6 +55,23 @@ def _full_tile(loop: For) -> FullTile | None:
     tests = [at_least(other, high) for other in uppers if other is not high]
     tests += [at_least(low, other) for other in lowers if other is not low]
     return FullTile(low, high, {test.key(): test for test in tests}) if tests else None
+
+
+def narrowed(loop: For, tile: FullTile, known: Conditions) -> For:
+    """The loop with the bounds that are left where some of the conditions of its full tile are known: a later test, of
+    variables further out, asks for the others.
+    """
+    uppers = [
+        e for e in operands_of("min", loop.upper) if e is tile.upper or at_least(e, tile.upper).key() not in known
+    ]
+    lowers = [
+        e for e in operands_of("max", loop.lower) if e is tile.lower or at_least(tile.lower, e).key() not in known
+    ]
+    return replace(loop, lower=_joined("max", lowers), upper=_joined("min", uppers))
+
+
+def _joined(op: str, bounds: Sequence[Expr]) -> Expr:
+    return reduce(lambda a, b: Binary(op, a, b, a.dtype), bounds)
 
 
 def _gains(loop: For, extent: int) -> bool:

@@ -32,7 +32,7 @@ from tiramisu_py.ir.rewriting import (
 )
 from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.passes.base import About, NestPass
-from tiramisu_py.passes.loops.full_tile import Conditions, full_tile, largest_extent
+from tiramisu_py.passes.loops.full_tile import Conditions, full_tile, largest_extent, narrowed
 from tiramisu_py.passes.loops.split_at_conditions import cut_at, operates
 from tiramisu_py.passes.loops.strip_versions import StripVersions
 from tiramisu_py.passes.loops.tile_versions import is_too_long, no_version, special, versions
@@ -143,10 +143,12 @@ def _specialised(node: Node, conditions: Conditions) -> Node:
         node = replace(node, condition=_under(conditions).folded(node.condition))
     node = with_children(node, lambda child: _specialised(child, conditions))
     tile = full_tile(node) if isinstance(node, For) else None
-    if tile is None or not all(key in conditions for key in tile.conditions):
+    if tile is None or not any(key in conditions for key in tile.conditions):
         return node
     assert isinstance(node, For)
-    return replace(node, lower=tile.lower, upper=tile.upper)
+    if all(key in conditions for key in tile.conditions):
+        return replace(node, lower=tile.lower, upper=tile.upper)
+    return narrowed(node, tile, conditions)
 
 
 def _under(conditions: Conditions) -> Facts:

@@ -24,11 +24,12 @@ def raw_schedule(program: Program, names: Sequence[str], text: object) -> Progra
     statement = own[0]
     if not isinstance(text, str):
         raise CommandError(f"a time map is isl text, not {type(text).__name__}")
-    shared = [s.name for s in program.statements.values() if s is not statement and set(s.loops) & set(statement.loops)]
-    if shared and not _is_apart(program, statement, shared):
-        raise CommandError(
-            f"{statement.name} shares loops with {', '.join(shared)}: give it a time map before fusing them"
-        )
+    for buffer in program.buffers.values():
+        if scoped := [program.loops[loop].name for loop in buffer.scope if loop in statement.loops]:
+            raise CommandError(
+                f"{statement.name} has the loop {scoped[0]}, and {buffer.name} a copy for each iteration of it: "
+                "give it the time map before store_at and compute_at"
+            )
     for loop in (program.loops[number] for number in statement.loops):
         if loop.is_rank:
             raise CommandError(
@@ -41,22 +42,16 @@ def raw_schedule(program: Program, names: Sequence[str], text: object) -> Progra
     loop_names = _output_names(relation, statement, coords)
     loops = [Loop(first + k, name) for k, name in enumerate(loop_names)]
     changed = replace(statement, coords=coords, loops=tuple(loop.id for loop in loops))
-    return program.with_loop(*loops).with_statement(changed)
+    return _outside(program, statement).with_loop(*loops).with_statement(changed)
 
 
-def _is_apart(program: Program, statement: Statement, shared: Sequence[str]) -> bool:
-    """Whether a statement may leave the loops that it shares: those of a group, which no command has put together."""
-    group = {each.name for source in _group(program, statement) for each in program.statements_of(source)}
-    asked = {name for order in program.orders for name in (order.before, order.after) if statement.name != name}
-    ordered = any(statement.name in (order.before, order.after) for order in program.orders) and asked & set(shared)
-    kept = any(set(buffer.scope) & set(statement.loops) for buffer in program.buffers.values())
-    return set(shared) <= group and not ordered and not kept
-
-
-def _group(program: Program, statement: Statement) -> list[str]:
-    """The computations that were declared together with that of a statement."""
-    declared = program.algorithm.computations.get(statement.source)
-    return [each.name for each in program.algorithm.together(declared.group)] if declared and declared.group else []
+def _outside(program: Program, statement: Statement) -> Program:
+    """The program without what orders a statement in the loops that it leaves to others."""
+    kept = [
+        order for order in program.orders
+        if statement.name not in (order.before, order.after) or order.level not in statement.loops
+    ]  # fmt: skip
+    return program.with_(orders=tuple(kept))
 
 
 def _parsed(program: Program, statement: Statement, text: str) -> isl.Map:
