@@ -10,6 +10,7 @@ from tiramisu_py.auto.independent import streamed
 from tiramisu_py.auto.interchanges import terms_outside
 from tiramisu_py.auto.nests import swept
 from tiramisu_py.auto.offers import Offer, Problem
+from tiramisu_py.auto.recurrences import several_lines, tiled_over_time
 from tiramisu_py.auto.sums import chained, read_at_the_end, reduced
 from tiramisu_py.recipes import stencil
 
@@ -18,8 +19,10 @@ CHEAP = 4
 
 
 def anchors(problem: Problem) -> Iterator[str]:
-    """The computations in the order in which they get commands: each after all that read it."""
-    yield from reversed(list(problem.algorithm.computations))
+    """The computations in the order in which they get commands: recurrences, then each other one after its readers."""
+    last_first = list(problem.algorithm.computations)[::-1]
+    yield from (name for name in last_first if problem.is_recurrent(name))
+    yield from (name for name in last_first if not problem.is_recurrent(name))
 
 
 def candidates(problem: Problem, name: str) -> list[Offer]:
@@ -32,7 +35,7 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
     elif declared.is_reduction:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):
-        found = list(swept(problem, name))
+        found = [*tiled_over_time(problem, name), *several_lines(problem, name), *swept(problem, name)]
     else:
         found = [*inlined(problem, name), *read_at_the_end(problem, name), *chained(problem, name)]
         found += [*stages(problem, name), *streamed(problem, name)]
@@ -75,6 +78,10 @@ def stages(problem: Problem, name: str) -> Iterator[Offer]:
 
 
 def _has_neighbours(problem: Problem, name: str) -> bool:
-    """Whether a computation reads a source at several places."""
-    sources = [touch.access.source for touch in problem.touches(name)]
-    return len(sources) > len(set(sources))
+    """Whether a computation reads a source at several places, a constant number of rows and columns apart."""
+    declared = problem.computation(name)
+    beside = [
+        touch.access.source for touch in problem.touches(name)
+        if len(touch.forms) == 2 and None not in (touch.offset(axis, declared.iterators[axis]) for axis in (0, 1))
+    ]  # fmt: skip
+    return len(beside) > len(set(beside))

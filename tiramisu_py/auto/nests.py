@@ -70,17 +70,48 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
     kept = ", ".join(dict.fromkeys(program.loops[loop].name for loop in sorted(dependences.carrying)))
     why = f"values depend on earlier ones along {kept}" if kept else "no loop carries a dependence"
 
-    def candidate(threads: bool, vectors: bool, cost: float) -> Offer:
+    folds = list(_folds(problem, names))
+
+    def offer(folded: bool, threads: bool, vectors: bool, cost: float) -> Iterator[Offer]:
         def apply(function: Function) -> None:
+            for source, time, levels in folds if folded else ():
+                function[source].fold(Iter(time), levels)
             for plan in plans:
                 plan.apply(function, threads, vectors)
 
-        said = [text for plan in plans if (text := _said(plan, threads, vectors))]
-        return Offer(name, "; ".join(said) or "the loops as they are", why, apply, names, cost)
+        said = [f"{source} keeps {levels} of {time}" for source, time, levels in folds] if folded else []
+        said += [text for plan in plans if (text := _said(plan, threads, vectors))]
+        if said:
+            yield Offer(name, "; ".join(said), why, apply, names, cost)
 
-    yield candidate(True, True, 5.0)
-    yield candidate(False, True, 6.0)
-    yield candidate(True, False, 7.0)
+    if folds:
+        yield from offer(True, True, True, 5.0)
+    yield from offer(False, True, True, 5.5)
+    yield from offer(False, False, True, 6.0)
+    yield from offer(False, True, False, 7.0)
+
+
+def _folds(problem: Problem, names: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+    """The computations that are read only some iterations of their first loop later, and how many of these to keep.
+
+    What reads the last ones after the loop is left to the proof. Computations that the user has stored are left out.
+    """
+    program = problem.function.program
+    first = program.history[0]
+    for name in names:
+        declared = problem.computation(name)
+        if name in problem.algorithm.outputs or declared.is_reduction or len(declared.iterators) < 2:
+            continue
+        if name not in first.storages or program.storages[name] is not first.storages[name]:
+            continue
+        time = declared.iterators[0]
+        readers = [
+            each for each in problem.readers[name] if each in names and time in problem.computation(each).iterators
+        ]
+        touched = [touch for each in readers for touch in problem.touches(each) if touch.access.source == name]
+        back = [touch.offset(0, time) for touch in touched]
+        if back and None not in back and max(each or 0 for each in back) <= 0 and min(each or 0 for each in back) < 0:
+            yield name, time, 1 - min(each or 0 for each in back)
 
 
 def _said(plan: LoopPlan, threads: bool, vectors: bool) -> str:

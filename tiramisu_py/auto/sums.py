@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.auto.contractions import contracted, is_box
 from tiramisu_py.auto.offers import MOST_LANES, Fresh, Offer, Problem
 from tiramisu_py.auto.strides import best_iterator
 from tiramisu_py.function import Function
@@ -20,15 +21,18 @@ def reduced(problem: Problem, name: str) -> Iterator[Offer]:
     """The candidates of a reduction that stands alone."""
     declared = problem.computation(name)
     cpu = problem.cpu
-    yield Offer(
-        name, "a matrix product in tiles of registers, operands packed for the caches",
-        "each operand is read again for every row or column of the other one",
-        lambda function: matmul(function[name], cpu=cpu), (name,),
-    )  # fmt: skip
-    yield Offer(
-        name, "rows by their numbers of entries on threads, entries in vectors",
-        "the rows of a sparse matrix", lambda function: spmv(function[name], cpu=cpu), (name,), 1.0,
-    )  # fmt: skip
+    if len(declared.iterators) > 1 and is_box(declared.points):
+        yield Offer(
+            name, "a matrix product in tiles of registers, operands packed for the caches",
+            "each operand is read again for every row or column of the other one",
+            lambda function: matmul(function[name], cpu=cpu), (name,),
+        )  # fmt: skip
+    yield from contracted(problem, name)
+    if declared.guards and len(declared.iterators) == len(declared.over) == 1:
+        yield Offer(
+            name, "rows by their numbers of entries on threads, entries in vectors",
+            "the rows of a sparse matrix", lambda function: spmv(function[name], cpu=cpu), (name,), 1.0,
+        )  # fmt: skip
     vector = best_iterator(problem.touches(name), declared, declared.point_iterators)
     if vector is None:
         return
@@ -44,7 +48,9 @@ def read_at_the_end(problem: Problem, name: str) -> Iterator[Offer]:
     for source in problem.sources(name):
         declared = problem.computation(source)
         alone = problem.readers[source] == (name,) and source not in problem.algorithm.outputs
-        if not declared.is_reduction or not alone or declared.group or not problem.is_pointwise(name, source):
+        if not declared.is_reduction or not is_box(declared.points) or len(declared.iterators) < 2:
+            continue
+        if not alone or declared.group or not problem.is_pointwise(name, source):
             continue
         yield Offer(
             name, f"{source} is a matrix product in tiles of registers, and {name} is computed in each tile",
