@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
+from tiramisu_py.auto.cost import Work
 from tiramisu_py.auto.independent import streamed
 from tiramisu_py.auto.interchanges import terms_outside
 from tiramisu_py.auto.nests import swept
 from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.recurrences import several_lines, tiled_over_time
+from tiramisu_py.auto.recurrences import tiled_over_time
 from tiramisu_py.auto.sums import chained, read_at_the_end, reduced
 from tiramisu_py.recipes import stencil
 
@@ -35,11 +36,12 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
     elif declared.is_reduction:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):
-        found = [*tiled_over_time(problem, name), *several_lines(problem, name), *swept(problem, name)]
+        found = [*tiled_over_time(problem, name), *swept(problem, name)]
     else:
         found = [*inlined(problem, name), *read_at_the_end(problem, name), *chained(problem, name)]
         found += [*stages(problem, name), *streamed(problem, name)]
-    return sorted(found, key=lambda each: each.cost)
+    found = [each for each in found if problem.tiles or not each.is_tiled]
+    return sorted(found, key=lambda each: problem.cost(each.work))
 
 
 def inlined(problem: Problem, name: str) -> Iterator[Offer]:
@@ -53,7 +55,9 @@ def inlined(problem: Problem, name: str) -> Iterator[Offer]:
         once = len(readers) == 1 and len(problem.reads_of(readers[0], name)) == 1
         if once or (problem.operations(name) <= CHEAP and Select not in kinds(problem.computation(name).expr)):
             why = "each value is read once" if once else "computing a value again costs less than keeping it"
-            yield Offer(name, "inlined", why, lambda function: function[name].inline(), (name,), -1.0)
+            again = sum(len(problem.reads_of(each, name)) for each in readers) - 1
+            work = Work(problem.operations(name) * again, 0.0, 0.0, problem.lanes(name))
+            yield Offer(name, "inlined", why, lambda function: function[name].inline(), (name,), work)
 
 
 def stages(problem: Problem, name: str) -> Iterator[Offer]:
@@ -73,7 +77,9 @@ def stages(problem: Problem, name: str) -> Iterator[Offer]:
     ordered = [each for each in problem.algorithm.computations if each in chain]
     yield Offer(
         name, f"{', '.join(ordered)} in bands of rows", "neighbours are read again while they are in registers",
-        lambda function: stencil(*(function[each] for each in ordered), cpu=problem.cpu), tuple(ordered), -0.5,
+        lambda function: stencil(*(function[each] for each in ordered), cpu=problem.cpu), tuple(ordered),
+        problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / len(ordered) - 0.1),
+        is_tiled=True,
     )  # fmt: skip
 
 

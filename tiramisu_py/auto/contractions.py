@@ -7,13 +7,14 @@ products in one term. Tiles that are not full are loops with masks, so that the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.auto.cost import Work
 from tiramisu_py.auto.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.strides import Touch
 from tiramisu_py.function import Function
@@ -21,6 +22,8 @@ from tiramisu_py.program.storage import Memory
 
 #: Vectors in a row of a tile, the most rows, terms summed in registers, and tiles of a block of rows.
 VECTORS, MOST_ROWS, TERMS, TILES = 2, 8, 256, 16
+#: The vectors of results in a tile of `recipes.matmul`, with as many registers as there are in most processors.
+BEST_TILE = 24
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,15 @@ def contracted(problem: Problem, name: str) -> Iterator[Offer]:
     yield Offer(
         name, f"tiles of {rows} {roles.row} by {width} {roles.column} in registers, blocks of {TERMS} {roles.term}",
         f"each term is used for one tile, and read from panels as wide as a tile along {roles.column}",
-        lambda function: _apply(function, name, roles, (rows, width, lanes)), (name,), 0.5,
+        lambda function: _apply(function, name, roles, (rows, width, lanes)), (name,),
+        in_tiles(problem, name, rows * VECTORS), is_tiled=True,
     )  # fmt: skip
+
+
+def in_tiles(problem: Problem, name: str, vectors: int) -> Work:
+    """What a term needs in a tile of so many vectors of results: each operand is loaded once for a row or a column."""
+    work = problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / TERMS)
+    return replace(work, accesses=work.accesses / vectors)
 
 
 def is_box(points: isl.Set) -> bool:
