@@ -57,6 +57,48 @@ def triangle() -> tm.Function:
     return f
 
 
+def rank_two() -> tm.Function:
+    """Two products in one term, each of both arrays, above the diagonal."""
+    f = tm.Function("rank_two", params=[N, M])
+    a, b = f.input("a", D, [M, N]), f.input("b", D, [M, N])
+    term = a[k, i] * b[k, j] + b[k, i] * a[k, j]
+    f.outputs(f.reduction("s", {i: N, j: (i, N)}, {k: M}, tm.sum, term, shape=[N, N]))
+    return f
+
+
+def pairs() -> tm.Function:
+    """The best way to put parentheses: a recurrence that runs from the last row to the first."""
+    f = tm.Function("pairs", params=[N])
+    a = f.input("a", tm.int32, [N])
+    with f.together() as g:
+        best = g.reduction("best", {i: N, j: (i + 1, N)}, {k: (i, j)}, tm.max, lambda: c[i, k] + c[k + 1, j])
+        c = g.computation("c", {i: N, j: (i, N)}, lambda: tm.select(i == j, a[i], best[i, j] % 7), shape=[N, N])
+    f.outputs(c)
+    return f
+
+
+def reverse_prefix() -> tm.Function:
+    """Sums from both ends of each row."""
+    f = tm.Function("reverse_prefix", params=[N, M], assume="M >= 1")
+    a = f.input("a", tm.float32, [N, M])
+    right = f.computation("right", {i: N, j: M}, lambda r: tm.select(j == 0, a[i, j], 0.5 * r[i, j - 1] + a[i, j]))
+    left = f.computation("left", {i: N, j: M}, lambda r: tm.select(j == M - 1, a[i, j], 0.5 * r[i, j + 1] + a[i, j]))
+    f.outputs(f.computation("both", {i: N, j: M}, right[i, j] + left[i, j]))
+    return f
+
+
+def paths() -> tm.Function:
+    """Shortest paths over more and more nodes: every level reads rows and columns of the last one."""
+    f = tm.Function("paths", params=[N])
+    a = f.input("a", tm.int32, [N, N])
+    d = f.computation(
+        "d", {k: N + 1, i: N, j: N},
+        lambda d: tm.select(k == 0, a[i, j], tm.min(d[k - 1, i, j], d[k - 1, i, k - 1] + d[k - 1, k - 1, j])),
+    )  # fmt: skip
+    f.outputs(d[N, i, j])
+    return f
+
+
 def softmax() -> tm.Function:
     f = tm.Function("softmax", params=[N, M], assume="M >= 1")
     x = f.input("x", tm.float32, [N, M])
@@ -126,5 +168,6 @@ def total() -> tm.Function:
 
 
 ALL: tuple[Callable[[], tm.Function], ...] = (
-    pointwise, transposed, line, product, both_sides, triangle, softmax, blur, heat, prefix, factors, sparse, total,
+    pointwise, transposed, line, product, both_sides, triangle, rank_two, pairs, reverse_prefix, paths, softmax, blur,
+    heat, prefix, factors, sparse, total,
 )  # fmt: skip

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
+from tiramisu_py.auto.cost import Work
 from tiramisu_py.auto.independent import streamed
 from tiramisu_py.auto.interchanges import terms_outside
 from tiramisu_py.auto.nests import swept
 from tiramisu_py.auto.offers import Offer, Problem
+from tiramisu_py.auto.recurrences import tiled_over_time
 from tiramisu_py.auto.sums import chained, read_at_the_end, reduced
 from tiramisu_py.recipes import stencil
 
@@ -18,8 +20,10 @@ CHEAP = 4
 
 
 def anchors(problem: Problem) -> Iterator[str]:
-    """The computations in the order in which they get commands: each after all that read it."""
-    yield from reversed(list(problem.algorithm.computations))
+    """The computations in the order in which they get commands: recurrences, then each other one after its readers."""
+    last_first = list(problem.algorithm.computations)[::-1]
+    yield from (name for name in last_first if problem.is_recurrent(name))
+    yield from (name for name in last_first if not problem.is_recurrent(name))
 
 
 def candidates(problem: Problem, name: str) -> list[Offer]:
@@ -32,11 +36,12 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
     elif declared.is_reduction:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):
-        found = list(swept(problem, name))
+        found = [*tiled_over_time(problem, name), *swept(problem, name)]
     else:
         found = [*inlined(problem, name), *read_at_the_end(problem, name), *chained(problem, name)]
         found += [*stages(problem, name), *streamed(problem, name)]
-    return sorted(found, key=lambda each: each.cost)
+    found = [each for each in found if problem.tiles or not each.is_tiled]
+    return sorted(found, key=lambda each: problem.cost(each.work))
 
 
 def inlined(problem: Problem, name: str) -> Iterator[Offer]:
@@ -50,7 +55,9 @@ def inlined(problem: Problem, name: str) -> Iterator[Offer]:
         once = len(readers) == 1 and len(problem.reads_of(readers[0], name)) == 1
         if once or (problem.operations(name) <= CHEAP and Select not in kinds(problem.computation(name).expr)):
             why = "each value is read once" if once else "computing a value again costs less than keeping it"
-            yield Offer(name, "inlined", why, lambda function: function[name].inline(), (name,), -1.0)
+            again = sum(len(problem.reads_of(each, name)) for each in readers) - 1
+            work = Work(problem.operations(name) * again, 0.0, 0.0, problem.lanes(name))
+            yield Offer(name, "inlined", why, lambda function: function[name].inline(), (name,), work)
 
 
 def stages(problem: Problem, name: str) -> Iterator[Offer]:
@@ -70,11 +77,17 @@ def stages(problem: Problem, name: str) -> Iterator[Offer]:
     ordered = [each for each in problem.algorithm.computations if each in chain]
     yield Offer(
         name, f"{', '.join(ordered)} in bands of rows", "neighbours are read again while they are in registers",
-        lambda function: stencil(*(function[each] for each in ordered), cpu=problem.cpu), tuple(ordered), -0.5,
+        lambda function: stencil(*(function[each] for each in ordered), cpu=problem.cpu), tuple(ordered),
+        problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / len(ordered) - 0.1),
+        is_tiled=True,
     )  # fmt: skip
 
 
 def _has_neighbours(problem: Problem, name: str) -> bool:
-    """Whether a computation reads a source at several places."""
-    sources = [touch.access.source for touch in problem.touches(name)]
-    return len(sources) > len(set(sources))
+    """Whether a computation reads a source at several places, a constant number of rows and columns apart."""
+    declared = problem.computation(name)
+    beside = [
+        touch.access.source for touch in problem.touches(name)
+        if len(touch.forms) == 2 and None not in (touch.offset(axis, declared.iterators[axis]) for axis in (0, 1))
+    ]  # fmt: skip
+    return len(beside) > len(set(beside))

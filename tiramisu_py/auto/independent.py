@@ -41,10 +41,13 @@ def streamed(problem: Problem, name: str) -> Iterator[Offer]:
         yield Offer(
             name, f"vectors of {lanes} along {vector}", why,
             lambda function: function[name].vectorize(Iter(vector), lanes, remainder="mask"), (name,),
+            problem.work(name, vector, lanes),
         )  # fmt: skip
     else:
-        yield Offer(name, f"{shared}, vectors of {lanes} along {vector}", why, both, (name,))
-    yield Offer(name, f"threads share {declared.iterators[0]}", why, threads, (name,), 1.0)
+        yield Offer(
+            name, f"{shared}, vectors of {lanes} along {vector}", why, both, (name,), problem.work(name, vector, lanes)
+        )
+    yield Offer(name, f"threads share {declared.iterators[0]}", why, threads, (name,), problem.work(name, None))
 
 
 def _ordered(function: Function, name: str, vector: str) -> list[Iter]:

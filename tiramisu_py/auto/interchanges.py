@@ -34,18 +34,16 @@ def terms_outside(problem: Problem, name: str) -> Iterator[Offer]:
     program = problem.function.program
     statements = [each for source in names for each in program.statements_of(source)]
     sums = [each for each in statements if each.role is Role.UPDATE]
-    if (
-        len(sums) != 1
-        or len(problem.computation(sums[0].source).over) != 1
-        or problem.computation(sums[0].source).ordered
-    ):
+    if len(sums) != 1:
         return
     (update,) = sums
+    declared = problem.computation(update.source)
+    if len(declared.over) != 1 or declared.ordered:
+        return
     others = [each for each in statements if each is not update]
     depth = len(update.loops) - 1
     if depth < 2 or any(shared(each, update) != depth or len(each.loops) != depth for each in others):
         return
-    declared = problem.computation(update.source)
     iterators = iterators_of(update, declared.point_iterators)
     along, term = iterators[depth - 1], iterators[depth]
     touched = problem.touches(update.source)
@@ -71,7 +69,10 @@ def terms_outside(problem: Problem, name: str) -> Iterator[Offer]:
 
     if first and values:
         what = f"{term} outside of {along}, vectors of {lanes} along {along}: each value goes to all sums that read it"
-        yield Offer(name, what, f"terms are contiguous along {along}, not along {term}", apply, names, 4.0)
+        yield Offer(
+            name, what, f"terms are contiguous along {along}, not along {term}", apply, names,
+            problem.work(update.source, along, lanes, stores=2.0),
+        )  # fmt: skip
 
 
 def _loop_names(update: Statement, names: Sequence[str]) -> list[str]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.auto.carried import LoopDependences
+from tiramisu_py.auto.cost import LATENCY, Work
 from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.strides import loop_cost
+from tiramisu_py.auto.strides import APART, loop_cost
 from tiramisu_py.function import Function, Selection
-from tiramisu_py.program.loops import Combine
+from tiramisu_py.program.loops import Combine, LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.recipes.rows import accumulating
+
+#: How many lines run side by side: the chain of additions of one leaves the adders idle for as long.
+LINES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +30,18 @@ class LoopPlan:
     handle: str
     order: tuple[str, ...]
     vector: str | None
+    iterator: str | None
     lanes: int
     over_terms: bool
     parallel: str | None
+    jam: LoopId | None = None
 
     def apply(self, function: Function, threads: bool, vectors: bool) -> None:
         handle = statement_handle(function, self.statement)
         if self.order:
             handle.reorder(*map(Iter, self.order))
+        if self.jam is not None and vectors:
+            handle.unroll_and_jam(Iter(function.program.loops[self.jam].name), LINES)
         if self.parallel is not None and threads:
             handle.parallelize(Iter(self.parallel))
         if self.vector is None or not vectors:
@@ -66,28 +74,85 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
     program = problem.function.program
     statements = tuple(each for source in names for each in program.statements_of(source))
     dependences = LoopDependences(program, statements)
-    plans = [_planned(problem, dependences, each) for each in statements]
+    plans = _jammed_once([_planned(problem, dependences, each) for each in statements])
     kept = ", ".join(dict.fromkeys(program.loops[loop].name for loop in sorted(dependences.carrying)))
     why = f"values depend on earlier ones along {kept}" if kept else "no loop carries a dependence"
 
-    def candidate(threads: bool, vectors: bool, cost: float) -> Offer:
+    folds = list(_folds(problem, names))
+
+    def offer(folded: bool, threads: bool, vectors: bool) -> Iterator[Offer]:
         def apply(function: Function) -> None:
+            for source, time, levels in folds if folded else ():
+                function[source].fold(Iter(time), levels)
             for plan in plans:
                 plan.apply(function, threads, vectors)
 
-        said = [text for plan in plans if (text := _said(plan, threads, vectors))]
-        return Offer(name, "; ".join(said) or "the loops as they are", why, apply, names, cost)
+        said = [f"{source} keeps {levels} of {time}" for source, time, levels in folds] if folded else []
+        said += [text for plan in plans if (text := _said(plan, threads, vectors))]
+        if said:
+            yield Offer(name, "; ".join(said), why, apply, names, _work(problem, plans, folded, vectors))
 
-    yield candidate(True, True, 5.0)
-    yield candidate(False, True, 6.0)
-    yield candidate(True, False, 7.0)
+    if folds:
+        yield from offer(True, True, True)
+    yield from offer(False, True, True)
+    yield from offer(False, False, True)
+    yield from offer(False, True, False)
+
+
+def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bool) -> Work:
+    """What the statement with most loops needs; a recurrence without vectors waits for each value."""
+    most = max(plans, key=lambda plan: len(plan.statement.loops))
+    vector = most.iterator if vectors else None
+    lanes = problem.lanes(most.statement.source) if vector else 1
+    moved, stores = (0.5 if folded else 1.0), (2.0 if most.statement.role is Role.UPDATE else 1.0)
+    source = most.statement.source
+    chain = 0.0 if vector else LATENCY / (LINES if most.jam is not None and vectors else 1)
+    return problem.work(source, vector, lanes, moved=moved, stores=stores, chain=chain)
+
+
+def _folds(problem: Problem, names: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+    """The computations that are read only some iterations of their first loop later, and how many of these to keep.
+
+    What reads the last ones after the loop is left to the proof. Computations that the user has stored are left out.
+    """
+    program = problem.function.program
+    first = program.history[0]
+    for name in names:
+        declared = problem.computation(name)
+        if name in problem.algorithm.outputs or declared.is_reduction or len(declared.iterators) < 2:
+            continue
+        if name not in first.storages or program.storages[name] is not first.storages[name]:
+            continue
+        time = declared.iterators[0]
+        readers = [
+            each for each in problem.readers[name] if each in names and time in problem.computation(each).iterators
+        ]
+        touched = [touch for each in readers for touch in problem.touches(each) if touch.access.source == name]
+        outside = [each for each in problem.readers[name] if each not in names]
+        if any(
+            touch.forms[0] != {} for each in outside for touch in problem.touches(each) if touch.access.source == name
+        ):
+            continue
+        back = [touch.offset(0, time) for touch in touched]
+        if back and None not in back and max(each or 0 for each in back) <= 0 and min(each or 0 for each in back) < 0:
+            yield name, time, 1 - min(each or 0 for each in back)
 
 
 def _said(plan: LoopPlan, threads: bool, vectors: bool) -> str:
     parts = [f"order {', '.join(plan.order)}"] if plan.order else []
     parts += [f"threads share {plan.parallel}"] if plan.parallel and threads else []
+    parts += [f"{LINES} lines side by side"] if plan.jam is not None and vectors else []
     parts += [f"vectors of {plan.lanes} along {plan.vector}"] if plan.vector and vectors else []
     return f"{plan.handle}: {', '.join(parts)}" if parts else ""
+
+
+def _jammed_once(plans: Sequence[LoopPlan]) -> list[LoopPlan]:
+    """Plans in which the lines of a loop that several statements share are put side by side once."""
+    found: list[LoopPlan] = []
+    for plan in plans:
+        seen = any(plan.jam == other.jam for other in found)
+        found.append(replace(plan, jam=None) if seen else plan)
+    return found
 
 
 def _planned(problem: Problem, dependences: LoopDependences, statement: Statement) -> LoopPlan:
@@ -106,6 +171,14 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
     own = [depth for depth in reversed(free) if depth >= common]
     vector = min(own, key=lambda depth: loop_cost(touched, declared, iterators[depth] or ""), default=None)
     order: tuple[str, ...] = ()
+    jam = None
+    outer = [depth for depth in free if not over[depth]]
+    if statement.role is Role.VALUE and len(names) > 1 and statement.loops[-1] in dependences.carrying and outer:
+        far = [touch.cost(iterators[outer[-1]] or "") >= APART for touch in touched]
+        jammed = statement.loops[outer[-1]]
+        inside = [each for each in dependences.statements if jammed in each.loops]
+        if any(far) and all(each.loops == statement.loops for each in inside):
+            jam, vector = jammed, None
     if vector is not None and vector != len(names) - 1:
         moved = [*(depth for depth in range(len(names)) if depth != vector), vector]
         if dependences.allows(statement, moved):
@@ -117,7 +190,8 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
     lanes = problem.lanes(statement.source)
     return LoopPlan(
         statement, statement.handle, order, None if vector is None else names[vector],
-        accumulating(lanes, problem.cpu) if sums else lanes, sums, names[parallel[0]] if parallel else None,
+        None if vector is None else iterators[vector],
+        accumulating(lanes, problem.cpu) if sums else lanes, sums, names[parallel[0]] if parallel else None, jam,
     )  # fmt: skip
 
 

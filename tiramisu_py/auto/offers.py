@@ -9,21 +9,24 @@ from functools import cached_property
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
-from tiramisu_py.auto.strides import Touch, operations, touches
+from tiramisu_py.auto.cost import CostModel, Work, cycles
+from tiramisu_py.auto.strides import APART, Touch, operations, result_cost, touches
 from tiramisu_py.function import Function
 from tiramisu_py.program.fresh_names import names_in
 from tiramisu_py.recipes import Cpu
 
 #: The most lanes of a vector loop.
 MOST_LANES = 64
+#: The bytes that come from memory for an element, if its neighbours in the cache line are used much later.
+LINE = 32
 
 
 @dataclass(frozen=True)
 class Offer:
     """Commands for some computations: what they do, why, and the computations that have their loops then.
 
-    `apply` gives the commands to a function. `key` names the candidate: its anchor, and what it does. `cost` is the
-    estimate by which the candidates of one anchor are tried, the least first (see `auto.cost`).
+    `apply` gives the commands to a function. `key` names the offer: its anchor, and what it does. `work` is what the
+    cost model ranks the offers of one anchor by. `is_tiled` says that sizes of the processor's caches are in it.
     """
 
     anchor: str
@@ -31,7 +34,8 @@ class Offer:
     why: str
     apply: Callable[[Function], object]
     covers: tuple[str, ...]
-    cost: float = 0.0
+    work: Work
+    is_tiled: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -45,6 +49,8 @@ class Problem:
     function: Function
     cpu: Cpu
     threads: int
+    cost: CostModel = cycles
+    tiles: bool = True
     _touches: dict[str, tuple[Touch, ...]] = field(default_factory=dict)
 
     @cached_property
@@ -89,6 +95,33 @@ class Problem:
 
     def operations(self, name: str) -> int:
         return operations(self.computation(name))
+
+    def work(
+        self,
+        name: str,
+        vector: str | None,
+        lanes: int = 1,
+        *,
+        moved: float = 1.0,
+        stores: float = 1.0,
+        chain: float = 0.0,
+    ) -> Work:
+        """What a value or term of a computation needs in a loop over `vector`.
+
+        `moved` is the share of its values that come from memory, and `stores` how often a term loads or stores its sum.
+        """
+        declared, touched = self.computation(name), self.touches(name)
+        accesses = sum(touch.cost(vector) if vector else 1.0 for touch in touched)
+        if vector is not None:
+            stores *= result_cost(declared, vector)
+        inner = vector or declared.point_iterators[-1]
+        large = [touch for touch in touched if len(touch.access.indices) >= len(declared.iterators)]
+        apart = {touch.access.source: touch.cost(inner) >= APART for touch in large}
+        if not declared.is_reduction:
+            apart[name] = result_cost(declared, inner) >= APART
+        size = sum(LINE if far else declared.dtype.bytes for far in apart.values())
+        added = 1 if declared.is_reduction else 0
+        return Work(self.operations(name) + added, accesses + stores, moved * size, lanes, chain)
 
     def lanes(self, name: str) -> int:
         """The lanes of a vector of a computation's values."""

@@ -21,11 +21,12 @@ SAME, APART, COMPUTED = 0.25, 8.0, 10.0
 class Touch:
     """One access of a computation: its source, and for each index the coefficients of the iterators.
 
-    An index that is no affine form has None.
+    An index that is no affine form has None. `constants` are what is added to them; None if that is no constant.
     """
 
     access: Access
     forms: tuple[dict[str, int] | None, ...]
+    constants: tuple[int | None, ...]
 
     def step(self, iterator: str) -> int | None:
         """How many elements the access moves along an iterator: 0, 1, -1, or more; None at computed places."""
@@ -37,6 +38,10 @@ class Touch:
         if any(moves[:-1]):
             return APART_STEP
         return moves[-1]
+
+    def offset(self, axis: int, iterator: str) -> int | None:
+        """The constant that an index adds to an iterator; None for an index of another form."""
+        return self.constants[axis] if self.forms[axis] == {iterator: 1} else None
 
     def cost(self, iterator: str) -> float:
         """What a vector of this access costs in a loop over the iterator."""
@@ -68,19 +73,27 @@ def touches(algorithm: Algorithm, computation: Computation) -> tuple[Touch, ...]
     for expression in (computation.expr, *computation.guards):
         for node in walk(expression):
             if isinstance(node, Access) and node.indices and node.key() not in found:
-                forms = tuple(_coefficients(reader, index, computation.point_iterators) for index in node.indices)
-                found[node.key()] = Touch(node, forms)
+                found[node.key()] = _touch(reader, node, computation.point_iterators)
     return tuple(found.values())
 
 
-def _coefficients(reader: Affine, index: Expr, names: Sequence[str]) -> dict[str, int] | None:
+def _touch(reader: Affine, access: Access, names: Sequence[str]) -> Touch:
+    forms: list[dict[str, int] | None] = []
+    constants: list[int | None] = []
+    for index in access.indices:
+        form = _terms(reader, index)
+        forms.append(None if form is None else {name: c for name, c in zip(names, form.dims, strict=True) if c})
+        constants.append(None if form is None or form.params else form.constant)
+    return Touch(access, tuple(forms), tuple(constants))
+
+
+def _terms(reader: Affine, index: Expr) -> sets.Terms | None:
+    """The coefficients of an index; None if it is no affine form, or has floors."""
     try:
         form = sets.terms(reader.single(index))
     except NotAffine:
         return None
-    if form.divs or form.denominator != 1:
-        return None
-    return {name: c for name, c in zip(names, form.dims, strict=True) if c}
+    return None if form.divs or form.denominator != 1 else form
 
 
 def result_cost(computation: Computation, iterator: str) -> float:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.auto.contractions import BEST_TILE, contracted, in_tiles, is_box
+from tiramisu_py.auto.cost import LATENCY
 from tiramisu_py.auto.offers import MOST_LANES, Fresh, Offer, Problem
 from tiramisu_py.auto.strides import best_iterator
 from tiramisu_py.function import Function
@@ -20,15 +23,20 @@ def reduced(problem: Problem, name: str) -> Iterator[Offer]:
     """The candidates of a reduction that stands alone."""
     declared = problem.computation(name)
     cpu = problem.cpu
-    yield Offer(
-        name, "a matrix product in tiles of registers, operands packed for the caches",
-        "each operand is read again for every row or column of the other one",
-        lambda function: matmul(function[name], cpu=cpu), (name,),
-    )  # fmt: skip
-    yield Offer(
-        name, "rows by their numbers of entries on threads, entries in vectors",
-        "the rows of a sparse matrix", lambda function: spmv(function[name], cpu=cpu), (name,), 1.0,
-    )  # fmt: skip
+    if len(declared.iterators) > 1 and is_box(declared.points):
+        yield Offer(
+            name, "a matrix product in tiles of registers, operands packed for the caches",
+            "each operand is read again for every row or column of the other one",
+            lambda function: matmul(function[name], cpu=cpu), (name,),
+            in_tiles(problem, name, BEST_TILE), is_tiled=True,
+        )  # fmt: skip
+    yield from contracted(problem, name)
+    if declared.guards and len(declared.iterators) == len(declared.over) == 1:
+        yield Offer(
+            name, "rows by their numbers of entries on threads, entries in vectors",
+            "the rows of a sparse matrix", lambda function: spmv(function[name], cpu=cpu), (name,),
+            problem.work(name, declared.over[0], problem.lanes(name)),
+        )  # fmt: skip
     vector = best_iterator(problem.touches(name), declared, declared.point_iterators)
     if vector is None:
         return
@@ -36,7 +44,7 @@ def reduced(problem: Problem, name: str) -> Iterator[Offer]:
         yield from _along_terms(problem, name, vector)
     else:
         yield from _along_values(problem, name, vector)
-    yield from _plain(name, declared.iterators)
+    yield from _plain(problem, name, declared.iterators)
 
 
 def read_at_the_end(problem: Problem, name: str) -> Iterator[Offer]:
@@ -44,11 +52,14 @@ def read_at_the_end(problem: Problem, name: str) -> Iterator[Offer]:
     for source in problem.sources(name):
         declared = problem.computation(source)
         alone = problem.readers[source] == (name,) and source not in problem.algorithm.outputs
-        if not declared.is_reduction or not alone or declared.group or not problem.is_pointwise(name, source):
+        if not declared.is_reduction or not is_box(declared.points) or len(declared.iterators) < 2:
+            continue
+        if not alone or declared.group or not problem.is_pointwise(name, source):
             continue
         yield Offer(
             name, f"{source} is a matrix product in tiles of registers, and {name} is computed in each tile",
             f"nothing else reads {source}", lambda function: matmul(function[name], cpu=problem.cpu), (name, source),
+            in_tiles(problem, source, BEST_TILE), is_tiled=True,
         )  # fmt: skip
 
 
@@ -57,19 +68,28 @@ def chained(problem: Problem, name: str) -> Iterator[Offer]:
     covered = [name]
     for each in covered:
         covered += [source for source in problem.sources(each) if source not in covered]
-    if not any(problem.computation(each).is_reduction for each in covered[1:]):
+    sums = [each for each in covered[1:] if problem.computation(each).is_reduction]
+    if not sums or not all(_is_of_rows(problem, each) for each in sums):
         return
     yield Offer(
         name, f"{', '.join(reversed(covered[1:]))} for each row of {name}",
         "a row is in the cache while all its stages are computed",
-        lambda function: rows(function[name], cpu=problem.cpu), tuple(covered), 1.0,
+        lambda function: rows(function[name], cpu=problem.cpu), tuple(covered),
+        problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / len(covered)),
     )  # fmt: skip
+
+
+def _is_of_rows(problem: Problem, name: str) -> bool:
+    """Whether the terms of a sum are contiguous."""
+    declared = problem.computation(name)
+    return best_iterator(problem.touches(name), declared, declared.point_iterators) in declared.over
 
 
 def _along_terms(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
     declared = problem.computation(name)
     lanes = accumulating(problem.lanes(name), problem.cpu)
     order = [each for each in declared.point_iterators if each != vector] + [vector]
+    work = problem.work(name, vector, problem.lanes(name))
 
     def by_rows(function: Function) -> None:
         update = function[name].update
@@ -90,18 +110,19 @@ def _along_terms(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
     if declared.iterators:
         yield Offer(
             name, f"threads share {declared.iterators[0]}, {lanes} partial results along {vector}",
-            f"terms are contiguous along {vector}, and their order is free", by_rows, (name,), 2.0,
+            f"terms are contiguous along {vector}, and their order is free", by_rows, (name,), work,
         )  # fmt: skip
         return
     if problem.threads > 1:
         yield Offer(
             name, f"threads share blocks of {BLOCK} of {vector}, {lanes} partial results in each",
-            f"terms are contiguous along {vector}, and their order is free", one_value, (name,), 2.0,
+            f"terms are contiguous along {vector}, and their order is free", one_value, (name,), work,
         )  # fmt: skip
     yield Offer(
         name, f"{lanes} partial results along {vector}",
         f"terms are contiguous along {vector}, and their order is free",
-        lambda function: function[name].update.vectorize(Iter(vector), lanes, combine=Combine.PRIVATE), (name,), 2.5,
+        lambda function: function[name].update.vectorize(Iter(vector), lanes, combine=Combine.PRIVATE), (name,),
+        replace(work, chain=work.chain + 0.01),
     )  # fmt: skip
 
 
@@ -112,7 +133,8 @@ def _along_values(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
     if len(declared.iterators) == len(declared.over) == 1:
         yield Offer(
             name, f"several rows at a time into strips of {vector}", f"values are contiguous along {vector}",
-            lambda function: columns(function[name], cpu=problem.cpu), (name,), 2.0,
+            lambda function: columns(function[name], cpu=problem.cpu), (name,),
+            problem.work(name, vector, lanes, stores=2 / 8), is_tiled=True,
         )  # fmt: skip
 
     def by_values(function: Function) -> None:
@@ -135,14 +157,16 @@ def _along_values(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
 
     yield Offer(
         name, f"{', '.join((*outer, *declared.over))} outside, vectors of {lanes} along {vector}",
-        f"values are contiguous along {vector}", by_values, (name,), 3.0,
+        f"values are contiguous along {vector}", by_values, (name,),
+        problem.work(name, vector, lanes, stores=2.0),
     )  # fmt: skip
 
 
-def _plain(name: str, iterators: tuple[str, ...]) -> Iterator[Offer]:
+def _plain(problem: Problem, name: str, iterators: tuple[str, ...]) -> Iterator[Offer]:
     def by_rows(function: Function) -> None:
         function[name].update.after(function[name].init, Iter(iterators[0]))
         function[name].update.parallelize(Iter(iterators[0]))
 
     if iterators:
-        yield Offer(name, f"threads share {iterators[0]}", "sums are independent", by_rows, (name,), 9.0)
+        work = problem.work(name, None, chain=LATENCY)
+        yield Offer(name, f"threads share {iterators[0]}", "sums are independent", by_rows, (name,), work)
