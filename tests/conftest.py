@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--mpi", choices=["first", "all"], default="first", help="the MPI of tests on ranks: MPICH, or all"
     )
+    parser.addoption("--all", action="store_true", help="whole families of tests, those marked slow too")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -94,8 +95,15 @@ def _launch(item: pytest.Item) -> object:
     return marker.args[0], marker.kwargs.get("timeout", TIMEOUT), item.callspec.params["implementation"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests whose marker asks for what this machine has not are reported as skipped, with the reason."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests whose marker asks for what this machine has not are reported as skipped, with the reason.
+
+    Those marked slow are left out, unless `--all`, a marker or the name of a test asks for them.
+    """
+    if not (config.getoption("--all") or config.option.markexpr or any("::" in given for given in config.args)):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
     for item in items:
         if isinstance(item, pytest.Function) and item.get_closest_marker("mpi"):
             item.fixturenames.append("launches")

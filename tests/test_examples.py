@@ -13,11 +13,13 @@ import pytest
 
 import tiramisu_py as tm
 from tests.programs import cpu_stories, linear_stories
+from tests.selection import covering
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ON_CORES = sorted(
     each for folder in ("cpu", "linear", "apps") for each in EXAMPLES.glob(f"{folder}/*.py") if each.stem != "story"
 )
+PROCESSORS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 STORIES = [*sorted(EXAMPLES.glob("*.py")), *sorted(EXAMPLES.glob("sparse/*.py")), *ON_CORES]
 
 
@@ -47,8 +49,7 @@ def test_a_story_on_cores_is_right_at_awkward_sizes_on_two_threads(name: str, op
         cpu_stories.same(name, options, f.compile(threads=2), f)
 
 
-@pytest.mark.parametrize("name", ["blur", "gauss", "edge"])
-@pytest.mark.parametrize("processor", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize(("name", "processor"), covering(["blur", "gauss", "edge"], PROCESSORS))
 def test_a_story_in_the_form_for_another_processor_is_right(name: str, processor: str) -> None:
     if platform.machine() != "x86_64" or processor not in ("x86-64-v2", *tm.target().features):
         pytest.skip(f"this processor is no {processor}")
@@ -64,8 +65,9 @@ def test_other_types_and_schedules_of_a_linear_story_are_as_close_to_numpy_as_ro
     linear_stories.same(name, options)
 
 
-@pytest.mark.parametrize("name", [each.stem for each in ON_CORES if each.parent.name == "apps"])
-@pytest.mark.parametrize("processor", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize(
+    ("name", "processor"), covering([each.stem for each in ON_CORES if each.parent.name == "apps"], PROCESSORS)
+)
 def test_an_app_in_the_form_for_another_processor_is_as_close_to_numpy_as_it_says(name: str, processor: str) -> None:
     if platform.machine() != "x86_64" or processor not in ("x86-64-v2", *tm.target().features):
         pytest.skip(f"this processor is no {processor}")

@@ -44,7 +44,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(out.glob("*.whl"))
 
 
-@pytest.mark.slow
 def test_the_wheel_holds_every_module_and_every_c_source_of_every_room(wheel: Path) -> None:
     packed = set(zipfile.ZipFile(wheel).namelist())
     rooms = {str(path.relative_to(ROOT)) for path in (ROOT / "tiramisu_py").rglob("*.py")}
@@ -54,13 +53,11 @@ def test_the_wheel_holds_every_module_and_every_c_source_of_every_room(wheel: Pa
     assert (rooms | targets | {"tiramisu_py/py.typed"}) - packed == set()
 
 
-@pytest.mark.slow
 def test_the_wheel_holds_nothing_but_the_package(wheel: Path) -> None:
     top = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in top if not name.endswith(".dist-info")} == {"tiramisu_py"}
 
 
-@pytest.mark.slow
 def test_the_wheel_compiles_a_program_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "empty", with_pip=False)
     python = tmp_path / "empty" / "bin" / "python"

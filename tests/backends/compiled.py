@@ -27,7 +27,7 @@ from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.passes.pipeline import optimise
 
 STRICT = ("-Wall", "-Wextra", "-Werror")
-SANITISERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
+SANITISERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1")
 
 
 class Compiled:

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.selection import covering
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernel_text import signatures
 from tiramisu_py.build import compile_function
@@ -107,8 +108,7 @@ def test_a_story_is_right_in_the_simulator_with_checks_on_under_many_seeds(name:
                 np.testing.assert_array_equal(found, right, err_msg=f"seed {seed}")
 
 
-@pytest.mark.parametrize("architecture", [75, 80, 90])
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(("name", "architecture"), covering(STORIES, [75, 80, 90]))
 def test_nvcc_compiles_the_kernels_of_a_story_without_a_warning(name: str, architecture: int) -> None:
     nvcc = find_nvcc(open_cache())
     if isinstance(nvcc, str):

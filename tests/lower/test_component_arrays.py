@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.selection import covering
 from tiramisu_py.interpret import run
 from tiramisu_py.ir import ArrayArgument
 
@@ -90,8 +91,7 @@ def expect(found: tuple[Any, Any], x: Any, first: Callable[..., Any]) -> None:
         np.testing.assert_array_equal(np.signbit(values), np.signbit(chosen))
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize(("schedule", "name"), covering(list(SCHEDULES), list(OPERATORS)))
 def test_the_first_end_is_that_of_numpy(name: str, schedule: str) -> None:
     op, first = OPERATORS[name]
     for dtype, index in TYPES[: 2 if "GPU" in schedule else None]:

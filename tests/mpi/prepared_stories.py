@@ -71,9 +71,8 @@ def file(folder: Path, ranks: int) -> Path:
     return folder / f"{ranks}.pickle"
 
 
-def write(folder: str) -> None:
-    """All stories, for all numbers of ranks; as users compile them, they run where their pages are told."""
+def write(folder: str, ranks: int) -> None:
+    """All stories, for so many ranks; as users compile them, they run where their pages are told."""
     library.OPTIMISED = QUICK
-    for ranks in stories.RANKS:
-        ready = [prepared(name, variant, ranks) for name, variant in stories.variants()]
-        file(Path(folder), ranks).write_bytes(pickle.dumps(ready))
+    ready = [prepared(name, variant, ranks) for name, variant in stories.variants()]
+    file(Path(folder), ranks).write_bytes(pickle.dumps(ready))

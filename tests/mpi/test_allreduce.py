@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.mpi.shared_work import ready
 from tests.programs.ranks.sums import STORIES, i, number, total
 from tiramisu_py.backends.mpi.reduction_calls import RUNTIME
 from tiramisu_py.build.toolchains.mpi import mpi4py
@@ -16,15 +17,10 @@ from tiramisu_py.build.toolchains.mpi import mpi4py
 
 def check(f: tm.Function, given: dict[str, Any]) -> None:
     """Whether this rank has its part of the result, also when its line has combined something before."""
-    comm = mpi4py().COMM_WORLD
-    params = {name: given[name] for name in f.algorithm.params}
-    arrays = {name: x for name, x in given.items() if name not in params}
-    mine = {name: f.part(name, x, comm.rank, **params) for name, x in arrays.items()}
-    (output,) = f.algorithm.outputs
-    part = f.part(output, f.evaluate(**arrays), comm.rank, **params)
-    kernel = f.compile()
+    made = ready(f, given)
+    (part,) = made.wanted.values()
     for _ in range(2):
-        np.testing.assert_array_equal(kernel(**mine, **params, comm=comm), part)
+        np.testing.assert_array_equal(made.kernel(**made.given, comm=mpi4py().COMM_WORLD), part)
 
 
 def check_all(names: Iterable[str]) -> None:

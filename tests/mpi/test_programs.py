@@ -12,6 +12,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.mpi.launching import Implementation, implementations
+from tests.mpi.shared_work import ready
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
 from tests.programs.ranks.mpi_programs import PROGRAMS, P, blur, c, exchanged, picture, r1, time_outside
 from tiramisu_py.build.toolchains.mpi import mpi4py
@@ -28,12 +29,9 @@ def listed(results: Any) -> tuple[np.ndarray, ...]:
 
 def check_on_ranks(f: tm.Function, given: dict[str, Any]) -> None:
     """Whether this rank has its part of every output, bit for bit: none of what is dealt out, beyond the grid."""
-    comm = mpi4py().COMM_WORLD
-    wanted = listed(f.evaluate(**given))
-    mine = {name: f.part(name, x, comm.rank) if isinstance(x, np.ndarray) else x for name, x in given.items()}
-    found = listed(f.compile()(**mine, comm=comm))
-    for name, whole, own in zip(f.algorithm.outputs, wanted, found, strict=True):
-        part = f.part(name, whole, comm.rank)
+    made = ready(f, given)
+    found = listed(made.kernel(**made.given, comm=mpi4py().COMM_WORLD))
+    for (name, part), own in zip(made.wanted.items(), found, strict=True):
         assert own.dtype == part.dtype
         np.testing.assert_array_equal(own, part, err_msg=name)
 

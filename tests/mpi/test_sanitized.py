@@ -28,7 +28,6 @@ print("sanitised")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not implementations(), reason="no MPI on this machine")
 def test_messages_under_sanitisers(tmp_path):
     preloaded = [runtime(name) for name in ("libasan.so", "libubsan.so")]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.selection import covering
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.recipes import Cpu
 from tiramisu_py.recipes.columns import ColumnSizes
@@ -28,10 +29,11 @@ def reduced(operator: Any = tm.sum, dtype: tm.DType = tm.float32, **options: Any
     return f, y
 
 
-@pytest.mark.parametrize("cpu", [WIDE, NARROW], ids=["wide", "narrow"])
-@pytest.mark.parametrize("share", ["columns", "rows"])
 @pytest.mark.parametrize(
-    ("operator", "dtype"), [(tm.sum, tm.float32), (tm.max, tm.float64), (tm.sum, tm.uint8)], ids=["sum", "max", "bytes"]
+    ("operator", "dtype", "share", "cpu"),
+    covering(
+        [(tm.sum, tm.float32), (tm.max, tm.float64), (tm.sum, tm.uint8)], ["columns", "rows"], [WIDE, NARROW], each=2
+    ),
 )
 def test_reductions_of_columns_are_proven_and_right_at_any_size(
     operator: Any, dtype: tm.DType, share: str, cpu: Cpu

@@ -11,6 +11,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.sanitizers import check_clean
+from tests.selection import covering
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.recipes import Cpu
 from tiramisu_py.recipes.matmul import Sizes
@@ -48,20 +49,18 @@ def given(f: tm.Function, left: str, right: str, size: tuple[int, int, int]) -> 
     }
 
 
-@pytest.mark.parametrize("cpu", [WIDE, NARROW, TINY], ids=["wide", "narrow", "tiny"])
-@pytest.mark.parametrize(
-    ("left", "right", "dtype", "of"),
-    [
-        ("ik", "kj", tm.float32, None),
-        ("ki", "kj", tm.float64, None),
-        ("ik", "jk", tm.float32, None),
-        ("ki", "jk", tm.float32, None),
-        ("bik", "bkj", tm.float32, None),
-        ("ik", "kj", tm.int32, tm.uint8),
-        ("kj", "ik", tm.int16, None),
-    ],
-    ids=["plain", "left transposed", "right transposed", "both transposed", "batched", "bytes", "exchanged"],
-)
+OPERANDS = [
+    ("ik", "kj", tm.float32, None),
+    ("ki", "kj", tm.float64, None),
+    ("ik", "jk", tm.float32, None),
+    ("ki", "jk", tm.float32, None),
+    ("bik", "bkj", tm.float32, None),
+    ("ik", "kj", tm.int32, tm.uint8),
+    ("kj", "ik", tm.int16, None),
+]
+
+
+@pytest.mark.parametrize(("left", "right", "dtype", "of", "cpu"), covering(OPERANDS, [WIDE, NARROW, TINY]))
 def test_a_product_is_right_at_any_size(cpu: Cpu, left: str, right: str, dtype: tm.DType, of: tm.DType | None) -> None:
     f, C, expected = plain(left, right, dtype, of)
     tm.recipes.matmul(C, cpu=cpu)
@@ -102,11 +101,9 @@ def with_bias(left: str = "ik", right: str = "kj", dtype: tm.DType = tm.float32,
     return f, out, lambda A, B, bias: np.maximum(expected(A, B) + bias, 0).astype(numpy)
 
 
-@pytest.mark.parametrize("cpu", [WIDE, TINY], ids=["wide", "tiny"])
 @pytest.mark.parametrize(
-    ("left", "right", "into"),
-    [("ik", "kj", None), ("ki", "jk", tm.float64), ("bik", "bkj", None)],
-    ids=["plain", "wider", "batched"],
+    ("left", "right", "into", "cpu"),
+    covering([("ik", "kj", None), ("ki", "jk", tm.float64), ("bik", "bkj", None)], [TINY, WIDE]),
 )
 def test_what_reads_a_product_is_computed_in_its_tiles(cpu: Cpu, left: str, right: str, into: tm.DType | None) -> None:
     f, out, expected = with_bias(left, right, into=into)

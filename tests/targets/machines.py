@@ -79,6 +79,15 @@ TARGETS = [
     Target("clang-neon", _ARM_CLANG, ("-O1", "-march=armv8-a", "-static"), 16, _QEMU),
 ]
 
+#: Those that a plain run tries: each width of vectors, each compiler, both processors, a sanitiser, and no intrinsics.
+PLAIN = ("gcc-avx512", "gcc-sse2", "clang-generic", "gcc-sanitised", "gcc-neon")
+
+
+def is_plain(target: Target) -> bool:
+    """Whether a plain run tries it."""
+    return target.name in PLAIN
+
+
 _PROGRAM = "#include <stdio.h>\nint main(void) { return 0; }\n"
 _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.targets.machines import TARGETS
+from tests.selection import some
+from tests.targets.machines import PLAIN, TARGETS
 from tests.targets.programs import Call, Program, printed
 from tiramisu_py.lower import lower
 from tiramisu_py.passes.pipeline import optimise
@@ -68,7 +69,7 @@ def check(x: Array, y: Array) -> None:
     assert (np.abs(y[finite] - exact[finite]) < unit).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some(KINDS, PLAIN.__contains__))
 def test_scalars_and_vectors_have_the_same_bits_on_every_processor(kind: str, tmp_path: Path) -> None:
     target = next(each for each in TARGETS if each.name == kind)
     if target.missing:

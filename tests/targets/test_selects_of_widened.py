@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.targets.machines import TARGETS, Target
+from tests.selection import some
+from tests.targets.machines import TARGETS, Target, is_plain
 from tests.targets.programs import Call, Program, printed
 from tiramisu_py.lower import lower
 from tiramisu_py.passes.pipeline import optimise
@@ -37,7 +38,7 @@ def widened(source: tm.DType, target: tm.DType, lanes: int) -> tm.Function:
     return f
 
 
-@pytest.mark.parametrize("target", [t for t in TARGETS if "sanitised" not in t.name], ids=str)
+@pytest.mark.parametrize("target", some([t for t in TARGETS if "sanitised" not in t.name], is_plain), ids=str)
 def test_every_compiler_takes_them(target: Target, tmp_path: Path) -> None:
     if target.missing:
         pytest.skip(target.missing)

@@ -20,6 +20,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.folders import modules_of
+from tests.selection import covering
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.images import Architecture
 from tiramisu_py.build.toolchains.nvcc import Nvcc, find_nvcc
@@ -155,8 +156,7 @@ def test_copies_of_the_matrix_product_take_16_bytes_at_once() -> None:
 # -- what nvcc makes of it
 
 
-@pytest.mark.parametrize("architecture", [75, 80, 90])
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(("name", "architecture"), covering(STORIES, [75, 80, 90]))
 def test_no_kernel_of_a_story_needs_local_memory(name: str, architecture: int) -> None:
     compiler = nvcc()
     for variant, build in story(name).VARIANTS.items():

@@ -8,6 +8,7 @@ import pytest
 import tiramisu_py as tm
 from tests.backends.c.vectors.test_c_gathers import TARGETS, is_supported
 from tests.backends.compiled import SANITISERS, Compiled
+from tests.selection import covering
 
 N, M = tm.params("N M")
 (i,) = tm.iters("i")
@@ -26,9 +27,11 @@ def table(dtype: tm.DType, lanes: int, index: tm.DType = tm.int32, rest: str = "
     return f
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("lanes", [4, 8, 16])
-@pytest.mark.parametrize(("dtype", "index"), [*((dtype, tm.int32) for dtype in TYPES), *OTHER_INDICES], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "index", "lanes", "target"),
+    covering([*((dtype, tm.int32) for dtype in TYPES), *OTHER_INDICES], [4, 8, 16], list(TARGETS), each=3),
+    ids=str,
+)
 def test_elements_at_indices_are_loaded_bit_for_bit(dtype: tm.DType, index: tm.DType, lanes: int, target: str) -> None:
     flags, register = TARGETS[target]
     if not is_supported(flags):

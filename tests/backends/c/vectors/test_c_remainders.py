@@ -17,6 +17,7 @@ from tests.backends.c.vectors.test_c_vectors import check
 from tests.backends.compiled import SANITISERS, Compiled
 from tests.programs.loop_ir.forms import FORMS, REDUCTIONS, Form, inputs
 from tests.programs.loop_ir.short_names import function, given, load, loop, result, size, store, updated, var
+from tests.selection import covering
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Const
@@ -58,8 +59,7 @@ ALL = {"mask": [*FORMS, *REDUCTIONS], "overlap": AGAIN}
 CASES = [(how, forms[k : k + 8]) for how, forms in ALL.items() for k in range(0, len(forms), 8)]
 
 
-@pytest.mark.parametrize(("remainder", "forms"), CASES)
-@pytest.mark.parametrize("register", PROCESSORS)
+@pytest.mark.parametrize(("remainder", "forms", "register"), covering(CASES, list(PROCESSORS), each=2))
 def test_every_form_computes_what_its_iterations_say(remainder: str, forms: list[Form], register: int) -> None:
     compiled = Compiled(together(forms, remainder), *PROCESSORS[register], register=register)
     for n in (0, 1, 7, 8, 9, 16, 23, 67):
@@ -133,8 +133,7 @@ def at_the_end(compiled: Compiled, n: int) -> None:
         np.testing.assert_array_equal(given_arrays[f"y_{dtype}"], x if dtype.is_bool else x + x, strict=True)
 
 
-@pytest.mark.parametrize("remainder", ["scalar", "mask", "overlap"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "remainder"), covering(WIDTHS, ["scalar", "mask", "overlap"], each=2))
 def test_nothing_is_touched_beyond_the_arrays(width: int, remainder: str) -> None:
     for register, flags in PROCESSORS.items():
         compiled = Compiled(doubled(width, remainder), *flags, register=register)

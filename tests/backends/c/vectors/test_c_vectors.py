@@ -11,6 +11,7 @@ import pytest
 from tests.backends.compiled import SANITISERS, Compiled
 from tests.programs.loop_ir.forms import FORMS, REDUCTIONS, Form, N, i, inputs, samples
 from tests.programs.loop_ir.short_names import function, given, load, loop, store
+from tests.selection import covering
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.ir import LoopFunction
@@ -96,8 +97,11 @@ def test_all_forms_are_free_of_undefined_behaviour() -> None:
             check(compiled, group, n, 5, sanitised=True)
 
 
-@pytest.mark.parametrize("width", [2, 4, 8, 16, 32, 64])
-@pytest.mark.parametrize("dtype", [ty.bool_, ty.int8, ty.uint16, ty.int64, ty.float32, ty.float64], ids=str)
+@pytest.mark.parametrize(
+    ("width", "dtype"),
+    covering([2, 4, 8, 16, 32, 64], [ty.bool_, ty.int8, ty.uint16, ty.int64, ty.float32, ty.float64]),
+    ids=str,
+)
 def test_every_width_copies_every_type(dtype: DType, width: int) -> None:
     x = load("x", i, dtype=dtype)
     copy = function(
