@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names = [*implementations()] or ["none"]
     metafunc.fixturenames.append("implementation")
     metafunc.parametrize("implementation", names if every else names[:1])
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test is not searched for garbage again, and the rest seldom."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)

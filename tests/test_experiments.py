@@ -74,6 +74,7 @@ def test_ghost_zones_are_timed_single_and_packed() -> None:
     assert section.beside[0][2] == f"{float(row[1]) / float(row[2]):.2f}" or float(section.beside[0][2]) > 0
 
 
+@pytest.mark.slow  # ghost zones are timed on ranks in the same way
 @ranks_here
 def test_five_pictures_are_timed_on_ranks() -> None:
     section = figures.scaling(tiny(rows=38, ranks=(2,)))

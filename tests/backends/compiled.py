@@ -38,7 +38,7 @@ class Compiled:
     ) -> None:
         self.function = function
         self.texts = emit(optimise(function, register))
-        wanted = [*REQUIRED, *(THREADS if threads else ()), *STRICT, *(flags or ("-O2", "-march=native"))]
+        wanted = [*REQUIRED, *(THREADS if threads else ()), *STRICT, *(flags or ("-O1", "-march=native"))]
         if uses_intrinsics(self.texts[f"{function.name}.c"], register):
             wanted += intrinsics(compiler, (*wanted, "-fPIC"))
         self.folder = built(function.name, tuple(sorted(self.texts.items())), compiler, tuple(wanted))

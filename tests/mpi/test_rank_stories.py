@@ -14,7 +14,7 @@ import pytest
 from tests.mpi.launching import Implementation, implementations
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
 from tests.programs.ranks import mpi_stories as stories
-from tests.selection import some
+from tests.selection import covering, some
 
 COUNTING = Path(__file__).with_name("count_bytes.c")
 
@@ -28,8 +28,7 @@ def sample(name: str, variant: str, size: int, f: Any) -> dict[str, Any]:
     return given
 
 
-@pytest.mark.parametrize("ranks", stories.RANKS)
-@pytest.mark.parametrize(("name", "variant"), list(stories.variants()))
+@pytest.mark.parametrize(("name", "variant", "ranks"), covering(list(stories.variants()), stories.RANKS, each=2))
 def test_a_story_is_right_on_simulated_ranks_and_sends_what_was_counted(name: str, variant: str, ranks: int) -> None:
     f = stories.module(name).VARIANTS[variant](ranks, 17)
     assert f.check().ok, f.check()

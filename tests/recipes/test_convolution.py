@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.selection import some
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.recipes import Cpu
 from tiramisu_py.recipes.convolution import PixelTiles
 
 WIDE = Cpu(vector_bytes=64, registers=32, first=48 << 10, second=2 << 20)
 NARROW = Cpu(vector_bytes=16, registers=16, first=32 << 10, second=256 << 10)
+#: Few registers make the smallest tiles, so that there is less code of the same kinds.
+FEW = Cpu(vector_bytes=16, registers=6, first=32 << 10, second=256 << 10)
 SIZES = [(1, 1, 1, 1, 1), (2, 5, 17, 3, 33), (1, 15, 3, 17, 5), (1, 3, 14, 65, 32)]
 P, H, W, C, F = tm.params("P H W C F")
 p, y, x, c, f, r, s = tm.iters("p y x c f r s")
@@ -115,7 +118,14 @@ def expected(shape: Shape, size: tuple[int, ...], arrays: dict[str, Any]) -> Any
     return np.maximum(found + arrays["bias"], 0)
 
 
-@pytest.mark.parametrize(("case", "cpu"), [("plain", WIDE), *((case, NARROW) for case in CASES)])
+def is_plain(each: tuple[str, Cpu]) -> bool:
+    """Whether a plain run tries it: each case with small tiles, one with those of processors."""
+    return each[0] == "plain" or each[1] is FEW
+
+
+@pytest.mark.parametrize(
+    ("case", "cpu"), some([(case, cpu) for case in CASES for cpu in (WIDE, NARROW, FEW)], is_plain)
+)
 def test_a_convolution_is_right_at_any_size(case: str, cpu: Cpu) -> None:
     shape = CASES[case]
     fn, result = program(shape)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.recipes.test_convolution import FEW, is_plain
 from tests.sanitizers import check_clean
+from tests.selection import some
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.recipes import Cpu
 from tiramisu_py.recipes.convolution import PlaneTiles
@@ -115,7 +117,9 @@ def compare(kernel: tm.Kernel, shape: Planes) -> None:
             np.testing.assert_array_equal(kernel(**arrays, **sizes), expected(shape, size, arrays))
 
 
-@pytest.mark.parametrize(("case", "cpu"), [("plain", WIDE), ("stride 2", WIDE), *((case, NARROW) for case in CASES)])
+@pytest.mark.parametrize(
+    ("case", "cpu"), some([(case, cpu) for case in CASES for cpu in (WIDE, NARROW, FEW)], is_plain)
+)
 def test_a_convolution_of_planes_is_right_at_any_size(case: str, cpu: Cpu) -> None:
     fn, result = program(CASES[case])
     tm.recipes.convolution(result, cpu=cpu)

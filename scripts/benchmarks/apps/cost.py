@@ -13,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from unittest import mock
 
-from benchmarks.apps.programs import APPS, App, imported
+from benchmarks.apps.programs import APPS, App
+from benchmarks.common.stories import imported
 
 ROOTS = ("algorithm", "scheduled")
 

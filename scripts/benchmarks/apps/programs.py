@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.apps import opencv
+from benchmarks.common.stories import EXAMPLES, imported
 
 HERE = Path(__file__).resolve().parent
-APPS, IN_HALIDE = HERE.parents[2] / "examples" / "apps", HERE / "halide"
+APPS, IN_HALIDE = EXAMPLES / "apps", HERE / "halide"
 OURS, HALIDE, OPENCV = "tiramisu_py", "Halide", "OpenCV"
 PACKAGES = {HALIDE: "halide", OPENCV: "cv2"}
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -87,23 +87,6 @@ def all_apps() -> dict[str, App]:
 def missing() -> list[str]:
     """The peers that are not installed."""
     return [peer for peer, package in PACKAGES.items() if importlib.util.find_spec(package) is None]
-
-
-def imported(folder: Path, name: str, prefix: str = "") -> Any:
-    """The module of a file in a folder, whose modules import each other; a prefix keeps equal names apart."""
-    if (known := sys.modules.get(prefix + name)) is not None:
-        return known
-    sys.path.insert(0, str(folder))
-    try:
-        if not prefix:
-            return importlib.import_module(name)
-        spec = importlib.util.spec_from_file_location(prefix + name, folder / f"{name}.py")
-        assert spec is not None and spec.loader is not None
-        module = sys.modules[prefix + name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        sys.path.remove(str(folder))
 
 
 def peer(app: App, contender: str, given: Mapping[str, Any], out: Array, threads: int) -> Run:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tiramisu_py as tm
+from benchmarks.common.stories import EXAMPLES, imported
 
-STORIES = Path(__file__).resolve().parents[3] / "examples" / "cpu"
 STEPS = 50
 Array = np.ndarray[Any, np.dtype[Any]]
 Size = tuple[int, int]
@@ -47,11 +44,7 @@ class Workload:
 
     def module(self) -> Any:
         """The story."""
-        sys.path.insert(0, str(STORIES))
-        try:
-            return importlib.import_module(self.story)
-        finally:
-            sys.path.remove(str(STORIES))
+        return imported(EXAMPLES / "cpu", self.story)
 
     def scheduled(self, cpu: tm.Target) -> tm.Function:
         """The story's schedule for a processor; the same for all if it does not ask for one."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tiramisu_py as tm
+from benchmarks.common.stories import EXAMPLES, imported
 
-STORIES = Path(__file__).resolve().parents[3] / "examples" / "linear"
 Array = np.ndarray[Any, np.dtype[Any]]
 Size = tuple[int, ...]
 
@@ -34,11 +31,7 @@ class Workload:
 
     def module(self) -> Any:
         """The story."""
-        sys.path.insert(0, str(STORIES))
-        try:
-            return importlib.import_module(self.story)
-        finally:
-            sys.path.remove(str(STORIES))
+        return imported(EXAMPLES / "linear", self.story)
 
     def scheduled(self) -> tm.Function:
         """The story's program with its schedule."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NoReturn
 
 from tiramisu_py.algorithm import declarations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Indices = Operand | tuple[Operand, ...]
 
 
-class Indexed(Symbolic):
+class Indexed(Symbolic, ABC):
     """A name that stands for many values: an expression names one of them by its indices."""
 
     name: str
@@ -36,9 +37,9 @@ class Indexed(Symbolic):
             raise DeclarationError(f"{self.name} has no indices, and is not its value: write {self.name}[()]")
         raise DeclarationError(f"{self.name} stands for many values: name one by its indices, {self.name}[...]")
 
+    @abstractmethod
     def _rank(self) -> int:
         """The number of indices."""
-        raise NotImplementedError
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _without_indices
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _without_indices
