@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -62,6 +63,20 @@ def _table(a: Any, entries: int) -> Expr:
     return value
 
 
+def _by_index(a: Any, choices: int) -> Expr:
+    value = a[i]
+    for k in range(choices):
+        value = tm.select(i < k, value, a[i] + value)
+    return value
+
+
+def _gathered(a: Any, times: int) -> Expr:
+    value = a[i]
+    for _ in range(times):
+        value = a[tm.clip(tm.cast(tm.int32, value + value), 0, N - 1)]
+    return value
+
+
 def _function(make: Callable[[Any, int], Expr], size: int) -> tm.Function:
     f = tm.Function("f", params=[N], assume="N >= 1")
     a = f.input("a", tm.float64, [N])
@@ -115,6 +130,52 @@ def test_what_stands_in_many_places_is_named_once() -> None:
     text = f.source()["f.c"]
     assert len(text) < 40_000 and text.count("part_39 =") == 1
     np.testing.assert_array_equal(f.compile()(ARRAY), ARRAY)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("make", [_by_index, _gathered])
+def test_what_both_branches_or_indices_share_is_named_once(make: Callable[[Any, int], Expr], lanes: int) -> None:
+    f = _function(make, 30)  # 2**30 places
+    if lanes > 1:
+        f["p"].vectorize(i, lanes)
+    assert len(f.source()["f.c"]) < 80_000
+    np.testing.assert_array_equal(f.compile(sanitize=("undefined",))(ARRAY), f.evaluate(ARRAY))
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_what_a_condition_on_indices_guards_is_named_under_the_condition(lanes: int) -> None:
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    a = f.input("a", tm.float64, [N])
+    before, after = a[i - 1], a[i + 1]
+    for _ in range(30):
+        before, after = (before + before) * 0.5, (after + after) * 0.5
+    p = f.computation("p", {i: N}, tm.select(i > 0, before, tm.select(i < N - 1, after, a[i]) + 1))
+    f.outputs(p)
+    if lanes > 1:
+        p.vectorize(i, lanes)
+    assert len(f.source()["f.c"]) < 40_000
+    for size in (1, 2, 21):
+        given = np.ascontiguousarray(ARRAY[:size])
+        expected = np.concatenate([given[1:2] + 1 if size > 1 else given + 1, given[:-1]])
+        np.testing.assert_array_equal(f.compile(sanitize=("undefined",))(given), expected)
+
+
+def test_a_chain_of_sums_of_neighbours_is_inlined_without_copies() -> None:
+    f, stages = tm.Function("f", params=[N], assume="N >= 1"), 16
+    stage: Any = tm.boundary.constant(f.input("a", tm.int64, [N]), 0)
+    made = []
+    for k in range(stages):
+        stage = f.computation(f"c{k}", [i] if k < stages - 1 else {i: N}, stage[i] + stage[i + 1])
+        made.append(stage)
+    f.outputs(stage)
+    for each in made[:-1]:
+        each.inline()
+    (last,) = f.program.storing
+    assert sum(1 for _ in traversal.walk(last.body)) < 1_000  # 2**16 places
+    values = np.arange(21)
+    weights = [math.comb(stages, k) for k in range(stages + 1)]
+    expected = [sum(w * v for w, v in zip(weights, values[k:], strict=False)) for k in range(21)]
+    np.testing.assert_array_equal(f.compile()(values), expected)
 
 
 def test_what_a_condition_on_indices_guards_is_read_where_it_holds_alone() -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial, reduce
 from itertools import pairwise
+from operator import add, or_
+from typing import Any
 
+import pytest
+
+import tiramisu_py as tm
 from tests.effort import calls
 from tests.programs.drafts import Draft
 from tests.programs.stories import M, N, blur, c, c0, c1, i, i0, i1, j, j0, j1, r, r0, r1
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.function.handles.computations import Computation, Input
+from tiramisu_py.proof.theorem import check
+
+T = tm.params("T")[0]
+k, t = tm.iters("k t")
 
 
 def pipeline(stages: int) -> Draft:
@@ -68,3 +79,58 @@ def test_stages_in_one_shifted_tile_loop_are_proven() -> None:
     for first, second in pairwise(made):
         second.after(first, j0)
     assert f.check().ok
+
+
+Stencil = tuple[tm.Function, tm.Computation, list[tm.Iter]]
+
+
+def _stencil(dimensions: int) -> Stencil:
+    """A stencil of the neighbours along each axis, over time; the edges keep their values. Skewed as tiles need it."""
+    space = [i, j, k][:dimensions]
+    f = tm.Function("stencil", params=[N, T], assume="N >= 3 and T >= 1")
+    a = f.input("a", float32, [N] * dimensions)
+    edge = reduce(or_, [(x == 0) | (x == N - 1) for x in space])
+
+    def step(h: Any) -> tm.Expr:
+        moved = [[x + d if x is axis else x for x in space] for axis in space for d in (-1, 1)]
+        total = reduce(add, [h[(t - 1, *at)] for at in moved])
+        return tm.select(t == 0, a[tuple(space)], tm.select(edge, h[(t - 1, *space)], total * 0.25))
+
+    h = f.computation("h", {t: T + 1, **dict.fromkeys(space, N)}, step)
+    f.outputs(f.computation("last", dict.fromkeys(space, N), h[(T, *space)]))
+    for axis in space:
+        h.skew(t, axis, 1)
+    return f, h, space
+
+
+def _sweep() -> Stencil:
+    """Gauss-Seidel: each value reads four neighbours of its own sweep, and five of the one before."""
+    f = tm.Function("seidel", params=[N, T], assume="N >= 3 and T >= 1")
+    a = f.input("a", float32, [N, N])
+    kept = (t == 0) | (i == 0) | (i == N - 1) | (j == 0) | (j == N - 1)
+    around = [(d, e) for d in (-1, 0, 1) for e in (-1, 0, 1)]
+
+    def step(h: Any) -> tm.Expr:
+        return tm.select(kept, a[i, j], reduce(add, [h[t - int(at >= (0, 0)), i + at[0], j + at[1]] for at in around]))
+
+    h = f.computation("h", {t: T + 1, i: N, j: N}, step)
+    f.outputs(f.computation("last", {i: N, j: N}, h[T, i, j]))
+    h.skew(t, i, 1)
+    h.skew(t, j, 2)
+    h.skew(i, j, 1)
+    return f, h, [i, j]
+
+
+@pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize("made", [partial(_stencil, 1), partial(_stencil, 2), partial(_stencil, 3), _sweep])
+def test_skewed_and_tiled_stencils_are_proven_with_little_work(made: Callable[[], Stencil], folded: bool) -> None:
+    f, h, space = made()
+    if folded:
+        h.store_in([t % 2, *space])
+    count = 1 + len(space)
+    outer, inner = tm.iters("t0 i0 j0 k0")[:count], tm.iters("t1 i1 j1 k1")[:count]
+    for loop, tile, point in zip([t, *space], outer, inner, strict=True):
+        h.split(loop, 32, tile, point)
+    h.reorder(*outer, *inner)
+    report = check(f.program, operations=2_000_000)  # of isl: 1,000,000 at most for these
+    assert report.ok, report

@@ -23,8 +23,8 @@ TIGHTEST = 10
 _LONGEST = 100_000
 
 
-def text_of(expression: Expr) -> str:
-    """An expression as source text; a very long text is cut at the end."""
+def text_of(expression: Expr, longest: int = _LONGEST) -> str:
+    """An expression as source text; a text that is longer is cut at the end."""
     words: list[str] = []
     length, waiting = 0, Pieces([(expression, 0)])
     while waiting:
@@ -32,7 +32,7 @@ def text_of(expression: Expr) -> str:
         if isinstance(piece, str):
             words.append(piece)
             length += len(piece)
-            if length > _LONGEST:
+            if length > longest:
                 return "".join([*words, " ..."])
             continue
         e, least = piece

@@ -89,6 +89,21 @@ def substitute(expression: Expr, values: Mapping[str, Expr]) -> Expr:
     return rewrite(expression, replaced)
 
 
+def merged(expression: Expr) -> Expr:
+    """The tree with equal subtrees made one object: walks visit each of them once from then on."""
+    first: dict[object, Expr] = {}
+
+    done: dict[int, Expr] = {}
+    for node in walk(expression):
+        children = node.children()
+        rebuilt = tuple([done[id(child)] for child in children])
+        known = first.setdefault(node.key(), node)
+        if known is node and not all(map(is_, rebuilt, children)):
+            known = first[node.key()] = node.rebuilt(rebuilt)
+        done[id(node)] = known
+    return done[id(expression)]
+
+
 def accesses(expression: Expr) -> list[Access]:
     """All accesses, in order of evaluation. An expression keeps the list, since every command asks for it."""
     kept: tuple[Access, ...] | None = expression.__dict__.get(_ACCESSES)

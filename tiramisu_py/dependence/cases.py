@@ -99,10 +99,13 @@ def _selects(body: Expr) -> Iterator[Select]:
 def _decided(body: Expr, decided: Select, holds: bool) -> Expr:
     """The body with one select, and all others of the same condition, replaced by the branch taken."""
     key = decided.condition.key()
+    known: dict[int, Expr] = {}  # of selects, by their ids: they may be shared, and stand inside each other
 
     def branch(e: Expr) -> Expr | None:
-        if isinstance(e, Select) and e.condition.key() == key:
-            return rewrite(as_typed(e.yes if holds else e.no, e.dtype), branch)
-        return None
+        if not isinstance(e, Select) or e.condition.key() != key:
+            return None
+        if id(e) not in known:
+            known[id(e)] = rewrite(as_typed(e.yes if holds else e.no, e.dtype), branch)
+        return known[id(e)]
 
     return rewrite(body, branch)

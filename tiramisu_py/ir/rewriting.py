@@ -350,10 +350,17 @@ class Names:
 
     def __init__(self, taken: Iterable[str]) -> None:
         self.taken = set(taken)
+        self._tried: dict[str, int] = {}  # of each wanted name: all spellings before this one are taken
 
     def fresh(self, name: str, beside: AbstractSet[str] = frozenset()) -> str:
         """`name`, numbered if it is taken or in `beside`; the result is taken from now on."""
-        free = fresh_name(name, self.taken | beside if beside else self.taken, counted)
+        if beside:
+            free = fresh_name(name, self.taken | beside, counted)
+        else:
+            tried = self._tried.get(name, 0)
+            while (free := counted(name, tried) if tried else name) in self.taken:
+                tried += 1
+            self._tried[name] = tried
         self.taken.add(free)
         return free
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -172,3 +174,22 @@ def test_a_producer_whose_values_begin_below_zero_is_computed_in_rows_of_its_con
     for size in ((1, 1), (2, 7), (5, 3)):
         a = np.random.default_rng(0).integers(0, 99, size, dtype=np.int32)
         np.testing.assert_array_equal(kernel(a), f.evaluate(a=a))
+
+
+def test_what_a_reduced_picture_reads_is_found_where_divisions_say_which_rows() -> None:
+    size, rows = tm.params("N M")
+    f = tm.Function("reduced", params=[size, rows], assume="N >= 10 and M >= 1 and 5M <= 2N")
+    i, i0, i1 = tm.iters("i i0 i1")
+    a = f.input("a", tm.float64, [size])
+    begin = tm.clip((5 * i - 6) // 2, 0, size - 10)
+    twice = f.computation("twice", [i], a[i] * 2)
+    reduced = f.computation("reduced", {i: rows}, reduce(add, [twice[begin + tap] for tap in range(10)]))
+    f.outputs(reduced)
+    reduced.split(i, 32, i0, i1)
+    twice.compute_at(reduced, i0)
+    assert f.check().ok
+    kernel = f.compile()
+    for count in (1, 2, 31, 33, 97):
+        values = np.arange(max(10, -(-5 * count // 2)), dtype=np.float64)
+        starts = np.clip((5 * np.arange(count) - 6) // 2, 0, len(values) - 10)
+        np.testing.assert_array_equal(kernel(values, M=count), [2 * values[s : s + 10].sum() for s in starts])

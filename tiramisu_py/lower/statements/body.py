@@ -11,6 +11,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Computation, Operator
+from tiramisu_py.algorithm.expression_text import text_of
 from tiramisu_py.algorithm.expressions import Call, Expr, ExternFunction, as_typed
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.dependence.spare_updates import may_run_anywhere
@@ -123,7 +124,8 @@ def algorithm_line(program: Program, statement: Statement, body: Expr) -> str:
     return _cut(_assignment(statement, source, place, body))
 
 
-def _assignment(statement: Statement, source: object, place: str, body: Expr) -> str:
+def _assignment(statement: Statement, source: object, place: str, value: Expr) -> str:
+    body = text_of(value, COMMENT_WIDTH)  # a longer line is cut
     if statement.role is not Role.UPDATE:
         return f"{place} = {body}"
     operator = _operator(source)

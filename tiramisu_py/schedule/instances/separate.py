@@ -10,7 +10,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Cast, Expr, Iter, as_expr
-from tiramisu_py.algorithm.traversal import accesses, rewrite, substitute
+from tiramisu_py.algorithm.traversal import accesses, merged, rewrite, substitute
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import in_place_of, on_instances
@@ -173,7 +173,7 @@ def _with_inlined(program: Program, reader: Statement, producer: Statement, sour
             found[e.key()] = value if value.dtype == dtype else Cast(value, dtype)
         return found[e.key()]
 
-    body = rewrite(reader.body, body_at)
+    body = merged(rewrite(reader.body, body_at))
     return replace(
         reader,
         body=body,

@@ -198,7 +198,15 @@ def _read_relations(program: Program, source: str, readers: Sequence[Statement],
 def without_holes(program: Program, source: str, needed: isl.Map) -> isl.Map:
     """The needed values with the holes between their pieces filled by existing values of the source."""
     whole = filled(needed.intersect_params(program.context))
-    return whole if whole.is_equal(needed) else whole.intersect_range(existing(program, source)).coalesce()
+    if whole.is_equal(needed):
+        return whole
+    exists = existing(program, source)
+    return whole if _all_exist(whole, exists) else whole.intersect_range(exists).coalesce()
+
+
+def _all_exist(whole: isl.Map, exists: isl.Set) -> bool:
+    """Whether all values of a filled relation exist, where parts with divisions say which do: these multiply."""
+    return exists.n_basic_set() > 1 and sets.has_divisions(exists) and bool(whole.range().is_subset(exists))
 
 
 def filled(needed: isl.Map) -> isl.Map:
@@ -210,7 +218,15 @@ def filled(needed: isl.Map) -> isl.Map:
     if len(needed.get_basic_maps()) == 1:
         return needed
     hull = sets.as_map(needed.compute_divs().simple_hull())
-    return hull.intersect_domain(needed.domain()).coalesce()
+    return hull.intersect_domain(_in_one_piece(needed.domain().coalesce())).coalesce()
+
+
+def _in_one_piece(iterations: isl.Set) -> isl.Set:
+    """Iterations as one piece if they are one, though divisions may say so in many: coalescing these has no end."""
+    if iterations.n_basic_set() == 1 or not sets.has_divisions(iterations):
+        return iterations
+    hull = sets.hull(iterations.compute_divs())
+    return hull if hull.is_subset(iterations) else iterations
 
 
 def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], needed: isl.Map) -> Statement:
