@@ -90,7 +90,11 @@ class FactCall:
 
     def wrong_kernel(self, kernel: tm.Kernel) -> str:
         """What is wrong with compiled code; empty where nothing is."""
-        return self._wrong(np.asarray(kernel(**self.arrays, **self.params)), 0)
+        algorithm, buffers = self.script.function.algorithm, self.script.program.buffers
+        shapes = {name: integers(algorithm.inputs[name].passed_shape, self.params) for name in self.arrays}
+        found = kernel(**{name: array.reshape(shapes[name]) for name, array in self.arrays.items()}, **self.params)
+        extents = buffers[self.script.program.storages["m"].buffer].extents
+        return self._wrong(np.asarray(found).reshape(integers(extents, self.params)), 0)
 
     def _wrong(self, result: Array, untouched: int) -> str:
         assert self.wanted is not None

@@ -1,4 +1,7 @@
-"""Random programs whose places and bounds are values, some of which are declared to be increasing or a permutation."""
+"""Random programs whose places and bounds are values, some of which are declared to be increasing or a permutation.
+
+Others read at values that a condition bounds, or keep rows one after another in an array of one dimension.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class FactAlgorithms:
         self.script = Script()
 
     def written(self) -> Script:
-        """A scatter, a sum by keys, or values or sums of rows."""
+        """A scatter, a sum by keys, values or sums of rows, guarded reads, or rows in one dimension."""
         for line in (
             "N, M = tm.params('N M')",
             "i, v, p = tm.iters('i v p')",
@@ -32,7 +35,8 @@ class FactAlgorithms:
             "f = tm.Function('f', params=[N, M])",
         ):
             self.script.do(line)
-        getattr(self, f"_{self.choice.choice(('scatter', 'scatter', 'keyed', 'rows', 'rows', 'sums'))}")()
+        kinds = ("scatter", "scatter", "keyed", "rows", "rows", "sums", "guarded", "linear")
+        getattr(self, f"_{self.choice.choice(kinds)}")()
         self.script.do("f.outputs(m)")
         self.script.declared()
         return self.script
@@ -93,6 +97,35 @@ class FactAlgorithms:
         self.script.do(f"m = f.computation('m', {{i: N, p: {bounds}}}, a[p] + 10 * i{where})")
         place = self.choice.choice(("p", "p", "p", "p + i", "M - 1 - p", "p // 2", "i"))
         self.script.do(f"m.store_in(tm.Buffer('placed', [M + N + 1], tm.int32), [{place}])")
+
+    def _guarded(self) -> None:
+        """Elements of ``a`` at values, under a condition that may bound these."""
+        self.script.do("o = f.input('o', tm.int32, [N], values=(-2, M + 2))")
+        self.script.do("a = f.input('a', tm.int32, [M])")
+        least = self.choice.choice(
+            ("o[i] >= 0",) * 4 + ("0 <= o[i]", "~(o[i] < 0)", "o[i] >= -1", "o[i] > -1", "o[i] == v")
+        )
+        most = self.choice.choice(
+            ("o[i] < M",) * 4 + ("o[i] <= M - 1", "o[i] <= M", "o[i] - 1 < M", "o[N - 1 - i] < M")
+        )
+        where = f"({least}) & ({most})"
+        if self.choice.random() < 0.3:
+            where += f" & ({self.choice.choice(('a[i % 1] > 0', 'i != v', 'o[i] != v', '(i + v) % 2 == 0'))})"
+        if self.choice.random() < 0.3:
+            self.script.do(f"m = f.computation('m', {{i: N, v: M}}, a[o[i]] + v, where={where})")
+            return
+        self.script.do(f"m = f.reduction('m', {{v: M}}, {{i: N}}, tm.sum, a[o[i]] + v, where={where})")
+
+    def _linear(self) -> None:
+        """Rows of an array of one dimension, kept in another one in an order that may be wrong."""
+        self.script.do("o = f.input('o', tm.int32, [N], values=(0, M))")
+        self.script.do("a = f.input('a', tm.int32, [N * M])")
+        rows = ("i * M + v", "v + i * M", "i * M + M - 1 - v", "(N - 1 - i) * M + v", "N * M - 1 - (i * M + v)")
+        read = self.choice.choice((*rows, "i * M + o[i]", "o[i] + M * (N - 1 - i)", "i * M + v + 1"))
+        place = self.choice.choice((*rows, *rows, "v", "i * M", "i * M + v // 2", "i * M + v - 1"))
+        where = self.choice.choice(("",) * 4 + (", where=o[i] > v", ", where=a[i * M + v] > 0"))
+        self.script.do(f"m = f.computation('m', {{i: N, v: M}}, a[{read}] + 10 * i{where})")
+        self.script.do(f"m.store_in(tm.Buffer('placed', [N * M], tm.int32), [{place}])")
 
     def _sums(self) -> None:
         bounds = self._bounds()

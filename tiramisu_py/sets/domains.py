@@ -141,6 +141,11 @@ def has_divisions(of: isl.Set) -> bool:
     return any(piece.dim(isl.dim_type.div) > 0 for piece in of.get_basic_sets())
 
 
+def count_of_divisions(of: isl.Set) -> int:
+    """The number of integer divisions in all pieces of a set: of what operations on it multiply."""
+    return sum(int(piece.dim(isl.dim_type.div)) for piece in of.get_basic_sets())
+
+
 def extended(of: isl.Set, space: isl.Space) -> isl.Set:
     """All elements of the frame `space` whose first coordinates are in a set of fewer dimensions."""
     added = space.dim(_SET) - of.dim(_SET)

@@ -238,3 +238,14 @@ def test_conditions_read_as_a_user_would_write_them() -> None:
     bad = isl.Set("[N, M] -> { [i] : M <= i < N }")
     assert missing_condition(bad, context) == "M >= N"
     assert missing_condition(isl.Set("[N, M] -> { [0] }"), context) == ""
+
+
+def test_a_condition_with_many_divisions_is_said_by_nobody() -> None:
+    f = Draft("f", "N M", None)
+    x, y = f.input("x", ty.int32, [N]), f.input("y", ty.int32, [N], values=(0, M))
+    a = f.input("a", ty.float32, [100])
+    f.computation("b", {i: N}, a[-(x[i] % y[i]) * (x[0] % 9 & 9)])
+    assert {violation.kind for violation in found(f)} == {"bounds"}
+    context, parts = isl.Set("[N, M] -> { : N >= 0 and M >= 0 }"), [f"[i] : N mod {k} = 1" for k in range(2, 10)]
+    assert missing_condition(isl.Set(f"[N, M] -> {{ {parts[0]} }}"), context)
+    assert missing_condition(isl.Set(f"[N, M] -> {{ {'; '.join(parts)} }}"), context) == ""

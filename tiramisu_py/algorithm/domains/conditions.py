@@ -6,11 +6,19 @@ import islpy as isl
 
 from tiramisu_py import sets
 
+#: A condition with more integer divisions is in nobody's words, and takes isl for ever to subtract.
+_MOST_DIVISIONS = 6
+
 
 def missing_condition(bad: isl.Set | isl.Map, context: isl.Set) -> str:
-    """The weakest condition on the parameters, within the context, under which `bad` is empty; "" if there is none."""
-    assumed = context.params()
-    fine = assumed.subtract(bad.params()).coalesce()
+    """The weakest condition on the parameters, within the context, under which `bad` is empty.
+
+    "" if there is none, or none that can be said in a few words.
+    """
+    assumed, wrong = context.params(), bad.params()
+    if sets.count_of_divisions(wrong) > _MOST_DIVISIONS:
+        return ""
+    fine = assumed.subtract(wrong).coalesce()
     return "" if fine.is_empty() else in_words(fine.gist(assumed).coalesce())
 
 
