@@ -566,3 +566,30 @@ def test_the_strides_to_take_are_those_that_are_not_contiguous(swapped: bool, st
     (refused,) = f.check().violations
     asked = " and ".join(f'tm.stride("x", {dimension})' for dimension in strides)
     assert refused.repair is not None and refused.repair.startswith(f"let copied take {asked}, or keep wide")
+
+
+def test_calls_are_events_of_a_trace() -> None:
+    one, many = product(), products()
+    kernel, a, b = one.compile(trace=True), whole(3, 4), whole(4, 5, seed=1)
+    np.testing.assert_array_equal(kernel(a, b), 2 * ((a + 1) @ b))
+    assert [(event.kind, event.name) for event in kernel.trace.events] == [("nest", "a1"), ("nest", "c"), ("nest", "d")]
+    kernel = many.compile(trace=True)
+    kernel(whole(3, 4, 5), whole(3, 5, 2, seed=1))
+    assert [(event.kind, event.name) for event in kernel.trace.events] == [("nest", "c")]
+
+
+def test_a_call_is_no_part_of_a_group() -> None:
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    a = f.input("a", tm.float32, [N, N])
+    says = r"c is a call over whole arrays: .* declare f\.stage\('c', \.\.\.\) before or after"
+    with pytest.raises(tm.DeclarationError, match=says), f.together() as g:
+        g.computation("h", {i: N}, lambda: a[i, 0] + 1)
+        g.stage("c", {i: N, j: N}, gemm(N, N, N, a[i, k], a[k, j]), over={k: N})
+    with pytest.raises(tm.DeclarationError, match="c uses gemm in an expression"), f.together() as g:
+        g.computation("h", {i: N}, lambda: a[i, 0] + 1)
+        g.computation("c", {i: N, j: N}, lambda: gemm(N, N, N, a[i, k], a[k, j]))
+    with f.together() as g:
+        h = g.computation("h", {i: N, j: N}, lambda: a[i, j] + 1)
+    f.outputs(f.stage("c", {i: N, j: N}, gemm(N, N, N, h[i, k], a[k, j]), over={k: N}))
+    given = whole(5, 5)
+    np.testing.assert_array_equal(f.compile()(given), (given + 1) @ given)
