@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tiramisu_py as tm
+from tests.function.test_stages import quotients
 from tests.programs.stage_stories import K, M, N, i, j, k, n, product, products, sums, triangle, whole
 
 SANITIZERS = ("address", "undefined")
@@ -26,6 +27,10 @@ def main() -> None:
         np.testing.assert_array_equal(kernels[3](a, b, y), 3 * y + a @ b - 1)
     a, b = np.eye(7) * 4, np.ones(7)
     np.testing.assert_allclose(triangle().compile(sanitize=SANITIZERS)(a, b), np.linalg.solve(np.tril(a + 1), b))
+    several = quotients(each=True)
+    numbers = np.arange(2 * 5 * 7, dtype=np.int32).reshape(2, 5, 7)
+    for one, other in zip(several.compile(sanitize=SANITIZERS)(numbers), several.evaluate(numbers), strict=True):
+        np.testing.assert_array_equal(one, other)
     print("clean")
 
 

@@ -432,8 +432,15 @@ def test_what_nothing_computes_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"n": tm.int64}, "stores to none: exactly one of its parameters is tm.writes or tm.updates"),
-        ({"a": tm.writes(tm.float32, 1), "b": tm.updates(tm.float32, 1)}, "stores to a, b: exactly one"),
+        ({"n": tm.int64}, "stores to none of its arrays: at least one parameter is tm.writes, or one is tm.updates"),
+        (
+            {"a": tm.writes(tm.float32, 1), "b": tm.updates(tm.float32, 1)},
+            "stores to a, b: .* in place is the only one",
+        ),
+        (
+            {"a": tm.writes(tm.float32, 1), "b": tm.writes(tm.int32, 2)},
+            "writes a of 1 dimensions, b of 2 dimensions: each",
+        ),
         (
             {"a": tm.writes(tm.float32, 1), "s": tm.stride("b", 0)},
             "s of g is a stride of b, which is none of its arrays",
@@ -566,3 +573,135 @@ def test_the_strides_to_take_are_those_that_are_not_contiguous(swapped: bool, st
     (refused,) = f.check().violations
     asked = " and ".join(f'tm.stride("x", {dimension})' for dimension in strides)
     assert refused.repair is not None and refused.repair.startswith(f"let copied take {asked}, or keep wide")
+
+
+def test_calls_are_events_of_a_trace() -> None:
+    one, many = product(), products()
+    kernel, a, b = one.compile(trace=True), whole(3, 4), whole(4, 5, seed=1)
+    np.testing.assert_array_equal(kernel(a, b), 2 * ((a + 1) @ b))
+    assert [(event.kind, event.name) for event in kernel.trace.events] == [("nest", "a1"), ("nest", "c"), ("nest", "d")]
+    kernel = many.compile(trace=True)
+    kernel(whole(3, 4, 5), whole(3, 5, 2, seed=1))
+    assert [(event.kind, event.name) for event in kernel.trace.events] == [("nest", "c")]
+
+
+def test_a_call_is_no_part_of_a_group() -> None:
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    a = f.input("a", tm.float32, [N, N])
+    says = r"c is a call over whole arrays: .* declare f\.stage\('c', \.\.\.\) before or after"
+    with pytest.raises(tm.DeclarationError, match=says), f.together() as g:
+        g.computation("h", {i: N}, lambda: a[i, 0] + 1)
+        g.stage("c", {i: N, j: N}, gemm(N, N, N, a[i, k], a[k, j]), over={k: N})
+    with pytest.raises(tm.DeclarationError, match="c uses gemm in an expression"), f.together() as g:
+        g.computation("h", {i: N}, lambda: a[i, 0] + 1)
+        g.computation("c", {i: N, j: N}, lambda: gemm(N, N, N, a[i, k], a[k, j]))
+    with f.together() as g:
+        h = g.computation("h", {i: N, j: N}, lambda: a[i, j] + 1)
+    f.outputs(f.stage("c", {i: N, j: N}, gemm(N, N, N, h[i, k], a[k, j]), over={k: N}))
+    given = whole(5, 5)
+    np.testing.assert_array_equal(f.compile()(given), (given + 1) @ given)
+
+
+DIVIDED = tm.extern_stage(
+    "divided",
+    {"m": tm.int64, "n": tm.int64, "x": tm.reads(tm.int32, 2), "by": tm.int32, "q": tm.writes(tm.int32, 2),
+     "ldq": tm.stride("q", 0), "r": tm.writes(tm.uint8, 2), "ldr": tm.stride("r", 0)},
+    lambda m, n, x, by: (x // by, (x % by).astype(np.uint8)),
+    source="""
+static void divided(int64_t m, int64_t n, const int32_t *x, int32_t by, int32_t *q, int64_t ldq, uint8_t *r,
+                    int64_t ldr)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            q[i * ldq + j] = x[i * n + j] / by;
+            r[i * ldr + j] = (uint8_t)(x[i * n + j] % by);
+        }
+}
+""",
+)  # fmt: skip
+
+
+def quotients(each: bool) -> tm.Function:
+    """Quotients and remainders by 7 of ``a + 1``, both in one call (or one for each n), and their sum."""
+    f = tm.Function("f", params=[B, M, N], assume="B >= 1")
+    a = f.input("a", tm.int32, [B, M, N])
+    a1 = f.computation("a1", {n: B, i: M, j: N}, a[n, i, j] + 1)
+    if each:
+        c = f.stage("c", {n: B, i: M, j: N}, DIVIDED(M, N, a1[n, i, j], 7), each=[n])
+    else:
+        c = f.stage("c", {i: M, j: N}, DIVIDED(M, N, a1[B - 1, i, j], 7))
+    at = (n, i, j) if each else (i, j)
+    domain = {n: B, i: M, j: N} if each else {i: M, j: N}
+    f.outputs(c, f.computation("d", domain, c[at]["q"] + tm.cast(tm.int32, c[at]["r"])))
+    return f
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize(("calls", "rows", "columns"), [(1, 1, 1), (3, 5, 4), (2, 0, 3), (2, 3, 0), (3, 17, 19)])
+def test_a_call_writes_several_arrays(each: bool, calls: int, rows: int, columns: int) -> None:
+    f = quotients(each)
+    if each:
+        f["c"].parallelize(n)
+    report = f.check()
+    assert report.ok, str(report)
+    a = np.random.default_rng(0).integers(0, 1000, (calls, rows, columns)).astype(np.int32)
+    given = a + 1 if each else a[-1] + 1
+    right = {"c_q": given // 7, "c_r": (given % 7).astype(np.uint8), "d": given // 7 + given % 7}
+    for found in (f.evaluate(a), f.compile(threads=2)(a)):
+        for one, (name, other) in zip(found, right.items(), strict=True):
+            np.testing.assert_array_equal(one, other, err_msg=name)
+    function = optimise(lower(f.completed))
+    assert not [*verify(function)]
+    arrays = {name: np.full(other.shape, 77, other.dtype) for name, other in right.items()}
+    run(function, {"a": a.copy(), **arrays}, {"B": calls, "M": rows, "N": columns}, 1)
+    for name, other in right.items():
+        np.testing.assert_array_equal(arrays[name], other)
+
+
+def test_arrays_of_a_call_are_kept_and_sent_together(tmp_path: Path) -> None:
+    f = quotients(each=True)
+    f["c"].store_in([j, n, i])
+    (refused,) = f.check().violations[:1]
+    assert "divided takes c[n, i, j] for q, but its elements along j are not contiguous in c" in refused.message
+    f.undo()
+    f.save(tmp_path / "f.json")
+    a = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    for one, other in zip(tm.load(tmp_path / "f.json").compile()(a), f.evaluate(a), strict=True):
+        np.testing.assert_array_equal(one, other)
+    g = tm.Function("g", params=[M, N])
+    x = g.input("x", tm.int32, [M, N])
+    g.input("c_q", tm.int32, [N])
+    with pytest.raises(tm.DeclarationError, match="c_q"):
+        g.stage("c", {i: M, j: N}, DIVIDED(M, N, x[i, j], 7))
+
+
+def test_the_equivalent_in_python_returns_as_many_arrays() -> None:
+    f = tm.Function("f", params=[M, N])
+    x = f.input("x", tm.int32, [M, N])
+    wrong = tm.extern_stage("divided", dict(DIVIDED.parameters), lambda m, n, x, by: x // by, source=DIVIDED.source)
+    f.outputs(f.stage("c", {i: M, j: N}, wrong(M, N, x[i, j], 7)))
+    with pytest.raises(tm.DeclarationError, match="the function writes q, r: return a tuple of as many arrays"):
+        f.evaluate(np.zeros((2, 3), np.int32))
+
+
+def test_what_a_call_writes_may_be_a_view_and_what_it_takes_is_no_view_backwards() -> None:
+    (s,) = tm.params("S")
+    for sign in (1, -1):
+        f = tm.Function("f", params=[M, N, K, s])
+        a, b = f.input("a", tm.float32, [M, K], strides=[sign * s, 1]), f.input("b", tm.float32, [K, N])
+        c = f.stage("c", {i: M, j: N}, gemm(M, N, K, a[i, k], b[k, j]), over={k: K})
+        f.outputs(c)
+        c.store_in(tm.Buffer("part", [M, N], tm.float32, strides=[s, 1]), [i, j])
+        if sign < 0:
+            (refused,) = f.check().violations
+            assert refused.message == (
+                "gemm takes a[i, k] for a, but its elements may lie in the other direction, with a negative stride, "
+                "in a"
+            )
+            continue
+        base, right, wide = np.zeros((5, 20), np.float32), whole(4, 3, seed=1), whole(5, 20)
+        assert f.check().ok
+        kernel = f.compile()
+        kernel(wide[:, 3:7], right, c=base[:, 8:11])
+        np.testing.assert_array_equal(base[:, 8:11], wide[:, 3:7] @ right)
+        assert not base[:, :8].any() and not base[:, 11:].any()

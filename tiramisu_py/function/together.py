@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Operator
@@ -67,6 +67,17 @@ class Group:
         options = {"where": where, "shape": shape, "ordered": ordered, "values": values}
         self._add(name, domain, expr, over=over, op=op, dtype=dtype, options=options)
         return Reduction(self._function, name)
+
+    def stage(self, name: str, *_: object, **__: object) -> NoReturn:
+        """Refused: computations of a group share loops, and the iterators of a call have none.
+
+        Declare `Function.stage` before or after the group. Raises `DeclarationError`.
+        """
+        raise DeclarationError(
+            f"{name} is a call over whole arrays: computations of a group share loops as deep as their values need, "
+            f"and the iterators of a call have none; declare {self._function.name}.stage({name!r}, ...) before or "
+            f"after the group, or write {name} as a computation of the group"
+        )
 
     def _add(self, name: str, domain: Any, expr: Any, *, options: dict[str, Any], **given: Any) -> None:
         function = self._function

@@ -31,9 +31,11 @@ def call_steps(node: ArrayCall, frame: Frame) -> Steps:
         elif not isinstance(of, ArrayParameter | StrideParameter):
             given.append(next(scalars))
     yield None
-    target = boxes[node.stage.stored[0]]
-    target.write(returned(node.stage, given, target.shape))
-    yield None
+    stored = [name for name, _ in node.stage.stored]
+    found = returned(node.stage, given, boxes[stored[0]].shape)
+    for name in stored:
+        boxes[name].write(found if len(stored) == 1 else found[name])
+        yield None
 
 
 class _Box:

@@ -39,8 +39,3 @@ class ArrayCall:
     arrays: tuple[str, ...]
     sections: tuple[ArraySection, ...]
     statement: str
-
-    @property
-    def stored(self) -> int:
-        """The position of the array that it stores to."""
-        return [of.is_stored for _, of in self.stage.array_parameters].index(True)

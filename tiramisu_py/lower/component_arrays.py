@@ -18,6 +18,7 @@ from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
     Allocate,
+    ArrayCall,
     Copy,
     Deferred,
     For,
@@ -135,6 +136,8 @@ class _Splitting:
             case Launch():
                 arrays = tuple(own for name in node.arrays for own in self._names(name))
                 return with_expressions(replace(node, arrays=arrays), self.expression)
+            case ArrayCall():
+                return self._call(node)
             case Prefetch() if parts := self.of(node.buffer):
                 return block(replace(self._plain(node), buffer=name) for name, _ in parts)
             case For():
@@ -145,6 +148,15 @@ class _Splitting:
 
     def _plain(self, node: Any) -> Any:
         return with_expressions(node, self.expression)
+
+    def _call(self, node: ArrayCall) -> Node:
+        """A call that writes an array for each component: its parameters have their names."""
+        arrays = list[str]()
+        for (name, of), array in zip(node.stage.array_parameters, node.arrays, strict=True):
+            parts = self.of(array) if of.is_stored else ()
+            names_of = [own for own, _ in node.stage.stored]
+            arrays.append(parts[names_of.index(name)][0] if parts else array)
+        return with_expressions(replace(node, arrays=tuple(arrays)), self.expression)
 
     def _store(self, node: Store, parts: Parts) -> Node:
         """All components are computed before the first of them is stored, if they need what is stored there."""

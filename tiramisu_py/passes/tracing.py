@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import (
     AllReduce,
+    ArrayCall,
     Assign,
     Await,
     Block,
@@ -44,7 +45,8 @@ _Told = Launch | Copy | Await | Post | Complete | Collective | AllReduce
 
 def traced(function: LoopFunction) -> LoopFunction:
     """The function with events around its outermost loop nests that only compute (in each iteration of a loop around
-    launches or messages), around messages and their waits, and around launches, copies and waits of GPUs.
+    launches or messages), around calls over whole arrays, messages and their waits, and around launches, copies and
+    waits of GPUs.
     """
     kernels = {kernel.name: statements_in(kernel.body) or kernel.name for kernel in function.kernels}
     versions = tuple(replace(each, function=traced(each.function)) for each in function.versions)
@@ -63,7 +65,7 @@ def _statement(node: Node) -> tuple[str, ...]:
     match node:
         case Deferred():
             return _statement(node.store)
-        case Store() | Assign() | TreeReduce():
+        case Store() | Assign() | TreeReduce() | ArrayCall():
             return (node.statement,) if node.statement else ()
     return ()
 
@@ -81,6 +83,8 @@ class _Events:
                 return block(new for kind, run in groupby(node.body, _kind) for new in self._run(kind, list(run)))
             case For() if not _tells(node):
                 return Traced("nest", statements_in(node), node)
+            case ArrayCall():
+                return Traced("nest", node.statement, node)
             case Launch():
                 return Traced("launch", self.kernels[node.kernel], node, node.device, node.stream)
             case Copy():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import tiramisu_py as tm
+from tests.programs.stage_stories import gemm, whole
 
 P, B = 4, 3
 (C,) = tm.params("C")
@@ -272,6 +273,22 @@ def columns() -> Made:
     return f, {"a": np.random.default_rng(3).random((12, 8), dtype=np.float32)}
 
 
+def called() -> Made:
+    """A call over whole arrays for each rank, on its own part, and messages with what the calls have written."""
+    f = tm.Function("called", params=[C], assume="C >= 1")
+    a, b = f.input("a", tm.float32, [P, B, C]), f.input("b", tm.float32, [C, B])
+    parts = f.stage("parts", {q: P, i: B, j: B}, gemm(B, B, C, a[q, i, k], b[k, j]), over={k: C}, each=[q])
+    before = tm.select(q >= 1, parts[q - 1, i, j], 0)
+    sums = f.computation("sums", {q: P, i: B, j: B}, before + parts[q, i, j])
+    f.outputs(sums)
+    for array in (a, sums):
+        array.distribute([q, i, j], rank=q)
+    for each in (parts, sums):
+        each.tag_distribute(q)
+    f.derive_transfers()
+    return f, {"a": whole(P, B, 5), "b": whole(5, B, seed=1), "C": 5}
+
+
 PROGRAMS: dict[str, Callable[[], Made]] = {
     "standard sends": lambda: modes([]),
     "standard sends, nonblocking": lambda: modes([tm.NONBLOCK]),
@@ -294,4 +311,5 @@ PROGRAMS: dict[str, Callable[[], Made]] = {
     "two steps in memory": lambda: time_outside(2, [tm.NONBLOCK]),
     "persistent requests for two steps in memory": lambda: time_outside(2, [tm.NONBLOCK, tm.PERSISTENT], True),
     "columns in parts": columns,
+    "calls over whole arrays": called,
 }

@@ -126,7 +126,7 @@ def declare_computation(
     body = _body(name, expr, len(found.iterators), asked, owner)
     check_references(algorithm, name, body, found.iterators, owner, {name: len(found.iterators), **(beside or {})})
     _check_types(name, body)
-    _check_components(algorithm, name, body.dtype)
+    check_components(algorithm, name, body.dtype)
     _check_inferred(name, written, body, shape)
     return Computation(
         name, body.dtype, found.iterators, found.points, found.points, body, found.guards,
@@ -176,7 +176,7 @@ def declare_reduction(
     check_references(algorithm, name, term, points.iterators, owner, {name: len(outer.iterators), **(beside or {})})
     _check_types(name, term)
     _check_operator(name, op, term.dtype)
-    _check_components(algorithm, name, term.dtype)
+    check_components(algorithm, name, term.dtype)
     _check_inferred(name, written, term, shape)
     return Computation(
         name, term.dtype, outer.iterators, outer.points, points.points, term, points.guards,
@@ -356,7 +356,7 @@ def _with_names(name: str, op: Operator, expr: Any, over: tuple[str, ...]) -> An
         raise DeclarationError(f"the expression of {name} cannot be used: {error}") from None
 
 
-def _check_components(algorithm: Algorithm, name: str, dtype: DType) -> None:
+def check_components(algorithm: Algorithm, name: str, dtype: DType) -> None:
     """Refuse names that the arrays of several values need."""
     for array in ty.array_names(name, dtype) if isinstance(dtype, TupleType) else ():
         check_free(algorithm, array, f"an array of {name}")

@@ -16,7 +16,7 @@ from tiramisu_py.algorithm.declarations import (
     StageSets,
     Written,
 )
-from tiramisu_py.algorithm.declare.declare import check_free, computed_shape
+from tiramisu_py.algorithm.declare.declare import check_components, check_free, computed_shape
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import Domain, conjuncts, parse_domain, parse_over
 from tiramisu_py.algorithm.domains.references import check_extern, check_references
@@ -47,6 +47,7 @@ def declare_stage(
     check_free(algorithm, name, "a stage")
     if not isinstance(call, StageCall):
         raise DeclarationError(f"{name} is computed by {call!r}: call a function that tm.extern_stage has declared")
+    check_components(algorithm, name, call.dtype)
     declared = _Declared(algorithm, name, domain, call, over or {}, where, owner)
     written = Written(domain, over, where, each=declared.calls(each))
     declared.check()
@@ -102,7 +103,7 @@ class _Declared:
             check_references(self.algorithm, name, access, [*self.values.iterators, *self.over], self.owner)
             if access.source == name:
                 raise DeclarationError(f"{name} reads itself: what {call.function} updates is another computation")
-        stored, rank = call.stage.stored[1], len(self.values.iterators) - self.each
+        stored, rank = call.stage.stored[0][1], len(self.values.iterators) - self.each
         if rank != stored.rank:
             raise DeclarationError(
                 f"{call.function} stores to an array of {stored.rank} dimensions, but a call computes values of {name} "

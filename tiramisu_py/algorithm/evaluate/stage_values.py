@@ -85,12 +85,29 @@ def poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
 
 
 def returned(stage: ExternStage, given: Sequence[Any], shape: tuple[int, ...]) -> Array:
-    """What the Python equivalent of a C function over arrays returns, of this shape; raises `DeclarationError`.
+    """What the Python equivalent of a C function over arrays returns, of this shape; records of components where the
+    function writes several arrays. Raises `DeclarationError`.
 
     It gets arrays of its own, so that it may overwrite them.
     """
-    found = np.asarray(stage.python(*(np.array(one) if isinstance(one, np.ndarray) else one for one in given)))
-    dtype = stage.stored[1].dtype.numpy
+    found = stage.python(*(np.array(one) if isinstance(one, np.ndarray) else one for one in given))
+    if len(stage.stored) == 1:
+        return _checked(stage, found, stage.stored[0][1].dtype, shape)
+    if not isinstance(found, tuple | list) or len(found) != len(stage.stored):
+        names = ", ".join(name for name, _ in stage.stored)
+        raise DeclarationError(
+            f"the Python equivalent of {stage.name} returned {type(found).__name__}; the function writes {names}: "
+            "return a tuple of as many arrays"
+        )
+    records = np.zeros(shape, stage.result.numpy)
+    for (name, of), one in zip(stage.stored, found, strict=True):
+        records[name] = _checked(stage, one, of.dtype, shape)
+    return records
+
+
+def _checked(stage: ExternStage, given: Any, of: DType, shape: tuple[int, ...]) -> Array:
+    """One array that the Python equivalent has returned, in the type of the function's."""
+    found, dtype = np.asarray(given), of.numpy
     if found.shape != shape:
         raise DeclarationError(
             f"the Python equivalent of {stage.name} returned an array of shape {found.shape}; the function writes "

@@ -51,9 +51,9 @@ class ExternStage:
     """A C function over whole arrays that the user supplies, with its Python equivalent for `evaluate()`.
 
     `parameters` are those of the C function, in order. `python` takes the scalars and the arrays that are read or
-    updated, in this order, as numbers and NumPy arrays, and returns the array that is written. The C function must be
-    pure: it reads and writes these arrays alone, and what it writes depends on its arguments alone. `libraries` are
-    linked with the generated code.
+    updated, in this order, as numbers and NumPy arrays, and returns the array that is written, or a tuple of
+    them. The C function must be pure: it reads and writes these arrays alone, and what it writes depends on its
+    arguments alone. `libraries` are linked with the generated code.
     """
 
     name: str
@@ -75,9 +75,16 @@ class ExternStage:
         return tuple((name, of) for name, of in self.parameters if isinstance(of, ArrayParameter))
 
     @property
-    def stored(self) -> tuple[str, ArrayParameter]:
-        """The array that the function stores to, with its name."""
-        return next((name, of) for name, of in self.array_parameters if of.is_stored)
+    def stored(self) -> tuple[tuple[str, ArrayParameter], ...]:
+        """The arrays that the function stores to, with their names: all of as many dimensions."""
+        return tuple((name, of) for name, of in self.array_parameters if of.is_stored)
+
+    @property
+    def result(self) -> DType:
+        """The type of a value that it computes: with several arrays, a component in each of them."""
+        if len(self.stored) == 1:
+            return self.stored[0][1].dtype
+        return ty.tuple_type(tuple((name, of.dtype) for name, of in self.stored))
 
     def strides_of(self, array: str) -> frozenset[int]:
         """The dimensions of an array whose strides the function takes."""
@@ -91,7 +98,7 @@ class ExternStage:
             raise DeclarationError(f"{self.name} takes ({names}), and {given} given")
         pairs = zip(arguments, self.passed, strict=True)
         operands = tuple(_argument(self, given, name, of) for given, (name, of) in pairs)
-        return StageCall(self.name, operands, self.stored[1].dtype, self)
+        return StageCall(self.name, operands, self.result, self)
 
 
 #: A C function of the user's.
@@ -211,10 +218,11 @@ def extern_stage(
 
     `parameters` are those of the C function, in order: a type for a scalar, `tm.reads`, `tm.writes` or `tm.updates` for
     an array, of which the function gets a pointer to the first element, and `tm.stride` for one of its strides. An
-    array whose strides it does not take must be contiguous. One array is written or updated. `python` takes the scalars
-    and the arrays that are read or updated, as NumPy arrays, and returns what is written. `header` is included by the
-    generated source; `source` is C text that is compiled with it; `libraries` are linked, ``["openblas"]``. Raises
-    `DeclarationError`.
+    array whose strides it does not take must be contiguous. One array is updated, or one or more of as many dimensions
+    are written: then each value has a component in each of them, ``c["q"]`` and ``c["r"]``. `python` takes the scalars
+    and the arrays that are read or updated, as NumPy arrays, and returns what is written, of several arrays a tuple.
+    `header` is included by the generated source; `source` is C text that is compiled with it; `libraries` are linked,
+    ``["openblas"]``. Raises `DeclarationError`.
     """
     for what, text in (("header", header), ("source", source)):
         if not isinstance(text, str):
@@ -249,11 +257,21 @@ def _parameter(function: str, name: str, given: Any) -> Parameter:
 def _check_parameters(stage: ExternStage) -> None:
     arrays = {name: of for name, of in stage.parameters if isinstance(of, ArrayParameter)}
     stored = [name for name, of in arrays.items() if of.is_stored]
-    if len(stored) != 1:
-        listed_names = ", ".join(stored) or "none"
+    if not stored:
         raise DeclarationError(
-            f"the external function {stage.name} stores to {listed_names}: exactly one of its parameters is tm.writes "
-            "or tm.updates"
+            f"the external function {stage.name} stores to none of its arrays: at least one parameter is tm.writes, or "
+            "one is tm.updates"
+        )
+    if len(stored) > 1 and any(arrays[name].does == UPDATES for name in stored):
+        raise DeclarationError(
+            f"the external function {stage.name} stores to {', '.join(stored)}: an array that it updates in place is "
+            "the only one that it stores to"
+        )
+    if len({arrays[name].rank for name in stored}) > 1:
+        ranks = ", ".join(f"{name} of {arrays[name].rank} dimensions" for name in stored)
+        raise DeclarationError(
+            f"the external function {stage.name} writes {ranks}: each value has a component in each array, so that all "
+            "have as many dimensions"
         )
     for name, of in stage.parameters:
         if isinstance(of, StrideParameter) and of.array not in arrays:

@@ -77,7 +77,8 @@ def _strides(program: Program, statement: Statement) -> Iterator[tuple[Expr, DTy
         if not of.is_stored:
             given[name] = program.storage_for(statement, access.source), part.varying
     own = ("",) * stage.each + computation.iterators[stage.each :]
-    given[call.stage.stored[0]] = program.storages[statement.target], own
+    for name, _ in call.stage.stored:
+        given[name] = program.storages[statement.target], own
     taken = (of for _, of in call.stage.parameters if isinstance(of, StrideParameter))
     for stride in taken:
         storage, varying = given[stride.array]

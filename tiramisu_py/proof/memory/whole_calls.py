@@ -105,7 +105,8 @@ def _arrays(program: Program, statement: Statement) -> Iterator[_Passed]:
     assert isinstance(source, Computation)
     varying = ("",) * stage.each + source.iterators[stage.each :]
     own = f"{source.name}[{', '.join(source.iterators)}]"
-    yield _Passed(program, statement, call.stage.stored[0], own, program.storages[statement.target], varying)
+    for name, _ in call.stage.stored:
+        yield _Passed(program, statement, name, own, program.storages[statement.target], varying)
 
 
 class _Passed:
@@ -145,7 +146,13 @@ class _Passed:
                 return f"its elements along {iterator} are not at one distance"
             if min(steps) < 0 or not any(steps):
                 return f"its elements along {iterator} are not one after another"
+        if any(map(self._may_be_negative, self.buffer.strides or ())):
+            return "its elements may lie in the other direction, with a negative stride,"
         return ""
+
+    def _may_be_negative(self, stride: Expr) -> bool:
+        value = Affine(self.program.algorithm.frame(None, ()), {}).value(stride)
+        return not self.program.context.is_subset(value.nonneg_set().params())
 
     def _along(self, dimension: int) -> str:
         """What is wrong with the distance of neighbours along one dimension, of which the function takes no stride."""
