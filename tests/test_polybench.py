@@ -6,6 +6,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,14 @@ def test_a_schedule_by_hand_is_as_close_to_numpy_as_it_says(name: str) -> None:
 def test_a_schedule_by_hand_for_this_processor_is_as_close_to_numpy_as_it_says(name: str) -> None:
     with modules(name) as (told, story):
         agrees(story.made("hand", told.algorithm, told.scheduled).compile(fast=story.FAST, threads=1), told, story)
+
+
+def test_an_example_compares_its_forms_and_says_that_they_are_right(tmp_path: Path) -> None:
+    command = [sys.executable, str(FOLDER / "gesummv.py"), "--time", "MINI"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "gesummv, hand, MINI, threads: 2" in run.stdout
+    assert run.stdout.rstrip().splitlines()[-1].startswith("right:"), run.stdout
 
 
 def agrees(kernel: tm.Kernel, told: ModuleType, story: ModuleType) -> None:

@@ -47,6 +47,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     Ax.update.split(i, 8, i0, i1)
     Ax.update.parallelize(i0)
     Ax.update.vectorize(j, 4 * lanes, combine=tm.PRIVATE)
+    Ax.update.prefetch(f["A"], j, 512)
     y.update.after(Ax.update, i0)
     return f
 

@@ -48,6 +48,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     q.update.split(i, 8, i0, i1)
     q.update.parallelize(i0)
     q.update.vectorize(j, 4 * lanes, combine=tm.PRIVATE)
+    q.update.prefetch(f["A"], j, 512)
     s.update.after(q.update, i0)
     return f
 

@@ -58,10 +58,12 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     updated.split(i, 8, i0, i1)
     updated.parallelize(i0)
     updated.vectorize(j, lanes, remainder="mask")
+    updated.prefetch(f["A"], j, 512)
     across.update.after(updated, i0)
     f["new_w"].parallelize(i)
     f["along"].compute_at(f["new_w"], i)
     f["along"].update.vectorize(j, 4 * lanes, combine=tm.PRIVATE)
+    f["along"].update.prefetch(updated, j, 512)
     return f
 
 

@@ -36,9 +36,10 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     lanes = (cpu or tm.target()).lanes(tm.float64)
     f = algorithm()
     f["y"].parallelize(i)
-    for product in (f["Ax"], f["Bx"]):
+    for product, matrix in ((f["Ax"], f["A"]), (f["Bx"], f["B"])):
         product.compute_at(f["y"], i)
         product.update.vectorize(j, 4 * lanes, combine=tm.PRIVATE)
+        product.update.prefetch(matrix, j, 512)
     return f
 
 

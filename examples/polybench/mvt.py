@@ -52,6 +52,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     along.update.split(i, 8, i0, i1)
     along.update.parallelize(i0)
     along.update.vectorize(j, 4 * lanes, combine=tm.PRIVATE)
+    along.update.prefetch(f["A"], j, 512)
     across.update.after(along.update, i0)
     return f
 
