@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from benchmarks.common.rounds import START
 from tests.folders import modules_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "polybench"
@@ -98,6 +99,16 @@ def test_the_c_programs_of_a_kernel_agree_with_numpy(name: str, tmp_path: Path) 
                 for result, right in zip(results, expected, strict=True):
                     largest = max(float(np.abs(right).max(initial=0)), 1.0)
                     np.testing.assert_allclose(result, right, rtol=0, atol=told.CLOSE * largest, err_msg=form)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_kernels_are_measured_beside_c_and_compared_with_it() -> None:
+    asked = ["--only", "trisolv", "--size", "MINI", "--threads", "1", "--contenders", "gcc,plain"]
+    command = [*START, "polybench", *asked, "--seconds", "0", "--rounds", "1"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    times, ratios = (line for line in printed.splitlines() if line.startswith("| trisolv"))
+    took, ours = (float(cell) for cell in times.split("|")[2:4])
+    assert float(ratios.split("|")[2]) == pytest.approx(took / ours, rel=0.1, abs=0.01)
 
 
 def called(function: Any, f: tm.Function, values: dict[str, Any], expected: tuple[Any, ...]) -> list[Any]:

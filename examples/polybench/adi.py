@@ -80,7 +80,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     lanes = (cpu or tm.target()).lanes(tm.float64)
     f = algorithm()
     p, q, v, r, s, u = (f[name] for name in ("p", "q", "v", "r", "s", "u"))
-    block, line = f"i0 = floor(i / {4 * lanes})", f"i1 = i mod {4 * lanes}"
+    block, line = f"i0 = floor(i / {2 * lanes})", f"i1 = i mod {2 * lanes}"
     for part in (p, q, r, s):
         part.set_schedule(f"{{ [t, i, j] -> [t, {block}, j, {line}] }}")
         part.store_in([j, i])

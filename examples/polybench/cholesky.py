@@ -8,7 +8,7 @@ from kernel_story import Arguments, Array, Sizes, tell
 import tiramisu_py as tm
 
 (N,) = tm.params("N")
-i, j, k, x, y, i0, i1, j0, j1 = tm.iters("i j k x y i0 i1 j0 j1")
+i, j, k, x, y, block, i0, i1, j0, j1 = tm.iters("i j k x y block i0 i1 j0 j1")
 CLOSE = 1e-12
 SIZES: dict[str, Sizes] = {
     "ONE": {"N": 1},
@@ -39,7 +39,8 @@ def algorithm() -> tm.Function:
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     """Tiles of sums in registers, each of all its terms, from a transposed copy of L that grows beside it.
 
-    Column of tiles after column; a step k makes column k of the tile, if that is its own, before it adds to the rest.
+    A step k makes column k of the tile, if that is its own, before it adds to the rest. Threads share the blocks of a
+    diagonal, 12 tiles wide and high.
     """
     cpu = cpu or tm.target()
     lanes = cpu.lanes(tm.float64)
@@ -47,7 +48,9 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     f = algorithm()
     s, L = f["s"], f["L"]
     diagonal, below = L.separate_cases(j)
-    outer = f"j0 = floor(j / {columns}), i0 = floor(i / {rows})"
+    block_row, block_column = f"floor(i / {12 * rows})", f"floor(j / {12 * columns})"
+    blocks = f"diagonal = {block_row} + {block_column}, block = {block_row}"
+    outer = f"{blocks}, j0 = floor(j / {columns}), i0 = floor(i / {rows})"
     row, column = f"i1 = i mod {rows}", f"j1 = j mod {columns}"
     s.init.set_schedule(f"{{ [i, j] -> [{outer}, {row}, {column}] }}")
     s.update.set_schedule(f"{{ [i, j, k] -> [{outer}, k, {row}, {column}] }}")
@@ -61,6 +64,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     for part in (s.init, s.update):
         part.unroll(i1)
         part.vectorize(j1, lanes, remainder="mask")
+    s.update.parallelize(block)
     return f
 
 

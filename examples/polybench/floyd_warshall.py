@@ -21,7 +21,7 @@ SIZES: dict[str, Sizes] = {
 
 
 def algorithm() -> tm.Function:
-    """Level k has the shortest paths over the first k nodes: those over node k - 1 lead to it, and on. In place."""
+    """Level k has the shortest paths over the first k nodes: to node k - 1 and on from it, or not over it. In place."""
     f = tm.Function("floyd_warshall", params=[N], assume=f"1 <= N <= {MOST}")
     paths = f.input("paths", tm.int32, [N, N])
     with f.together() as g:

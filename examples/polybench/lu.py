@@ -8,7 +8,7 @@ from kernel_story import Arguments, Array, Sizes, tell
 import tiramisu_py as tm
 
 (N,) = tm.params("N")
-i, j, k, i0, i1, j0, j1 = tm.iters("i j k i0 i1 j0 j1")
+i, j, k, block, i0, i1, j0, j1 = tm.iters("i j k block i0 i1 j0 j1")
 CLOSE = 1e-12
 SIZES: dict[str, Sizes] = {
     "ONE": {"N": 1},
@@ -32,19 +32,24 @@ def algorithm() -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Tiles of sums in registers, each of all its terms; the last terms of a tile are elements that it makes itself."""
+    """Tiles of sums in registers, each of all its terms; the last terms of a tile are elements that it makes itself.
+
+    Threads share the blocks of a diagonal, 12 tiles wide and high.
+    """
     f = algorithm()
     in_tiles(f, cpu or tm.target())
     return f
 
 
 def in_tiles(f: tm.Function, cpu: tm.Target) -> None:
-    """The factors, column of tiles after column; a step k makes a row and a column of the tile before it adds to it."""
+    """The factors, tile after tile; a step k makes a row and a column of the tile, if its own, before it adds to it."""
     lanes = cpu.lanes(tm.float64)
     rows, columns = (14 if cpu.vector_registers == 32 else 5), 2 * lanes
     s, a = f["s"], f["a"]
     lower, upper = a.separate_cases(j)
-    outer = f"j0 = floor(j / {columns}), i0 = floor(i / {rows})"
+    block_row, block_column = f"floor(i / {12 * rows})", f"floor(j / {12 * columns})"
+    blocks = f"diagonal = {block_row} + {block_column}, block = {block_row}"
+    outer = f"{blocks}, j0 = floor(j / {columns}), i0 = floor(i / {rows})"
     row, column = f"i1 = i mod {rows}", f"j1 = j mod {columns}"
     s.init.set_schedule(f"{{ [i, j] -> [{outer}, {row}, {column}] }}")
     s.update.set_schedule(f"{{ [i, j, k] -> [{outer}, k, {row}, {column}] }}")
@@ -57,6 +62,7 @@ def in_tiles(f: tm.Function, cpu: tm.Target) -> None:
         part.unroll(i1)
         part.vectorize(j1, lanes, remainder="mask")
     upper.vectorize(j1, lanes, remainder="mask")
+    s.update.parallelize(block)
 
 
 def sample(sizes: Sizes) -> Arguments:

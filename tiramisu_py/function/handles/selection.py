@@ -123,8 +123,11 @@ class Selection(Commands, Awaitable):
         """Replace all loops by those of an isl map: ``"{ [i, j] -> [d, j] : d = i + j }"``.
 
         The map takes the statement's instances to its loops, outermost first; names of output dimensions become the
-        names of the loops (t0, t1, ... where they have none). Raises `CommandError` for a map that leaves out
-        instances, is not single-valued, or has several pieces.
+        names of the loops (t0, t1, ... where they have none). A statement that shares loops leaves them to the others,
+        so that the members of a group can have loops of their own, and share those afterwards (`Function.order`). A new
+        loop is given by an expression, ``"{ [i, j] -> [i0 = floor(i / 8), j, i1 = i mod 8] }"``. Raises `CommandError`
+        for a map that leaves out instances, is not single-valued, or has several pieces, and if a buffer has a copy for
+        each iteration of one of the loops.
         """
         self._apply(SetSchedule(self._named, text))
         return self
