@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
-from tiramisu_py.auto.cost import Work
+from tiramisu_py.auto.cost import ValueWork
 from tiramisu_py.auto.independent import streamed
 from tiramisu_py.auto.interchanges import terms_outside
 from tiramisu_py.auto.nests import swept
 from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.recurrences import tiled_over_time
 from tiramisu_py.auto.sums import chained, read_at_the_end, reduced
+from tiramisu_py.auto.time_loops import tiled_over_time
 from tiramisu_py.recipes import stencil
 
 #: The most operations of a value that is computed again where it is read, instead of being kept.
@@ -56,7 +56,7 @@ def inlined(problem: Problem, name: str) -> Iterator[Offer]:
         if once or (problem.operations(name) <= CHEAP and Select not in kinds(problem.computation(name).expr)):
             why = "each value is read once" if once else "computing a value again costs less than keeping it"
             again = sum(len(problem.reads_of(each, name)) for each in readers) - 1
-            work = Work(problem.operations(name) * again, 0.0, 0.0, problem.lanes(name))
+            work = ValueWork(problem.operations(name) * again, 0.0, 0.0, problem.lanes(name))
             yield Offer(name, "inlined", why, lambda function: function[name].inline(), (name,), work)
 
 
