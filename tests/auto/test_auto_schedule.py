@@ -173,6 +173,14 @@ def test_a_time_loop_keeps_two_levels() -> None:
     assert "u.fold(t, 2)" in str(f.auto_schedule(threads=2, level="structure"))
 
 
+def test_fields_that_follow_each_other_are_swept_together_by_one_thread() -> None:
+    f = programs.waves()
+    schedule = f.auto_schedule(threads=1)
+    assert "h.fuse(e, i)" in str(schedule) and "h.shift(i, 1)" in str(schedule)
+    given = arguments(f, 13)
+    np.testing.assert_allclose(f.compile()(**given), f.evaluate(**given))
+
+
 def test_without_sizes_there_are_no_tiles() -> None:
     f = programs.product()
     text = str(f.auto_schedule(threads=2, level="structure"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
 from tiramisu_py.auto.cost import ValueWork
+from tiramisu_py.auto.fused_sweeps import fused
 from tiramisu_py.auto.independent import streamed
 from tiramisu_py.auto.interchanges import terms_outside
 from tiramisu_py.auto.nests import swept
@@ -32,7 +33,7 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
     if declared.stage is not None:
         return []
     if declared.group:
-        found = [*terms_outside(problem, name), *swept(problem, name)]
+        found = [*terms_outside(problem, name), *fused(problem, name), *swept(problem, name)]
     elif declared.is_reduction:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):
