@@ -150,6 +150,23 @@ def factors() -> tm.Function:
     return f
 
 
+def waves() -> tm.Function:
+    """Two fields that follow each other in each step: the second one reads the next row of the first."""
+    f = tm.Function("waves", params=[T, N, M], assume="N >= 1 and M >= 1")
+    a, b = f.input("a", D, [N, M]), f.input("b", D, [N, M])
+    with f.together() as g:
+        e = g.computation(
+            "e", {t: T + 1, i: N, j: M},
+            lambda: tm.select(t == 0, a[i, j], tm.select(i == 0, 0.5, e[t - 1, i, j] - 0.5 * h[t - 1, i - 1, j])),
+        )  # fmt: skip
+        h = g.computation(
+            "h", {t: T + 1, i: N, j: M},
+            lambda: tm.select(t == 0, b[i, j], tm.select(i == N - 1, 0.5, h[t - 1, i, j] + 0.25 * e[t, i + 1, j])),
+        )  # fmt: skip
+    f.outputs(h[T, i, j])
+    return f
+
+
 def sparse() -> tm.Function:
     """Sums whose bounds are values."""
     f = tm.Function("sparse", params=[N, M, K])
@@ -169,5 +186,5 @@ def total() -> tm.Function:
 
 ALL: tuple[Callable[[], tm.Function], ...] = (
     pointwise, transposed, line, product, both_sides, triangle, rank_two, pairs, reverse_prefix, paths, softmax, blur,
-    heat, prefix, factors, sparse, total,
+    heat, prefix, factors, waves, sparse, total,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -149,3 +150,65 @@ def test_functions_on_gpus_and_ranks_and_without_outputs_are_refused() -> None:
     g.computation("b", {i: N}, g.input("a", D, [N])[i])
     with pytest.raises(tm.DeclarationError, match="no outputs"):
         g.auto_schedule()
+
+
+def test_computations_with_commands_of_the_user_keep_them() -> None:
+    f = programs.both_sides()
+    f["y"].update.reorder(i, j)
+    schedule = f.auto_schedule(threads=2)
+    assert not any(str(command).startswith("y") for command in schedule.commands)
+    assert any(str(command).startswith("s.update.vectorize") for command in schedule.commands)
+    schedule.undo()
+    assert [str(command) for command in f.commands] == ["y.update.reorder(i, j)"]
+
+
+def test_storage_that_the_user_has_chosen_is_kept() -> None:
+    f = programs.heat()
+    f["u"].fold(programs.t, 3)
+    assert "fold" not in str(f.auto_schedule(threads=2, level="structure"))
+
+
+def test_a_time_loop_keeps_two_levels() -> None:
+    f = programs.heat()
+    assert "u.fold(t, 2)" in str(f.auto_schedule(threads=2, level="structure"))
+
+
+def test_fields_that_follow_each_other_are_swept_together_by_one_thread() -> None:
+    f = programs.waves()
+    schedule = f.auto_schedule(threads=1)
+    assert "h.fuse(e, i)" in str(schedule) and "h.shift(i, 1)" in str(schedule)
+    given = arguments(f, 13)
+    np.testing.assert_allclose(f.compile()(**given), f.evaluate(**given))
+
+
+def test_without_sizes_there_are_no_tiles() -> None:
+    f = programs.product()
+    text = str(f.auto_schedule(threads=2, level="structure"))
+    assert "tile" not in text and "pack" not in text and "vectorize" in text
+
+
+def test_another_cost_model_gives_another_schedule() -> None:
+    usual, other = programs.product(), programs.product()
+    usual.auto_schedule(threads=2)
+    other.auto_schedule(threads=2, cost=lambda work: -work.bytes)
+    assert usual.commands != other.commands
+    assert other.check().ok
+
+
+def test_the_fastest_of_several_schedules_is_kept(tmp_path: Path) -> None:
+    f = programs.both_sides()
+    given = arguments(f, 13)
+    options: dict[str, Any] = {"arguments": given, "database": tmp_path / "times.sqlite", "progress": False}
+    schedule = f.auto_schedule(threads=1, level="measure", **options)
+    assert "schedule 1, " in schedule.explain() and "the fastest is schedule" in schedule.explain()
+    np.testing.assert_allclose(f.compile()(**given), f.evaluate(**given))
+
+
+def test_a_search_needs_arguments_and_others_take_none() -> None:
+    f = programs.line()
+    with pytest.raises(tm.ArgumentError, match="give arguments="):
+        f.auto_schedule(level="measure")
+    with pytest.raises(tm.ArgumentError, match='options of level="measure"'):
+        f.auto_schedule(seconds=3)
+    with pytest.raises(tm.ArgumentError, match="give a function of the work"):
+        f.auto_schedule(cost=3)

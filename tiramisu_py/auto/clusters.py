@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
-from tiramisu_py.auto.cost import Work
+from tiramisu_py.auto.cost import ValueWork
+from tiramisu_py.auto.fused_sweeps import fused
 from tiramisu_py.auto.independent import streamed
 from tiramisu_py.auto.interchanges import terms_outside
 from tiramisu_py.auto.nests import swept
 from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.recurrences import tiled_over_time
 from tiramisu_py.auto.sums import chained, read_at_the_end, reduced
+from tiramisu_py.auto.time_loops import tiled_over_time
 from tiramisu_py.recipes import stencil
 
 #: The most operations of a value that is computed again where it is read, instead of being kept.
@@ -32,7 +33,7 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
     if declared.stage is not None:
         return []
     if declared.group:
-        found = [*terms_outside(problem, name), *swept(problem, name)]
+        found = [*terms_outside(problem, name), *fused(problem, name), *swept(problem, name)]
     elif declared.is_reduction:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):
@@ -56,7 +57,7 @@ def inlined(problem: Problem, name: str) -> Iterator[Offer]:
         if once or (problem.operations(name) <= CHEAP and Select not in kinds(problem.computation(name).expr)):
             why = "each value is read once" if once else "computing a value again costs less than keeping it"
             again = sum(len(problem.reads_of(each, name)) for each in readers) - 1
-            work = Work(problem.operations(name) * again, 0.0, 0.0, problem.lanes(name))
+            work = ValueWork(problem.operations(name) * again, 0.0, 0.0, problem.lanes(name))
             yield Offer(name, "inlined", why, lambda function: function[name].inline(), (name,), work)
 
 

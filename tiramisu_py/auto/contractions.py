@@ -14,7 +14,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.cost import Work
+from tiramisu_py.auto.cost import ValueWork
 from tiramisu_py.auto.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.strides import Touch
 from tiramisu_py.function import Function
@@ -27,7 +27,7 @@ BEST_TILE = 24
 
 
 @dataclass(frozen=True)
-class Roles:
+class TileIterators:
     """The iterators of a contraction: those outside, the rows and the columns of a tile, and the terms.
 
     `panels` are the reads of the operands that vectors run along.
@@ -56,7 +56,7 @@ def contracted(problem: Problem, name: str) -> Iterator[Offer]:
     )  # fmt: skip
 
 
-def in_tiles(problem: Problem, name: str, vectors: int) -> Work:
+def in_tiles(problem: Problem, name: str, vectors: int) -> ValueWork:
     """What a term needs in a tile of so many vectors of results: each operand is loaded once for a row or a column."""
     work = problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / TERMS)
     return replace(work, accesses=work.accesses / vectors)
@@ -67,7 +67,7 @@ def is_box(points: isl.Set) -> bool:
     return all(sum(map(bool, sets.terms(form).dims)) < 2 for form, _ in sets.constraints(points))
 
 
-def roles_of(problem: Problem, name: str) -> Roles | None:
+def roles_of(problem: Problem, name: str) -> TileIterators | None:
     """The iterators of a sum as those of a contraction; None if it is of another form."""
     declared = problem.computation(name)
     if declared.ordered or declared.guards or len(declared.over) != 1 or len(declared.iterators) < 2:
@@ -86,10 +86,10 @@ def roles_of(problem: Problem, name: str) -> Roles | None:
     if len(panels) < len(right) or any(len(touch.access.indices) != 2 for touch in right):
         return None
     batch = tuple(each for each in declared.iterators[:-1] if each != rows[-1])
-    return Roles(batch, rows[-1], column, term, tuple(panels.values()))
+    return TileIterators(batch, rows[-1], column, term, tuple(panels.values()))
 
 
-def _apply(function: Function, name: str, roles: Roles, sizes: tuple[int, int, int]) -> None:
+def _apply(function: Function, name: str, roles: TileIterators, sizes: tuple[int, int, int]) -> None:
     rows, width, lanes = sizes
     product: Any = function[name]
     update, fresh = product.update, Fresh(function)
@@ -115,18 +115,20 @@ def _apply(function: Function, name: str, roles: Roles, sizes: tuple[int, int, i
         _packed(function, tile, touch, roles, (k0, width), fresh)
 
 
-def _packed(function: Function, tile: Any, touch: Touch, roles: Roles, block: tuple[Iter, int], fresh: Fresh) -> None:
+def _packed(
+    function: Function, tile: Any, touch: Touch, of: TileIterators, block: tuple[Iter, int], fresh: Fresh
+) -> None:
     """Copy an operand into panels as wide as a tile, for each block of terms."""
     level, width = block
     assert touch.alone is not None
     loops = {each: fresh(2 * each) for each in touch.alone}
-    jj, kk = loops[roles.column], loops[roles.term]
+    jj, kk = loops[of.column], loops[of.term]
     panels = tile.update.pack(
         function[touch.access.source], list(loops.values()), [jj // width, kk, jj % width], level=level
     )
     outer, inner = fresh(f"{jj.name}0"), fresh(f"{jj.name}1")
     panels.split(jj, width, outer, inner)
-    if touch.alone[-1] != roles.column:
+    if touch.alone[-1] != of.column:
         panels.reorder(outer, kk, inner)
-    panels.parallelize(outer if touch.alone[-1] != roles.column else kk)
+    panels.parallelize(outer if touch.alone[-1] != of.column else kk)
     panels.vectorize(inner, width, remainder="mask")

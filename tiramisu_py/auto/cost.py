@@ -20,7 +20,7 @@ LATENCY = 4.0
 
 
 @dataclass(frozen=True)
-class Work:
+class ValueWork:
     """What one value, or one term, needs: arithmetic `operations`, vector `accesses`, and `bytes` from memory.
 
     `lanes` values are computed at once. `chain` are the cycles for which each waits for the one before.
@@ -33,11 +33,11 @@ class Work:
     chain: float = 0.0
 
 
-def cycles(work: Work) -> float:
+def cycles(work: ValueWork) -> float:
     """The estimated cycles of one value or term."""
     computing = (work.operations / OPERATIONS + work.accesses / ACCESSES) / work.lanes
     return computing + work.chain + work.bytes / BYTES
 
 
 #: An estimate for which less is better; `cycles`, unless the user gives another one.
-CostModel = Callable[[Work], float]
+CostModel = Callable[[ValueWork], float]

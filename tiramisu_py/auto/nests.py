@@ -9,7 +9,7 @@ from typing import Any
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.auto.carried import LoopDependences
-from tiramisu_py.auto.cost import LATENCY, Work
+from tiramisu_py.auto.cost import LATENCY, ValueWork
 from tiramisu_py.auto.offers import Offer, Problem
 from tiramisu_py.auto.strides import APART, loop_cost
 from tiramisu_py.function import Function, Selection
@@ -99,7 +99,7 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
     yield from offer(False, True, False)
 
 
-def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bool) -> Work:
+def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bool) -> ValueWork:
     """What the statement with most loops needs; a recurrence without vectors waits for each value."""
     most = max(plans, key=lambda plan: len(plan.statement.loops))
     vector = most.iterator if vectors else None

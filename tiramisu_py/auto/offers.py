@@ -9,7 +9,7 @@ from functools import cached_property
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
-from tiramisu_py.auto.cost import CostModel, Work, cycles
+from tiramisu_py.auto.cost import CostModel, ValueWork, cycles
 from tiramisu_py.auto.strides import APART, Touch, operations, result_cost, touches
 from tiramisu_py.function import Function
 from tiramisu_py.program.fresh_names import names_in
@@ -34,7 +34,7 @@ class Offer:
     why: str
     apply: Callable[[Function], object]
     covers: tuple[str, ...]
-    work: Work
+    work: ValueWork
     is_tiled: bool = False
 
     @property
@@ -56,6 +56,21 @@ class Problem:
     @cached_property
     def algorithm(self) -> Algorithm:
         return self.function.program.algorithm
+
+    @cached_property
+    def given(self) -> frozenset[str]:
+        """The computations whose loops the user has changed, tagged or put in order: they are left alone."""
+        program = self.function.program
+        first = program.history[0]
+        ordered = {name for order in program.orders for name in (order.before, order.after)}
+        found = set()
+        for name in self.algorithm.computations:
+            statements = program.statements_of(name)
+            same = (first.statements.get(each.name, each) is each for each in statements)
+            tagged = any(program.loops[loop].tag is not None for each in statements for loop in each.loops)
+            if not statements or tagged or not all(same) or any(each.name in ordered for each in statements):
+                found.add(name)
+        return frozenset(found)
 
     def computation(self, name: str) -> Computation:
         return self.algorithm.computations[name]
@@ -105,7 +120,7 @@ class Problem:
         moved: float = 1.0,
         stores: float = 1.0,
         chain: float = 0.0,
-    ) -> Work:
+    ) -> ValueWork:
         """What a value or term of a computation needs in a loop over `vector`.
 
         `moved` is the share of its values that come from memory, and `stores` how often a term loads or stores its sum.
@@ -121,7 +136,7 @@ class Problem:
             apart[name] = result_cost(declared, inner) >= APART
         size = sum(LINE if far else declared.dtype.bytes for far in apart.values())
         added = 1 if declared.is_reduction else 0
-        return Work(self.operations(name) + added, accesses + stores, moved * size, lanes, chain)
+        return ValueWork(self.operations(name) + added, accesses + stores, moved * size, lanes, chain)
 
     def lanes(self, name: str) -> int:
         """The lanes of a vector of a computation's values."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from tiramisu_py.auto.alternatives import measured
 from tiramisu_py.auto.automatic import Automatic
 from tiramisu_py.auto.clusters import candidates
+from tiramisu_py.auto.cost import CostModel, cycles
 from tiramisu_py.auto.offers import Problem
 from tiramisu_py.auto.trials import proven
 from tiramisu_py.build.machine.topology import allowed_cpus
@@ -21,21 +25,32 @@ def auto_schedule(
     target: str | Target | Cpu | None = None,
     threads: int | None = None,
     level: str = "sizes",
+    cost: CostModel = cycles,
+    **options: Any,
 ) -> Automatic:
     """Schedule all computations of a function; see `Function.auto_schedule`."""
-    problem = _problem(function, target, threads, level)
-    trial = proven(problem, candidates)
+    problem = _problem(function, target, threads, level, cost)
+    notes: list[str] = []
+    if level == "measure":
+        search = measured(problem, candidates, options)
+        found, notes = search.best, search.lines()
+    elif options:
+        raise ArgumentError(f'auto_schedule: {", ".join(options)}: these are options of level="measure"')
+    else:
+        found = proven(problem, candidates)
     start = len(function.commands)
-    for command in trial.function.commands[start:]:
+    for command in found.function.commands[start:]:
         function.apply(command)
-    return Automatic(function, start, trial.choices)
+    return Automatic(function, start, found.choices, notes)
 
 
-def _problem(function: Function, target: object, threads: int | None, level: str) -> Problem:
+def _problem(function: Function, target: object, threads: int | None, level: str, cost: object) -> Problem:
     if level not in LEVELS:
         raise ArgumentError(f"auto_schedule: level={level!r}: choose {', '.join(map(repr, LEVELS))}")
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ArgumentError(f"auto_schedule: threads={threads!r}: give a positive integer, or None for all cpus")
+    if not callable(cost):
+        raise ArgumentError(f"auto_schedule: cost={cost!r}: give a function of the work of a value, such as {_EXAMPLE}")
     function._require_outputs()
     program, name = function.program, function.name
     if program.is_spread or program.grid or program.distributions:
@@ -45,7 +60,10 @@ def _problem(function: Function, target: object, threads: int | None, level: str
         raise ArgumentError(
             f"auto_schedule: {', '.join(on_gpu)} of {name}, in the memory of a GPU: it makes schedules for processors"
         )
-    return Problem(function, _cpu(target), threads or len(allowed_cpus()))
+    return Problem(function, _cpu(target), threads or len(allowed_cpus()), cost, level != "structure")
+
+
+_EXAMPLE = "lambda work: work.operations / work.lanes + work.bytes"
 
 
 #: Memories of the host.

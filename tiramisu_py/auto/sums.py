@@ -69,7 +69,8 @@ def chained(problem: Problem, name: str) -> Iterator[Offer]:
     for each in covered:
         covered += [source for source in problem.sources(each) if source not in covered]
     sums = [each for each in covered[1:] if problem.computation(each).is_reduction]
-    if not sums or not all(_is_of_rows(problem, each) for each in sums):
+    together = any(problem.computation(each).group for each in covered)
+    if together or not sums or not all(_is_of_rows(problem, each) for each in sums):
         return
     yield Offer(
         name, f"{', '.join(reversed(covered[1:]))} for each row of {name}",

@@ -53,7 +53,7 @@ def proven(problem: Problem, offers: Offering, banned: dict[tuple[str, str], str
 
 def _assembled(problem: Problem, offers: Offering, banned: dict[tuple[str, str], str]) -> Attempted:
     function = problem.function.copy()
-    covered: set[str] = set()
+    covered: set[str] = set(problem.given)
     choices: list[Choice] = []
     for name in anchors(problem):
         if name in covered:

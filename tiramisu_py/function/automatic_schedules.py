@@ -48,7 +48,13 @@ class AutomaticSchedules(Scheduled):
 
         `target` is the processor: a name as for `compile`, `tm.target(...)`, or None for this machine. With
         ``threads=1`` no loop is parallel (default: the cpus of this process). Sums of floating-point numbers may be
-        rounded in another order, as `check()` says. Computations that have been given commands before keep them.
+        rounded in another order, as `check()` says. Computations that have been given commands on loops keep them.
+
+        `level` is "structure" (orders, threads, vectors and storage, but no tiles), "sizes" (with tiles, blocks and
+        packed copies from the sizes of the processor) or "measure": then the schedule of the best estimates and those
+        with one nest in another way are timed with `tm.tune`, whose options follow: ``arguments={...}``, `seconds`,
+        `database`, `progress` and those of `compile`. ``cost=`` replaces the model that ranks ways to run one nest by
+        the `operations`, vector `accesses`, `lanes`, `chain` and `bytes` of a value; less is better.
 
         Raises `ArgumentError` for functions on GPUs and ranks, and `DeclarationError` without outputs.
         """

@@ -99,6 +99,11 @@ def _dependencies(declared: Declared, recipe: Recorded) -> list[str]:
     computations, found = recipe.function.algorithm.computations, dict[str, None]()
 
     def visit(each: Declared) -> None:
+        if each.group:
+            raise ArgumentError(
+                f"rows: {each.name} was declared together with computations that it depends on: it takes stages that "
+                "depend on earlier ones alone"
+            )
         for name in sorted({access.source for access in _reads(each)} & computations.keys() - {each.name}):
             if computations[name].group:
                 raise ArgumentError(f"rows: {name} is one of a group, whose values depend on each other in other rows")

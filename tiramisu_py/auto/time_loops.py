@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from tiramisu_py.auto.offers import Offer, Problem
 from tiramisu_py.recipes import time_stencil
 
+#: In three dimensions the halos of tiles cost as much as they save, unless a level is far larger than all caches.
+MOST_DIMENSIONS = 2
 #: The share of values that come from memory, if tiles compute several levels.
 MOVED = 0.25
 
@@ -18,6 +20,8 @@ def tiled_over_time(problem: Problem, name: str) -> Iterator[Offer]:
     if len(declared.iterators) < 2 or declared.group or not own:
         return
     time, *space = declared.iterators
+    if len(space) > MOST_DIMENSIONS:
+        return
     if any((touch.offset(0, time) or 0) >= 0 for touch in own):
         return
     offsets = [[touch.offset(axis, each) for axis, each in enumerate(space, 1)] for touch in own]
