@@ -208,7 +208,17 @@ def refused() -> dict[str, tuple[Callable[[], tm.Computation], str]]:
         y.update.split(c, 4, *tm.iters("c0 c1"))
         return y
 
+    def group() -> tm.Computation:
+        f, x = function()
+        with f.together() as g:
+            before = g.reduction("before", {r: R}, {c: r}, tm.sum, lambda: last[c])
+            last = g.computation("last", {r: R}, lambda: x[r, 0] - before[r])
+        total = f.reduction("total", {r: R}, {c: C}, tm.sum, x[r, c] * last[r])
+        f.outputs(total)
+        return total
+
     return {
+        "group": (group, "last was declared together with computations that it depends on"),
         "pointwise": (pointwise, "y depends on no reduction: recipes.pointwise takes such"),
         "whole": (whole, "y has no rows, but one value"),
         "ordered": (ordered, "y is ordered: it takes reductions over one iterator"),

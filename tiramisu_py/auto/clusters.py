@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
 from tiramisu_py.auto.cost import ValueWork
-from tiramisu_py.auto.fused_sweeps import fused
+from tiramisu_py.auto.group_orders import fused, terms_outside
 from tiramisu_py.auto.independent import streamed
-from tiramisu_py.auto.interchanges import terms_outside
 from tiramisu_py.auto.nests import swept
 from tiramisu_py.auto.offers import Offer, Problem
 from tiramisu_py.auto.sums import chained, read_at_the_end, reduced

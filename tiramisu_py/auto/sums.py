@@ -12,7 +12,7 @@ from tiramisu_py.auto.offers import MOST_LANES, Fresh, Offer, Problem
 from tiramisu_py.auto.strides import best_iterator
 from tiramisu_py.function import Function
 from tiramisu_py.program.loops import Combine
-from tiramisu_py.recipes import columns, matmul, rows, spmv
+from tiramisu_py.recipes import columns, convolution, matmul, rows, spmv
 from tiramisu_py.recipes.rows import accumulating
 
 #: The block of terms of one sum that a thread adds.
@@ -23,7 +23,7 @@ def reduced(problem: Problem, name: str) -> Iterator[Offer]:
     """The candidates of a reduction that stands alone."""
     declared = problem.computation(name)
     cpu = problem.cpu
-    if len(declared.iterators) > 1 and is_box(declared.points):
+    if len(declared.iterators) > 1 and len(declared.over) == 1 and is_box(declared.points):
         yield Offer(
             name, "a matrix product in tiles of registers, operands packed for the caches",
             "each operand is read again for every row or column of the other one",
@@ -55,6 +55,13 @@ def read_at_the_end(problem: Problem, name: str) -> Iterator[Offer]:
         if not declared.is_reduction or not is_box(declared.points) or len(declared.iterators) < 2:
             continue
         if not alone or declared.group or not problem.is_pointwise(name, source):
+            continue
+        if len(declared.over) > 1:
+            yield Offer(
+                name, f"{source} is a convolution in tiles of registers, and {name} is computed in each tile",
+                f"nothing else reads {source}", lambda function: convolution(function[name], cpu=problem.cpu),
+                (name, source), in_tiles(problem, source, BEST_TILE), is_tiled=True,
+            )  # fmt: skip
             continue
         yield Offer(
             name, f"{source} is a matrix product in tiles of registers, and {name} is computed in each tile",
