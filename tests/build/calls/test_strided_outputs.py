@@ -18,23 +18,18 @@ from tiramisu_py.interpret import run
 N, M, S, T = tm.params("N M S T")
 i, j, i0, i1, j0, j1 = tm.iters("i j i0 i1 j0 j1")
 
-#: Views of an array of 40 x 60 elements, each with the strides with which it is declared.
-VIEWS: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
-    "some columns": (lambda base: base[:13, 5:22], [S, 1]),
-    "all": (lambda base: base, [S, 1]),
-    "transposed": (lambda base: base[:13, 5:22].T, [1, S]),
-    "every second column": (lambda base: base[::3, ::2], [S, 2]),
-    "every fourth column": (lambda base: base[1::3, ::4], [S, T]),
-    "rows upwards": (lambda base: base[12::-1, 5:22], [-S, 1]),
-    "columns leftwards": (lambda base: base[:13, 21:4:-1], [S, -1]),
-    "turned around": (lambda base: base[::-1, ::-1], [-S, -1]),
-    "transposed and turned": (lambda base: base[::-1, 3:20].T, [1, -S]),
-    "one row": (lambda base: base[3:4, 3:9], [S, 1]),
-    "one column": (lambda base: base[:, :1], [S, 1]),
-    "one element": (lambda base: base[:1, :1], [S, T]),
-    "no rows": (lambda base: base[:0, :5], [S, 1]),
-    "no columns": (lambda base: base[:, :0], [-S, 1]),
+#: Views of n rows and m columns of a larger array, each with the strides with which it is declared.
+VIEWS: dict[str, tuple[Callable[[Any, int, int], Any], Callable[[Any, Any], list[Any]]]] = {
+    "some columns": (lambda base, n, m: base[:n, 5 : 5 + m], lambda s, t: [s, 1]),
+    "transposed": (lambda base, n, m: base[:m, 5 : 5 + n].T, lambda s, t: [1, s]),
+    "every second column": (lambda base, n, m: base[: 2 * n : 2, : 2 * m : 2], lambda s, t: [s, 2]),
+    "every third column": (lambda base, n, m: base[1 : 2 * n : 2, : 3 * m : 3], lambda s, t: [s, t]),
+    "rows upwards": (lambda base, n, m: base[:n][::-1, 5 : 5 + m], lambda s, t: [-s, 1]),
+    "columns leftwards": (lambda base, n, m: base[:n, :m][:, ::-1], lambda s, t: [s, -1]),
+    "turned around": (lambda base, n, m: base[:n, 5 : 5 + m][::-1, ::-1], lambda s, t: [-s, -1]),
+    "transposed and turned": (lambda base, n, m: base[:m, 3 : 3 + n][::-1].T, lambda s, t: [1, -s]),
 }
+SIZES = [(13, 17), (1, 9), (9, 1), (1, 1), (0, 5), (5, 0), (8, 16)]
 SCHEDULES: dict[str, Callable[[Any], Any]] = {
     "none": lambda o: None,
     "threads": lambda o: o.parallelize(i),
@@ -68,22 +63,38 @@ CASES = [
 ]  # fmt: skip
 
 
+def views(dtype: Any) -> tuple[tm.Function, list[Any]]:
+    """``o[i, j] = 2 * a[i, j] + i`` once for each kind of view, and these outputs."""
+    own = [tm.params(f"S{k} T{k}") for k in range(len(VIEWS))]
+    f = tm.Function("f", params=[N, M, *(each for pair in own for each in pair)])
+    a = f.input("a", dtype, [N, M])
+    found = [f.computation(f"o{k}", {i: N, j: M}, 2 * a[i, j] + tm.cast(dtype, i)) for k in range(len(VIEWS))]
+    f.outputs(*found)
+    for k, (o, (_, strides)) in enumerate(zip(found, VIEWS.values(), strict=True)):
+        o.store_in(tm.Buffer(f"part{k}", [N, M], dtype, strides=strides(*own[k])), [i, j])
+    return f, found
+
+
 @pytest.mark.parametrize(("schedule", "dtype"), CASES, ids=str)
 def test_views_are_written_where_they_are_and_nowhere_else(schedule: str, dtype: tm.DType) -> None:
-    kernels: dict[str, tm.Kernel] = {}
-    for view_of, strides in VIEWS.values():
-        if str(strides) not in kernels:
-            f, o = program(strides, dtype)
-            SCHEDULES[schedule](o)
-            report = f.check()
-            assert report.ok, str(report)
-            kernels[str(strides)] = f.compile()
-        base = np.full((40, 60), 77, dtype.numpy)
-        right, view = base.copy(), view_of(base)
-        a, wanted = given(view.shape, dtype.numpy)
-        view_of(right)[...] = wanted
-        assert kernels[str(strides)](a, o=view) is view
-        np.testing.assert_array_equal(base, right)
+    f, outputs = views(dtype)
+    for o in outputs:
+        SCHEDULES[schedule](o)
+    report = f.check()
+    assert report.ok, str(report)
+    kernel = f.compile(threads=2)
+    unused = {f"T{k}": 1 for k, strides in enumerate(VIEWS.values()) if "T" not in str(strides[1](S, T))}
+    for n, m in SIZES:
+        bases = [np.full((30, 60), 77, dtype.numpy) for _ in VIEWS]
+        rights = [base.copy() for base in bases]
+        a, wanted = given((n, m), dtype.numpy)
+        for right, (view_of, _) in zip(rights, VIEWS.values(), strict=True):
+            view_of(right, n, m)[...] = wanted
+        passed = [view_of(base, n, m) for base, (view_of, _) in zip(bases, VIEWS.values(), strict=True)]
+        found = kernel(a, **unused, **{f"o{k}": view for k, view in enumerate(passed)})
+        assert all(one is other for one, other in zip(found, passed, strict=True))
+        for base, right, name in zip(bases, rights, VIEWS, strict=True):
+            np.testing.assert_array_equal(base, right, err_msg=f"{name}, {n} x {m}")
 
 
 @pytest.mark.parametrize("schedule", ["none", "vectors", "masks", "vectors down", "tiles"])
