@@ -19,7 +19,7 @@ SIZES: dict[str, Sizes] = {
 }
 
 
-def algorithm(levels: int | None = 2) -> tm.Function:
+def algorithm() -> tm.Function:
     """Two levels in each of the T steps: PolyBench's arrays A and B. The border stays as it is."""
     f = tm.Function("jacobi_2d", params=[T, N], assume="T >= 1 and N >= 3")
     A = f.input("A", tm.float64, [N, N])
@@ -31,15 +31,14 @@ def algorithm(levels: int | None = 2) -> tm.Function:
 
     mean = f.computation("mean", {t: 2 * T + 1, i: N, j: N}, lambda mean: tm.select(border, A[i, j], inside(mean)))
     f.outputs(mean[2 * T, i, j])
-    if levels:
-        mean.fold(t, levels)
+    mean.fold(t, 2)
     return f
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     """Passes of 24 levels in tiles, with the halos that they need: four rows of one level, then of the next."""
     lanes = (cpu or tm.target()).lanes(tm.float64)
-    f = algorithm(levels=None)
+    f = algorithm()
     mean = f["mean"]
     mean.time_tile(t, 24, {i: 704, j: 448}, wavefront={i: 4})
     mean.parallelize(i0)
