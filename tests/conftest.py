@@ -24,11 +24,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # Processes that tests start, ranks above all, keep the bytecode of modules: compiling these takes half their time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-#: Rooms whose kernels are compiled as those of users are, and what all others are compiled with: it takes a third of
+#: Rooms whose kernels are compiled as those of users are, and how all others are: unoptimised, which takes a third of
 #: the time. What -O3 may do to generated code is looked for in these rooms, in tests marked `optimised`, and in all
 #: that runs in a process of its own (examples, documentation, acceptance).
 AS_USERS = ("build", "oracle", "targets")
-QUICK = ("-O1",)
+QUICK = ("-O0",)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
