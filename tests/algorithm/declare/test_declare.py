@@ -133,7 +133,9 @@ BAD: dict[str, tuple[Callable[[Small], Any], str]] = {
     "a shape that is a number": (lambda f: f.input("z", "int8", 5), "the shape of z is 5; write a list"),
     "an extent that is a float": (lambda f: f.input("z", "int8", [2.5]), "extent 0 of z is 2.5"),
     "an extent that is negative": (lambda f: f.input("z", "int8", [N, -1]), "extent 1 of z is -1"),
-    "an extent that is not affine": (lambda f: f.input("z", "int8", [N * M]), r"extent 0 of z is N \* M, which is not"),
+    "an extent that is not affine": (
+        lambda f: f.input("z", "int8", [N * M + 1]), r"extent 0 of z is N \* M \+ 1, which is not",
+    ),
     "an extent with an iterator": (lambda f: f.input("z", "int8", [i]), "extent 0 of z uses the iterator i"),
     "an extent of another function": (lambda f: f.input("z", "int8", [T]), r"extent 0 of z uses the parameter T"),
     "an extent that is a value": (
