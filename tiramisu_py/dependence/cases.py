@@ -119,7 +119,7 @@ def _decided(body: Expr, decided: Select, holds: bool) -> Expr:
 # -- values that are copies of others
 
 
-class Copies:
+class EqualValues:
     """The values of an algorithm that are, bit for bit, other values: ``h[t, 0] = h[t - 1, 0]``, ``h[0, i] = a[i]``.
 
     `parents` maps a value to the one that its expression, with its selects decided, is. Two values are equal if they

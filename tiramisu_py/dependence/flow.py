@@ -25,7 +25,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
-from tiramisu_py.dependence.cases import Copies
+from tiramisu_py.dependence.cases import EqualValues
 from tiramisu_py.dependence.exclusions import Exclusions
 from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.dependence.inherited import Inherited, has_tiles, inherited
@@ -89,9 +89,9 @@ class Flow:
         return not any(has_tiles(s) for s in actors if s is not None) and self.copies.parents is not None
 
     @cached_property
-    def copies(self) -> Copies:
+    def copies(self) -> EqualValues:
         """Which values are equal, since they are copies."""
-        return Copies(self.accesses.program.algorithm)
+        return EqualValues(self.accesses.program.algorithm)
 
     def _unserved_by_copies(self, read: MemoryAccess, missing: isl.Set) -> isl.Set:
         """`missing`, without the reads of a place that holds a value equal to the one that they name.
