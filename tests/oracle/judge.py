@@ -162,7 +162,7 @@ class Run:
             self._check(place, value, "the caller")
         outputs = {place for place, _ in self.exits}
         for place, content in before.items():
-            if self.held[place] != content and place not in outputs:
+            if not self._is_equal(self.held[place], content) and place not in outputs:
                 self.found.append(Failure("overwritten", f"the caller's {place} has been changed"))
         return self.found
 
@@ -191,9 +191,17 @@ class Run:
             return value, tuple(sorted(self.execution.values.terms.get(value, ())))
         return value
 
+    def _is_equal(self, held: Content | None, wanted: Content) -> bool:
+        """Whether a place holds what is wanted, or a copy of it, or both are copies of one value."""
+        if held == wanted or held is None:
+            return held == wanted
+        names = [content for content in (held, wanted) if isinstance(content[0], str)]
+        roots = {self.execution.values.root(name) for name in names}  # type: ignore[arg-type]
+        return len(names) == 2 and len(roots) == 1
+
     def _check(self, place: Place, value: Named, reader: str) -> None:
         held, wanted = self.held.get(place), self._complete(value)
-        if held == wanted:
+        if self._is_equal(held, wanted):
             return
         if held is not None and held[0] == value:
             kind = "reduction"

@@ -149,10 +149,7 @@ class Commands:
     def _banded(self, statement: Statement, handle: str) -> str:
         other = self.choice.choice((statement, statement, self._other(statement)))
         both = handle if other is statement else f"f.schedule({handle}, {self._handle(other)})"
-        goal = self.choice.choice(("LOCALITY", "PARALLEL"))
-        loop = self.script.program.loop_names(statement)[0]
-        tiles = f", tiles={{{loop}: {self.choice.choice((2, 3))}}}" if self.choice.random() < 0.3 else ""
-        return f"{both}.skew_for(tm.{goal}{tiles})"
+        return f"{both}.skew_for(tm.LOCALITY)"
 
     def _reverse(self, statement: Statement, handle: str) -> str:
         return f"{handle}.reverse({self._loop(statement)})"

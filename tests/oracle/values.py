@@ -12,6 +12,7 @@ from tests.oracle.plain import OPERATORS, NotInteger, Point, integer, integers, 
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter, Select, as_expr
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.algorithm.words.stages import StageCall
 
 #: A value: the name of an input or a computation, and its indices.
@@ -86,6 +87,34 @@ class Values:
                 return frozenset(OPERATORS[e.op](a, b) for a, b in sides)
         raise AssertionError(f"nothing is known of the index {e}")
 
+    def root(self, value: Named) -> Named:
+        """The value that a value is, if its expression is nothing but another value: ``h[t, 0] = h[t - 1, 0]``."""
+        if value not in self._roots:
+            parent = self._parent(value)
+            self._roots[value] = value if parent is None else self.root(parent)
+        return self._roots[value]
+
+    @cached_property
+    def _roots(self) -> dict[Named, Named]:
+        return {}
+
+    def _parent(self, value: Named) -> Named | None:
+        """The value that the expression of a value is; None if it computes something."""
+        declared = self.algorithm.computations.get(value[0])
+        if declared is None or not _is_plain(declared) or declared.guards or declared.stage is not None:
+            return None
+        names = {**self.params, **dict(zip(declared.iterators, value[1], strict=True))}
+        e = declared.expr
+        try:
+            while isinstance(e, Select) and e.yes.dtype == e.no.dtype == e.dtype:
+                e = e.yes if integer(e.condition, names) else e.no
+            if isinstance(e, Access) and e.indices and e.dtype == declared.dtype:
+                source = self.algorithm.source(e.source)
+                return (e.source, integers(e.indices, names)) if _is_plain(source) else None
+        except NotInteger:
+            pass
+        return None
+
     def range_of(self, source: Input) -> range:
         """The values that an input's elements are declared to have."""
         assert source.values is not None, f"nothing is declared of the values of {source.name}"
@@ -136,6 +165,11 @@ class Values:
         needs = {value: self.needed(value) for value in self.terms}
         found = {"bounds"} if any(not self.has(read) for reads in needs.values() for read in reads) else set()
         return found | ({"algorithm"} if _circular(needs) else set())
+
+
+def _is_plain(source: Input | Computation) -> bool:
+    """Whether the values of a source are single numbers, and no sums."""
+    return not (isinstance(source, Computation) and source.is_reduction) and not isinstance(source.dtype, TupleType)
 
 
 def _circular(needs: Mapping[Named, list[Named]]) -> bool:

@@ -216,7 +216,7 @@ CASES: list[Case] = [
      _scheduled(pl.heat, lambda s: s.h.set_schedule("{ [t, i] -> [i, t] }")),
      "order", {"T": 1, "N": 3}, ("h", (0, 2)), ("h", (1, 1)), ("set_schedule",)),
     ("time levels folded to one row, all of them outputs", time_levels_in_one_row,
-     "overwritten", {"T": 1, "N": 1}, None, None, ("store_in",)),
+     "overwritten", {"T": 1, "N": 3}, None, None, ("store_in",)),
     ("two values in flight in one place",
      _scheduled(pl.pair, lambda s: s.q.after(s.p, i).shift(i, 1),
                 lambda s: s.p.store_in(tm.Buffer("one", [1], tm.int32), [i % 1])),

@@ -1,22 +1,30 @@
-"""Cases: instances cut by the affine conditions of the selects in an expression."""
+"""Cases: instances cut by the affine conditions of the selects in an expression; values that are copies of others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
 
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Expr, Select, as_typed
+from tiramisu_py.algorithm.expressions import Access, Expr, Select, as_typed
 from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.types import TupleType
 
 #: Beyond this number of bodies a select stays in place: a box has an inside, four edges and four corners.
 MOST_BODIES = 9
+#: Copies of copies are followed so many times where isl does not know all of them.
+MOST_STEPS = 3
 
 Part = tuple[isl.Set, Expr]
 #: The branch taken at each cut: 0 if the condition holds, 1 if not.
 Branch = tuple[int, ...]
+#: A value: its source, and its indices.
+Named = tuple[str, tuple[int, ...]]
 
 
 def chooses(body: Expr) -> bool:
@@ -109,3 +117,76 @@ def _decided(body: Expr, decided: Select, holds: bool) -> Expr:
         return known[id(e)]
 
     return rewrite(body, branch)
+
+
+# -- values that are copies of others
+
+
+class EqualValues:
+    """The values of an algorithm that are, bit for bit, other values: ``h[t, 0] = h[t - 1, 0]``, ``h[0, i] = a[i]``.
+
+    `parents` maps a value to the one that its expression, with its selects decided, is. Two values are equal if they
+    come from one value by such steps. Reductions and values of several components are left out.
+    """
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self.algorithm = algorithm
+        parts = [part for c in algorithm.computations.values() for part in _copied(algorithm, c)]
+        self.parents = sets.united(part.to_union_map() for part in parts)
+
+    @cached_property
+    def _ancestors(self) -> isl.UnionMap:
+        """Each value and those that it comes from; where isl finds no exact closure, only after a few steps."""
+        assert self.parents is not None
+        closure, is_exact = self.parents.transitive_closure()
+        if is_exact:
+            return closure
+        steps = found = self.parents
+        for _ in range(MOST_STEPS):
+            steps = steps.apply_range(self.parents)
+            found = found.union(steps)
+        return found
+
+    def equal(self, a: isl.Map, b: isl.Map) -> isl.Map:
+        """The pairs of accesses, from those of a to those of b, that name equal values, by other names or the same."""
+        sides = [each.to_union_map() for each in (a, b)]
+        first, second = (each.union(each.apply_range(self._ancestors)) for each in sides)
+        pairs = first.apply_range(second.reverse())
+        space = a.domain().get_space().map_from_domain_and_range(b.domain().get_space())
+        return pairs.extract_map(space)
+
+    def roots(self, params: Mapping[str, int]) -> dict[Named, Named]:
+        """The value that each copy comes from, at given parameters."""
+        found: dict[Named, Named] = {}
+        for part in sets.maps_of(self.parents):
+            count, names = sets.in_size(part), (sets.in_name(part), sets.out_name(part))
+            for pair in sets.points(sets.flat_pairs(sets.fixed_map(part, params), "pair")):
+                found[names[0], pair[:count]] = names[1], pair[count:]
+
+        def root(value: Named) -> Named:
+            while value in found:
+                value = found[value]
+            return value
+
+        return {value: root(value) for value in found}
+
+
+def _copied(algorithm: Algorithm, computation: Computation) -> Iterator[isl.Map]:
+    """For each case in which a computation's expression is another value: ``value -> that value``."""
+    if not _is_one_number(computation) or computation.guards or computation.stage is not None:
+        return
+    space = computation.domain.get_space()
+    reader = Affine(space, dict(zip(computation.iterators, sets.variables(space), strict=True)))
+    for part, body in split_by_cases(reader, computation.domain, computation.expr):
+        if not isinstance(body, Access) or not body.indices or body.dtype != computation.dtype:
+            continue
+        if body.source != computation.name and not _is_one_number(algorithm.source(body.source)):
+            continue
+        with suppress(NotAffine):
+            indices = [reader.value(index) for index in body.indices]
+            yield sets.map_of_forms(indices, space, body.source).intersect_domain(part)
+
+
+def _is_one_number(source: Input | Computation) -> bool:
+    is_reduction = isinstance(source, Computation) and source.is_reduction
+    return not is_reduction and not isinstance(source.dtype, TupleType)

@@ -25,15 +25,19 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
+from tiramisu_py.dependence.cases import EqualValues
 from tiramisu_py.dependence.exclusions import Exclusions
 from tiramisu_py.dependence.happens_before import Happens
-from tiramisu_py.dependence.inherited import Inherited, inherited
+from tiramisu_py.dependence.inherited import Inherited, has_tiles, inherited
 from tiramisu_py.dependence.precedence import Precedence
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home
 
 _Found = TypeVar("_Found")
+
+#: What isl may do to follow copies for one read: about two seconds.
+FOR_COPIES = 6_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +75,56 @@ class Flow:
 
     def unserved(self, read: MemoryAccess) -> isl.Set:
         """The reads (pairs of instance and value) that do not see the value that they name."""
+        missing = self._unserved_by_name(read)
+        if missing.is_empty() or self.determined(read) or not self._may_be_copied(read):
+            return missing
+        return self._unserved_by_copies(read, missing)
+
+    def _may_be_copied(self, read: MemoryAccess) -> bool:
+        """Whether copies are followed: in plain layouts, and loops without tiles (a reference of these has none)."""
+        found = [*self.accesses.writers(read.home), *self.accesses.readers(read.home)]
+        if any(sets.has_floors(form) for each in found for form in sets.outputs(each.place)):
+            return False
+        actors = (each.actor.statement for each in found)
+        return not any(has_tiles(s) for s in actors if s is not None) and self.copies.parents is not None
+
+    @cached_property
+    def copies(self) -> EqualValues:
+        """Which values are equal, since they are copies."""
+        return EqualValues(self.accesses.program.algorithm)
+
+    def _unserved_by_copies(self, read: MemoryAccess, missing: isl.Set) -> isl.Set:
+        """`missing`, without the reads of a place that holds a value equal to the one that they name.
+
+        This has a budget of its own; where isl uses it up, nothing is known of copies.
+        """
+        context = missing.get_ctx()
+        limit = context.get_max_operations()
+        context.reset_operations()
+        context.set_max_operations(FOR_COPIES)
+        try:
+            return self._without_copied(read, missing)
+        except isl.Error:
+            return missing
+        finally:
+            context.reset_operations()
+            context.set_max_operations(limit)
+
+    def _without_copied(self, read: MemoryAccess, missing: isl.Set) -> isl.Set:
+        right, wrong = list[Candidate](), list[Candidate]()
+        for write in self.accesses.writers(read.home):
+            pairs = self.same_place(read, write)
+            equal = pairs.intersect(self.copies.equal(read.values, write.values))
+            if _may_serve(write, read):
+                right += self._earlier(read, write, equal)
+            wrong += self._earlier(read, write, self.exclusions.possible(read, write, pairs.subtract(equal)))
+        for candidate in right:
+            if not missing.is_empty():
+                missing = missing.subtract(self._surviving(candidate, wrong).domain())
+        return missing.coalesce()
+
+    def _unserved_by_name(self, read: MemoryAccess) -> isl.Set:
+        """The reads before which no write of the value of this name is the last one of the place."""
         missing = read.domain
         if self.determined(read):
             missing = self._without_certain(read, missing)

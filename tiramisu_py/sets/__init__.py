@@ -175,7 +175,7 @@ from tiramisu_py.sets.relations import (
 )
 from tiramisu_py.sets.sections import section
 from tiramisu_py.sets.texts import ISL_WORDS, IslTextError, read_condition, read_map, read_set
-from tiramisu_py.sets.unions import union_of, united, united_by_key
+from tiramisu_py.sets.unions import maps_of, union_of, united, united_by_key
 from tiramisu_py.sets.whole_blocks import in_whole_blocks
 
 __all__ = [
@@ -232,6 +232,7 @@ __all__ = [
     "Generator",
     "generators",
     "least_integers",
+    "maps_of",
     "thin_dimensions",
     "extended",
     "extended_frame",

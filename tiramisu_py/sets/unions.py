@@ -33,3 +33,11 @@ def united_by_key(parts: Iterable[tuple[_Key, _Part]]) -> dict[_Key, _Part]:
     for key, part in parts:
         found[key] = found[key].union(part) if key in found else part
     return found
+
+
+def maps_of(union: isl.UnionMap | None) -> list[isl.Map]:
+    """The relations of a union, one for each pair of tuples; none of None."""
+    if union is None:
+        return []
+    listed = union.get_map_list()
+    return [listed.get_at(k) for k in range(listed.n_map())]

@@ -157,7 +157,7 @@ def wavefronts_not_skewed() -> tm.Function:
     ("made", "params", "blamed"),
     [
         (jacobi_not_skewed, {"T": 1, "N": 33}, "h.reorder(t0, i0, j0, t1, i1, j1)"),
-        (seidel_skewed_too_little, {"T": 15, "N": 3}, "h.reorder(t0, i0, j0, t1, i1, j1)"),
+        (seidel_skewed_too_little, {"T": 15, "N": 4}, "h.reorder(t0, i0, j0, t1, i1, j1)"),
         (jacobi_with_small_tiles, {"T": 1, "N": 3}, "h.reorder(t0, i0, j0, t1, i1, j1)"),
         (wavefronts_not_skewed, {"T": 1, "N": 5}, "h.reorder(t0, i0, t1, i1, j)"),
     ],

@@ -16,6 +16,7 @@ import numpy as np
 
 from tiramisu_py import sets
 from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.cases import Named
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Home
@@ -66,12 +67,20 @@ def is_sequential(flow: Flow, home: Home) -> bool:
 
 def unserved_at(flow: Flow, home: Home, params: Mapping[str, int]) -> Unserved | None:
     """The unserved reads of a buffer instance at given sizes; None if two writes to one place have one time."""
+    found = _unserved_at(flow, home, params, {})
+    if found is None or not found.reads or flow.copies.parents is None:
+        return found
+    return _unserved_at(flow, home, params, flow.copies.roots(params))
+
+
+def _unserved_at(flow: Flow, home: Home, params: Mapping[str, int], roots: Mapping[Named, Named]) -> Unserved | None:
+    """The reads that see another value, where copies are the value of their root."""
     events = sorted(_events(flow, home, params), key=lambda event: event[0])
     memory: dict[Point, tuple[tuple[int, ...], tuple[str, Point] | None]] = {}
     found: dict[MemoryAccess, Point] = {}
     for when, access, at, place, value in events:
         held = memory.get(place)
-        named = (access.source, value)
+        named = roots.get((access.source, value), (access.source, value))
         if not access.is_write:
             if (held is None or held[1] != named) and access not in found:
                 found[access] = at
