@@ -212,3 +212,17 @@ def test_a_search_needs_arguments_and_others_take_none() -> None:
         f.auto_schedule(seconds=3)
     with pytest.raises(tm.ArgumentError, match="give a function of the work"):
         f.auto_schedule(cost=3)
+
+
+def test_products_whose_terms_are_contiguous_are_tiled_too() -> None:
+    f = tm.Function("f", params=[programs.N, programs.M])
+    a, b = (f.input(name, D, [programs.N, programs.M]) for name in "ab")
+    k = programs.k
+    first = f.reduction("first", {i: N, j: i + 1}, {k: programs.M}, tm.sum, a[i, k] * b[j, k])
+    second = f.reduction("second", {i: N, j: i + 1}, {k: programs.M}, tm.sum, b[i, k] * a[j, k])
+    f.outputs(f.computation("c", {i: N, j: i + 1}, first[i, j] + second[i, j], shape=[N, N]))
+    words = f.auto_schedule(threads=2).explain()
+    assert "first: tiles of" in words and "second: tiles of" in words
+    given = {name: np.random.default_rng(0).random((19, 35)) for name in "ab"}
+    expected = given["a"] @ given["b"].T + given["b"] @ given["a"].T
+    np.testing.assert_allclose(np.tril(f.compile()(**given)), np.tril(expected))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.contractions import BEST_TILE, contracted, in_tiles, is_box
+from tiramisu_py.auto.contractions import BEST_TILE, contracted, in_tiles, is_box, roles_of
 from tiramisu_py.auto.cost import LATENCY
 from tiramisu_py.auto.offers import MOST_LANES, Fresh, Offer, Problem
 from tiramisu_py.auto.strides import best_iterator
@@ -88,8 +88,10 @@ def chained(problem: Problem, name: str) -> Iterator[Offer]:
 
 
 def _is_of_rows(problem: Problem, name: str) -> bool:
-    """Whether the terms of a sum are contiguous."""
+    """Whether the terms of a sum are contiguous, and no operand of it is read again for many rows or columns."""
     declared = problem.computation(name)
+    if roles_of(problem, name) is not None:
+        return False
     return best_iterator(problem.touches(name), declared, declared.point_iterators) in declared.over
 
 
