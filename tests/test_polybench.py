@@ -50,6 +50,15 @@ def test_a_schedule_by_hand_is_as_close_to_numpy_as_it_says(name: str) -> None:
         agrees(told.scheduled(cpu).compile(fast=story.FAST, threads=2, target=cpu.name), told, story)
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_automatic_schedule_is_as_close_to_numpy_as_it_says(name: str) -> None:
+    cpu = tm.target(NARROW) if NARROW in tm.target().features else tm.target()
+    with modules(name) as (told, story):
+        f = told.algorithm()
+        f.auto_schedule(target=cpu, threads=2)
+        agrees(f.compile(fast=story.FAST, threads=2, target=cpu.name), told, story)
+
+
 @pytest.mark.parametrize("name", ["syrk", "gemver"])
 def test_a_schedule_by_hand_for_this_processor_is_as_close_to_numpy_as_it_says(name: str) -> None:
     with modules(name) as (told, story):

@@ -30,19 +30,21 @@ Sizes = Mapping[str, int]
 Exact = Callable[[Arguments], tuple[Array, ...]]
 #: Compilers may fuse a multiplication and an addition, as they may in the C programs of PolyBench.
 FAST = ("contract",)
-#: The forms in which each kernel runs: `made` knows `auto`, too.
-FORMS = ("plain", "hand")
+#: The forms in which each kernel runs.
+FORMS = ("plain", "auto", "hand")
 #: The sizes at which an example compares its results.
 COMPARED = ("ONE", "ODD", "MINI", "SMALL")
 
 
-def made(form: str, algorithm: Callable[[], tm.Function], scheduled: Callable[[], tm.Function]) -> tm.Function:
-    """A kernel as it was declared, with its schedule by hand, or with the schedule that the compiler finds."""
+def made(
+    form: str, algorithm: Callable[[], tm.Function], scheduled: Callable[[], tm.Function], threads: int | None = None
+) -> tm.Function:
+    """A kernel as it was declared, with its schedule by hand, or with the one that the compiler finds for threads."""
     if form == "hand":
         return scheduled()
     f = algorithm()
     if form == "auto":
-        f.auto_schedule()  # type: ignore[attr-defined]
+        f.auto_schedule(threads=threads)
     return f
 
 

@@ -7,6 +7,7 @@ loops by two compilers, and Pluto's transformation of them. A C function has the
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import shutil
 import subprocess
@@ -60,7 +61,7 @@ class Bench:
     def contenders(self) -> list[str]:
         """The programs that take part: those in C for which there is a compiler, then ours."""
         in_c = [name for name, (compiler, _) in IN_C.items() if shutil.which(compiler) and self.file.exists()]
-        return [*in_c, *(name for name in OURS if name != AUTO or hasattr(tm.Function, "auto_schedule"))]
+        return [*in_c, *OURS]
 
     @property
     def file(self) -> Path:
@@ -68,8 +69,9 @@ class Bench:
         return KERNELS / "c" / f"{self.name}.c"
 
     def function(self, form: str) -> tm.Function:
-        """The kernel in one of our forms."""
-        made: tm.Function = imported(KERNELS, STORY).made(form, self.story.algorithm, self.story.scheduled)
+        """The kernel in one of our forms, for the threads of this process."""
+        threads = int(os.environ.get("OMP_NUM_THREADS", "0")) or None
+        made: tm.Function = imported(KERNELS, STORY).made(form, self.story.algorithm, self.story.scheduled, threads)
         return made
 
     def kernel(self, form: str) -> tm.Kernel:
