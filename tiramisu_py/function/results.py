@@ -12,7 +12,7 @@ import numpy as np
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.evaluate.evaluate import evaluate
-from tiramisu_py.algorithm.evaluate.given_values import extents
+from tiramisu_py.algorithm.evaluate.given_values import checked_arguments, extents
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernel_text import kernel_names, signatures
 from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
@@ -162,7 +162,7 @@ class Results(Scheduled):
         """
         self._require_outputs()
         arguments, params = self._arguments(positional, named)
-        self._add_in_place(arguments)
+        self._add_in_place(arguments, params)
         results = evaluate(self.algorithm, arguments, params)
         ordered = [results[name] for name in self.algorithm.output_arrays]
         return ordered[0] if len(ordered) == 1 else tuple(ordered)
@@ -183,14 +183,17 @@ class Results(Scheduled):
             arguments[name] = value
         return arguments, params
 
-    def _add_in_place(self, arguments: dict[str, Any]) -> None:
+    def _add_in_place(self, arguments: dict[str, Any], params: Mapping[str, int]) -> None:
         """Let an output stored over an input keep the input's elements where nothing is computed."""
-        for name in self.algorithm.outputs:
+        algorithm = self.algorithm
+        for name in algorithm.outputs:
             storage = self._program.storages[name]
             over = storage.buffer
-            over_input = over in self.algorithm.inputs and over in arguments and name not in arguments
+            over_input = over in algorithm.inputs and over in arguments and name not in arguments
             if over_input and sets.is_identity(storage.index) and self._has_shape_of(name, over):
-                arguments[name] = arguments[over]
+                in_rows = algorithm.inputs[over].passed is not None
+                given = checked_arguments(algorithm, arguments, params).inputs if in_rows else arguments
+                arguments[name] = given[over]
 
     def _has_shape_of(self, output: str, over: str) -> bool:
         own = extents(self.algorithm, self.algorithm.computations[output])

@@ -223,9 +223,25 @@ def test_an_input_in_rows_is_updated_in_place() -> None:
     given = np.arange(15, dtype=np.int32)
     f.compile()(given, N=3)
     np.testing.assert_array_equal(given, 2 * np.arange(15))
+    np.testing.assert_array_equal(f.evaluate(x=np.arange(15, dtype=np.int32), N=3).ravel(), given)
     z = f.copy()
     z["y"].store_in(tm.Buffer("b", [N * M], tm.int32), [j])
     assert not z.check().ok
+
+
+def test_in_place_in_rows_what_is_not_computed_is_that_of_the_input() -> None:
+    f = tm.Function("border", params=[N, M], assume="N >= 2")
+    x = f.input("x", tm.int32, [N * M])
+    y = f.computation("y", {i: (1, N - 1), j: M}, -x[i * M + j], shape=[N, M])
+    f.outputs(y)
+    y.store_in(x, [i * M + j])
+    for rows, columns in ((2, 3), (5, 4), (3, 1), (4, 0)):
+        given = np.arange(1, rows * columns + 1, dtype=np.int32)
+        wanted = given.copy().reshape(rows, columns)
+        wanted[1:-1] *= -1
+        np.testing.assert_array_equal(f.evaluate(x=given, N=rows, M=columns), wanted)
+        f.compile()(given, N=rows, M=columns)
+        np.testing.assert_array_equal(given, wanted.ravel())
 
 
 def test_values_in_indices_are_parts_of_their_own() -> None:

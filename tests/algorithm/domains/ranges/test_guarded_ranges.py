@@ -36,6 +36,11 @@ INSIDE = {
     "a number": lambda x: x == 7,
     "two conditions, one of them on more": lambda x: (x >= 0) & (x < 50) & (x * x > 3),
 }
+UNSIGNED = {
+    "from above": lambda x: x < EXTENT,
+    "to a number": lambda x: ~(x > EXTENT - 1),
+    "two ends": lambda x: (x > 3) & (x <= 20),
+}
 OUTSIDE = {
     "one more": lambda x: (x >= 0) & (x <= 50),
     "one less": lambda x: (x >= -1) & (x < 50),
@@ -65,6 +70,18 @@ def test_values_under_a_condition_are_in_its_range(name: str, way: str) -> None:
     inside = BYTES[(BYTES >= 0) & (BYTES < EXTENT)]
     if name in ("both ends", "from the other side", "a negation"):
         assert found == np.sum(table[inside])
+
+
+@pytest.mark.parametrize("name", UNSIGNED)
+@pytest.mark.parametrize("dtype", [tm.uint8, tm.uint32, tm.uint64], ids=str)
+def test_values_without_a_sign_are_bounded_from_above(name: str, dtype: Any) -> None:
+    f = picked(UNSIGNED[name], dtype=dtype)
+    assert f.check().ok
+    x, table = np.arange(256).astype(dtype.numpy), np.arange(EXTENT) ** 2
+    x[-1] = np.iinfo(dtype.numpy).max
+    inside = x[UNSIGNED[name](x)]
+    assert f.compile()(x, table) == np.sum(table[inside])
+    assert not picked(lambda x: UNSIGNED[name](x) | (x == EXTENT), dtype=dtype).check().ok
 
 
 @pytest.mark.parametrize("name", OUTSIDE)

@@ -77,6 +77,8 @@ class PartBounds:
             if dtype.bits <= 16:
                 self.loose[name] = []
                 found = typed if found is None else found.intersect(typed)
+            elif dtype.kind == "u" and found is None:
+                found = self._at_least(self.reader.value(value), self._constant(0))
             self.possible = self.possible.intersect(typed)
         if found is not None and len(self.parts.parts) > MOST_PARTS:
             found = self._in_one_piece(value, found)
