@@ -11,7 +11,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.auto import programs
-from tests.auto.programs import D, N, i, j
+from tests.auto.programs import D, M, N, i, j
 
 SIZES = (0, 1, 2, 7, 13, 67)
 
@@ -69,6 +69,31 @@ def test_the_text_gives_the_same_commands_to_another_function(program: Callable[
     other = program()
     exec(str(schedule), {"tm": tm, "f": other})
     assert [str(command) for command in other.commands] == [str(command) for command in f.commands]
+
+
+@pytest.mark.parametrize(
+    ("function", "array", "result", "rows", "columns"),
+    [
+        ("i", "a", "s", "i", "j"),  # a function named like an iterator
+        ("s", "a", "s", "i", "j"),  # or like an array
+        ("g", "x", "y", "x", "y"),  # arrays named like iterators
+        ("g", "a", "f", "f", "tm2"),  # what the text names the function
+        ("g", "is", "def", "lambda", "True"),  # keywords of Python
+    ],
+)
+def test_each_name_in_the_text_means_one_thing(function: str, array: str, result: str, rows: str, columns: str) -> None:
+    r, c = tm.iters(f"{rows} {columns}")
+
+    def made() -> tm.Function:
+        f = tm.Function(function, params=[N, M])
+        a = f.input(array, D, [N, M])
+        f.outputs(f.reduction(result, {r: N}, {c: M}, tm.sum, a[r, c] * a[r, c]))
+        return f
+
+    f, other = made(), made()
+    exec(str(f.auto_schedule(threads=2)), {"tm": tm, "f": other})
+    assert f.commands
+    assert other.commands == f.commands
 
 
 def test_with_one_thread_no_loop_is_parallel() -> None:
