@@ -47,11 +47,14 @@ class Automatic:
     def undo(self) -> None:
         """Take all these commands back; raises `CommandError` if others have been given since, or some undone."""
         end = self._start + len(self.commands)
-        if self._function.commands[self._start :] != self.commands:
-            raise CommandError(
-                f"the automatic schedule of {self._function.name} is not the end of its commands any more: undo those "
-                "that came later first"
-            )
+        present = self._function.commands[self._start :]
+        if present != self.commands:
+            rest = f"the automatic schedule of {self._function.name}"
+            if len(present) < len(self.commands):
+                raise CommandError(
+                    f"{rest} has been undone already, or some of it: f.undo() takes back one command more"
+                )
+            raise CommandError(f"{rest} is not the end of its commands any more: undo those that came later first")
         for _ in range(end - self._start):
             self._function.undo()
 
