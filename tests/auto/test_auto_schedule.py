@@ -11,7 +11,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.auto import programs
-from tests.auto.programs import D, N, i, j
+from tests.auto.programs import D, M, N, i, j
 
 SIZES = (0, 1, 2, 7, 13, 67)
 
@@ -69,6 +69,31 @@ def test_the_text_gives_the_same_commands_to_another_function(program: Callable[
     other = program()
     exec(str(schedule), {"tm": tm, "f": other})
     assert [str(command) for command in other.commands] == [str(command) for command in f.commands]
+
+
+@pytest.mark.parametrize(
+    ("function", "array", "result", "rows", "columns"),
+    [
+        ("i", "a", "s", "i", "j"),  # a function named like an iterator
+        ("s", "a", "s", "i", "j"),  # or like an array
+        ("g", "x", "y", "x", "y"),  # arrays named like iterators
+        ("g", "a", "f", "f", "tm2"),  # what the text names the function
+        ("g", "is", "def", "lambda", "True"),  # keywords of Python
+    ],
+)
+def test_each_name_in_the_text_means_one_thing(function: str, array: str, result: str, rows: str, columns: str) -> None:
+    r, c = tm.iters(f"{rows} {columns}")
+
+    def made() -> tm.Function:
+        f = tm.Function(function, params=[N, M])
+        a = f.input(array, D, [N, M])
+        f.outputs(f.reduction(result, {r: N}, {c: M}, tm.sum, a[r, c] * a[r, c]))
+        return f
+
+    f, other = made(), made()
+    exec(str(f.auto_schedule(threads=2)), {"tm": tm, "f": other})
+    assert f.commands
+    assert other.commands == f.commands
 
 
 def test_with_one_thread_no_loop_is_parallel() -> None:
@@ -152,6 +177,37 @@ def test_functions_on_gpus_and_ranks_and_without_outputs_are_refused() -> None:
         g.auto_schedule()
 
 
+def test_functions_with_loops_on_gpus_are_refused() -> None:
+    i0, j0, i1, j1 = tm.iters("i0 j0 i1 j1")
+    f = tm.Function("f", params=[N])
+    a = f.input("a", D, [N, N])
+    b = f.computation("b", {i: N, j: N}, 2 * a[i, j])
+    f.outputs(b)
+    b.gpu_tile(i, j, 4, 16, i0, j0, i1, j1)
+    for derived in (False, True):
+        if derived:
+            f.derive_transfers()
+        with pytest.raises(
+            tm.ArgumentError, match=r"f runs the loops i0, .* on a GPU: it makes schedules for processors"
+        ):
+            f.auto_schedule()
+
+
+@pytest.mark.parametrize("result", [None, "much", float("nan"), 1j])
+def test_a_cost_that_is_no_number_is_refused(result: Any) -> None:
+    f = programs.product()
+    with pytest.raises(tm.ArgumentError, match=r"cost gives .* for ValueWork"):
+        f.auto_schedule(cost=lambda work: result)
+    assert f.commands == ()
+
+
+def test_a_schedule_is_undone_once() -> None:
+    schedule = programs.line().auto_schedule(threads=1)
+    schedule.undo()
+    with pytest.raises(tm.CommandError, match="has been undone already"):
+        schedule.undo()
+
+
 def test_computations_with_commands_of_the_user_keep_them() -> None:
     f = programs.both_sides()
     f["y"].update.reorder(i, j)
@@ -208,7 +264,7 @@ def test_a_search_needs_arguments_and_others_take_none() -> None:
     f = programs.line()
     with pytest.raises(tm.ArgumentError, match="give arguments="):
         f.auto_schedule(level="measure")
-    with pytest.raises(tm.ArgumentError, match='options of level="measure"'):
+    with pytest.raises(tm.ArgumentError, match=r"seconds=: level=.sizes. has no such options"):
         f.auto_schedule(seconds=3)
     with pytest.raises(tm.ArgumentError, match="give a function of the work"):
         f.auto_schedule(cost=3)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 from tiramisu_py.auto.alternatives import measured
 from tiramisu_py.auto.automatic import Automatic
 from tiramisu_py.auto.clusters import candidates
-from tiramisu_py.auto.cost import CostModel, cycles
+from tiramisu_py.auto.cost import CostModel, ValueWork, cycles
 from tiramisu_py.auto.offers import Problem
 from tiramisu_py.auto.trials import proven
 from tiramisu_py.build.machine.topology import allowed_cpus
@@ -35,7 +38,10 @@ def auto_schedule(
         search = measured(problem, candidates, options)
         found, notes = search.best, search.lines()
     elif options:
-        raise ArgumentError(f'auto_schedule: {", ".join(options)}: these are options of level="measure"')
+        raise ArgumentError(
+            f"auto_schedule: {', '.join(f'{name}=' for name in options)}: level={level!r} has no such options; "
+            'level="measure" has those of tm.tune'
+        )
     else:
         found = proven(problem, candidates)
     start = len(function.commands)
@@ -60,7 +66,27 @@ def _problem(function: Function, target: object, threads: int | None, level: str
         raise ArgumentError(
             f"auto_schedule: {', '.join(on_gpu)} of {name}, in the memory of a GPU: it makes schedules for processors"
         )
-    return Problem(function, _cpu(target), threads or len(allowed_cpus()), cost, level != "structure")
+    tagged = [each.name for each in program.loops.values() if each.is_gpu]
+    if tagged:
+        raise ArgumentError(
+            f"auto_schedule: {name} runs the loops {', '.join(dict.fromkeys(tagged))} on a GPU: it makes schedules for "
+            "processors"
+        )
+    return Problem(function, _cpu(target), threads or len(allowed_cpus()), _checked(cost), level != "structure")
+
+
+def _checked(cost: Callable[[ValueWork], object]) -> CostModel:
+    """The user's cost model, whose results are to be numbers."""
+
+    def model(work: ValueWork) -> float:
+        found = cost(work)
+        if isinstance(found, Real) and not math.isnan(found):
+            return float(found)
+        raise ArgumentError(
+            f"auto_schedule: cost gives {found!r} for {work}: it has to give a number, of which less is better"
+        )
+
+    return model
 
 
 _EXAMPLE = "lambda work: work.operations / work.lanes + work.bytes"
