@@ -123,6 +123,29 @@ def test_a_reader_finds_a_copy_in_place_of_the_value(value: Callable[[Any], Any]
     assert (not judge(f.program, {"N": 3})) == ok
 
 
+@pytest.mark.parametrize("save", [True, False], ids=["saved and stored back", "stored where it was"])
+def test_nothing_stores_to_an_input_that_is_no_output(save: bool) -> None:
+    """Its array may be read-only, or passed as another input too: the caller must never see a change."""
+    f = tm.Function("restored", params=[N], assume="N >= 1")
+    a, b = f.input("a", tm.int32, [N]), f.input("b", tm.int32, [N])
+    s = f.computation("s", {i: N}, a[i])
+    doubled = f.computation("doubled", {i: N}, s[i] * 2)
+    z = f.computation("z", {i: N}, doubled[i] + b[i])
+    back = f.computation("back", {i: N}, s[i])
+    f.outputs(z)
+    back.store_in(a, [i])
+    if save:
+        doubled.store_in(a, [i])
+        s.before(doubled, tm.root)
+        z.after(doubled, tm.root)
+        back.after(z, tm.root)
+    report = f.check()
+    assert not report.ok
+    assert [v.witness.params for v in report.violations if v.witness is not None] == [{"N": 1}]
+    assert "the caller's array a is changed: back[0] has been written to a[0]" in str(report)
+    assert judge(f.program, {"N": 1})
+
+
 def drawn(seed: int) -> tm.Function:
     """A recurrence with random cases, some of which are copies, in a random place."""
     choice = random.Random(seed)

@@ -162,7 +162,7 @@ class Run:
             self._check(place, value, "the caller")
         outputs = {place for place, _ in self.exits}
         for place, content in before.items():
-            if not self._is_equal(self.held[place], content) and place not in outputs:
+            if self.held[place] != content and place not in outputs:
                 self.found.append(Failure("overwritten", f"the caller's {place} has been changed"))
         return self.found
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.access import EXIT, MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.cases import EqualValues
 from tiramisu_py.dependence.exclusions import Exclusions
@@ -82,11 +82,20 @@ class Flow:
 
     def _may_be_copied(self, read: MemoryAccess) -> bool:
         """Whether copies are followed: in plain layouts, and loops without tiles (a reference of these has none)."""
+        if self.is_protected(read):
+            return False
         found = [*self.accesses.writers(read.home), *self.accesses.readers(read.home)]
         if any(sets.has_floors(form) for each in found for form in sets.outputs(each.place)):
             return False
         actors = (each.actor.statement for each in found)
         return not any(has_tiles(s) for s in actors if s is not None) and self.copies.parents is not None
+
+    def is_protected(self, read: MemoryAccess) -> bool:
+        """Whether a read is the caller's at the end, of an input in an array without outputs.
+
+        Nothing stores to such an array, not even what was there: it may be read-only, or another argument too.
+        """
+        return read.actor.moment == EXIT and read.source in self.accesses.program.algorithm.inputs
 
     @cached_property
     def copies(self) -> EqualValues:

@@ -74,15 +74,16 @@ def unserved_at(flow: Flow, home: Home, params: Mapping[str, int]) -> Unserved |
 
 
 def _unserved_at(flow: Flow, home: Home, params: Mapping[str, int], roots: Mapping[Named, Named]) -> Unserved | None:
-    """The reads that see another value, where copies are the value of their root."""
+    """The reads that see another value, where copies are equal if they have one root."""
     events = sorted(_events(flow, home, params), key=lambda event: event[0])
     memory: dict[Point, tuple[tuple[int, ...], tuple[str, Point] | None]] = {}
     found: dict[MemoryAccess, Point] = {}
     for when, access, at, place, value in events:
         held = memory.get(place)
-        named = roots.get((access.source, value), (access.source, value))
+        named = (access.source, value)
         if not access.is_write:
-            if (held is None or held[1] != named) and access not in found:
+            equal = {} if flow.is_protected(access) else roots
+            if (held is None or not _is_copy(held[1], named, equal)) and access not in found:
                 found[access] = at
         elif held is not None and held[0] == when:
             return None
@@ -91,6 +92,11 @@ def _unserved_at(flow: Flow, home: Home, params: Mapping[str, int], roots: Mappi
         elif held is None or held[1] != named:
             memory[place] = (when, None)
     return Unserved(dict(params), tuple(found.items()))
+
+
+def _is_copy(held: Named | None, named: Named, roots: Mapping[Named, Named]) -> bool:
+    """Whether a place holds a value, or one that is equal to it."""
+    return held is not None and roots.get(held, held) == roots.get(named, named)
 
 
 def _all(flow: Flow, home: Home) -> list[MemoryAccess]:
