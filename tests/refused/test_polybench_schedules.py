@@ -48,13 +48,13 @@ def rows_downwards(f: tm.Function) -> None:
 
 
 CASES: list[tuple[str, str, Wrong, str, dict[str, int]]] = [
-    ("one level of two", "jacobi_1d", lambda f: f["mean"].fold(t, 1), "overwritten", {"T": 1, "N": 3}),
+    ("one level of two", "jacobi_1d", lambda f: f["mean"].fold(t, 1), "overwritten", {"T": 1, "N": 4}),
     ("tiles without a skew", "jacobi_2d", lambda f: f["mean"].tile(t, i, 4, 8, t0, i0, t1, i1),
         "order", {"T": 1, "N": 9}),
     ("time inside", "heat_3d", lambda f: f["heat"].interchange(t, i), "overwritten", {"T": 1, "N": 3}),
     ("levels at the same time", "jacobi_2d", lambda f: f["mean"].parallelize(t), "race", {"T": 1, "N": 3}),
     ("a skew that is too small", "seidel_2d", lambda f: mapped(f, "mean", "{ [t, i, j] -> [w = i + j + t, t, i] }"),
-        "order", {"T": 1, "N": 3}),
+        "order", {"T": 2, "N": 4}),
     ("rows of a wavefront in parallel", "seidel_2d", lambda f: f["mean"].skew(t, i, 1).parallelize(i),
         "race", {"T": 1, "N": 3}),
     ("three fields at once", "fdtd_2d", fields_at_once, "order", {"T": 1, "NX": 2, "NY": 2}),

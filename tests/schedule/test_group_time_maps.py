@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import tiramisu_py as tm
 from tests.auto.programs import factors
 
-i, j, k = tm.iters("i j k")
+i, k = tm.iters("i k")
 
 
 def test_a_statement_of_a_group_gets_loops_of_its_own() -> None:
@@ -29,11 +28,3 @@ def test_a_statement_that_left_its_loops_too_early_is_refused_by_the_proof() -> 
     f["s"].update.set_schedule("{ [i, j, k] -> [i, j, k] }")
     report = f.check()
     assert not report.ok and report.violations[0].kind in ("order", "overwritten", "reduction")
-
-
-def test_loops_that_a_command_has_put_together_keep_their_statements() -> None:
-    f = factors()
-    s, u = f["s"], f["u"]
-    u.after(s.update, j)
-    with pytest.raises(tm.CommandError, match="shares loops with"):
-        u.set_schedule("{ [i, j] -> [j, i] }")

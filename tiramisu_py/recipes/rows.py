@@ -105,8 +105,6 @@ def _dependencies(declared: Declared, recipe: Recorded) -> list[str]:
                 "depend on earlier ones alone"
             )
         for name in sorted({access.source for access in _reads(each)} & computations.keys() - {each.name}):
-            if computations[name].group:
-                raise ArgumentError(f"rows: {name} is one of a group, whose values depend on each other in other rows")
             if name not in found:
                 visit(computations[name])
                 found[name] = None

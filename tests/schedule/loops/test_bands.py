@@ -410,7 +410,7 @@ def small_fold() -> tm.Function:
         (interchanged, "order", {"N": 1, "M": 1}),
         (parallel_in_tiles, "race", {"N": 2, "M": 1}),
         (carried, "race", {"T": 1, "N": 3}),
-        (small_fold, "overwritten", {"T": 1, "N": 3}),
+        (small_fold, "overwritten", {"T": 1, "N": 4}),
     ],
 )
 def test_other_skews_shifts_folds_and_parallel_loops_are_refused_at_the_least_sizes(
