@@ -88,7 +88,7 @@ class CpuAlgorithms(Algorithms):
         self.rank = rank
         self.script.do(f"{', '.join(names)}, = tm.params('{' '.join(names)}')")
         self.script.do("t, i, j, k = tm.iters('t i j k')")
-        self.script.do("t0, i0, j0, i1, j1 = tm.iters('t0 i0 j0 i1 j1')")
+        self.script.do("t0, i0, j0, t1, i1, j1, wave = tm.iters('t0 i0 j0 t1 i1 j1 wave')")
         for group in (NEW_LOOPS, ("u", "v", "w"), NEW_COPY):
             self.script.do(f"{', '.join(group)} = tm.iters('{' '.join(group)}')")
         least = " and ".join(f"{name} >= 0" for name in names)

@@ -53,7 +53,7 @@ class Algorithms:
         """A script with one to two inputs and one to four computations."""
         least = [f"{name} >= {self.choice.choice((0, 0, 1, 2))}" for name in PARAMS[: self.rank]]
         self.script.do(f"{', '.join(PARAMS[: self.rank])}, = tm.params('{' '.join(PARAMS[: self.rank])}')")
-        self.script.do("i, j, k = tm.iters('i j k')")
+        self.script.do("i, j, k, i0, i1, j0, j1, wave = tm.iters('i j k i0 i1 j0 j1 wave')")
         self.script.do(f"{', '.join(NEW_LOOPS)} = tm.iters('{' '.join(NEW_LOOPS)}')")
         self.script.do("u, v, w = tm.iters('u v w')")
         self.script.do(f"{', '.join(NEW_COPY)} = tm.iters('{' '.join(NEW_COPY)}')")

@@ -149,7 +149,11 @@ class Commands:
     def _banded(self, statement: Statement, handle: str) -> str:
         other = self.choice.choice((statement, statement, self._other(statement)))
         both = handle if other is statement else f"f.schedule({handle}, {self._handle(other)})"
-        return f"{both}.skew_for(tm.LOCALITY)"
+        goal = self.choice.choice(("LOCALITY", "PARALLEL"))
+        loop = self.script.program.loop_names(statement)[0]
+        tiles = f", tiles={{{loop}: {self.choice.choice((2, 3))}}}" if self.choice.random() < 0.3 else ""
+        tiles = tiles if f"{loop}0" in self.script.names else ""  # tiles and their loops are i0 and i1
+        return f"{both}.skew_for(tm.{goal}{tiles})"
 
     def _reverse(self, statement: Statement, handle: str) -> str:
         return f"{handle}.reverse({self._loop(statement)})"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import tiramisu_py as tm
 from tests.programs.by_hand import Author, computed, every, iters, part, text
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
@@ -186,3 +187,19 @@ def test_a_loop_around_others_ends_where_a_value_says(end, widens, columns):
     taken = np.tril(np.ones((4, columns), np.int64)) if widens else np.ones((4, columns), np.int64)
     wanted = np.array([(values * taken)[:last].sum(0) for last in end], np.int64).reshape(len(end), columns)
     np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_a_loop_around_tiles_keeps_its_condition_where_these_end_at_the_last_one(width):
+    N, (i, v, i0, i1) = tm.params("N")[0], tm.iters("i v i0 i1")
+    f = tm.Function("below", params=[N])
+    most, a = f.input("most", tm.int32, [N], values=(0, N)), f.input("a", tm.int32, [N])
+    m = f.reduction("m", {v: N}, {i: N}, tm.sum, a[i], where=v <= most[0 * i])
+    f.outputs(m)
+    m.update.split(i, width, i0, i1)
+    kernel = f.compile()
+    for size in (0, 1, 5, 6, 7):
+        largest = np.full(size, size // 2, np.int32)
+        values = np.arange(size, dtype=np.int32) - 2
+        wanted = np.where(np.arange(size) <= size // 2, values.sum(), 0)
+        np.testing.assert_array_equal(kernel(largest, values), wanted)

@@ -66,11 +66,15 @@ def tightened(loop: For, taken: frozenset[str], declared: Declared) -> Node:
 
 
 def _loops_inside(loop: For) -> list[For]:
-    """The loops directly inside a loop that are the same in each of its iterations, outermost first."""
+    """The loops directly inside a loop that are the same in each of its iterations, outermost first.
+
+    There are none where the bounds of one depend on another one: whether these loops run at all is asked before them.
+    """
     found: list[For] = []
     body = loop.body
     while isinstance(body, For) and not body.reductions:
-        if loop.variable in variables(body.lower) | variables(body.upper):
+        outer = {loop.variable, *(each.variable for each in found)}
+        if outer & (variables(body.lower) | variables(body.upper)):
             return []
         found.append(body)
         body = body.body
