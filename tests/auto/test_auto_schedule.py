@@ -11,7 +11,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.auto import programs
-from tests.auto.programs import D, M, N, i, j
+from tests.auto.programs import D, K, M, N, i, j, k
 
 SIZES = (0, 1, 2, 7, 13, 67)
 
@@ -268,3 +268,39 @@ def test_a_search_needs_arguments_and_others_take_none() -> None:
         f.auto_schedule(seconds=3)
     with pytest.raises(tm.ArgumentError, match="give a function of the work"):
         f.auto_schedule(cost=3)
+
+
+def _clusters() -> tm.Function:
+    f = tm.Function("clusters", params=[N, M, K])
+    label, a = f.input("label", tm.int32, [N], values=(0, K)), f.input("a", D, [N, M])
+    f.outputs(f.scatter("total", {k: K, j: M}, {i: N}, at=[label[i], j], op=tm.sum, expr=a[i, j]))
+    return f
+
+
+def _inverse() -> tm.Function:
+    f = tm.Function("inverse", params=[N])
+    order = f.input("order", tm.int32, [N], values=(0, N), permutation=True)
+    place = f.computation("place", {i: N, k: N}, tm.cast(tm.int32, i), where=order[i] == k)
+    place.store_in(tm.Buffer("places", [N], tm.int32), [k])
+    f.outputs(place)
+    return f
+
+
+@pytest.mark.parametrize("program", [_clusters, _inverse])
+def test_places_that_values_choose_are_not_searched(program: Callable[[], tm.Function]) -> None:
+    f = program()
+    assert f.auto_schedule(threads=2).commands
+    assert "k = int64(" in f.pseudocode()
+
+
+def test_scatters_are_right() -> None:
+    f, g = _clusters(), _inverse()
+    f.auto_schedule(threads=2)
+    g.auto_schedule(threads=2)
+    sums, places = f.compile(threads=2), g.compile(threads=2)
+    for size in (0, 1, 13):
+        draw = np.random.default_rng(size)
+        given = {"label": draw.integers(0, 5, size).astype(np.int32), "a": draw.random((size, 7)), "K": 5}
+        np.testing.assert_allclose(sums(**given), f.evaluate(**given))
+        order = draw.permutation(size).astype(np.int32)
+        np.testing.assert_array_equal(places(order), np.argsort(order))
