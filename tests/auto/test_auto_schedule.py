@@ -25,7 +25,7 @@ def arguments(f: tm.Function, size: int) -> dict[str, Any]:
     if f.name == "softmax":
         sizes["M"] = max(sizes["M"], 1)
     if f.name == "sparse":
-        cuts = np.sort(draw.integers(0, sizes["K"] + 1, sizes["N"] - 1)) if sizes["N"] > 1 else []
+        cuts: Any = np.sort(draw.integers(0, sizes["K"] + 1, sizes["N"] - 1)) if sizes["N"] > 1 else []
         start = np.array([0, *cuts, sizes["K"]] if sizes["N"] else [0], np.int32)
         return {
             "start": start, "column": draw.integers(0, sizes["M"], sizes["K"]).astype(np.int32),
@@ -281,7 +281,7 @@ def _inverse() -> tm.Function:
     f = tm.Function("inverse", params=[N])
     order = f.input("order", tm.int32, [N], values=(0, N), permutation=True)
     place = f.computation("place", {i: N, k: N}, tm.cast(tm.int32, i), where=order[i] == k)
-    place.store_in(tm.Buffer("places", [N], tm.int32), [k])
+    place.store_in(tm.Buffer("places", (N,), tm.int32), [k])
     f.outputs(place)
     return f
 
