@@ -304,3 +304,15 @@ def test_scatters_are_right() -> None:
         np.testing.assert_allclose(sums(**given), f.evaluate(**given))
         order = draw.permutation(size).astype(np.int32)
         np.testing.assert_array_equal(places(order), np.argsort(order))
+
+
+def test_values_of_several_components_run_in_vectors() -> None:
+    f = tm.Function("nearest", params=[N, M], assume="N >= 1")
+    a = f.input("a", tm.float32, [N, M])  # with an index, 12 bytes a value
+    near = f.reduction("near", {j: M}, {i: N}, tm.argmin, a[i, j])
+    f.outputs(f.computation("row", {j: M}, near[j]["index"]))
+    assert "near.vectorize(" in str(f.auto_schedule(threads=2))
+    kernel = f.compile(threads=2)
+    for columns in (0, 1, 13, 67):
+        given = np.random.default_rng(columns).random((7, columns), np.float32)
+        np.testing.assert_array_equal(kernel(given), given.argmin(axis=0))
