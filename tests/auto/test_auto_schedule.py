@@ -11,7 +11,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.auto import programs
-from tests.auto.programs import D, M, N, i, j
+from tests.auto.programs import D, K, M, N, i, j, k
 
 SIZES = (0, 1, 2, 7, 13, 67)
 
@@ -25,7 +25,7 @@ def arguments(f: tm.Function, size: int) -> dict[str, Any]:
     if f.name == "softmax":
         sizes["M"] = max(sizes["M"], 1)
     if f.name == "sparse":
-        cuts = np.sort(draw.integers(0, sizes["K"] + 1, sizes["N"] - 1)) if sizes["N"] > 1 else []
+        cuts: Any = np.sort(draw.integers(0, sizes["K"] + 1, sizes["N"] - 1)) if sizes["N"] > 1 else []
         start = np.array([0, *cuts, sizes["K"]] if sizes["N"] else [0], np.int32)
         return {
             "start": start, "column": draw.integers(0, sizes["M"], sizes["K"]).astype(np.int32),
@@ -282,3 +282,51 @@ def test_products_whose_terms_are_contiguous_are_tiled_too() -> None:
     given = {name: np.random.default_rng(0).random((19, 35)) for name in "ab"}
     expected = given["a"] @ given["b"].T + given["b"] @ given["a"].T
     np.testing.assert_allclose(np.tril(f.compile()(**given)), np.tril(expected))
+
+
+def _clusters() -> tm.Function:
+    f = tm.Function("clusters", params=[N, M, K])
+    label, a = f.input("label", tm.int32, [N], values=(0, K)), f.input("a", D, [N, M])
+    f.outputs(f.scatter("total", {k: K, j: M}, {i: N}, at=[label[i], j], op=tm.sum, expr=a[i, j]))
+    return f
+
+
+def _inverse() -> tm.Function:
+    f = tm.Function("inverse", params=[N])
+    order = f.input("order", tm.int32, [N], values=(0, N), permutation=True)
+    place = f.computation("place", {i: N, k: N}, tm.cast(tm.int32, i), where=order[i] == k)
+    place.store_in(tm.Buffer("places", (N,), tm.int32), [k])
+    f.outputs(place)
+    return f
+
+
+@pytest.mark.parametrize("program", [_clusters, _inverse])
+def test_places_that_values_choose_are_not_searched(program: Callable[[], tm.Function]) -> None:
+    f = program()
+    assert f.auto_schedule(threads=2).commands
+    assert "k = int64(" in f.pseudocode()
+
+
+def test_scatters_are_right() -> None:
+    f, g = _clusters(), _inverse()
+    f.auto_schedule(threads=2)
+    g.auto_schedule(threads=2)
+    sums, places = f.compile(threads=2), g.compile(threads=2)
+    for size in (0, 1, 13):
+        draw = np.random.default_rng(size)
+        given = {"label": draw.integers(0, 5, size).astype(np.int32), "a": draw.random((size, 7)), "K": 5}
+        np.testing.assert_allclose(sums(**given), f.evaluate(**given))
+        order = draw.permutation(size).astype(np.int32)
+        np.testing.assert_array_equal(places(order), np.argsort(order))
+
+
+def test_values_of_several_components_run_in_vectors() -> None:
+    f = tm.Function("nearest", params=[N, M], assume="N >= 1")
+    a = f.input("a", tm.float32, [N, M])  # with an index, 12 bytes a value
+    near = f.reduction("near", {j: M}, {i: N}, tm.argmin, a[i, j])
+    f.outputs(f.computation("row", {j: M}, near[j]["index"]))
+    assert "near.vectorize(" in str(f.auto_schedule(threads=2))
+    kernel = f.compile(threads=2)
+    for columns in (0, 1, 13, 67):
+        given = np.random.default_rng(columns).random((7, columns), np.float32)
+        np.testing.assert_array_equal(kernel(given), given.argmin(axis=0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tiramisu_py.algorithm.domains.scatters import chosen_by_values
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
 from tiramisu_py.auto.cost import ValueWork
@@ -11,7 +12,7 @@ from tiramisu_py.auto.group_orders import fused, terms_outside
 from tiramisu_py.auto.independent import streamed
 from tiramisu_py.auto.nests import swept
 from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.sums import chained, read_at_the_end, reduced
+from tiramisu_py.auto.sums import chained, read_at_the_end, reduced, scattered
 from tiramisu_py.auto.time_loops import tiled_over_time
 from tiramisu_py.recipes import stencil
 
@@ -33,6 +34,8 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
         return []
     if declared.group:
         found = [*terms_outside(problem, name), *fused(problem, name), *swept(problem, name)]
+    elif chosen_by_values(declared) and not problem.is_recurrent(name):
+        found = list(scattered(problem, name))
     elif declared.is_reduction:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):

@@ -139,8 +139,9 @@ class Problem:
         return ValueWork(self.operations(name) + added, accesses + stores, moved * size, lanes, chain)
 
     def lanes(self, name: str) -> int:
-        """The lanes of a vector of a computation's values."""
-        return min(self.cpu.lanes(self.computation(name).dtype.bytes), MOST_LANES)
+        """The lanes of a vector of a computation's values: a power of two, also for values of several components."""
+        fitting = min(self.cpu.lanes(self.computation(name).dtype.bytes), MOST_LANES)
+        return 1 << (fitting.bit_length() - 1)
 
 
 class Fresh:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tiramisu_py.algorithm.domains.scatters import chosen_by_values
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.auto.contractions import BEST_TILE, contracted, in_tiles, is_box, roles_of
 from tiramisu_py.auto.cost import LATENCY
@@ -45,6 +46,36 @@ def reduced(problem: Problem, name: str) -> Iterator[Offer]:
     else:
         yield from _along_values(problem, name, vector)
     yield from _plain(problem, name, declared.iterators)
+
+
+def scattered(problem: Problem, name: str) -> Iterator[Offer]:
+    """The candidates of a scatter: loops whose places values choose stay inside, where they are one iteration.
+
+    In vectors or on threads such a loop would try all places for each term.
+    """
+    declared = problem.computation(name)
+    chosen, last = chosen_by_values(declared), declared.iterators[-1]
+    shared = [each for each in declared.iterators if each not in chosen]
+    lanes, fills = problem.lanes(name), declared.is_reduction
+    vector = last if last not in chosen else None
+    why = f"values say which {', '.join(chosen)} a term goes to"
+
+    def apply(function: Function) -> None:
+        handle = function[name]
+        if fills:
+            handle.init.vectorize(Iter(last), lanes, remainder="mask")
+        if vector is not None:
+            (handle.update if fills else handle).vectorize(Iter(vector), lanes, remainder="mask")
+
+    def threads(function: Function) -> None:
+        function[name].parallelize(Iter(shared[0]))
+        apply(function)
+
+    along = f"vectors of {lanes} along {vector}" if vector else "terms one after another"
+    if not fills and shared and shared[0] != vector:
+        yield Offer(name, f"threads share {shared[0]}, {along}", why, threads, (name,), problem.work(name, vector))
+    if fills or vector is not None:
+        yield Offer(name, along, why, apply, (name,), problem.work(name, vector, chain=LATENCY))
 
 
 def read_at_the_end(problem: Problem, name: str) -> Iterator[Offer]:

@@ -19,11 +19,21 @@ def placed(c: Computation) -> dict[str, Expr]:
     ``h[b]`` over r, c where ``b + 1 == level[r, c]`` gives ``b: level[r, c] - 1``. Such a value depends on no other
     chosen iterator.
     """
+    return _equated(c, c.over)
+
+
+def chosen_by_values(c: Computation) -> dict[str, Expr]:
+    """The iterators that a value chooses: of a scatter those that are `placed`, and j of ``where=order[i] == j``."""
+    return _equated(c, c.over if c.is_reduction else c.iterators)
+
+
+def _equated(c: Computation, by: tuple[str, ...]) -> dict[str, Expr]:
+    """The iterators of values that are equal to a value read at some of the iterators `by`."""
     found: dict[str, Expr] = {}
     for guard in c.guards:
         for condition in conjuncts(guard):
             for iterator, value in _sides(condition):
-                if iterator in c.iterators and iterator not in found and mentions(value, c.over):
+                if iterator in c.iterators and iterator not in found and mentions(value, by):
                     found[iterator] = value
     return {i: v for i, v in found.items() if not mentions(v, tuple(found))}
 
