@@ -77,6 +77,14 @@ def test_arguments_are_refused_as_in_any_call() -> None:
             kernel.bound(*inputs, **named)
 
 
+def test_a_bound_call_takes_no_arguments() -> None:
+    x, k = arrays(4)
+    step = scaled().compile().bound(x, k, 1.0)
+    for wrong in (lambda: step(x), lambda: step(s=2.0)):
+        with pytest.raises(tm.ArgumentError, match="has its arguments: change what the arrays hold"):
+            wrong()
+
+
 def test_facts_are_verified_in_every_call() -> None:
     x, k = arrays(4)
     step = scaled(values=(0, N)).compile().bound(x, k, 1.0)

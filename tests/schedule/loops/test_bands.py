@@ -345,11 +345,13 @@ def test_what_is_no_band_is_refused_with_two_iterations() -> None:
     ("command", "words"),
     [
         (lambda h: h.skew_for("parallel"), r"'parallel' is no goal: choose tm\.LOCALITY or tm\.PARALLEL"),
-        (lambda h: h.skew_for(tm.LOCALITY, t, k), "they are not t, k"),
+        (lambda h: h.skew_for(tm.LOCALITY, t, k), "and no loop k"),
         (lambda h: h.skew_for(tm.LOCALITY, t, j), "name loops that follow one another, not t, j"),
         (lambda h: h.skew_for(tm.LOCALITY, tiles={k: 4}), "k is not in the band of t, i, j"),
         (lambda h: h.skew_for(tm.LOCALITY, tiles={t: 0}), "the block size of t is 0"),
+        (lambda h: h.skew_for(tm.PARALLEL, tiles={t: 0}), "the block size of t is 0"),
         (lambda h: h.skew_for(tm.LOCALITY, tiles=4), "tiles=4: give a dict"),
+        (lambda h: h.transform([t, i], [[1, 1]]), "the matrix has rows with 2 numbers: t, i need 2 rows with 2"),
         (
             lambda h: h.skew_for(tm.PARALLEL, tiles={t: 4}),
             "needs two loops of the band of t, i, j: tile two",
@@ -421,3 +423,10 @@ def test_other_skews_shifts_folds_and_parallel_loops_are_refused_at_the_least_si
     assert violation.kind == kind
     assert dict(violation.witness.params) == sizes
     assert judge(f.program, sizes)
+
+
+def test_a_matrix_may_be_an_array() -> None:
+    (f, (h,)), (g, (other,)) = seidel(), seidel()
+    h.transform([t, i], np.array([[1, 0], [1, 1]]))
+    other.transform([t, i], [[1, 0], [1, 1]])
+    assert str(f.pseudocode()) == str(g.pseudocode())

@@ -193,7 +193,7 @@ def _solved(equation: _Equation, known: dict[str, int], origin: dict[str, str]) 
             f"{says}, but parameters are at least 0; pass a copy: {equation.array}.copy(), or declare it with "
             f"strides= of the other sign"
         )
-    origin[name] = f"{says} gives {name} = {known[name]}"
+    origin[name] = says if str(equation.extent) == name else f"{says} gives {name} = {known[name]}"
     _check_sign(name, known[name], origin[name])
     return True
 

@@ -23,8 +23,16 @@ class BoundCall:
         """`run` calls the function and returns its code, of which `failure` makes an error."""
         self._name, self._run, self._failure, self._results, self._kept = name, run, failure, results, kept
 
-    def __call__(self) -> Any:
-        """Runs the function, and returns what a call of the kernel does. Raises `KernelError` if it fails."""
+    def __call__(self, *others: object, **named: object) -> Any:
+        """Runs the function, and returns what a call of the kernel does. Raises `KernelError` if it fails.
+
+        Takes no arguments; raises `ArgumentError` for any.
+        """
+        if others or named:
+            raise ArgumentError(
+                f"a bound call of {self._name} has its arguments: change what the arrays hold, or bind others, "
+                "kernel.bound(...)"
+            )
         code = self._run()
         if code:
             raise self._failure(code)

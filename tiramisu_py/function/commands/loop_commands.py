@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
@@ -119,7 +121,10 @@ class LoopCommands(AppliedStatements):
         return self
 
     def transform(
-        self, loops: Sequence[Iter], matrix: Sequence[Sequence[int]], new: Sequence[Iter] | None = None
+        self,
+        loops: Sequence[Iter],
+        matrix: Sequence[Sequence[int]] | np.ndarray[Any, Any],
+        new: Sequence[Iter] | None = None,
     ) -> Self:
         """Replace loops by integer combinations of them, a row of the matrix for each new loop.
 
@@ -137,7 +142,8 @@ class LoopCommands(AppliedStatements):
         Raises `CommandError` for loops that are tagged or not perfectly nested.
         Source: Wolf and Lam, A Loop Transformation Theory; TIRAMISU, ``computation::skew`` with four factors.
         """
-        self._apply(Transform(self._named, as_list(loops), as_list(matrix), as_list(new)))
+        rows = matrix.tolist() if isinstance(matrix, np.ndarray) else matrix
+        self._apply(Transform(self._named, as_list(loops), as_list(rows), as_list(new)))
         return self
 
     def reverse(self, loop: Iter) -> Self:

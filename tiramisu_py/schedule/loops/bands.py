@@ -96,7 +96,12 @@ def band_range(program: Program, chosen: Sequence[Statement], loops: Sequence[st
         return 0, len(least.loops)
     found = [find(program, first, name) for name in loops]
     if not found or any(loop is None for loop in found):
-        raise CommandError(f"{nest(program, first)}: they are not {', '.join(loops) or 'named'}")
+        absent = [name for name, loop in zip(loops, found, strict=True) if loop is None]
+        raise CommandError(
+            f"{nest(program, first)}, and no loop {', '.join(absent)}"
+            if absent
+            else f"{nest(program, first)}: name at least one of them, or leave the loops out"
+        )
     begin = first.depth(_known(found[0]))
     if tuple(found) != first.loops[begin : begin + len(found)]:
         raise CommandError(f"{nest(program, first)}: name loops that follow one another, not {', '.join(loops)}")

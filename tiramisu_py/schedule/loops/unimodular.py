@@ -110,8 +110,8 @@ def checked_matrix(given: object, loops: Sequence[str]) -> list[list[int]]:
     rows = [listed(row, "a row of the matrix") for row in listed(given, "the matrix")]
     if len(rows) != len(loops) or any(len(row) != len(loops) for row in rows):
         raise CommandError(
-            f"the matrix has {len(rows)} rows of {', '.join(str(len(row)) for row in rows) or 'no'} numbers: "
-            f"{', '.join(loops)} need {len(loops)} rows of {len(loops)}"
+            f"the matrix has rows with {', '.join(str(len(row)) for row in rows) or 'no'} numbers: {', '.join(loops)} "
+            f"need {len(loops)} rows with {len(loops)} numbers each"
         )
     matrix = [[whole(factor, "a number of the matrix") for factor in row] for row in rows]
     by = determinant(matrix)

@@ -19,7 +19,7 @@ from tiramisu_py.algorithm.spellings import fresh_name
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.command import Command
 from tiramisu_py.program.program import Program
-from tiramisu_py.schedule.command_arguments import statements
+from tiramisu_py.schedule.command_arguments import size, statements
 from tiramisu_py.schedule.command_fields import Named
 from tiramisu_py.schedule.loops.bands import Band, band_range, permutable_band
 from tiramisu_py.schedule.loops.correcting_shifts import references
@@ -92,7 +92,7 @@ def _tiled(band: Band, base: Named, tiles: Mapping[str, int]) -> Band:
     if missing:
         raise CommandError(f"tiles={dict(tiles)}: {missing[0]} is not in the band of {', '.join(band.loops)}")
     ordered = [name for name in band.loops if name in tiles]
-    command = Tile(base, ({Iter(name): tiles[name] for name in ordered},))
+    command = Tile(base, ({Iter(name): size(tiles[name], f"the block size of {name}") for name in ordered},))
     return replace(band, tiles=tuple(f"{name}0" for name in ordered), commands=(*band.commands, command))
 
 
