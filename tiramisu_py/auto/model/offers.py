@@ -108,6 +108,12 @@ class Problem:
         own = tuple(Iter(name).key() for name in self.computation(reader).iterators)
         return all(tuple(i.key() for i in read.indices) == own for read in self.reads_of(reader, source))
 
+    def has_first_storage(self, name: str) -> bool:
+        """Whether a computation is stored as it was declared: the user has not chosen where."""
+        program = self.function.program
+        first = program.history[0].storages
+        return name in first and program.storages[name] is first[name]
+
     def operations(self, name: str) -> int:
         return operations(self.computation(name))
 
