@@ -237,6 +237,12 @@ def test_fields_that_follow_each_other_are_swept_together_by_one_thread() -> Non
     np.testing.assert_allclose(f.compile()(**given), f.evaluate(**given))
 
 
+def test_a_nest_stays_as_declared_where_all_else_is_estimated_slower() -> None:
+    f = programs.both_sides()
+    schedule = f.auto_schedule(threads=1, cost=lambda work: work.lanes - work.accesses)
+    assert f.commands == () and "y: as declared" in schedule.explain()
+
+
 def test_without_sizes_there_are_no_tiles() -> None:
     f = programs.product()
     text = str(f.auto_schedule(threads=2, level="structure"))

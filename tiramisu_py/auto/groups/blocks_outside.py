@@ -68,6 +68,7 @@ def blocked(problem: Problem, name: str) -> Iterator[Offer]:
 
 
 def _blocks(problem: Problem, names: Sequence[str]) -> ColumnBlocks | None:
+    """The blocks of a group in which all values of more than two loops need a block alone."""
     program = problem.function.program
     statements = tuple(each for source in names for each in program.statements_of(source))
     if not 2 <= len(statements) <= MOST or len({each.loops[:1] for each in statements}) != 1:
@@ -81,7 +82,7 @@ def _blocks(problem: Problem, names: Sequence[str]) -> ColumnBlocks | None:
     for depths in _assigned(statements, dependences.all, {}):
         kept = tuple(each.source for each in values if depths[each] and _is_local(problem, each, statements, depths))
         ordered = tuple(sorted(statements, key=lambda each: program.positions[each.name]))
-        if kept and all(_last_is_free(each, depths[each], dependences) for each in statements):
+        if len(kept) == len(values) and all(_last_is_free(each, depths[each], dependences) for each in statements):
             return ColumnBlocks(depths, ordered, kept)
         return None
     return None
