@@ -6,7 +6,8 @@
     for i, j: columns[j] += a[i, j] * y[i]      -->       for i in i0, j: rows[i] += a[i, j] * x[j]
                                                           for j, i in i0: columns[j] += a[i, j] * y[i]
 
-The second sum may use the results of the first one, of the same row.
+The second sum may use the results of the first one, of the same row. In place of the first one there may be the values
+of the matrix itself, which are then in the cache when they are added.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
+from tiramisu_py.auto.model.strides import best_iterator
 from tiramisu_py.auto.single.contractions import is_box
 from tiramisu_py.function import Function
 from tiramisu_py.program.loops import Combine
@@ -30,7 +32,7 @@ ROWS, AHEAD = 8, 512
 
 @dataclass(frozen=True)
 class SumPair:
-    """Sums along the rows and along the columns of a matrix, and the iterators of these."""
+    """Sums along the columns of a matrix, with what is computed in the same rows: sums along them, or their values."""
 
     rows: str
     columns: str
@@ -45,9 +47,11 @@ def one_pass(problem: Problem, name: str) -> Iterator[Offer]:
     if pair is None:
         return
     lanes = problem.lanes(pair.columns)
+    both = pair.rows != pair.matrix
+    reads = f"both read {pair.matrix}" if both else f"{pair.columns} reads {pair.matrix}"
     yield Offer(
-        name, f"{pair.rows} and {pair.columns} of {ROWS} rows of {pair.matrix} at a time",
-        f"both read {pair.matrix}: the second one finds the rows in the cache",
+        name, f"{pair.rows} and {pair.columns} of {ROWS} rows{f' of {pair.matrix}' if both else ''} at a time",
+        f"{reads}: the rows are in the cache then",
         lambda function: _apply(function, pair, lanes), (pair.rows, pair.columns),
         problem.work(name, pair.column, lanes, stores=2 / ROWS, moved=0.5), is_tiled=True,
     )  # fmt: skip
@@ -60,7 +64,34 @@ def pair_of(problem: Problem, name: str) -> SumPair | None:
             found = _pair(problem, name, other) or _pair(problem, other, name)
             if found is not None:
                 return found
-    return None
+    made = [each for each in problem.sources(name) if _makes(problem, each, name)]
+    return SumPair(made[0], name, made[0], *_row_and_column(problem, name)) if made else None
+
+
+def _makes(problem: Problem, matrix: str, columns: str) -> bool:
+    """Whether a computation makes a matrix, each value by itself, whose columns are summed."""
+    made = problem.computation(matrix)
+    if made.is_reduction or made.group or made.guards or made.stage is not None or matrix in problem.given:
+        return False
+    if not _is_sum(problem, columns) or problem.is_recurrent(matrix) or len(made.iterators) != 2:
+        return False
+    place = _row_and_column(problem, columns)
+    if not any(touch.alone == place for touch in problem.touches(columns) if touch.access.source == matrix):
+        return False
+    points = sets.rearranged(sets.named(problem.computation(columns).points, None), [1, 0])
+    contiguous = best_iterator(problem.touches(matrix), made, made.iterators) == made.iterators[1]
+    if not contiguous or not points.is_equal(sets.rearranged(sets.named(made.points, None), [0, 1])):
+        return False
+    reads = problem.reads_of(columns, matrix)
+    others = {
+        each for source in problem.sources(columns) if source != matrix for each in (source, *_needed(problem, source))
+    }
+    return len(reads) == 1 and matrix not in others
+
+
+def _row_and_column(problem: Problem, columns: str) -> tuple[str, str]:
+    declared = problem.computation(columns)
+    return declared.over[0], declared.iterators[0]
 
 
 def _pair(problem: Problem, rows: str, columns: str) -> SumPair | None:
@@ -121,15 +152,22 @@ def _apply(function: Function, pair: SumPair, lanes: int) -> None:
     block.compute_at(columns.update, column)
     block.store_in(Memory.REGISTER)
     block.update.unroll(row, remainder="specialize")
+    first = rows
     own, along = _iterators(function, pair.rows)
-    rows.update.split(own, ROWS, outer, inner)
-    rows.update.parallelize(outer)
-    rows.update.vectorize(along, 4 * lanes, combine=Combine.PRIVATE)
-    rows.update.prefetch(function[pair.matrix], along, AHEAD)
-    columns.update.after(rows.update, outer)
+    if pair.rows != pair.matrix:
+        first = rows.update
+    first.split(own, ROWS, outer, inner)
+    first.parallelize(outer)
+    if pair.rows != pair.matrix:
+        first.vectorize(along, 4 * lanes, combine=Combine.PRIVATE)
+        first.prefetch(function[pair.matrix], along, AHEAD)
+    else:
+        first.vectorize(along, lanes, remainder="mask")
+    columns.update.after(first, outer)
 
 
 def _iterators(function: Function, name: str) -> tuple[Iter, Iter]:
     """The iterators of a sum: of its value, and of its terms."""
     declared = function.program.algorithm.computations[name]
-    return Iter(declared.iterators[0]), Iter(declared.over[0])
+    own, along = declared.point_iterators
+    return Iter(own), Iter(along)
