@@ -125,7 +125,7 @@ def test_what_was_chosen_and_refused_is_explained() -> None:
     assert "out: s is a matrix product in tiles of registers" in words
     assert "because nothing else reads s" in words
     words = programs.both_sides().auto_schedule(threads=2).explain()
-    assert "y: several rows at a time into strips of j" in words
+    assert "y: s and y of 8 rows of a at a time" in words
 
 
 def test_a_refused_candidate_falls_back_to_the_next() -> None:
@@ -235,6 +235,12 @@ def test_fields_that_follow_each_other_are_swept_together_by_one_thread() -> Non
     assert "h.fuse(e, i)" in str(schedule) and "h.shift(i, 1)" in str(schedule)
     given = arguments(f, 13)
     np.testing.assert_allclose(f.compile()(**given), f.evaluate(**given))
+
+
+def test_a_nest_stays_as_declared_where_all_else_is_estimated_slower() -> None:
+    f = programs.both_sides()
+    schedule = f.auto_schedule(threads=1, cost=lambda work: work.lanes - work.accesses)
+    assert f.commands == () and "y: as declared" in schedule.explain()
 
 
 def test_without_sizes_there_are_no_tiles() -> None:

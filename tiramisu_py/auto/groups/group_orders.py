@@ -34,10 +34,10 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.carried import LoopDependences
-from tiramisu_py.auto.nests import iterators_of, members_of, statement_handle
-from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.strides import loop_cost
+from tiramisu_py.auto.groups.nests import iterators_of, members_of, statement_handle
+from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py.auto.model.offers import Offer, Problem
+from tiramisu_py.auto.model.strides import loop_cost
 from tiramisu_py.function import Function
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
@@ -92,7 +92,7 @@ def terms_outside(problem: Problem, name: str) -> Iterator[Offer]:
 
 def _loop_names(update: Statement, names: Sequence[str]) -> list[str]:
     """Names of loops in a time map: another one for a loop whose iteration is not the iterator of the same name."""
-    forms = [_text(form) for form in sets.outputs(update.coords)]
+    forms = [affine_text(form) for form in sets.outputs(update.coords)]
     return [
         f"{name}_" if name in update.dims and form != name else name for name, form in zip(names, forms, strict=True)
     ]
@@ -100,14 +100,14 @@ def _loop_names(update: Statement, names: Sequence[str]) -> list[str]:
 
 def _time_map(statement: Statement, order: Sequence[str], swaps: bool) -> str:
     """The isl text of a statement's loops in an order; `swaps` says that the last two were exchanged."""
-    forms = [_text(form) for form in sets.outputs(statement.coords)]
+    forms = [affine_text(form) for form in sets.outputs(statement.coords)]
     if swaps:
         forms = [*forms[:-2], forms[-1], forms[-2]]
     outputs = ", ".join(name if name == form else f"{name} = {form}" for name, form in zip(order, forms, strict=True))
     return f"{{ [{', '.join(statement.dims)}] -> [{outputs}] }}"
 
 
-def _text(form: isl.Aff) -> str:
+def affine_text(form: isl.Aff) -> str:
     """An affine form as isl writes it, without the frame."""
     text = str(form)
     return text[text.index("[(") + 2 : text.rindex(")]")]

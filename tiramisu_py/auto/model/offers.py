@@ -9,8 +9,8 @@ from functools import cached_property
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
-from tiramisu_py.auto.cost import CostModel, ValueWork, cycles
-from tiramisu_py.auto.strides import APART, Touch, operations, result_cost, touches
+from tiramisu_py.auto.model.cost import CostModel, ValueWork, cycles
+from tiramisu_py.auto.model.strides import APART, Touch, operations, result_cost, touches
 from tiramisu_py.function import Function
 from tiramisu_py.program.fresh_names import names_in
 from tiramisu_py.recipes import Cpu
@@ -107,6 +107,12 @@ class Problem:
         """Whether a computation reads a source only at its own iterators, all of them, in order."""
         own = tuple(Iter(name).key() for name in self.computation(reader).iterators)
         return all(tuple(i.key() for i in read.indices) == own for read in self.reads_of(reader, source))
+
+    def has_first_storage(self, name: str) -> bool:
+        """Whether a computation is stored as it was declared: the user has not chosen where."""
+        program = self.function.program
+        first = program.history[0].storages
+        return name in first and program.storages[name] is first[name]
 
     def operations(self, name: str) -> int:
         return operations(self.computation(name))
