@@ -167,6 +167,40 @@ def waves() -> tm.Function:
     return f
 
 
+def sweeps() -> tm.Function:
+    """Sweeps in the caller's array, each value from those around it, of which those before it are new."""
+    f = tm.Function("sweeps", params=[T, N, M], assume="N >= 1 and M >= 1")
+    a = f.input("a", D, [N, M])
+    edge = (i == 0) | (i == N - 1) | (j == 0) | (j == M - 1)
+
+    def inside(u: tm.Computation) -> tm.Expr:
+        return (u[t, i - 1, j + 1] + u[t, i, j - 1] + u[t - 1, i, j + 1] + u[t - 1, i + 1, j]) / 4
+
+    u = f.computation(
+        "u", {t: T + 1, i: N, j: M},
+        lambda u: tm.select(t == 0, a[i, j], tm.select(edge, u[t - 1, i, j], inside(u))),
+    )  # fmt: skip
+    f.outputs(u[T, i, j])
+    for field in ("u", "u_out"):
+        f[field].store_in(a, [i, j])
+    return f
+
+
+def alike() -> tm.Function:
+    """How much two rows have in common, in order."""
+    f = tm.Function("alike", params=[N, M], assume="N >= 1 and M >= 1")
+    a, b = f.input("a", tm.int32, [N]), f.input("b", tm.int32, [M])
+    same = tm.cast(tm.int32, a[i] == b[j])
+    most = f.computation(
+        "most", {i: N, j: M},
+        lambda most: tm.select(
+            (i == 0) | (j == 0), same, tm.max(most[i - 1, j - 1] + same, tm.max(most[i - 1, j], most[i, j - 1]))
+        ),
+    )  # fmt: skip
+    f.outputs(f.computation("found", {k: 1}, most[N - 1, M - 1 + k]))
+    return f
+
+
 def sparse() -> tm.Function:
     """Sums whose bounds are values."""
     f = tm.Function("sparse", params=[N, M, K])
@@ -186,5 +220,5 @@ def total() -> tm.Function:
 
 ALL: tuple[Callable[[], tm.Function], ...] = (
     pointwise, transposed, line, product, both_sides, triangle, rank_two, pairs, reverse_prefix, paths, softmax, blur,
-    heat, prefix, factors, waves, sparse, total,
+    heat, prefix, factors, waves, sweeps, alike, sparse, total,
 )  # fmt: skip

@@ -14,6 +14,8 @@ from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.auto.single.independent import streamed
 from tiramisu_py.auto.single.sums import chained, read_at_the_end, reduced, scattered
+from tiramisu_py.auto.waves.diagonals import diagonal
+from tiramisu_py.auto.waves.step_pipelines import pipelined
 from tiramisu_py.recipes import stencil
 
 #: The most operations of a value that is computed again where it is read, instead of being kept.
@@ -33,13 +35,15 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
     if declared.stage is not None:
         return []
     if declared.group:
-        found = [*terms_outside(problem, name), *fused(problem, name), *swept(problem, name)]
+        found = [*terms_outside(problem, name), *fused(problem, name), *pipelined(problem, name)]
+        found += swept(problem, name)
     elif chosen_by_values(declared) and not problem.is_recurrent(name):
         found = list(scattered(problem, name))
     elif declared.is_reduction:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):
-        found = [*tiled_over_time(problem, name), *swept(problem, name)]
+        tiled = [*tiled_over_time(problem, name)] or [*pipelined(problem, name)]
+        found = [*tiled, *diagonal(problem, name), *swept(problem, name)]
     else:
         found = [*inlined(problem, name), *read_at_the_end(problem, name), *chained(problem, name)]
         found += [*stages(problem, name), *streamed(problem, name)]

@@ -78,7 +78,7 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
     kept = ", ".join(dict.fromkeys(program.loops[loop].name for loop in sorted(dependences.carrying)))
     why = f"values depend on earlier ones along {kept}" if kept else "no loop carries a dependence"
 
-    folds = list(_folds(problem, names))
+    folds = list(folds_of(problem, names))
 
     def offer(folded: bool, threads: bool, vectors: bool) -> Iterator[Offer]:
         def apply(function: Function) -> None:
@@ -110,7 +110,7 @@ def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bo
     return problem.work(source, vector, lanes, moved=moved, stores=stores, chain=chain)
 
 
-def _folds(problem: Problem, names: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+def folds_of(problem: Problem, names: Sequence[str]) -> Iterator[tuple[str, str, int]]:
     """The computations that are read only some iterations of their first loop later, and how many of these to keep.
 
     What reads the last ones after the loop is left to the proof. Computations that the user has stored are left out.
