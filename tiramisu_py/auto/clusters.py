@@ -15,6 +15,8 @@ from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.auto.single.independent import streamed
 from tiramisu_py.auto.single.sums import chained, read_at_the_end, reduced, scattered
 from tiramisu_py.auto.waves.diagonals import diagonal
+from tiramisu_py.auto.waves.lines import side_by_side
+from tiramisu_py.auto.waves.pivots import pivoted
 from tiramisu_py.auto.waves.step_pipelines import pipelined
 from tiramisu_py.recipes import stencil
 
@@ -36,6 +38,7 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
         return []
     if declared.group:
         found = [*terms_outside(problem, name), *fused(problem, name), *pipelined(problem, name)]
+        found += [*side_by_side(problem, name), *pivoted(problem, name)]
         found += swept(problem, name)
     elif chosen_by_values(declared) and not problem.is_recurrent(name):
         found = list(scattered(problem, name))

@@ -92,7 +92,7 @@ def terms_outside(problem: Problem, name: str) -> Iterator[Offer]:
 
 def _loop_names(update: Statement, names: Sequence[str]) -> list[str]:
     """Names of loops in a time map: another one for a loop whose iteration is not the iterator of the same name."""
-    forms = [_text(form) for form in sets.outputs(update.coords)]
+    forms = [form_text(form) for form in sets.outputs(update.coords)]
     return [
         f"{name}_" if name in update.dims and form != name else name for name, form in zip(names, forms, strict=True)
     ]
@@ -100,14 +100,14 @@ def _loop_names(update: Statement, names: Sequence[str]) -> list[str]:
 
 def _time_map(statement: Statement, order: Sequence[str], swaps: bool) -> str:
     """The isl text of a statement's loops in an order; `swaps` says that the last two were exchanged."""
-    forms = [_text(form) for form in sets.outputs(statement.coords)]
+    forms = [form_text(form) for form in sets.outputs(statement.coords)]
     if swaps:
         forms = [*forms[:-2], forms[-1], forms[-2]]
     outputs = ", ".join(name if name == form else f"{name} = {form}" for name, form in zip(order, forms, strict=True))
     return f"{{ [{', '.join(statement.dims)}] -> [{outputs}] }}"
 
 
-def _text(form: isl.Aff) -> str:
+def form_text(form: isl.Aff) -> str:
     """An affine form as isl writes it, without the frame."""
     text = str(form)
     return text[text.index("[(") + 2 : text.rindex(")]")]
