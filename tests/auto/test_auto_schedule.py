@@ -131,7 +131,7 @@ def test_what_was_chosen_and_refused_is_explained() -> None:
     assert "out: s is a matrix product in tiles of registers" in words
     assert "because nothing else reads s" in words
     words = programs.both_sides().auto_schedule(threads=2).explain()
-    assert "y: several rows at a time into strips of j" in words
+    assert "y: s and y of 8 rows of a at a time" in words
 
 
 def test_a_refused_candidate_falls_back_to_the_next() -> None:

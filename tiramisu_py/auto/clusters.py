@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tiramisu_py.algorithm.domains.scatters import chosen_by_values
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
+from tiramisu_py.auto.groups.factor_tiles import factored
 from tiramisu_py.auto.groups.group_orders import fused, terms_outside
 from tiramisu_py.auto.groups.nests import swept
 from tiramisu_py.auto.groups.time_loops import tiled_over_time
@@ -37,8 +38,8 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
     if declared.stage is not None:
         return []
     if declared.group:
-        found = [*terms_outside(problem, name), *fused(problem, name), *pipelined(problem, name)]
-        found += [*side_by_side(problem, name), *pivoted(problem, name)]
+        found = [*factored(problem, name), *terms_outside(problem, name), *fused(problem, name)]
+        found += [*pipelined(problem, name), *side_by_side(problem, name), *pivoted(problem, name)]
         found += swept(problem, name)
     elif chosen_by_values(declared) and not problem.is_recurrent(name):
         found = list(scattered(problem, name))
