@@ -265,6 +265,40 @@ def test_values_that_wait_for_those_before_them_are_stored_and_computed_by_diago
     np.testing.assert_allclose(kernel(**copied(given)), f.evaluate(**copied(given)), rtol=1e-10)
 
 
+def test_sums_of_dynamic_programming_stay_in_registers_for_a_strip_of_columns() -> None:
+    f = programs.pairs()
+    assert "best.store_at(best.update, i_)" in str(f.auto_schedule(target=CPU, threads=1))
+    kernel = f.compile(threads=1)
+    for size in (1, 31, 33, 67):
+        given = arguments(f, size)
+        np.testing.assert_array_equal(kernel(**given), f.evaluate(**given))
+
+
+def test_steps_with_pivots_run_in_tiles_from_those_of_the_pivots_on() -> None:
+    f = programs.shortest()
+    schedule = str(f.auto_schedule(target=CPU, threads=1))
+    assert "floor((k - 1) / 32)" in schedule
+    kernel = f.compile(threads=1)
+    for size in (1, 33, 67):
+        given = arguments(f, size)
+        np.testing.assert_array_equal(kernel(**copied(given)), f.evaluate(**copied(given)))
+
+
+def test_steps_without_a_bound_of_their_number_are_not_tiled_by_their_pivots() -> None:
+    assert "floor" not in str(programs.shortest(assume="N >= 1").auto_schedule(target=CPU, threads=1))
+
+
+def test_independent_lines_run_side_by_side() -> None:
+    """There and back along rows, then along columns; orders that the user gave within the group are kept."""
+    f = programs.two_ways()
+    schedule = str(f.auto_schedule(target=CPU, threads=1))
+    assert "p.store_at(v, i0)" in schedule and "v.vectorize(i1, 4, remainder='mask')" in schedule
+    kernel = f.compile(threads=1)
+    for size in (1, 8, 9, 67):
+        given = arguments(f, size)
+        np.testing.assert_allclose(kernel(**given), f.evaluate(**given), rtol=1e-10)
+
+
 def test_without_sizes_there_are_no_tiles() -> None:
     f = programs.product()
     text = str(f.auto_schedule(threads=2, level="structure"))

@@ -24,6 +24,7 @@ from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import result_cost
 from tiramisu_py.function import Function
+from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
 
@@ -43,24 +44,25 @@ def side_by_side(problem: Problem, name: str) -> Iterator[Offer]:
     ordered = sorted(statements, key=lambda each: program.positions[each.name])
     outer = min(shared(a, b) for a in ordered for b in ordered if a is not b)
     carrying = LoopDependences(program, tuple(ordered)).carrying
-    found = [_Lines(problem, tuple(run), outer) for run in _runs(ordered, outer)]
-    if not all(each.are_independent(carrying) for each in found):
+    found = [_Lines(problem, tuple(run), outer, carrying) for run in _runs(ordered, outer)]
+    lined = [each for each in found if each.are_independent]
+    if not lined or not all(each in lined or each.is_free for each in found):
         return
 
     def apply(function: Function) -> None:
         fresh = Fresh(function)
         block, lane = fresh("i0"), fresh("i1")
-        for each in found:
+        for each in lined:
             each.arrange(function, block, lane)
         for before, after in pairwise(found) if outer else ():
             around = Iter(program.loop_names(before.statements[0])[outer - 1])
             function.order(function[before.sources[-1]], function[after.sources[0]], at=around)
         for each in found:
-            each.finish(function, block, lane)
+            each.finish(function, block, lane) if each in lined else each.vectorize(function)
 
-    lines = ", ".join(dict.fromkeys(str(each.line) for each in found))
+    lines = ", ".join(dict.fromkeys(str(each.line) for each in lined))
     why = f"values depend on earlier ones along a line, and no line of {lines} on another one"
-    lanes, first = problem.lanes(name), found[0]
+    lanes, first = problem.lanes(name), lined[0]
     yield Offer(
         name, f"lines of {lines} side by side, in vectors of {lanes}; what only they read is kept for a block of them",
         why, apply, names, first.work(),
@@ -85,6 +87,7 @@ class _Lines:
     problem: Problem
     statements: tuple[Statement, ...]
     outer: int
+    carrying: frozenset[LoopId]
 
     @property
     def sources(self) -> list[str]:
@@ -107,13 +110,24 @@ class _Lines:
     def _iterators(self, statement: Statement) -> list[str | None]:
         return iterators_of(statement, self.problem.computation(statement.source).point_iterators)
 
-    def are_independent(self, carrying: frozenset[object]) -> bool:
+    @property
+    def are_independent(self) -> bool:
         """Whether lines do not depend on each other, but values do along some of them."""
         deep = all(len(each.loops) == self.outer + 2 for each in self.statements)
         if not deep or any(None in self._iterators(each) for each in self.statements):
             return False
-        along = any(each.loops[-1] in carrying for each in self.statements)
-        return along and self.statements[0].loops[self.outer] not in carrying
+        return not self.is_free and self.statements[0].loops[self.outer] not in self.carrying
+
+    @property
+    def is_free(self) -> bool:
+        """Whether values do not depend on each other along their last loops."""
+        return not any(each.loops[-1] in self.carrying for each in self.statements)
+
+    def vectorize(self, function: Function) -> None:
+        """Vectors along the last loops, which carry no dependence."""
+        for each in self.statements:
+            last = self.problem.function.program.loop_names(each)[-1]
+            function[each.source].vectorize(Iter(last), self.problem.lanes(each.source), remainder="mask")
 
     def arrange(self, function: Function, block: Iter, lane: Iter) -> None:
         """Blocks of lines outside, lines innermost."""
