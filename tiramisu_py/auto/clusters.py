@@ -18,6 +18,10 @@ from tiramisu_py.auto.model.strides import loop_cost
 from tiramisu_py.auto.single.independent import streamed
 from tiramisu_py.auto.single.row_products import products_of_rows
 from tiramisu_py.auto.single.sums import chained, read_at_the_end, reduced, scattered
+from tiramisu_py.auto.waves.diagonals import diagonal
+from tiramisu_py.auto.waves.lines import side_by_side
+from tiramisu_py.auto.waves.pivots import pivoted
+from tiramisu_py.auto.waves.step_pipelines import pipelined
 from tiramisu_py.recipes import stencil
 
 #: The most operations of a value that is computed again where it is read, instead of being kept.
@@ -38,13 +42,15 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
         return []
     if declared.group:
         found = [*factored(problem, name), *blocked(problem, name), *terms_outside(problem, name)]
-        found += [*fused(problem, name), *swept(problem, name)]
+        found += [*fused(problem, name), *pipelined(problem, name), *side_by_side(problem, name)]
+        found += [*pivoted(problem, name), *swept(problem, name)]
     elif chosen_by_values(declared) and not problem.is_recurrent(name):
         found = list(scattered(problem, name))
     elif declared.is_reduction:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):
-        found = [*tiled_over_time(problem, name), *swept(problem, name)]
+        tiled = [*tiled_over_time(problem, name)] or [*pipelined(problem, name)]
+        found = [*tiled, *diagonal(problem, name), *swept(problem, name)]
     else:
         found = [*inlined(problem, name), *read_at_the_end(problem, name), *chained(problem, name)]
         found += [*products_of_rows(problem, name), *stages(problem, name), *streamed(problem, name)]
