@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from tiramisu_py.algorithm.domains.scatters import chosen_by_values
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
-from tiramisu_py.auto.cost import ValueWork
-from tiramisu_py.auto.group_orders import fused, terms_outside
-from tiramisu_py.auto.independent import streamed
-from tiramisu_py.auto.nests import swept
-from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.sums import chained, read_at_the_end, reduced, scattered
-from tiramisu_py.auto.time_loops import tiled_over_time
+from tiramisu_py.auto.groups.group_orders import fused, terms_outside
+from tiramisu_py.auto.groups.nests import swept
+from tiramisu_py.auto.groups.time_loops import tiled_over_time
+from tiramisu_py.auto.model.cost import ValueWork
+from tiramisu_py.auto.model.offers import Offer, Problem
+from tiramisu_py.auto.single.independent import streamed
+from tiramisu_py.auto.single.sums import chained, read_at_the_end, reduced, scattered
 from tiramisu_py.recipes import stencil
 
 #: The most operations of a value that is computed again where it is read, instead of being kept.

@@ -34,10 +34,10 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.carried import LoopDependences
-from tiramisu_py.auto.nests import iterators_of, members_of, statement_handle
-from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.strides import loop_cost
+from tiramisu_py.auto.groups.nests import iterators_of, members_of, statement_handle
+from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py.auto.model.offers import Offer, Problem
+from tiramisu_py.auto.model.strides import loop_cost
 from tiramisu_py.function import Function
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement

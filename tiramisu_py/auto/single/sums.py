@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm.domains.scatters import chosen_by_values
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.contractions import BEST_TILE, contracted, in_tiles, is_box, roles_of
-from tiramisu_py.auto.cost import LATENCY
-from tiramisu_py.auto.offers import MOST_LANES, Fresh, Offer, Problem
-from tiramisu_py.auto.strides import best_iterator
+from tiramisu_py.auto.model.cost import LATENCY
+from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
+from tiramisu_py.auto.model.strides import best_iterator
+from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles, is_box, roles_of
 from tiramisu_py.function import Function
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.recipes import columns, convolution, matmul, rows, spmv

@@ -8,10 +8,10 @@ from typing import Any
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.carried import LoopDependences
-from tiramisu_py.auto.cost import LATENCY, ValueWork
-from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.strides import APART, loop_cost
+from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py.auto.model.cost import LATENCY, ValueWork
+from tiramisu_py.auto.model.offers import Offer, Problem
+from tiramisu_py.auto.model.strides import APART, loop_cost
 from tiramisu_py.function import Function, Selection
 from tiramisu_py.program.loops import Combine, LoopId
 from tiramisu_py.program.ordering import shared

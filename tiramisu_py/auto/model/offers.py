@@ -9,8 +9,8 @@ from functools import cached_property
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
-from tiramisu_py.auto.cost import CostModel, ValueWork, cycles
-from tiramisu_py.auto.strides import APART, Touch, operations, result_cost, touches
+from tiramisu_py.auto.model.cost import CostModel, ValueWork, cycles
+from tiramisu_py.auto.model.strides import APART, Touch, operations, result_cost, touches
 from tiramisu_py.function import Function
 from tiramisu_py.program.fresh_names import names_in
 from tiramisu_py.recipes import Cpu

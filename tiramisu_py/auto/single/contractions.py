@@ -14,9 +14,9 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.cost import ValueWork
-from tiramisu_py.auto.offers import Fresh, Offer, Problem
-from tiramisu_py.auto.strides import Touch
+from tiramisu_py.auto.model.cost import ValueWork
+from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
+from tiramisu_py.auto.model.strides import Touch
 from tiramisu_py.function import Function
 from tiramisu_py.program.storage import Memory
 
