@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import islpy as isl
+
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
@@ -52,6 +54,7 @@ class Problem:
     cost: CostModel = cycles
     tiles: bool = True
     _touches: dict[str, tuple[Touch, ...]] = field(default_factory=dict)
+    _extents: dict[str, list[int | None]] = field(default_factory=dict)
 
     @cached_property
     def algorithm(self) -> Algorithm:
@@ -74,6 +77,13 @@ class Problem:
 
     def computation(self, name: str) -> Computation:
         return self.algorithm.computations[name]
+
+    def extents(self, name: str) -> list[int | None]:
+        """How many values each iterator of a computation has; None where that depends on parameters."""
+        declared = self.computation(name)
+        if name not in self._extents:
+            self._extents[name] = [_extent(declared.domain, axis) for axis in range(len(declared.iterators))]
+        return self._extents[name]
 
     def touches(self, name: str) -> tuple[Touch, ...]:
         """The accesses of a computation."""
@@ -142,6 +152,11 @@ class Problem:
         """The lanes of a vector of a computation's values: a power of two, also for values of several components."""
         fitting = min(self.cpu.lanes(self.computation(name).dtype.bytes), MOST_LANES)
         return 1 << (fitting.bit_length() - 1)
+
+
+def _extent(domain: isl.Set, axis: int) -> int | None:
+    low, high = domain.dim_min_val(axis), domain.dim_max_val(axis)
+    return high.to_python() - low.to_python() + 1 if low.is_int() and high.is_int() else None
 
 
 class Fresh:
