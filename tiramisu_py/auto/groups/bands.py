@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tiramisu_py.auto.groups.pipelines import pipeline
+from tiramisu_py.auto.groups.pipelines import pipeline, work_in_cache
 from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.errors import TiramisuError
@@ -48,7 +48,7 @@ def _work(problem: Problem, name: str, ordered: Sequence[str]) -> ValueWork | No
         plan = Plan(Recorded("stencil", [problem.function[each] for each in ordered]), problem.cpu, None)
     except TiramisuError:
         return None
-    own = problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / len(ordered) - 0.1)
+    own = work_in_cache(problem, ordered)
     found = pipeline(problem, name)
     if found is None:
         return replace(own, bytes=0.9 * own.bytes)

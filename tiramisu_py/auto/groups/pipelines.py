@@ -6,21 +6,24 @@ read again. Stages of which one row and nearby columns are read stay in register
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import Touch
 from tiramisu_py.function import Function
 from tiramisu_py.program.storage import Memory
 
 #: The rows of a band that a thread computes, for each row that it computes in advance; and the least rows.
-BAND, LEAST = 16, 32
-#: The widest strip of columns: wider rows are not cut.
-WIDEST = 2048
+BAND, LEAST = 8, 64
+#: The columns of a row for which the cache has to suffice: wider rows are cut.
+USUAL = 4096
+#: The least width of a strip of columns, for each column beside it that is computed again.
+ENDS = 4
 #: The most iterations of a loop that are unrolled.
 UNROLLED = 4
 
@@ -152,14 +155,22 @@ def places(found: Pipeline, lanes: int, *, vectors: bool) -> dict[str, Place]:
             continue
         chosen[name] = Place.ROW
         width, many = window.width, _extent(problem, name)
-        near = width is not None and width <= lanes + 1 and window.height == 1
+        near = width is not None and width <= lanes // 2 and window.height == 1
         if vectors and near and many and all(_is_vector(chosen, problem, reader) for reader in readers):
             size = many * lanes * declared.dtype.bytes * (1 if width == 1 else 2)
             if size <= room:
                 chosen[name] = Place.VECTOR
                 room -= size
     del chosen[found.last]
+    if _few_in_vectors(found, chosen):
+        return places(found, lanes, vectors=False)
     return chosen
+
+
+def _few_in_vectors(found: Pipeline, chosen: dict[str, Place]) -> bool:
+    """Whether most of what the last stage reads is kept in rows: then registers would hold little of it."""
+    reads = [chosen.get(touch.access.source) for touch in found.problem.touches(found.last)]
+    return Place.VECTOR in reads and 2 * reads.count(Place.ROW) > len(reads)
 
 
 def _is_vector(chosen: dict[str, Place], problem: Problem, reader: str) -> bool:
@@ -263,9 +274,7 @@ def rows_in_turn(problem: Problem, name: str) -> Iterator[Offer]:
             continue
         by_place = {place: [each for each, at in plan.places.items() if at is place] for place in Place}
         said = [f"{', '.join(names)} {_SAID[place]}" for place, names in by_place.items() if names]
-        own = problem.work(
-            name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / len(found.windows)
-        )
+        own = work_in_cache(problem, list(found.windows)[::-1])
         kept = sum(1 + _reads_of_all(problem, each) for each in by_place[Place.ROW])
         work = replace(own, accesses=own.accesses + kept)
         yield Offer(
@@ -273,6 +282,16 @@ def rows_in_turn(problem: Problem, name: str) -> Iterator[Offer]:
             "a row is in the cache while all stages that read it are computed", plan.apply, tuple(found.windows), work,
             is_tiled=True,
         )  # fmt: skip
+
+
+def work_in_cache(problem: Problem, stages: Sequence[str]) -> ValueWork:
+    """What a value of the last stage needs, if earlier ones are neither written to memory nor read from there.
+
+    Bytes that are saved are negative: offers without earlier stages leave these to others.
+    """
+    *earlier, name = stages
+    own = problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name))
+    return replace(own, bytes=own.bytes - 2.0 * sum(problem.computation(each).dtype.bytes for each in earlier))
 
 
 def _reads_of_all(problem: Problem, source: str) -> int:
@@ -284,20 +303,29 @@ _SAID = {Place.ROW: "for each row", Place.VECTOR: "for each vector", Place.INLIN
 
 def _plan(found: Pipeline, *, vectors: bool) -> RowPlan:
     problem = found.problem
-    narrowest = min((problem.computation(name).dtype.bytes for name in found.windows), default=1)
+    narrowest = min(problem.computation(name).dtype.bytes for name in found.windows)
     lanes = min(problem.cpu.lanes(narrowest), 64)
     chosen = places(found, lanes, vectors=vectors)
     in_rows = [name for name, place in chosen.items() if place is Place.ROW]
-    kept = sum(
-        found.sliding[name].height
-        * problem.computation(name).dtype.bytes
-        * (1 if found.alike else _extent(problem, name) or UNROLLED)
-        for name in in_rows
-    )
-    width = problem.cpu.second // 2 // max(kept, 1)
-    strip = 0 if width >= WIDEST else max(1 << (width.bit_length() - 1), 2 * lanes)
     reach = max((found.windows[name].height - 1 for name in in_rows), default=0)
-    band = 0 if problem.threads == 1 or not in_rows else max(LEAST, BAND * reach)
+    band = max(LEAST, BAND * reach) if in_rows or problem.threads > 1 else 0
     if not any(place is Place.VECTOR for place in chosen.values()):
         lanes = problem.lanes(found.last)
-    return RowPlan(found, chosen, lanes, band, strip)
+    return RowPlan(found, chosen, lanes, band, _strip(found, in_rows, lanes))
+
+
+def _strip(found: Pipeline, in_rows: Sequence[str], lanes: int) -> int:
+    """The width of strips of columns whose rows stay in the cache; 0 if whole rows do, or ends would cost too much."""
+    problem = found.problem
+    leads = 1 if found.alike else _extent(problem, found.last) or UNROLLED
+    size = {name: problem.computation(name).dtype.bytes * leads for name in in_rows}
+    kept = sum(found.sliding[name].height * size[name] for name in in_rows)
+    beside = max((found.windows[name].width or 1 for name in in_rows), default=1) - 1
+    if kept * USUAL <= problem.cpu.second // 2:
+        return 0
+    for cache, each in ((problem.cpu.first, sum(size.values())), (problem.cpu.second, kept)):
+        fitting = cache // 2 // each
+        width = 1 << (fitting.bit_length() - 1) if fitting else 0
+        if width >= max(ENDS * beside, 4 * lanes):
+            return width if width < USUAL else 0
+    return 0
