@@ -258,7 +258,7 @@ class RowPlan:
         if problem.threads > 1:
             last.parallelize(order[0])
         last.vectorize(inner, self.lanes, remainder="mask")
-        if name in problem.algorithm.outputs and not problem.readers[name]:
+        if problem.is_only_written(name):
             last.store_nontemporal()
         return rows, block
 

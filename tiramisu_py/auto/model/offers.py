@@ -109,6 +109,13 @@ class Problem:
         """The accesses of a source by a computation."""
         return [touch.access for touch in self.touches(reader) if touch.access.source == source]
 
+    def is_only_written(self, name: str) -> bool:
+        """Whether nothing reads a result, nor its array under another name: it may be stored past the caches."""
+        storages = self.function.program.storages
+        buffer = storages[name].buffer
+        shared = any(each.buffer == buffer for other, each in storages.items() if other != name)
+        return name in self.algorithm.outputs and not self.readers[name] and not shared
+
     def is_recurrent(self, name: str) -> bool:
         """Whether a computation reads values of its own."""
         return any(touch.access.source == name for touch in self.touches(name))
