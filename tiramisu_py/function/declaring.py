@@ -130,6 +130,7 @@ class Declarations(Scheduled):
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
         values: tuple[Operand, Operand] | None = None,
+        determinism: str | None = None,
     ) -> Reduction:
         """Declare ``name[i] = op of expr over all points of `over```, for each point of `domain`.
 
@@ -137,13 +138,15 @@ class Declarations(Scheduled):
         ``tm.min``, ``tm.max``, ``tm.logical_and``, ``tm.logical_or``, ``tm.argmin``, ``tm.argmax`` or a `tm.operator`
         of the user's; several values at once are a tuple, as of ``tm.argmin`` ``(value, index)``. Terms that say
         which value they go to are a `scatter`. The order of terms is free for commands; ``ordered=True`` locks it to
-        the lexicographic order of `over`. `values` is a claim about the results, as for `computation`. Raises
-        `DeclarationError`.
+        the lexicographic order of `over`. `determinism` is the least that a schedule has to keep of the result's bits:
+        "ordered", those of this order; "everywhere" (or "gpu_to_gpu"), bits that follow from schedule and sizes;
+        "run_to_run", from the number of threads and ranks as well; "not_guaranteed". The report says what a schedule
+        gives. `values` is a claim about the results, as for `computation`. Raises `DeclarationError`.
         """
         self._refuse_of_group(name, expr, where)
         declared = declare_reduction(
             self._program.algorithm, name, domain, over, op, expr, where=where, exact=exact, dtype=dtype, shape=shape,
-            ordered=ordered, values=values, owner=self.owner, location=caller(),
+            ordered=ordered, determinism=determinism, values=values, owner=self.owner, location=caller(),
         )  # fmt: skip
         self._check_before_commands(declared)
         self._program = with_computation(self._program, declared)
@@ -163,6 +166,7 @@ class Declarations(Scheduled):
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
         values: tuple[Operand, Operand] | None = None,
+        determinism: str | None = None,
     ) -> Reduction:
         """Declare ``name[at] = op of expr``: each point of `over` adds its term at the place `at`.
 
@@ -179,7 +183,7 @@ class Declarations(Scheduled):
         """
         return self.reduction(
             name, domain, over, op, scatter(expr, at), where=where, dtype=dtype, shape=shape, ordered=ordered,
-            values=values,
+            values=values, determinism=determinism,
         )  # fmt: skip
 
     def stage(
