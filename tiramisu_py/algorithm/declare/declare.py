@@ -376,6 +376,20 @@ def check_components(algorithm: Algorithm, name: str, dtype: DType) -> None:
         check_free(algorithm, array, f"an array of {name}")
 
 
+def combined_term(name: str, op: Any, expr: Any, over: str, dtype: Any) -> Expr:
+    """The term that an operator combines along one iterator, in the type asked for or in that of a reduction.
+
+    Raises `DeclarationError` and `DTypeError`, naming the computation.
+    """
+    if not isinstance(op, Operator):
+        raise DeclarationError(f"op= of {name} is {op!r}; use tm.sum, tm.max, ..., or tm.operator(...)")
+    found = _expression(name, _with_names(name, op, expr, (over,)))
+    asked = None if dtype is None else as_dtype_of(name, dtype)
+    term = _converted(name, found, asked or result_type(op, ty.strong(found.dtype)))
+    _check_operator(name, op, term.dtype)
+    return term
+
+
 def result_type(op: Operator | None, term: DType) -> DType:
     """The type in which terms are combined by default: a sum of booleans counts them in int64, as in NumPy."""
     return ty.int64 if op is not None and term.is_bool and op.own_name in ("sum", "product") else term
