@@ -42,7 +42,9 @@ class GpuCommands(AppliedStatements):
         whose terms run on threads, which is tagged along with them. `stream` is the operation sequence of the GPU
         `device` on which the kernel is put; `grid` limits the blocks along x that run at once (a grid-stride loop);
         `minimum_blocks` is for the compiler's launch bounds. If a reduction runs over a loop, name how partial results
-        are combined: ``combine=tm.TREE`` or ``tm.ATOMIC``. Barriers between threads are placed where dependences need
+        are combined: ``combine=tm.TREE`` or ``tm.ATOMIC``. In a tree are the threads that add to one element; along
+        other thread loops each has a tree of its own (a warp a row). Without other blocks that add to it, the kernel
+        may use the result: of ``tm.SHARED`` memory, or in each thread's own ``tm.REGISTER``. Barriers between threads are placed where dependences need
         them, unless ``barriers=False``. A statement without loops (the start of a sum of everything) is run by a single
         thread: ``total.init.tag_gpu()``, or together with the rest of its computation. A second call replaces the
         first. A block has at most 1,024 threads (64 of them along z) and 48 KiB of shared memory, or what
