@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.reductions.test_grades import i, k, k0, k1, on_blocks, rows, split
+from tests.proof.reductions.test_grades import i, k, k0, k1, on_blocks, rows, split, t
+from tests.selection import covering
 from tiramisu_py.algorithm.evaluate.given_values import checked_arguments
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.scheduled_values import run_as_scheduled
 
+i0, i1 = tm.iters("i0 i1")
 SIZES = [(1, 0), (2, 1), (3, 31), (2, 67), (1, 257)]
 Schedule = Callable[[tm.Function, Any], Any]
 
@@ -58,6 +60,40 @@ def test_bits_that_hold_everywhere_are_those_of_the_kernel(schedule: str) -> Non
     assert bits(f.evaluate(a)) != bits(f.evaluate(a, as_scheduled=True))  # or the test would show nothing
 
 
+def threads_of(f: tm.Function, s: Any, count: int) -> None:
+    s.update.split(k, count, k0, t)
+    s.tag_gpu(blocks=[i], threads=[t], combine=tm.TREE)
+    f.derive_transfers()
+
+
+def a_warp_a_row(f: tm.Function, s: Any) -> None:
+    s.split(i, 4, i0, i1)
+    s.update.split(k, 32, k0, t)
+    s.init.tag_gpu(blocks=[i0], threads=[i1])
+    s.update.tag_gpu(blocks=[i0], threads=[i1, t], combine=tm.TREE)
+    f.derive_transfers()
+
+
+TREES: dict[str, Schedule] = {
+    "two warps": lambda f, s: threads_of(f, s, 64),
+    "a warp a row": a_warp_a_row,
+    "three warps": lambda f, s: threads_of(f, s, 96),
+    "no whole warp": lambda f, s: threads_of(f, s, 20),
+}
+
+
+@pytest.mark.parametrize("schedule", TREES)
+def test_trees_of_blocks_have_the_bits_of_the_simulator(schedule: str) -> None:
+    f, s = rows(determinism="everywhere")
+    TREES[schedule](f, s)
+    kernel = f.compile(device="simulator")
+    for n, count in ((1, 0), (3, 1), (5, 150)):
+        a = terms(n, n, count)
+        expected = bits(f.evaluate(a, as_scheduled=True))
+        assert {bits(kernel.seeded(seed)(a)) for seed in range(17)} == {expected}
+    assert bits(f.evaluate(a)) != expected
+
+
 @pytest.mark.parametrize("vector_bytes", [8, 16, 32])
 def test_lanes_are_combined_alike_on_all_processors(vector_bytes: int) -> None:
     f, s = rows()
@@ -68,8 +104,7 @@ def test_lanes_are_combined_alike_on_all_processors(vector_bytes: int) -> None:
         assert bits(narrow) == bits(f.evaluate(given.inputs["a"], as_scheduled=True))
 
 
-@pytest.mark.parametrize("options", [{}, {"chunk": 3}], ids=["parts", "chunks"])
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("options", "threads"), covering([{}, {"chunk": 3}], [1, 2, 3]))
 def test_private_copies_depend_on_the_number_of_threads(options: dict[str, Any], threads: int) -> None:
     f, s = rows(determinism="run_to_run")
     s.update.parallelize(k, combine=tm.PRIVATE, **options)

@@ -15,8 +15,7 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.interpret import InterpretError, run
-from tiramisu_py.ir import ArrayArgument, LoopFunction, TreeReduce
-from tiramisu_py.ir.rewriting import of_kind
+from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.proof import Report
 
 
@@ -31,10 +30,6 @@ def run_as_scheduled(function: LoopFunction, report: Report, given: GivenValues,
         raise ArgumentError(
             f"as_scheduled=True: no order in which the terms of {free[0]} are combined follows from the schedule, "
             f"which is {Determinism.NOT_GUARANTEED}; {report.bits}"
-        )
-    if any(True for kernel in function.kernels for _ in of_kind(kernel.body, TreeReduce)):
-        raise ArgumentError(
-            "as_scheduled=True: the tree in which the threads of a block combine values is not followed"
         )
     arrays = {one.name: _passed(one, given) for one in function.arguments}
     try:
