@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.reductions.test_grades import i, k, k0, k1, on_blocks, rows, split, t
+from tests.proof.reductions.test_grades import i, in_two_passes, k, k0, k1, on_blocks, rows, split, t
 from tests.selection import covering
 from tiramisu_py.algorithm.evaluate.given_values import checked_arguments
 from tiramisu_py.errors import ArgumentError
@@ -78,6 +78,7 @@ TREES: dict[str, Schedule] = {
     "two warps": lambda f, s: threads_of(f, s, 64),
     "a warp a row": a_warp_a_row,
     "three warps": lambda f, s: threads_of(f, s, 96),
+    "two passes": in_two_passes,
     "no whole warp": lambda f, s: threads_of(f, s, 20),
 }
 
@@ -87,7 +88,7 @@ def test_trees_of_blocks_have_the_bits_of_the_simulator(schedule: str) -> None:
     f, s = rows(determinism="everywhere")
     TREES[schedule](f, s)
     kernel = f.compile(device="simulator")
-    for n, count in ((1, 0), (3, 1), (5, 150)):
+    for n, count in ((1, 0), (3, 1), (2, 300)):
         a = terms(n, n, count)
         expected = bits(f.evaluate(a, as_scheduled=True))
         assert {bits(kernel.seeded(seed)(a)) for seed in range(17)} == {expected}

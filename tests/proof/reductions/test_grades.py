@@ -48,6 +48,14 @@ def over_blocks(f: tm.Function, s: Any) -> None:
     f.derive_transfers()
 
 
+def in_two_passes(f: tm.Function, s: Any) -> None:
+    """The same, with the results of blocks combined by a second kernel."""
+    s.update.split(k, 256, b, k)
+    s.update.split(k, 64, k0, t)
+    s.tag_gpu(blocks=[i, b], threads=[t], combine=tm.TREE, across=tm.TWO_PASS)
+    f.derive_transfers()
+
+
 SCHEDULES: dict[str, tuple[str, Schedule]] = {
     "none": ("ordered", lambda f, s: None),
     "values on threads": ("ordered", lambda f, s: s.update.parallelize(i)),
@@ -58,6 +66,7 @@ SCHEDULES: dict[str, tuple[str, Schedule]] = {
     "rfactor": ("everywhere", lambda f, s: split(s).rfactor(k0)),
     "blocks of terms on threads": ("everywhere", lambda f, s: split(s).rfactor(k0).parallelize(k0)),
     "a block for a row": ("everywhere", lambda f, s: on_blocks(f, s, combine=tm.TREE)),
+    "two passes": ("everywhere", in_two_passes),
     "private copies": ("run_to_run", lambda f, s: s.update.parallelize(k, combine=tm.PRIVATE)),
     "partial results in private copies": (
         "run_to_run", lambda f, s: split(s).rfactor(k0).update.parallelize(k, combine=tm.PRIVATE),
@@ -147,3 +156,19 @@ def test_a_saved_function_keeps_what_is_asked_for(tmp_path: Any) -> None:
     again = tm.load(tmp_path / "rows.json")
     (violation,) = again.check().violations
     assert "determinism='everywhere'" in violation.message
+
+
+def test_atomic_updates_of_blocks_are_repaired_by_two_passes() -> None:
+    f, s = rows(determinism="run_to_run")
+    s.update.split(k, 64, b, t)
+    s.init.tag_gpu(blocks=[i])
+    s.update.tag_gpu(blocks=[i, b], threads=[t], combine=tm.ATOMIC)
+    f.derive_transfers()
+    (violation,) = f.check().violations
+    assert violation.command == "s.update.tag_gpu(blocks=[i, b], threads=[t], combine=tm.ATOMIC)"
+    assert "across=tm.TWO_PASS" in violation.repair
+    f, s = rows(determinism="run_to_run")
+    s.update.split(k, 64, b, t)
+    s.update.tag_gpu(blocks=[i, b], threads=[t], combine=tm.TREE, across=tm.TWO_PASS)
+    f.derive_transfers()
+    assert f.check().ok

@@ -186,10 +186,11 @@ def _of_loop(loop: Loop, handle: str) -> Cause | None:
     parts = f"give {handle}.rfactor the loop {name}, and run it over the partial results"
     if combine is Combine.ATOMIC:
         what = f"loop {name} combines terms by tm.ATOMIC, in the order in which they arrive"
-        return Cause(Determinism.NOT_GUARANTEED, what, _instead_of_atomic(tag, handle, name), everywhere=parts)
+        everywhere = "" if isinstance(tag, GpuBlock | GpuThread) else parts
+        return Cause(Determinism.NOT_GUARANTEED, what, _instead_of_atomic(tag, handle, name), everywhere=everywhere)
     if isinstance(tag, GpuBlock) and combine is Combine.TREE:
         what = f"the blocks of loop {name} add what they collect to one element, in the order in which they end"
-        return Cause(Determinism.NOT_GUARANTEED, what, parts)
+        return Cause(Determinism.NOT_GUARANTEED, what, f"give the command that runs {handle} across=tm.TWO_PASS")
     if isinstance(tag, Parallel) and combine is Combine.PRIVATE and tag.schedule != "static":
         what = f"schedule={tag.schedule!r} of loop {name} deals out terms to threads as they come"
         return Cause(Determinism.NOT_GUARANTEED, what, f'use schedule="static" for loop {name}', everywhere=parts)
@@ -207,7 +208,7 @@ def _instead_of_atomic(tag: Tag | None, handle: str, name: str) -> str:
         return f"{handle}.parallelize({name}, combine=tm.PRIVATE)"
     if isinstance(tag, Vector):
         return f"{handle}.vectorize({name}, {tag.width}, combine=tm.PRIVATE)"
-    return f"use combine=tm.TREE for {handle} within blocks, and rfactor for the terms of different blocks"
+    return f"give the command that runs {handle} combine=tm.TREE, and across=tm.TWO_PASS if blocks add to one element"
 
 
 def _asked(least: Determinism) -> str:
