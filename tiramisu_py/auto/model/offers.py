@@ -9,10 +9,12 @@ from functools import cached_property
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
-from tiramisu_py.auto.cost import CostModel, ValueWork, cycles
-from tiramisu_py.auto.strides import APART, Touch, operations, result_cost, touches
+from tiramisu_py.auto.model.cost import CostModel, ValueWork, cycles
+from tiramisu_py.auto.model.strides import APART, Touch, operations, result_cost, touches
 from tiramisu_py.function import Function
 from tiramisu_py.program.fresh_names import names_in
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
 from tiramisu_py.recipes import Cpu
 
 #: The most lanes of a vector loop.
@@ -59,18 +61,28 @@ class Problem:
 
     @cached_property
     def given(self) -> frozenset[str]:
-        """The computations whose loops the user has changed, tagged or put in order: they are left alone."""
+        """The computations whose loops the user has changed, tagged or put in order: they are left alone.
+
+        An order among computations of one group (`Function.together`) stays too, but their loops may be changed.
+        """
         program = self.function.program
         first = program.history[0]
-        ordered = {name for order in program.orders for name in (order.before, order.after)}
+        pairs = [(order.before, order.after) for order in program.orders]
+        ordered = {name for pair in pairs if not self._in_one_group(*pair) for name in pair}
+        joined = {name for pair in pairs for name in pair} - ordered
         found = set()
         for name in self.algorithm.computations:
             statements = program.statements_of(name)
-            same = (first.statements.get(each.name, each) is each for each in statements)
+            same = (_is_as_declared(first, each, each.name in joined) for each in statements)
             tagged = any(program.loops[loop].tag is not None for each in statements for loop in each.loops)
             if not statements or tagged or not all(same) or any(each.name in ordered for each in statements):
                 found.add(name)
         return frozenset(found)
+
+    def _in_one_group(self, *names: str) -> bool:
+        statements = self.function.program.statements
+        groups = {self.computation(statements[name].source).group for name in names if name in statements}
+        return len(groups) == 1 and None not in groups
 
     def computation(self, name: str) -> Computation:
         return self.algorithm.computations[name]
@@ -108,6 +120,12 @@ class Problem:
         own = tuple(Iter(name).key() for name in self.computation(reader).iterators)
         return all(tuple(i.key() for i in read.indices) == own for read in self.reads_of(reader, source))
 
+    def has_first_storage(self, name: str) -> bool:
+        """Whether a computation is stored as it was declared: the user has not chosen where."""
+        program = self.function.program
+        first = program.history[0].storages
+        return name in first and program.storages[name] is first[name]
+
     def operations(self, name: str) -> int:
         return operations(self.computation(name))
 
@@ -142,6 +160,12 @@ class Problem:
         """The lanes of a vector of a computation's values: a power of two, also for values of several components."""
         fitting = min(self.cpu.lanes(self.computation(name).dtype.bytes), MOST_LANES)
         return 1 << (fitting.bit_length() - 1)
+
+
+def _is_as_declared(first: Program, statement: Statement, joined: bool) -> bool:
+    """Whether the loops of a statement are those of the first program, which others may have `joined`."""
+    before = first.statements.get(statement.name, statement)
+    return before is statement or (joined and before.coords.plain_is_equal(statement.coords))
 
 
 class Fresh:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.offers import Fresh, Offer, Problem
-from tiramisu_py.auto.strides import best_iterator
+from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
+from tiramisu_py.auto.model.strides import best_iterator
 from tiramisu_py.function import Function
 
 #: The block of a single loop that threads share.
