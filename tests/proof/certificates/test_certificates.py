@@ -147,6 +147,8 @@ def _on_ranks() -> tm.Function:
     x = f.input("x", tm.float32, [4])
     y = f.computation("y", {programs.i: 4}, 2.0 * x[programs.i])
     f.outputs(y)
+    for array in (x, y):
+        array.distribute([programs.i], rank=programs.i)
     y.tag_distribute(programs.i)
     return f
 
