@@ -13,12 +13,13 @@ A sequential loop in which the tests hold up to some iteration is cut there. Bef
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Allocate, Block, For, If, Let, Node, Store
+from tiramisu_py.ir.arithmetic.build import conjunction, conjuncts
 from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import Key, number
 from tiramisu_py.ir.arithmetic.simplify import simplify
@@ -37,7 +38,7 @@ from tiramisu_py.ir.rewriting import (
 )
 from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.passes.base import About, NestPass
-from tiramisu_py.passes.loops.full_tile import Conditions, full_tile, largest_extent, narrowed
+from tiramisu_py.passes.loops.full_tile import Conditions, full_tile, in_all_copies, largest_extent, narrowed
 from tiramisu_py.passes.loops.split_at_conditions import cut_at, operates
 from tiramisu_py.passes.loops.strip_versions import StripVersions, strip_tiles, with_plain_strips
 from tiramisu_py.passes.loops.tile_versions import is_too_long, no_version, special, versions, without_versions
@@ -83,10 +84,25 @@ def _separate(node: Node, taken: Names) -> tuple[Node, Conditions]:
         cut = _cut(node, here, later, taken)
         if cut is not None:
             return cut, later
+        outside = _for_all_copies(node, pending)
         node = _test_inside(node, pending)
-        pending = {}
+        pending = outside
     tile = full_tile(node) if isinstance(node, For) else None
     return node, {**pending, **(tile.conditions if tile else {})}
+
+
+def _for_all_copies(node: Node, conditions: Conditions) -> dict[Key, Expr]:
+    """Conditions under which these hold in all copies of an unrolled loop; none if there is none for one of them."""
+    found: dict[Key, Expr] = {}
+    for condition in conditions.values():
+        every = condition
+        if defined(node) in variables(condition):
+            least = in_all_copies(condition, node) if isinstance(node, For) else None
+            if least is None:
+                return {}
+            every = least
+        found[every.key()] = every
+    return found
 
 
 def _cut(node: Node, conditions: Conditions, later: Conditions, taken: Names) -> Node | None:
@@ -114,7 +130,9 @@ def _guarded(node: Node, conditions: Conditions) -> Node:
 
 
 def _all(conditions: Conditions) -> Expr:
-    return reduce(lambda a, b: Binary("&", a, b, bool_), conditions.values())
+    test = conjunction(conditions.values())
+    assert test is not None
+    return test
 
 
 def _in_one_dimension(node: Node, conditions: Conditions, later: Conditions) -> Node:
@@ -196,17 +214,40 @@ def _where_not(node: Node, conditions: Conditions) -> Node:
     return with_children(node, lambda child: _where_not(child, conditions))
 
 
-def _specialised(node: Node, conditions: Conditions) -> Node:
+def _specialised(node: Node, conditions: Conditions, copied: tuple[For, ...] = ()) -> Node:
+    """The code in which these conditions hold; `copied` are the unrolled loops around a part of it."""
     if isinstance(node, If):
-        node = replace(node, condition=_under(conditions).folded(node.condition))
-    node = with_children(node, lambda child: _specialised(child, conditions))
+        folded = _under(conditions).folded(node.condition)
+        left = [each for each in conjuncts(folded) if not _is_known(each, conditions, copied)]
+        test = conjunction(left)
+        node = replace(node, condition=Const(True, bool_) if test is None else test)
+    around = copied
+    if isinstance(node, For):
+        around = (node, *(each for each in copied if each.variable != node.variable))
+    node = with_children(node, lambda child: _specialised(child, conditions, around))
     tile = full_tile(node) if isinstance(node, For) else None
-    if tile is None or not any(key in conditions for key in tile.conditions):
+    known = {key: each for key, each in tile.conditions.items() if _is_known(each, conditions, copied)} if tile else {}
+    if tile is None or not known:
         return node
     assert isinstance(node, For)
-    if all(key in conditions for key in tile.conditions):
+    if len(known) == len(tile.conditions):
         return replace(node, lower=tile.lower, upper=tile.upper)
-    return narrowed(node, tile, conditions)
+    return narrowed(node, tile, known)
+
+
+def _is_known(condition: Expr, conditions: Conditions, copied: Sequence[For]) -> bool:
+    """Whether a condition is one of these, or holds by one of them in all copies of the unrolled loops around it."""
+    if condition.key() in conditions:
+        return True
+    for loop in copied:
+        if loop.variable in variables(condition):
+            least = in_all_copies(condition, loop)
+            if least is None:
+                return False
+            condition = least
+            if condition.key() in conditions:
+                return True
+    return False
 
 
 def _under(conditions: Conditions) -> Facts:
