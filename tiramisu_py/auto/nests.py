@@ -165,7 +165,7 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
     free = [
         depth for depth in range(len(names))
         if statement.loops[depth] not in dependences.carrying and iterators[depth] is not None
-        and not (over[depth] and declared.ordered)
+        and not (over[depth] and declared.in_order)
     ]  # fmt: skip
     touched = problem.touches(statement.source) if statement.role is not Role.INIT else ()
     own = [depth for depth in reversed(free) if depth >= common]

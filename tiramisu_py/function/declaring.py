@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Operator
@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.declare.declare import declare_computation, declare_i
 from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.declare.inferred import domain_line, inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
+from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Operand
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
@@ -20,6 +21,7 @@ from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.applying.scheduled import Scheduled
+from tiramisu_py.function.finished_reductions import Finished, accumulated, finished
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
 from tiramisu_py.function.together import Group
 from tiramisu_py.program.fresh_names import free_name
@@ -116,6 +118,36 @@ class Declarations(Scheduled):
         self._program = with_group(self._program, [declared])
         return Computation(self, name)
 
+    @overload
+    def reduction(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        op: Finished,
+        expr: Any,
+        *,
+        where: Expr | None = None,
+        ordered: bool = False,
+    ) -> Computation: ...
+
+    @overload
+    def reduction(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        op: Operator,
+        expr: Any,
+        *,
+        accumulate: DType,
+        where: Expr | None = None,
+        exact: bool = False,
+        dtype: DType | None = None,
+        ordered: bool = False,
+    ) -> Computation: ...
+
+    @overload
     def reduction(
         self,
         name: str,
@@ -130,21 +162,55 @@ class Declarations(Scheduled):
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
         values: tuple[Operand, Operand] | None = None,
-    ) -> Reduction:
+    ) -> Reduction: ...
+
+    def reduction(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        op: Operator | Finished,
+        expr: Any,
+        *,
+        where: Expr | None = None,
+        exact: bool = False,
+        dtype: DType | None = None,
+        shape: Sequence[Operand] | None = None,
+        ordered: bool = False,
+        values: tuple[Operand, Operand] | None = None,
+        accumulate: DType | None = None,
+    ) -> Computation:
         """Declare ``name[i] = op of expr over all points of `over```, for each point of `domain`.
 
         `domain` is as for `computation`; `over` may depend on its iterators. `op` is ``tm.sum``, ``tm.product``,
         ``tm.min``, ``tm.max``, ``tm.logical_and``, ``tm.logical_or``, ``tm.argmin``, ``tm.argmax`` or a `tm.operator`
         of the user's; several values at once are a tuple, as of ``tm.argmin`` ``(value, index)``. Terms that say
         which value they go to are a `scatter`. The order of terms is free for commands; ``ordered=True`` locks it to
-        the lexicographic order of `over`. `values` is a claim about the results, as for `computation`. Raises
-        `DeclarationError`.
+        the lexicographic order of `over`. `values` is a claim about the results, as for `computation`.
+
+        ``tm.any``, ``tm.all``, ``tm.mean``, ``tm.var`` (without a correction, as in NumPy), ``tm.norm`` and
+        ``tm.logsumexp`` are a reduction with a step before or after it, called `name_sum`, `name_squares` and the
+        like. So is `accumulate`, the type in which terms are combined, such as ``tm.float32`` of float16; the result
+        has the type of the terms, or `dtype`. Of these, `domain` and `over` are dicts::
+
+            m = f.reduction("m", {i: N}, {k: K}, tm.mean, x[i, k])
+                -->   m_sum[i] = sum of x[i, k];  m[i] = m_sum[i] / K
+
+        Raises `DeclarationError`.
         """
         self._refuse_of_group(name, expr, where)
+        if isinstance(op, Finished):
+            options = {"where": where, "exact": exact, "dtype": dtype, "shape": shape, "ordered": ordered,
+                       "values": values, "accumulate": accumulate}  # fmt: skip
+            return finished(self, op, name, domain, over, expr, options)
+        if accumulate is not None:
+            options = {"where": where, "exact": exact, "dtype": dtype, "ordered": ordered}
+            return accumulated(self, op, name, domain, over, expr, accumulate, options)
         declared = declare_reduction(
             self._program.algorithm, name, domain, over, op, expr, where=where, exact=exact, dtype=dtype, shape=shape,
             ordered=ordered, values=values, owner=self.owner, location=caller(),
         )  # fmt: skip
+        check_laws(declared)
         self._check_before_commands(declared)
         self._program = with_computation(self._program, declared)
         return Reduction(self, name)
