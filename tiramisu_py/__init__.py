@@ -146,6 +146,7 @@ PARALLEL = Goal.PARALLEL
 PRIVATE = Combine.PRIVATE
 ATOMIC = Combine.ATOMIC
 TREE = Combine.TREE
+TWO_PASS = Combine.TWO_PASS
 HOST = Memory.HOST
 REGISTER = Memory.REGISTER
 GPU = Memory.GPU
@@ -232,6 +233,7 @@ __all__ = [
     "Shares",
     "Selection",
     "TREE",
+    "TWO_PASS",
     "Target",
     "SavedError",
     "TiramisuError",

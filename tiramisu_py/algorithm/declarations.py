@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
@@ -173,6 +174,24 @@ argmin, argmax = _first_end("<"), _first_end(">")
 _OWN = (sum_, product, min_, max_, logical_and, logical_or, argmin, argmax)
 
 
+class Determinism(IntEnum):
+    """Which bits of a reduction hold, from the least to the most.
+
+    NOT_GUARANTEED: each run may combine terms in another order. RUN_TO_RUN: runs on as many threads and ranks combine
+    them in the same order. EVERYWHERE: the order follows from the schedule and the sizes. ORDERED: the bits are those
+    of the order of declaration, because terms are combined in this order, or because no order changes a bit. Functions
+    of the C library, and relaxations that the user names by ``fast=``, are excepted.
+    """
+
+    NOT_GUARANTEED = 0
+    RUN_TO_RUN = 1
+    EVERYWHERE = 2
+    ORDERED = 3
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
 @dataclass(frozen=True, eq=False)
 class Written:
     """The points of a computation as the user wrote them: a `domain`, what a reduction is `over`, and a condition.
@@ -234,7 +253,8 @@ class Computation:
     `written` is what domain, points and guards were made of. While `is_open`, the domain is to be inferred.
     Computations that may read each other have one `group`, the name of its first member. Those that calls of a C
     function compute have a `stage`; their expression is the call. `values` (low, high) is a claim, ``low <= x < high``
-    for each value x, which the proof of the algorithm shows.
+    for each value x, which the proof of the algorithm shows. `determinism` is the least that a schedule has to keep of
+    a reduction's bits, if the user has asked for it.
     """
 
     name: str
@@ -254,6 +274,7 @@ class Computation:
     group: str = ""
     stage: StageSets | None = None
     values: tuple[Expr, Expr] | None = None
+    determinism: Determinism | None = None
 
     @property
     def is_inferred(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
+from tiramisu_py.algorithm.declare.declare_scan import declare_scan
 from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.declare.inferred import domain_line, inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
@@ -129,6 +130,7 @@ class Declarations(Scheduled):
         *,
         where: Expr | None = None,
         ordered: bool = False,
+        determinism: str | None = None,
     ) -> Computation: ...
 
     @overload
@@ -145,6 +147,7 @@ class Declarations(Scheduled):
         exact: bool = False,
         dtype: DType | None = None,
         ordered: bool = False,
+        determinism: str | None = None,
     ) -> Computation: ...
 
     @overload
@@ -162,6 +165,7 @@ class Declarations(Scheduled):
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
         values: tuple[Operand, Operand] | None = None,
+        determinism: str | None = None,
     ) -> Reduction: ...
 
     def reduction(
@@ -178,6 +182,7 @@ class Declarations(Scheduled):
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
         values: tuple[Operand, Operand] | None = None,
+        determinism: str | None = None,
         accumulate: DType | None = None,
     ) -> Computation:
         """Declare ``name[i] = op of expr over all points of `over```, for each point of `domain`.
@@ -186,7 +191,10 @@ class Declarations(Scheduled):
         ``tm.min``, ``tm.max``, ``tm.logical_and``, ``tm.logical_or``, ``tm.argmin``, ``tm.argmax`` or a `tm.operator`
         of the user's; several values at once are a tuple, as of ``tm.argmin`` ``(value, index)``. Terms that say
         which value they go to are a `scatter`. The order of terms is free for commands; ``ordered=True`` locks it to
-        the lexicographic order of `over`. `values` is a claim about the results, as for `computation`.
+        the lexicographic order of `over`. `determinism` is the least that a schedule has to keep of the result's bits:
+        "ordered", those of this order; "everywhere" (or "gpu_to_gpu"), bits that follow from schedule and sizes;
+        "run_to_run", from the number of threads and ranks as well; "not_guaranteed". The report says what a schedule
+        gives. `values` is a claim about the results, as for `computation`.
 
         ``tm.any``, ``tm.all``, ``tm.mean``, ``tm.var`` (without a correction, as in NumPy), ``tm.norm`` and
         ``tm.logsumexp`` are a reduction with a step before or after it, called `name_sum`, `name_squares` and the
@@ -201,14 +209,14 @@ class Declarations(Scheduled):
         self._refuse_of_group(name, expr, where)
         if isinstance(op, Finished):
             options = {"where": where, "exact": exact, "dtype": dtype, "shape": shape, "ordered": ordered,
-                       "values": values, "accumulate": accumulate}  # fmt: skip
+                       "values": values, "determinism": determinism, "accumulate": accumulate}  # fmt: skip
             return finished(self, op, name, domain, over, expr, options)
         if accumulate is not None:
-            options = {"where": where, "exact": exact, "dtype": dtype, "ordered": ordered}
+            options = {"where": where, "exact": exact, "dtype": dtype, "ordered": ordered, "determinism": determinism}
             return accumulated(self, op, name, domain, over, expr, accumulate, options)
         declared = declare_reduction(
             self._program.algorithm, name, domain, over, op, expr, where=where, exact=exact, dtype=dtype, shape=shape,
-            ordered=ordered, values=values, owner=self.owner, location=caller(),
+            ordered=ordered, determinism=determinism, values=values, owner=self.owner, location=caller(),
         )  # fmt: skip
         check_laws(declared)
         self._check_before_commands(declared)
@@ -229,6 +237,7 @@ class Declarations(Scheduled):
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
         values: tuple[Operand, Operand] | None = None,
+        determinism: str | None = None,
     ) -> Reduction:
         """Declare ``name[at] = op of expr``: each point of `over` adds its term at the place `at`.
 
@@ -245,8 +254,51 @@ class Declarations(Scheduled):
         """
         return self.reduction(
             name, domain, over, op, scatter(expr, at), where=where, dtype=dtype, shape=shape, ordered=ordered,
-            values=values,
+            values=values, determinism=determinism,
         )  # fmt: skip
+
+    def scan(
+        self,
+        name: str,
+        domain: Mapping[Iter, Any],
+        term: Operand | tuple[Operand, ...],
+        op: Operator,
+        *,
+        exclusive: bool = False,
+        chunks: Mapping[Iter, int] | None = None,
+        dtype: DType | None = None,
+        shape: Sequence[Operand] | None = None,
+    ) -> Computation:
+        """Declare the prefixes of `term` along the last iterator of `domain`, combined by `op`: running sums, maxima.
+
+        An `exclusive` prefix leaves out the own term, and begins with the neutral element. It is a recurrence::
+
+            y = f.scan("y", {i: N, s: S}, a[i, s], tm.sum)
+                -->   y[i, 0] = a[i, 0];   y[i, s] = y[i, s - 1] + a[i, s]
+
+        With `chunks`, chunks of so many terms are scanned independently of each other, each from what comes before it::
+
+            y = f.scan("y", {i: N, s: S}, a[i, s], tm.sum, chunks={b: 1024})
+                -->   y_sums[i, b]    = sum of a[i, s] over 1024*b <= s < 1024*b + 1024
+                      y_carries[i, b] = y_carries[i, b - 1] + y_sums[i, b - 1]
+                      y[i, s]         = y_carries[i, s // 1024] + a[i, s]   where s % 1024 == 0
+                      y[i, s]         = y[i, s - 1] + a[i, s]               elsewhere
+
+        These are ordinary computations, ``f["y_sums"]`` and ``f["y_carries"]``, with commands of their own: ``b`` of
+        the first, and of ``y.split(s, 1024, b, r)``, may run in vectors, on threads, on GPUs and on ranks. Further
+        chunks are those of the carries, whose terms are the sums. Any order that a schedule gives the chunks has the
+        same bits. Raises `DeclarationError`.
+        """
+        self._refuse_of_group(name, term if isinstance(term, Expr) else None)
+        declared = declare_scan(
+            self._program.algorithm, name, domain, term, op, exclusive=exclusive, chunks=chunks or {}, dtype=dtype,
+            shape=shape, owner=self.owner, location=caller(),
+        )  # fmt: skip
+        program = self._program
+        for each in declared:
+            program = with_computation(program, each) if each.is_reduction else with_group(program, [each])
+        self._program = program
+        return Computation(self, name)
 
     def stage(
         self,

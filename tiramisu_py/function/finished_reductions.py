@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from tiramisu_py.function.handles.computations import Computation
 
 
+#: The options of a reduction that each step has.
+_OPTIONS = ("where", "ordered", "determinism")
+
+
 @dataclass(frozen=True)
 class Finished:
     """A reduction of several steps, given as `op` of `Function.reduction`."""
@@ -95,10 +99,12 @@ def finished(
                 f"the {what} of {name} is {given!r}: {op} takes a dict of iterators and extents, {{k: K}}"
             )
     given = [each for each, value in options.items() if value is not None and value is not False]
-    unknown = [each for each in given if each not in ("where", "ordered")]
+    unknown = [each for each in given if each not in _OPTIONS]
     if unknown:
-        raise DeclarationError(f"{name}: {op} takes where= and ordered=, and no {unknown[0]}=: give that to its steps")
-    kept = {each: value for each, value in options.items() if each in ("where", "ordered")}
+        raise DeclarationError(
+            f"{name}: {op} takes where=, ordered= and determinism=, and no {unknown[0]}=: give that to its steps"
+        )
+    kept = {each: value for each, value in options.items() if each in _OPTIONS}
     return op.declared(Steps(function, repr(op), name, domain, over, as_expr(expr), kept))
 
 

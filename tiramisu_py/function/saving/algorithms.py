@@ -37,7 +37,7 @@ _KNOWN = {
 #: The operands of an operator, in the expression that it makes.
 _OPERANDS = ("accumulator", "term")
 _INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location", "strides")
-_COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group", "values")
+_COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group", "values", "determinism")
 _WRITTEN = tuple(one.name for one in fields(Written))
 
 
@@ -72,7 +72,9 @@ def _computation(declared: Computation) -> Plain:
     if declared.written is None:
         raise SavedError(f"{declared.name} cannot be saved: no function has declared it")
     operator = None if declared.op is None else _operator(declared.op, declared.dtype)
-    return {**_fields(replace(declared, op=None), _COMPUTATION), "op": operator, **_fields(declared.written, _WRITTEN)}
+    grade = None if declared.determinism is None else str(declared.determinism)
+    kept = _fields(replace(declared, op=None, determinism=None), _COMPUTATION)
+    return {**kept, "op": operator, "determinism": grade, **_fields(declared.written, _WRITTEN)}
 
 
 def _operator(operator: Operator, dtype: DType) -> Plain:
@@ -121,6 +123,7 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
         "strides": None,
         "group": "",
         "each": (),
+        "determinism": None,
         **data,
     }  # files of earlier versions have none of these
     return {name: given[name] if name == "op" else reader.value(given[name]) for name in names}
@@ -161,7 +164,7 @@ def _declared(
     operator = _read_operator(reader, given["op"])
     return declare_reduction(
         algorithm, name, given["domain"], given["over"], operator, given["expr"], **options, ordered=given["ordered"],
-        beside=beside, owner=owner,
+        determinism=given["determinism"], beside=beside, owner=owner,
     )  # fmt: skip
 
 

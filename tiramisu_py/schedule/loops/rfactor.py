@@ -136,9 +136,7 @@ def _parted(
     coords, variables = sets.outputs(update.coords), sets.variables(update.frame)
     forms = [coords[update.depth(loop)] for loop in kept]
     terms = dict(zip(whole.over, variables[len(whole.iterators) :], strict=True))
-    same = {
-        over: k for over, variable in terms.items() for k, form in enumerate(forms) if form.plain_is_equal(variable)
-    }
+    same = _numbering(update, whole, kept)
     inner = tuple(over for over in whole.over if over not in same)
     groups: list[str] = []
     for loop in kept:
@@ -160,6 +158,53 @@ def _parted(
         guards=tuple(guard for guard in whole.guards if not mentions(guard, whole.over)),
     )  # fmt: skip
     return partial, combined
+
+
+def _numbering(update: Statement, whole: Computation, kept: Sequence[LoopId]) -> dict[str, int]:
+    """The reduction iterators that are kept loops themselves, and which of them."""
+    forms = [sets.outputs(update.coords)[update.depth(loop)] for loop in kept]
+    terms = zip(whole.over, sets.variables(update.frame)[len(whole.iterators) :], strict=True)
+    return {over: k for over, variable in terms for k, form in enumerate(forms) if form.plain_is_equal(variable)}
+
+
+def kept_loops(program: Program, names: Sequence[str], loops: Sequence[str]) -> tuple[Statement, list[LoopId]]:
+    """The update of a reduction, and those of the named loops that run over its terms, in the order of the nest."""
+    update = _update(program, names)
+    whole = program.algorithm.computations[update.source]
+    found = [find(program, update, given) for given in loops]
+    return update, [loop for loop in update.loops if loop in found and _of_terms(update, whole, loop)]
+
+
+def over_values(program: Program, update: Statement, loop: LoopId) -> bool:
+    """Whether a loop of a reduction's update runs over values alone."""
+    return not _of_terms(update, program.algorithm.computations[update.source], loop)
+
+
+def original_coords(update: Statement, whole: Computation, kept: Sequence[LoopId], partial: Statement) -> isl.MultiAff:
+    """The coordinates of an update's loops, for the update of its partial results: its terms are in the same nest."""
+    same, variables = _numbering(update, whole, kept), sets.variables(partial.frame)
+    count = len(whole.iterators)
+    inner = iter(variables[count + len(kept) :])
+    terms = [variables[count + same[over]] if over in same else next(inner) for over in whole.over]
+    original = sets.function(partial.frame, update.name, [*variables[:count], *terms])
+    forms = sets.outputs(sets.compose(original, update.coords))
+    for number, loop in enumerate(kept):
+        forms[update.depth(loop)] = variables[count + number]
+    return sets.function(partial.frame, None, forms)
+
+
+def value_coords(
+    update: Statement, whole: Computation, kept: Sequence[LoopId], loops: Sequence[LoopId], start: Statement
+) -> isl.MultiAff:
+    """The coordinates of some of an update's loops, kept ones or over values, for the start of its partial results."""
+    count, variables = len(whole.iterators), sets.variables(start.frame)
+    forms = [
+        variables[count + kept.index(loop)]
+        if loop in kept
+        else _without_terms(sets.outputs(update.coords)[update.depth(loop)], count, start.frame)
+        for loop in loops
+    ]
+    return sets.function(start.frame, None, forms)
 
 
 def _order(

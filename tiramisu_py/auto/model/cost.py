@@ -3,9 +3,9 @@
     cycles = (operations / 2 + accesses / 2) / lanes + chain + bytes / 4
 
 Two operations and two vector loads or stores begin in a cycle; an access whose lanes are apart in memory counts as
-several (see `auto.strides`). `chain` are cycles for which the next value waits, and which nothing hides. Four bytes
-come from memory in a cycle, for one core. The model ranks offers for the same values; it says nothing of times. What it
-leaves out: the ends of loops, associativity of caches, the address arithmetic, and how well a C compiler does.
+several (see `auto.model.strides`). `chain` are cycles for which the next value waits, and which nothing hides. Four
+bytes come from memory in a cycle, for one core. The model ranks offers for the same values; it says nothing of times.
+What it leaves out: the ends of loops, associativity of caches, the address arithmetic, and how well a C compiler does.
 """
 
 from __future__ import annotations
