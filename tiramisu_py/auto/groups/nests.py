@@ -16,7 +16,7 @@ from tiramisu_py.function import Function, Selection
 from tiramisu_py.program.loops import Combine, LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.recipes.rows import accumulating
+from tiramisu_py.recipes.reductions.rows import accumulating
 
 #: How many lines run side by side: the chain of additions of one leaves the adders idle for as long.
 LINES = 8
