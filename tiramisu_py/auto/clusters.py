@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from tiramisu_py.algorithm.domains.scatters import chosen_by_values
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
+from tiramisu_py.auto.groups.bands import stages
 from tiramisu_py.auto.groups.blocks_outside import blocked
 from tiramisu_py.auto.groups.factor_tiles import factored
 from tiramisu_py.auto.groups.group_orders import fused, terms_outside
 from tiramisu_py.auto.groups.nests import members_of, swept
+from tiramisu_py.auto.groups.pipelines import rows_in_turn
 from tiramisu_py.auto.groups.time_loops import tiled_over_time
 from tiramisu_py.auto.model.cost import LATENCY, ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
@@ -22,7 +24,6 @@ from tiramisu_py.auto.waves.diagonals import diagonal
 from tiramisu_py.auto.waves.lines import side_by_side
 from tiramisu_py.auto.waves.pivots import pivoted
 from tiramisu_py.auto.waves.step_pipelines import pipelined
-from tiramisu_py.recipes import stencil
 
 #: The most operations of a value that is computed again where it is read, instead of being kept.
 CHEAP = 4
@@ -53,7 +54,8 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
         found = [*tiled, *diagonal(problem, name), *swept(problem, name)]
     else:
         found = [*inlined(problem, name), *read_at_the_end(problem, name), *chained(problem, name)]
-        found += [*products_of_rows(problem, name), *stages(problem, name), *streamed(problem, name)]
+        found += [*products_of_rows(problem, name), *stages(problem, name), *rows_in_turn(problem, name)]
+        found += streamed(problem, name)
     found = [each for each in found if problem.tiles or not each.is_tiled]
     found += [as_declared(problem, name)] if found else []
     return sorted(found, key=lambda each: problem.cost(each.work))
@@ -99,36 +101,3 @@ def inlined(problem: Problem, name: str) -> Iterator[Offer]:
             again = sum(len(problem.reads_of(each, name)) for each in readers) - 1
             work = ValueWork(problem.operations(name) * again, 0.0, 0.0, problem.lanes(name))
             yield Offer(name, "inlined", why, lambda function: function[name].inline(), (name,), work)
-
-
-def stages(problem: Problem, name: str) -> Iterator[Offer]:
-    """The stages of a stencil over two dimensions that end here: their rows stay in registers or the cache."""
-    if len(problem.computation(name).iterators) != 2:
-        return
-    chain = [name]
-    for reader in chain:
-        for source in problem.sources(reader):
-            own = problem.computation(source)
-            alone = set(problem.readers[source]) <= set(chain) and source not in problem.algorithm.outputs
-            plain = not own.is_reduction and not own.group and not problem.is_recurrent(source)
-            if source not in chain and alone and plain and len(own.iterators) == 2:
-                chain.append(source)
-    if len(chain) == 1 and not _has_neighbours(problem, name):
-        return
-    ordered = [each for each in problem.algorithm.computations if each in chain]
-    yield Offer(
-        name, f"{', '.join(ordered)} in bands of rows", "neighbours are read again while they are in registers",
-        lambda function: stencil(*(function[each] for each in ordered), cpu=problem.cpu), tuple(ordered),
-        problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / len(ordered) - 0.1),
-        is_tiled=True,
-    )  # fmt: skip
-
-
-def _has_neighbours(problem: Problem, name: str) -> bool:
-    """Whether a computation reads a source at several places, a constant number of rows and columns apart."""
-    declared = problem.computation(name)
-    beside = [
-        touch.access.source for touch in problem.touches(name)
-        if len(touch.forms) == 2 and None not in (touch.offset(axis, declared.iterators[axis]) for axis in (0, 1))
-    ]  # fmt: skip
-    return len(beside) > len(set(beside))

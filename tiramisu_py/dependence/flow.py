@@ -129,7 +129,7 @@ class Flow:
             wrong += self._earlier(read, write, self.exclusions.possible(read, write, pairs.subtract(equal)))
         for candidate in right:
             if not missing.is_empty():
-                missing = missing.subtract(self._surviving(candidate, wrong).domain())
+                missing = missing.subtract(self.surviving(candidate, wrong).domain())
         return missing.coalesce()
 
     def _unserved_by_name(self, read: MemoryAccess) -> isl.Set:
@@ -145,7 +145,7 @@ class Flow:
         for right in self.right(read):
             if missing.is_empty():
                 break
-            missing = missing.subtract(self._surviving(right, wrong).domain())
+            missing = missing.subtract(self.surviving(right, wrong).domain())
         return missing.coalesce()
 
     def inherited(self, home: Home) -> Inherited | None:
@@ -230,7 +230,7 @@ class Flow:
         if earlier is not None:
             yield Candidate(write, sets.in_few_pieces(earlier.reverse()))
 
-    def _surviving(self, right: Candidate, wrong: list[Candidate]) -> isl.Map:
+    def surviving(self, right: Candidate, wrong: list[Candidate]) -> isl.Map:
         """The pairs of a right write without a wrong write between it and the read."""
         left = right.pairs
         for other in wrong:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import islpy as isl
@@ -28,6 +30,7 @@ from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.machine.pins import as_pin
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import Budget, Report, check, given_up
+from tiramisu_py.proof.certificates.certificate import certificate
 from tiramisu_py.proof.rounding import check_rounding
 from tiramisu_py.view import KernelFacts, ReadableLoops, annotated, kernel_facts, pseudocode, readable
 
@@ -43,6 +46,22 @@ class Results(Scheduled):
         if self._checked is None or self._checked[0] is not self._program:
             self._checked = (self._program, self._proven())
         return self._checked[1]
+
+    def certificate(self, path: str | Path | None = None) -> dict[str, Any]:
+        """The proven program and the evidence of its proof as plain data, written to `path` as JSON if that is given.
+
+        ``scripts/verify_certificate`` checks it without this package: see [certificates](certificates.md). Raises
+        `LegalityError` for a program that the proof refuses, and `UnsupportedError` for what no certificate covers yet:
+        GPUs, ranks, calls over whole arrays, computations with conditions on values.
+        """
+        self._require_outputs()
+        report = self.check()
+        if not report.ok or report.program is None:
+            raise LegalityError(report.violations)
+        found = certificate(report.program)
+        if path is not None:
+            Path(path).write_text(json.dumps(found, indent=1), encoding="utf-8")
+        return found
 
     def _proven(self) -> Report:
         if self._open_domains:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import islpy as isl
+
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
@@ -54,6 +56,7 @@ class Problem:
     cost: CostModel = cycles
     tiles: bool = True
     _touches: dict[str, tuple[Touch, ...]] = field(default_factory=dict)
+    _extents: dict[str, list[int | None]] = field(default_factory=dict)
 
     @cached_property
     def algorithm(self) -> Algorithm:
@@ -87,6 +90,13 @@ class Problem:
     def computation(self, name: str) -> Computation:
         return self.algorithm.computations[name]
 
+    def extents(self, name: str) -> list[int | None]:
+        """How many values each iterator of a computation has; None where that depends on parameters."""
+        declared = self.computation(name)
+        if name not in self._extents:
+            self._extents[name] = [_extent(declared.domain, axis) for axis in range(len(declared.iterators))]
+        return self._extents[name]
+
     def touches(self, name: str) -> tuple[Touch, ...]:
         """The accesses of a computation."""
         if name not in self._touches:
@@ -110,6 +120,13 @@ class Problem:
     def reads_of(self, reader: str, source: str) -> list[Access]:
         """The accesses of a source by a computation."""
         return [touch.access for touch in self.touches(reader) if touch.access.source == source]
+
+    def is_only_written(self, name: str) -> bool:
+        """Whether nothing reads a result, nor its array under another name: it may be stored past the caches."""
+        storages = self.function.program.storages
+        buffer = storages[name].buffer
+        shared = any(each.buffer == buffer for other, each in storages.items() if other != name)
+        return name in self.algorithm.outputs and not self.readers[name] and not shared
 
     def is_recurrent(self, name: str) -> bool:
         """Whether a computation reads values of its own."""
@@ -166,6 +183,11 @@ def _is_as_declared(first: Program, statement: Statement, joined: bool) -> bool:
     """Whether the loops of a statement are those of the first program, which others may have `joined`."""
     before = first.statements.get(statement.name, statement)
     return before is statement or (joined and before.coords.plain_is_equal(statement.coords))
+
+
+def _extent(domain: isl.Set, axis: int) -> int | None:
+    low, high = domain.dim_min_val(axis), domain.dim_max_val(axis)
+    return high.to_python() - low.to_python() + 1 if low.is_int() and high.is_int() else None
 
 
 class Fresh:

@@ -157,7 +157,9 @@ def _partial(node: Node, conditions: Conditions) -> Node:
     others = {other: condition for other, condition in conditions.items() if other != key}
     if any(_has_versions(node, other) for other in others):
         full = simplify(_specialised(node, {key: conditions[key]}))
-        result = If(conditions[key], _partial(full, others), _in_one_dimension(node, {key: conditions[key]}, others))
+        result: Node = If(
+            conditions[key], _partial(full, others), _in_one_dimension(node, {key: conditions[key]}, others)
+        )
         return node if is_too_long(result) else result
     node = _where_not(node, {key: conditions[key]})
     made = list(versions(node, conditions[key]))
