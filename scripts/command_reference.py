@@ -39,7 +39,7 @@ NAMES = ("Expr", "Iter", "Param")
 GROUPS: tuple[tuple[str, str], ...] = (
     ("Expr Iter Param", "expressions, as arithmetic builds them; iterators (`tm.iters`) and sizes (`tm.params`)"),
     (
-        "sum product min max logical_and logical_or argmin argmax",
+        "sum product min max logical_and logical_or argmin argmax any all mean var norm logsumexp",
         "operators of reductions, `f.reduction(name, domain, over, tm.sum, expr)`; `tm.operator` makes others. The "
         "larger of two values is `tm.maximum(a, b)`",
     ),
@@ -53,9 +53,9 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ),
     ("LOCALITY PARALLEL", "what `skew_for` is for: see [Goal](#goal)"),
     (
-        "PRIVATE ATOMIC TREE",
+        "PRIVATE ATOMIC TREE TWO_PASS",
         "how threads or lanes combine partial results, `parallelize(k, combine=tm.PRIVATE)`: a copy for each and one "
-        "sum at the end, atomic updates, or a tree",
+        "sum at the end, atomic updates, or a tree; and the blocks of a GPU, `across=tm.TWO_PASS`: by a second kernel",
     ),
     (
         "HOST REGISTER GPU SHARED PINNED HOST_MAPPED",

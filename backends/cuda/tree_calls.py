@@ -1,24 +1,25 @@
-"""Reductions over the threads of a block: within each warp by shuffles, then over the warps in shared memory.
+"""Reductions over threads of a block: within each warp by shuffles, then over the warps; or all in shared memory.
 
-Lowering may have made several copies of a tree, under conditions of which one holds, or one after the other. They share
-one array, defined at the start of the kernel, and a barrier before each copy keeps them apart.
+The tree is that of `program.combining`. Lowering may have made several copies of a tree, under conditions of which one
+holds, or one after the other. They share one array, defined at the start of the kernel, and a barrier before each copy
+keeps them apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Expr, Iter, as_typed
+from tiramisu_py.algorithm.expressions import Iter, as_typed
 from tiramisu_py.backends.c.expressions.scalars import operand
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.cuda.kernel_scalars import builtin
-from tiramisu_py.ir import KernelFunction, Load, TreeReduce
+from tiramisu_py.ir import KernelFunction, TreeReduce
 from tiramisu_py.ir.rewriting import walk
+from tiramisu_py.program.combining.combination_trees import BlockTree, first_step
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines
@@ -34,13 +35,14 @@ def common_arrays(kernel: KernelFunction) -> Mapping[str, str]:
     return {name: f"tm_parts_{number}" for number, name in enumerate(several)}
 
 
-def definitions(kernel: KernelFunction, types: Mapping[str, str]) -> Iterator[cgen.Generable]:
-    """The definitions of these arrays; `types` are the C types of the kernel's arrays."""
-    threads, warp = prod(kernel.threads), kernel.gpu.warp
-    count = 0 if threads in (1, warp) else threads // warp if threads % warp == 0 else threads
-    targets = {node.statement: node.buffer for node in walk(kernel.body) if isinstance(node, TreeReduce)}
-    for statement, name in common_arrays(kernel).items() if count else ():
-        yield _shared(types[targets[statement]], name, count)
+def definitions(kernel: KernelFunction) -> Iterator[cgen.Generable]:
+    """The definitions of these arrays."""
+    nodes = {node.statement: node for node in walk(kernel.body) if isinstance(node, TreeReduce)}
+    for statement, name in common_arrays(kernel).items():
+        node = nodes[statement]
+        count = BlockTree(kernel.threads, node.axes, kernel.gpu.warp).shared_parts
+        if count:
+            yield _shared(node.value.dtype.c_name, name, count)
 
 
 class TreeCall:
@@ -50,72 +52,107 @@ class TreeCall:
         self.statements = statements
         self.node = node
         self.scope = scope
-        self.array = scope.arrays[node.buffer]
-        self.dtype = self.array.dtype
-        self.shape = statements.kernel.threads
+        self.dtype = scope.arrays[node.buffer].dtype
         self.warp = statements.kernel.gpu.warp
-        self.threads = self.shape[0] * self.shape[1] * self.shape[2]
+        self.block = BlockTree(statements.kernel.threads, node.axes, self.warp)
         self.common = statements.common_parts.get(node.statement)
         self.parts = self.common or "tm_parts"
 
     def lines(self) -> Lines:
-        """Combines the values of the block's threads; then one thread combines the result into the element."""
-        value = self.statements.scalars(self.scope).text(operand(self.node.value, self.dtype))
-        if self.threads == 1:
-            return [cgen.Block([self._part(value), *self._update()])]
-        body = self._by_warps(value) if self.threads % self.warp == 0 else self._by_halves(value)
-        return [cgen.Block([cgen.Statement(f"const int tm_number = {self._number()}"), *body])]
+        """Combines the values of each tree's threads; the result is stored by the first of them, or by all."""
+        scalars = self.statements.scalars(self.scope)
+        value = scalars.text(operand(self.node.value, self.dtype))
+        place = scalars.element(self.node.buffer, self.node.indices)
+        if self.block.size == 1:
+            return [] if value == place else [cgen.Assign(place, value)]
+        body = self._by_shuffles(place, value) if self.block.by_shuffles else self._by_halves(place, value)
+        return [cgen.Block(body)]
 
-    def _number(self) -> str:
-        x, y, z = self.shape
-        text = f"(int){builtin('thread', 0)}"
-        if y > 1 or z > 1:
-            text += f" + {x}*(int){builtin('thread', 1)}"
-        return text + (f" + {x * y}*(int){builtin('thread', 2)}" if z > 1 else "")
+    def _numbered(self, name: str, axes: Sequence[int]) -> cgen.Generable:
+        """The definition of a thread's number along some axes, the first one fastest."""
+        terms, stride = [], 1
+        for axis in axes:
+            if self.block.shape[axis] > 1:
+                own = f"(int){builtin('thread', axis)}"
+                terms.append(own if stride == 1 else f"{stride}*{own}")
+                stride *= self.block.shape[axis]
+        return cgen.Statement(f"const int {name} = {' + '.join(terms) or '0'}")
 
-    def _part(self, value: str) -> cgen.Generable:
-        return cgen.Statement(f"{self.dtype.c_name} tm_part = {value}")
+    # -- in registers
 
-    def _by_warps(self, value: str) -> Lines:
-        kind, warps = self.dtype.c_name, self.threads // self.warp
-        shuffle = cgen.Block(
-            [
-                cgen.Statement(f"const {kind} tm_other = tm_shuffle_down(tm_part, tm_step)"),
-                self._combined("tm_part", "tm_part", "tm_other"),
-            ]
-        )
-        steps = _for(f"int tm_step = {self.warp // 2}", "tm_step > 0", "tm_step /= 2", shuffle)
-        within: Lines = [self._part(value), cgen.Pragma("unroll"), steps]
-        if warps == 1:
-            return [*within, _if("tm_number == 0", self._update())]
-        over = _for(
-            "int tm_warp = 1",
-            f"tm_warp < {warps}",
-            "tm_warp++",
-            self._combined("tm_part", "tm_part", f"{self.parts}[tm_warp]"),
-        )
+    def _by_shuffles(self, place: str, value: str) -> Lines:
+        """Whole warps: within each by shuffles, then over the warps of a tree, whose lanes take the results of each."""
+        size = self.block.size
+        number = self._numbered("tm_number", range(3))
+        part = cgen.Statement(f"{self.dtype.c_name} tm_part = {value}")
+        lines: Lines = [part, *self._steps(min(size, self.warp), "")]
+        if size > self.warp:
+            return [number, *lines, *self._over_warps(place)]
+        if self.node.everyone and size == self.warp:
+            lines.append(cgen.Assign("tm_part", "tm_shuffle(tm_part, 0)"))
+        elif self.node.everyone:
+            lines = [number, *lines, cgen.Assign("tm_part", f"tm_shuffle(tm_part, tm_number / {size} * {size})")]
+        return [*lines, cgen.Assign(place, "tm_part")]
+
+    def _over_warps(self, place: str) -> Lines:
+        size, warps = self.block.size, self.block.size // self.warp
+        lane = f"tm_number % {self.warp}"
+        own = f"{lane} < {warps} ? {lane} : 0" if warps < self.warp else lane
+        row = f"tm_number / {size} * {warps}"
+        condition = "" if first_step(warps) * 2 == warps else f"{lane} + tm_step < {warps}"
+        second: Lines = [cgen.Assign("tm_part", f"{self.parts}[{row} + ({own})]"), *self._steps(warps, condition)]
+        if self.node.everyone:
+            second.append(cgen.Assign("tm_part", "tm_shuffle(tm_part, 0)"))
+        else:
+            second = [_if(f"tm_number % {size} < {self.warp}", second)]
         return [
-            *within,
-            *self._defined(warps),
+            *self._defined(self.block.shared_parts),
             *self._free(),
-            _if(f"tm_number % {self.warp} == 0", [cgen.Assign(f"{self.parts}[tm_number / {self.warp}]", "tm_part")]),
+            _if(f"{lane} == 0", [cgen.Assign(f"{self.parts}[tm_number / {self.warp}]", "tm_part")]),
             cgen.Statement("TM_BARRIER()"),
-            _if("tm_number == 0", [over, *self._update()]),
+            *second,
+            cgen.Assign(place, "tm_part"),
         ]
 
-    def _by_halves(self, value: str) -> Lines:
-        """The reduction for a block that does not consist of whole warps: all in shared memory."""
-        half = 1 << (self.threads - 1).bit_length() - 1
-        pair = f"tm_number < tm_step && tm_number + tm_step < {self.threads}"
-        own = f"{self.parts}[tm_number]"
-        combined = self._combined(own, own, f"{self.parts}[tm_number + tm_step]")
-        step = cgen.Block([cgen.Statement("TM_BARRIER()"), _if(pair, [combined])])
+    def _steps(self, count: int, condition: str) -> Lines:
+        """The first `count` lanes by halves; a lane that has no partner below `count` keeps its part."""
+        step = self._combined("tm_part", "tm_part", "tm_other")
+        body = cgen.Block(
+            [
+                cgen.Statement(f"const {self.dtype.c_name} tm_other = tm_shuffle_down(tm_part, tm_step)"),
+                _if(condition, [step]) if condition else step,
+            ]
+        )
         return [
-            *self._defined(self.threads),
+            cgen.Pragma("unroll"),
+            _for(f"int tm_step = {first_step(count)}", "tm_step > 0", "tm_step /= 2", body),
+        ]
+
+    # -- in shared memory
+
+    def _by_halves(self, place: str, value: str) -> Lines:
+        """Threads that are no neighbours, or no whole warps: all in shared memory, neighbours beside each other."""
+        block, size = self.block, self.block.size
+        others = [axis for axis in range(3) if axis not in block.axes]
+        stride = 1 if block.contiguous else block.threads // size
+        row = f"{size}*tm_tree + tm_place" if stride == 1 else f"{stride}*tm_place + tm_tree"
+        several = size < block.threads
+        partner = f"{self.parts}[tm_at + {'' if stride == 1 else f'{stride}*'}tm_step]"
+        own = f"{self.parts}[tm_at]"
+        whole = first_step(size) * 2 == size
+        pair = "tm_place < tm_step" if whole else f"tm_place < tm_step && tm_place + tm_step < {size}"
+        step = cgen.Block([cgen.Statement("TM_BARRIER()"), _if(pair, [self._combined(own, own, partner)])])
+        first = f"{self.parts}[tm_at - {'' if stride == 1 else f'{stride}*'}tm_place]"
+        end: Lines = [cgen.Statement("TM_BARRIER()"), cgen.Assign(place, first)]
+        return [
+            self._numbered("tm_place", block.axes),
+            *([self._numbered("tm_tree", others)] if several else []),
+            cgen.Statement(f"const int tm_at = {row if several else 'tm_place'}"),
+            *self._defined(block.shared_parts),
             *self._free(),
             cgen.Assign(own, value),
-            _for(f"int tm_step = {half}", "tm_step > 0", "tm_step /= 2", step),
-            _if("tm_number == 0", [self._part(f"{self.parts}[0]"), *self._update()]),
+            _for(f"int tm_step = {first_step(size)}", "tm_step > 0", "tm_step /= 2", step),
+            *(end if self.node.everyone else [_if("tm_place == 0", [cgen.Assign(place, own)])]),
         ]
 
     def _defined(self, count: int) -> Lines:
@@ -127,19 +164,8 @@ class TreeCall:
 
     def _combined(self, target: str, left: str, right: str) -> cgen.Generable:
         named = replace(self.scope, names={**self.scope.names, _PART: left, _OTHER: right})
-        value = as_typed(self.node.operator(self._iter(_PART), self._iter(_OTHER)), self.dtype)
+        value = as_typed(self.node.operator(Iter(_PART, self.dtype), Iter(_OTHER, self.dtype)), self.dtype)
         return cgen.Assign(target, self.statements.scalars(named).text(value))
-
-    def _iter(self, name: str) -> Expr:
-        return Iter(name, self.dtype)
-
-    def _update(self) -> Lines:
-        """The statement by which one thread combines the block's value into the element."""
-        named = replace(self.scope, names={**self.scope.names, _PART: "tm_part"})
-        target = Load(self.node.buffer, self.node.indices, self.dtype)
-        value = as_typed(self.node.operator(target, self._iter(_PART)), self.dtype)
-        place = self.statements.scalars(self.scope).element(self.node.buffer, self.node.indices)
-        return self.statements.atomic(place, target, value, named)
 
 
 def _shared(c_type: str, name: str, count: int) -> cgen.Generable:

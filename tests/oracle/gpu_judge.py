@@ -79,17 +79,34 @@ def _early(happens: Happens) -> list[Failure]:
 
 def _apart(acts: Sequence[Act]) -> list[Failure]:
     """Threads of a block that combine in a tree, and yet add to different values."""
-    values: dict[tuple[object, ...], set[Named]] = {}
+    together: dict[tuple[object, ...], list[Act]] = {}
     for act in acts:
         trees = [depth for depth, loop in enumerate(act.loops) if _is_tree(loop)]
         if trees and act.role is Role.UPDATE:
             around = act.time[: 2 * trees[0] + 1]
-            values.setdefault((act.statement, act.operation, act.block, around), set()).add(act.value)
+            together.setdefault((act.statement, act.operation, act.block, around), []).append(act)
     return [
         Failure("reduction", f"{key[0]} combines terms of several values in a tree")
-        for key, found in values.items()
-        if len(found) > 1
+        for key, found in together.items()
+        if any(len(values) > 1 for values in _by_kept_threads(found).values())
     ]
+
+
+def _by_kept_threads(acts: Sequence[Act]) -> dict[Point, set[Named]]:
+    """The values to which threads of each tree add: threads along an axis are in one if two of them ever meet."""
+    trees = [depth for depth, loop in enumerate(acts[0].loops) if _is_tree(loop)]
+    met = set[int]()
+    for depth in trees:
+        seen: dict[object, Point] = {}
+        for act in acts:
+            key = (act.time[: 2 * depth + 1], act.time[2 * depth + 2 :], act.value)
+            if seen.setdefault(key, act.time) != act.time:
+                met.add(depth)
+    kept = [depth for depth in trees if depth not in met] if met else []
+    found: dict[Point, set[Named]] = {}
+    for act in acts:
+        found.setdefault(tuple(act.time[2 * depth + 1] for depth in kept), set()).add(act.value)
+    return found
 
 
 def _is_tree(loop: Loop) -> bool:

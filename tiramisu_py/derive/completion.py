@@ -28,16 +28,16 @@ class CompletionStep:
     added: Callable[[Program], Program]
 
 
-#: The steps in order. Barriers come before tree reductions: the partial results of threads need none.
+#: The steps in order. Barriers come after tree reductions: the results of trees may be used in their kernel.
 COMPLETION: tuple[CompletionStep, ...] = (
     CompletionStep(
         "room for whole vectors", "elements for what vectors store and load past the end of a loop", with_room
     ),
     CompletionStep("rank reductions", "start, combination and end of what ranks reduce together", with_rank_reductions),
-    CompletionStep("barriers", "barriers between threads of a block that use one another's values", with_barriers),
     CompletionStep(
         "tree reductions", "start, combination and end of what a block reduces in a tree", with_tree_reductions
     ),
+    CompletionStep("barriers", "barriers between threads of a block that use one another's values", with_barriers),
     CompletionStep("rounds", "a barrier at the end of a block that goes on as another one", with_rounds_apart),
 )
 

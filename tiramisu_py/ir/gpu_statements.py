@@ -126,16 +126,18 @@ class Deferred:
 
 @dataclass(frozen=True, eq=False)
 class TreeReduce:
-    """Combine each thread's `value` over the block; one of them then combines the result
-    into ``buffer[indices]``, atomically.
+    """Combine each thread's `value` with those of the threads that differ along `axes` of the block only, in a tree.
 
-    All threads of the block reach it, with the same `indices`.
+    The result is stored in ``buffer[indices]``, an element that each thread has of its own: by the first thread of each
+    tree, or with `everyone` by all of them; other threads have any value there. All threads of the block reach it.
     """
 
-    roles: ClassVar[Roles] = roles(names="buffer", operands="indices value", data="operator statement")
+    roles: ClassVar[Roles] = roles(names="buffer", operands="indices value", data="operator statement axes everyone")
 
     buffer: str
     indices: tuple[Expr, ...]
     value: Expr
     operator: Operator
     statement: str
+    axes: tuple[int, ...] = (0, 1, 2)
+    everyone: bool = False

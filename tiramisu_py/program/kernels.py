@@ -16,10 +16,12 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.program.combining.combination_trees import BlockTree
 from tiramisu_py.program.loops import AXES, Combine, GpuBlock, GpuThread, Launch, LoopId
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.program.storage import Memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,15 +205,31 @@ def is_tree(program: Program, statement: Statement) -> bool:
     return statement.role is Role.UPDATE and combined
 
 
-def tree_parts(shape: tuple[int, int, int], warp: int) -> int:
-    """The partial results that a tree over the threads of a block keeps in shared memory: one for each `warp` of them.
+def block_tree(nest: KernelNest, met: Statement) -> BlockTree:
+    """The tree in which the threads of a block combine partial results at `met`, a COMBINE."""
+    assert met.combination is not None
+    return BlockTree(nest.shape, met.combination.threads, nest.gpu.warp)
 
-    If the threads are no whole warps, each has one; a single warp exchanges them in registers.
-    """
-    threads = shape[0] * shape[1] * shape[2]
-    if threads in (1, warp):
-        return 0
-    return threads // warp if threads % warp == 0 else threads
+
+def meeting_threads(nest: KernelNest, statement: Statement) -> bool:
+    """Whether more than one thread of a launch adds to the same element, so that updates and merges must be atomic."""
+    program = nest.program
+    buffer = program.storages[statement.target].buffer
+    if not statement.adds or program.buffers[buffer].memory is Memory.REGISTER:
+        return False
+    others = [other for other in nest.statements if other.stores and program.storages[other.target].buffer == buffer]
+    found = sets.united(_threads_by_place(nest, other) for other in others if other.adds)
+    return found is not None and not found.is_single_valued()
+
+
+def _threads_by_place(nest: KernelNest, statement: Statement) -> isl.Map:
+    """``[iteration of the host, place] -> [block, thread]``."""
+    program, outer = nest.program, len(nest.host)
+    place = program.place(statement, program.storages[statement.target], program.value_of(statement))
+    around = sets.joined(statement.prefix(outer), sets.renamed(place, None))
+    where = sets.joined(nest.block_of(statement), nest.thread_of(statement))
+    instances = statement.instances.intersect_params(program.context)
+    return sets.graph(around, instances).reverse().apply_range(sets.graph(where, instances))
 
 
 def axis_name(axis: int) -> str:

@@ -123,12 +123,13 @@ class Message:
 class Combination:
     """The partial results that an INIT starts, a COMBINE brings together and a MERGE adds.
 
-    They are those of the ranks along some `axes` of the grid, or, without axes, of the threads of a block. `of` names
-    the update (the first of several) that collects them.
+    They are those of the ranks along some `axes` of the grid, or, without axes, of the threads of a block along
+    `threads` (axes, too: 0 is x). `of` names the update (the first of several) that collects them.
     """
 
     of: str
     axes: tuple[int, ...] = ()
+    threads: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

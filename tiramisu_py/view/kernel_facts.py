@@ -36,7 +36,7 @@ from tiramisu_py.ir import (
 )
 from tiramisu_py.ir.rewriting import children, expressions
 from tiramisu_py.ir.rewriting import walk as nodes
-from tiramisu_py.program.kernels import tree_parts
+from tiramisu_py.program.combining.combination_trees import BlockTree
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.view.occupancy import Occupancy, multiprocessor, occupancy
@@ -144,15 +144,16 @@ def kernel_facts(kernel: KernelFunction, registers: Mapping[int, int] | None = N
         for found in _examined_all(kernel, sample, arrays):
             key = (found.text, found.is_store)
             worst[key] = found.or_worse(worst.get(key, found))
-    shared = sum(_shared_bytes(kernel.body, tree_parts(kernel.threads, kernel.gpu.warp)).values())
+    shared = sum(_shared_bytes(kernel).values())
     return KernelFacts(kernel.name, kernel.threads, shared, tuple(worst.values()), dict(registers or {}))
 
 
-def _shared_bytes(body: Node, parts: int) -> dict[tuple[str, str], int]:
+def _shared_bytes(kernel: KernelFunction) -> dict[tuple[str, str], int]:
     """The bytes of each array in shared memory and of each tree, whose copies share one array."""
     found: dict[tuple[str, str], int] = {}
-    for node in nodes(body):
+    for node in nodes(kernel.body):
         if isinstance(node, TreeReduce):
+            parts = BlockTree(kernel.threads, node.axes, kernel.gpu.warp).shared_parts
             found["tree", node.statement] = parts * node.value.dtype.numpy.itemsize
         if isinstance(node, Allocate) and node.memory is Memory.SHARED:
             count = int(np.prod([int(_Lanes({})(e)) for e in node.extents]))

@@ -41,7 +41,7 @@ from tiramisu_py.ir import (
 )
 from tiramisu_py.ir.arithmetic.build import added
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.program.loops import Parallel, Unroll, Vector
+from tiramisu_py.program.loops import AXES, Parallel, Unroll, Vector
 from tiramisu_py.program.storage import Memory
 
 _PAD = "    "
@@ -200,7 +200,8 @@ class Pseudocode(Visitor[list[str]]):
 
     def visit_treereduce(self, node: TreeReduce, depth: int) -> list[str]:
         element = f"{node.buffer}{_index(node.indices)}"
-        return [f"{_PAD * depth}{element} = {node.operator.name} of {element} and, over the block, {node.value}"]
+        where = "threads" if len(node.axes) > 1 else "".join(f"threadIdx.{AXES[axis]}" for axis in node.axes)
+        return [f"{_PAD * depth}{element} = {node.operator.name} of {node.value} over {where or 'one thread'}"]
 
     # -- what a rank tells others
 

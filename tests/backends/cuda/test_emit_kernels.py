@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,12 @@ from tests.programs.loop_ir.short_names import (
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.conversions import typed as in_type
 from tiramisu_py.algorithm.declarations import Operator, max_, min_, product, sum_
-from tiramisu_py.algorithm.expressions import ExternFunction, binary, select
+from tiramisu_py.algorithm.expressions import Expr, ExternFunction, binary, select
 from tiramisu_py.algorithm.types import DType, float32
 from tiramisu_py.backends.cuda.kernel_text import emit_kernels, kernel_names, signatures
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.ir import (
+    Allocate,
     Assign,
     Barrier,
     Block,
@@ -65,6 +67,7 @@ from tiramisu_py.ir import (
     Variable,
 )
 from tiramisu_py.program.loops import Unroll, Vector
+from tiramisu_py.program.storage import Memory
 
 N, i, k = size("N"), var("i"), var("k")
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not on this machine")
@@ -181,7 +184,7 @@ def test_the_checks_of_the_simulator_find_nothing_wrong_with_tiles_vectors_and_t
     a = np.ones((32, 32), np.float32)
     Simulated(matmul(deferred=True), checked=True)({"N": 32, "M": 32, "K": 32}, a, a, np.zeros_like(a))
     value = select(below(i, N), load("x", i), number(0))
-    tree = let("i", number(96 * block() + thread()), TreeReduce("y", (number(0),), typed(value), sum_, "total"))
+    tree = let("i", number(96 * block() + thread()), tree_into("y", number(0), typed(value), sum_))
     total = np.zeros(1, np.float32)
     Simulated(over(tree, 96, y_size=1), checked=True)({"N": 200}, np.ones(200, np.float32), total)
     assert total[0] == 200
@@ -208,6 +211,15 @@ def test_a_grid_stride_loop_lets_few_blocks_do_everything(tmp_path: Path) -> Non
         nvcc(f, tmp_path, ("sm_75",))
 
 
+def tree_into(buffer: str, at: Expr, value: Expr, operator: Operator) -> Allocate:
+    """A block's values combined in a tree; its first thread adds the result to an element, atomically."""
+    part = Load("part", (), value.dtype)
+    added = replace(updated(buffer, at, operator, part, value.dtype), atomic=True)
+    tree = TreeReduce("part", (), value, operator, "total")
+    body = Block((Store("part", (), value, "total"), tree, If(below(thread(), 1), added)))
+    return Allocate("part", (), value.dtype, body, memory=Memory.REGISTER)
+
+
 OPERATORS = {
     "sum": (sum_, np.add),
     "max": (max_, np.maximum),
@@ -223,7 +235,7 @@ OPERATORS = {
 def test_a_tree_combines_the_values_of_a_block_and_then_the_blocks(name: str, threads: int, tmp_path: Path) -> None:
     operator, in_numpy = OPERATORS[name]
     inside = select(below(i, N), load("x", i, dtype=ty.int32), operator.identity(ty.int32))
-    body = let("i", number(threads * block() + thread()), TreeReduce("y", (number(0),), inside, operator, "total"))
+    body = let("i", number(threads * block() + thread()), tree_into("y", number(0), inside, operator))
     f = over(body, threads, ty.int32, ty.int32, 1)
     x = np.random.default_rng(0).integers(1, 4, 777).astype(np.int32)
     found = np.full(1, 5, np.int32)
@@ -235,7 +247,7 @@ def test_a_tree_combines_the_values_of_a_block_and_then_the_blocks(name: str, th
 
 def test_trees_in_a_loop_do_not_disturb_each_other() -> None:
     value = load("x", number(64 * k + thread()), dtype=ty.int64)
-    body = loop("k", N // 64, TreeReduce("y", (number(k),), value, sum_, "total"))
+    body = loop("k", N // 64, tree_into("y", number(k), value, sum_))
     f = over(body, 64, ty.int64, ty.int64)
     f = on_vectors(f.kernels[0], 1, ty.int64, ty.int64)
     x = np.random.default_rng(0).integers(-9, 9, 640)

@@ -231,7 +231,9 @@ def test_a_tree_starts_at_the_neutral_element_and_combines_once_a_block():
     s.f.derive_transfers()
     function = lowered(s.f)
     shown = kernel_text(function.kernels[0])
-    assert shown.endswith("  combine s[0] sum s_update_partial[]\n")
+    assert "  combine s_update_partial[] sum s_update_partial[]\n" in shown
+    (merge,) = [n for n in walk(function.kernels[0].body) if isinstance(n, Store) and n.buffer == "s"]
+    assert merge.atomic and shown.index("combine") < shown.index("s[0] ")
     assert "s_update_partial[] = 0\n" in shown
     (combine,) = [n for n in walk(function.kernels[0].body) if isinstance(n, TreeReduce)]
     assert combine.statement == "s_update"

@@ -84,10 +84,14 @@ def _pairs(nest: KernelNest, accesses: MemoryAccesses) -> Iterator[tuple[MemoryA
 
 
 def _without_combined(nest: KernelNest, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> isl.Map:
-    """The pairs, except for updates of one reduction that threads combine: these need no barrier in between."""
-    updates = a.is_write and b.is_write and a.role is b.role is Role.UPDATE and a.source == b.source
+    """The pairs, except for updates of one reduction that threads combine: these need no barrier in between.
+
+    Neither do merges, which are atomic where several threads add to one element.
+    """
+    updates = a.is_write and b.is_write and a.adds and b.adds and a.source == b.source
     tags = [nest.program.loops[loop].tag for loop in kernel_order.statement_of(a).loops]
-    if not updates or not any(isinstance(tag, GpuThread) and tag.combine is not None for tag in tags):
+    tagged = any(isinstance(tag, GpuThread) and tag.combine is not None for tag in tags)
+    if not updates or not (tagged or a.role is b.role is Role.MERGE):
         return pairs
     return pairs.subtract(a.values.apply_range(b.values.reverse()))
 

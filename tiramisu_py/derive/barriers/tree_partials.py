@@ -7,9 +7,10 @@
                                   -->  combine:  every thread t: partial[t] = sum of partial over all threads
                                        end:      thread 0:       total[v] += partial[0]
 
-Start and combination enclose one whole iteration of the outer loops at which all threads of the block update one
-element (`element_of_block`): all threads reach the combination if one of them has a term. An update whose element is
-not the same for all threads is left as it is: the proof says why (`proof.reductions.trees`).
+Start and combination enclose one whole iteration of the outer loops at which all threads of a tree update one element
+(`tree_place`): all of them reach the combination if one of them has a term. Threads that differ along other axes than
+those of the tree have elements of their own. A result in a register goes to all threads: each executes the end. An
+update without such a place is left as it is: the proof says why (`proof.reductions.trees`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Combination, Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.proof.reductions.trees import element_of_block
+from tiramisu_py.proof.reductions.trees import TreePlace, tree_place
 
 
 def with_tree_reductions(program: Program) -> Program:
@@ -39,8 +40,8 @@ def with_tree_reductions(program: Program) -> Program:
     for nest in kernels(program):
         for statement in nest.statements:
             try:
-                found = element_of_block(nest, statement) if is_tree(program, statement) else None
-                program = program if found is None else _Tree(nest, statement, found[0]).added_to(program)
+                found = tree_place(nest, statement) if is_tree(program, statement) else None
+                program = program if found is None else _Tree(nest, statement, found).added_to(program)
             except UnsupportedError:  # threads that cannot be numbered: the proof says why
                 continue
     return program
@@ -49,10 +50,11 @@ def with_tree_reductions(program: Program) -> Program:
 class _Tree:
     """The partial results of one update."""
 
-    def __init__(self, nest: KernelNest, update: Statement, depth: int) -> None:
+    def __init__(self, nest: KernelNest, update: Statement, place: TreePlace) -> None:
         self.nest = nest
         self.update = update
-        self.around = update.loops[:depth]
+        self.place = place
+        self.around = update.loops[: place.depth]
         self.source = cast(Computation, nest.program.algorithm.source(update.source))
         self.values = len(value_names(self.source))
 
@@ -64,7 +66,7 @@ class _Tree:
         program, combined, _ = self._all_of_them(program)
         program, merged, one = self._one_of_them(program)
         assert self.source.op is not None
-        combination, mine = Combination(self.update.name), {self.source.name: partial}
+        combination, mine = Combination(self.update.name, threads=self.place.axes), {self.source.name: partial}
         neutral = self.source.op.neutral(self.source.dtype)
         start = self._statement("start", Role.INIT, everyone, started, neutral, partial)
         met = self._statement("combine", Role.COMBINE, everyone, combined, self._loaded(), partial)
@@ -83,42 +85,50 @@ class _Tree:
         return program.with_buffer(buffer).with_storage(Storage(name, self.source.name, name, index, words=words))
 
     def _updated(self) -> isl.Set:
-        """``[loops around, value]`` of what some thread updates, with the coordinates of all threads of the block."""
+        """``[loops around, kept threads inside, value]`` of what some thread updates.
+
+        The coordinates of threads of a tree become those of all of them.
+        """
         program, depth = self.nest.program, len(self.around)
+        loops = self.nest.thread_loops(self.update)
+        kept = self.nest.numbers(self.update, [loops[axis] for axis in self.place.inside])
         instances = self.update.instances.intersect_params(program.context)
-        forms = sets.joined(self.update.prefix(depth), program.value_of(self.update))
+        forms = sets.joined(self.update.prefix(depth), kept, program.value_of(self.update))
         found = instances.apply(sets.graph(forms))
         for position, loop in enumerate(self.around):
-            if isinstance(program.loops[loop].tag, GpuThread):
+            if self._in_tree(loop):
                 found = all_threads(self.nest, found, position, loop)
         return found.coalesce()
 
+    def _in_tree(self, loop: LoopId) -> bool:
+        tag = self.nest.program.loops[loop].tag
+        return isinstance(tag, GpuThread) and tag.axis in self.place.axes
+
     def _all_of_them(self, program: Program) -> tuple[Program, tuple[LoopId, ...], isl.Set]:
-        """Loops over all threads of a block, and ``[loops around, threads, value]`` of what all of them execute."""
-        found, depth = self._updated(), len(self.around)
+        """Loops over all threads of trees, and ``[loops around, threads, value]`` of what they execute."""
+        found, front = self._updated(), len(self.around) + len(self.place.inside)
         own = [tag.axis for loop in self.around if isinstance(tag := program.loops[loop].tag, GpuThread)]
-        axes = [axis for axis, extent in enumerate(self.nest.shape) if extent > 1 and axis not in own]
+        axes = [axis for axis in self.place.axes if axis not in own]
         box = sets.universe(sets.sized_frame(found.get_space(), None, len(axes)))
         for variable, axis in zip(sets.variables(box.get_space()), axes, strict=True):
             box = box.intersect(sets.within(variable, 0, self.nest.shape[axis]))
         pairs = sets.flat_product(found, box, None)
         forms = sets.variables(pairs.get_space())
-        order = [*forms[:depth], *forms[depth + self.values :], *forms[depth : depth + self.values]]
+        order = [*forms[:front], *forms[front + self.values :], *forms[front : front + self.values]]
         everyone = pairs.apply(sets.graph(sets.function(pairs.get_space(), None, order)))
-        first = program.next_loop()
-        loops = [Loop(first + k, f"thread{axis}", GpuThread(axis), added=True) for k, axis in enumerate(axes)]
-        program = program.with_loop(*loops)
+        program, threads = _over_threads(program, (*self.place.inside, *axes))
         program, inner = self._over_values(program)
-        return program, (*self.around, *(loop.id for loop in loops), *inner), everyone
+        return program, (*self.around, *threads, *inner), everyone
 
     def _one_of_them(self, program: Program) -> tuple[Program, tuple[LoopId, ...], isl.Set]:
-        """Loops around, and ``[loops around, value]`` of what the first thread of a block executes."""
+        """Loops around, and ``[loops around, kept threads, value]`` of what the first thread of a tree executes."""
         found = self._updated()
         for position, loop in enumerate(self.around):
-            if isinstance(program.loops[loop].tag, GpuThread):
+            if self._in_tree(loop):
                 found = found.intersect(sets.within(thread_number(self.nest, found.get_space(), position, loop), 0, 1))
+        program, threads = _over_threads(program, self.place.inside)
         program, inner = self._over_values(program)
-        return program, (*self.around, *inner), found
+        return program, (*self.around, *threads, *inner), found
 
     def _over_values(self, program: Program) -> tuple[Program, tuple[LoopId, ...]]:
         first = program.next_loop()
@@ -143,10 +153,26 @@ class _Tree:
         )  # fmt: skip
 
     def _ordered(self, program: Program, start: Statement, met: Statement, end: Statement) -> Program:
-        """The start first, combination and end last, in each iteration of the loops around."""
+        """Start, terms, combination and end one after the other, in each iteration of the loops around."""
         depth, level = len(self.around), self.around[-1]
-        beside = [s.name for s in self.nest.statements if s.loops[:depth] == self.around]
-        program = program.with_statement_before(start, beside).with_statement(met, end)
+        beside = [s.name for s in program.with_this_loop(level) if s.loops[:depth] == self.around]
+        here = program.positions[self.update.name][depth]
+        at = {name: program.positions[name][depth] for name in beside}
+        program = program.with_statement_before(start, [name for name, place in at.items() if place == here])
+        program = program.with_statement(met, end)
         orders = [Order(met.name, end.name, level)]
-        orders += [order for name in beside for order in (Order(start.name, name, level), Order(name, met.name, level))]
+        for name, place in at.items():
+            if place < here:
+                orders.append(Order(name, start.name, level))
+            elif place > here:
+                orders.append(Order(end.name, name, level))
+            else:
+                orders += [Order(start.name, name, level), Order(name, met.name, level)]
         return program.with_(orders=(*program.orders, *orders))
+
+
+def _over_threads(program: Program, axes: Sequence[int]) -> tuple[Program, tuple[LoopId, ...]]:
+    """New loops over threads, along these axes."""
+    first = program.next_loop()
+    loops = [Loop(first + k, f"thread{axis}", GpuThread(axis), added=True) for k, axis in enumerate(axes)]
+    return program.with_loop(*loops), tuple(loop.id for loop in loops)

@@ -24,6 +24,7 @@ class GpuCommands(AppliedStatements):
         grid: int | None = None,
         minimum_blocks: int | None = None,
         combine: Combine | None = None,
+        across: Combine | None = None,
         barriers: bool = True,
     ) -> Self:
         """Run loops on the blocks of a GPU, and loops inside on the threads of each block: one to three of each.
@@ -42,16 +43,20 @@ class GpuCommands(AppliedStatements):
         whose terms run on threads, which is tagged along with them. `stream` is the operation sequence of the GPU
         `device` on which the kernel is put; `grid` limits the blocks along x that run at once (a grid-stride loop);
         `minimum_blocks` is for the compiler's launch bounds. If a reduction runs over a loop, name how partial results
-        are combined: ``combine=tm.TREE`` or ``tm.ATOMIC``. Barriers between threads are placed where dependences need
-        them, unless ``barriers=False``. A statement without loops (the start of a sum of everything) is run by a single
-        thread: ``total.init.tag_gpu()``, or together with the rest of its computation. A second call replaces the
-        first. A block has at most 1,024 threads (64 of them along z) and 48 KiB of shared memory, or what
-        `Function.gpu_target` says; if it would need more, the command or the proof says how many. Source: TIRAMISU,
-        ``computation::tag_gpu_level``.
+        are combined: ``combine=tm.TREE`` or ``tm.ATOMIC``. In a tree are the threads that add to one element; along
+        other thread loops each has a tree of its own (a warp a row). Without other blocks that add to it, the kernel
+        may use the result: of ``tm.SHARED`` memory, or in each thread's own ``tm.REGISTER``. The results of several
+        blocks are added atomically, or with ``across=tm.TWO_PASS`` stored, and combined by a second kernel, the same
+        way in each call: as values ``C_blocks`` of a reduction ``C``, made by `rfactor`. Barriers between threads are
+        placed where dependences need them, unless ``barriers=False``. A statement without loops (the start of a sum of
+        everything) is run by a single thread: ``total.init.tag_gpu()``, or together with the rest of its computation. A
+        second call replaces the first. A block has at most 1,024 threads (64 of them along z) and 48 KiB of shared
+        memory, or what `Function.gpu_target` says; if it would need more, the command or the proof says how many.
+        Source: TIRAMISU, ``computation::tag_gpu_level``.
         """
         command = TagGpu(
             self._named, blocks=blocks, threads=threads, stream=stream, device=device, grid=grid,
-            minimum_blocks=minimum_blocks, combine=combine, barriers=barriers,
+            minimum_blocks=minimum_blocks, combine=combine, across=across, barriers=barriers,
         )  # fmt: skip
         self._apply(command)
         return self
@@ -64,6 +69,7 @@ class GpuCommands(AppliedStatements):
         grid: int | None = None,
         minimum_blocks: int | None = None,
         combine: Combine | None = None,
+        across: Combine | None = None,
         barriers: bool = True,
     ) -> Self:
         """Tile two or three loops, and run the tiles on blocks and the iterations inside on threads.
@@ -78,7 +84,7 @@ class GpuCommands(AppliedStatements):
         """
         command = GpuTile(
             self._named, arguments, stream=stream, device=device, grid=grid,
-            minimum_blocks=minimum_blocks, combine=combine, barriers=barriers,
+            minimum_blocks=minimum_blocks, combine=combine, across=across, barriers=barriers,
         )  # fmt: skip
         self._apply(command)
         return self

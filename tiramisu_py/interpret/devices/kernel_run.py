@@ -18,6 +18,7 @@ from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.partial_results import apply
 from tiramisu_py.interpret.strands import Meeting, Steps
 from tiramisu_py.ir import KernelArray, KernelFunction, TreeReduce
+from tiramisu_py.program.combining.combination_trees import BlockTree
 from tiramisu_py.program.loops import AXES
 from tiramisu_py.program.storage import Memory
 
@@ -158,17 +159,17 @@ class ThreadBlock:
             strand.meeting = None
 
     def _combine(self, node: TreeReduce, meetings: Sequence[Meeting]) -> None:
-        """Combine the values of all threads into one element, in a random order, by one of the threads."""
-        if any(meeting.indices != meetings[0].indices for meeting in meetings):
-            raise InterpretError(f"{node.statement}: the threads of a block combine into different elements")
-        values = [meeting.value for meeting in meetings]
-        self.choice.shuffle(values)
-        total = values[0]
-        for value in values[1:]:
-            total = apply(node.operator, total, value)
-        strand = self.choice.choice(self.strands)
-        assert strand.meeting is not None
-        array = strand.thread.seen(strand.meeting.frame, node.buffer)
-        with array.updated():
-            before = array.read(meetings[0].indices, node.statement)
-            array.write(meetings[0].indices, apply(node.operator, before, total), node.statement)
+        """Combine the values of each tree's threads; its first thread has the result, or all of them have it."""
+        block = BlockTree(self.kernel.threads, node.axes, self.kernel.gpu.warp)
+        x, y, z = self.kernel.threads
+        trees: dict[int, dict[int, Meeting]] = {}
+        for meeting, (k, j, i) in zip(meetings, product(range(z), range(y), range(x)), strict=True):
+            trees.setdefault(block.which((i, j, k)), {})[block.part((i, j, k))] = meeting
+        for own in trees.values():
+            parts = [own[number].value for number in range(block.size)]
+            total = block.tree.combined(parts, lambda left, right: apply(node.operator, left, right))
+            for number, meeting in own.items():
+                array = meeting.frame.array(node.buffer)
+                array.write(meeting.indices, total, node.statement)
+                if number and not node.everyone:
+                    array.written[meeting.indices] = False

@@ -30,7 +30,7 @@ from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.rewriting import all_expressions, walk
 from tiramisu_py.ir.uniform_control import check_uniform
 from tiramisu_py.lower.kernels.thread_loops import KernelLoops, Threads
-from tiramisu_py.lower.kernels.tree_code import Tree, is_met, trees
+from tiramisu_py.lower.kernels.tree_code import Tree, trees
 from tiramisu_py.lower.operations.launches import LaunchGrid
 from tiramisu_py.lower.statements.allocation import allocated_in, allocating
 from tiramisu_py.lower.statements.body import Body, algorithm_line, body_of
@@ -39,7 +39,7 @@ from tiramisu_py.lower.statements.instances import INSIDE, Instance
 from tiramisu_py.lower.statements.loop_names import loop_value, unique
 from tiramisu_py.lower.statements.operation import LoweredOperation
 from tiramisu_py.lower.statements.templates import of_operands
-from tiramisu_py.program.kernels import KernelNest, axis_name
+from tiramisu_py.program.kernels import KernelNest, axis_name, meeting_threads
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
@@ -73,7 +73,8 @@ class Maker:
             scheduled = tree.scheduled(scheduled)
         bodies = [body for s in nest.statements for body in self._bodies(s)]
         bodies += [body for tree in combined for body in tree.bodies(scheduled)]
-        threads = Threads(nest)
+        ends = tuple(scheduled.statements[tree.merge.name] for tree in combined)
+        threads = Threads(replace(nest, program=scheduled, statements=(*nest.statements, *ends)))
         inside = self._inside(combined)
         loops = KernelLoops(scheduled, self.grid, threads, bodies, self.variables, self.reserved, self.host, inside)
         found = loops.lowered()
@@ -101,7 +102,7 @@ class Maker:
             return [LoweredOperation(piece, (), Barrier(statement.name))]
         listed = [body_of(program, piece) for piece in pieces_of(program, statement, split=False)]
         whole = replace(self.nest, statements=program.with_this_loop(self.nest.first))
-        atomic = is_met(whole, statement)
+        atomic = meeting_threads(whole, statement)
         return [body.as_in_kernel(atomic, statement.deferred) for body in listed]
 
     def _inside(self, combined: Sequence[Tree]) -> dict[str, Instance]:

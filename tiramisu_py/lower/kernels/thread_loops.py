@@ -58,9 +58,10 @@ class Threads:
         return f"@t{axis_name(axis)}"
 
     def loops(self, axis: int) -> list[LoopId]:
-        """The thread loops along an axis."""
+        """The thread loops along an axis, without those that the completion adds."""
         listed = (self.nest.thread_loops(statement)[axis] for statement in self.nest.statements)
-        return list(dict.fromkeys(loop for loop in listed if loop is not None))
+        found = dict.fromkeys(loop for loop in listed if loop is not None)
+        return [loop for loop in found if not self.nest.program.loops[loop].added]
 
     @cached_property
     def corners(self) -> dict[int, int]:

@@ -1,9 +1,10 @@
-"""Reductions over threads and blocks: atomic updates, and partial results that a block combines as a tree.
+"""Reductions over threads and blocks: partial results that a block combines as a tree.
 
-The completion has made the statements of a tree (`derive.barriers.tree_reductions`), and the proof has checked them.
-Here they become code: every thread executes the start, a store. The combination, with an instance for each thread,
-becomes one statement that all threads reach, and includes the merge. The partial result, one for each iteration
-around, becomes one variable of the thread, since no iteration uses it after its merge.
+The completion has made the statements of a tree (`derive.barriers.tree_partials`), and the proof has checked them.
+Here they become code: every thread of the block executes the start, a store. The combination, with an instance for each
+thread of a tree, becomes one statement that all threads of the block reach, whether their tree has an element or not.
+The merge is an update by one term, atomic where several threads or blocks merge into one element. The partial result,
+one for each iteration around, becomes one variable of the thread, since no iteration uses it after its merge.
 """
 
 from __future__ import annotations
@@ -11,44 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import cast
 
-import islpy as isl
-
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation, Operator, value_names
+from tiramisu_py.algorithm.declarations import Computation, Operator
 from tiramisu_py.algorithm.expressions import as_typed
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Load, Store, TreeReduce
-from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
+from tiramisu_py.lower.statements.body import Body, body_of
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, pieces_of
 from tiramisu_py.lower.statements.instances import Instance
-from tiramisu_py.lower.statements.operation import LoweredOperation, Template
-from tiramisu_py.program.kernels import KernelNest, is_tree
+from tiramisu_py.lower.statements.operation import LoweredOperation
+from tiramisu_py.program.kernels import KernelNest, all_threads, block_tree, is_tree, meeting_threads
 from tiramisu_py.program.loops import GpuThread, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
-
-
-def is_met(nest: KernelNest, statement: Statement) -> bool:
-    """Whether more than one thread of a launch updates the same element, so that updates must be atomic."""
-    program = nest.program
-    buffer = program.storages[statement.target].buffer
-    if statement.role is not Role.UPDATE or program.buffers[buffer].memory is Memory.REGISTER:
-        return False
-    others = [other for other in nest.statements if other.stores and program.storages[other.target].buffer == buffer]
-    if any(other.role is Role.MERGE for other in others):
-        return True
-    found = sets.united(_threads_by_place(nest, other) for other in others if other.role is Role.UPDATE)
-    return found is not None and not found.is_single_valued()
-
-
-def _threads_by_place(nest: KernelNest, statement: Statement) -> isl.Map:
-    """``[iteration of the host, place] -> [block, thread]``."""
-    program, outer = nest.program, len(nest.host)
-    place = program.place(statement, program.storages[statement.target], program.value_of(statement))
-    around = sets.joined(statement.prefix(outer), sets.renamed(place, None))
-    where = sets.joined(nest.block_of(statement), nest.thread_of(statement))
-    instances = statement.instances.intersect_params(program.context)
-    return sets.graph(around, instances).reverse().apply_range(sets.graph(where, instances))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,29 +50,37 @@ class Tree:
 
     @property
     def around(self) -> tuple[LoopId, ...]:
-        """The loops around the tree: in each iteration, all threads have partial results for one element."""
-        values = len(value_names(self.nest.program.algorithm.source(self.merge.source)))
-        return self.merge.loops[: len(self.merge.loops) - values]
+        """The loops around the tree: in each iteration, its threads have partial results for one element."""
+        return self.nest.program.buffers[self.start.target].scope
 
     def scheduled(self, program: Program) -> Program:
-        """The program in which all threads execute the start and the combination, which includes the merge."""
-        statements = {name: s for name, s in program.statements.items() if name != self.merge.name}
-        program = program.with_(statements=statements)
-        return program.with_statement(self._uniform(self.start), self._uniform(self.combined))
+        """The program in which all threads of the block execute the start and the combination."""
+        return program.with_statement(self._uniform(self.start), self._uniform(self.combined), self._end(program))
+
+    def _end(self, program: Program) -> Statement:
+        """The merge as an update by one term, so that the code of an update is emitted for it."""
+        merge = self.merge
+        over = cast(Computation, program.algorithm.source(merge.source)).over
+        point = [*sets.outputs(merge.point), *(sets.constant(merge.frame, 0) for _ in over)]
+        return replace(merge, role=Role.UPDATE, point=sets.function(merge.frame, merge.source, point))
 
     def _uniform(self, statement: Statement) -> Statement:
         """A statement that all threads of a block execute, without loops over threads and values."""
         count = len(self.around)
         instances = statement.instances.intersect_params(self.nest.program.context)
-        found = sets.named(sets.project_prefix(instances, count).coalesce(), statement.name)
+        found = sets.project_prefix(instances, count).coalesce()
+        for position, loop in enumerate(self.around):
+            if isinstance(self.nest.program.loops[loop].tag, GpuThread):
+                found = all_threads(self.nest, found, position, loop)
+        found = sets.named(found.coalesce(), statement.name)
         identity = sets.identity(found.get_space())
         return replace(
             statement, dims=statement.dims[:count], instances=found, point=identity, loops=self.around,
             coords=sets.renamed(identity, None),
         )  # fmt: skip
 
-    def bodies(self, program: Program) -> list[LoweredOperation]:
-        """The code of the start and of the combination."""
+    def bodies(self, program: Program) -> list[Body | LoweredOperation]:
+        """The code of the start, of the combination and of the merge."""
         name, dtype = self.partial.name, self.partial.buffer.dtype
         start, end = program.statements[self.start.name], program.statements[self.combined.name]
         store = Store(name, (), as_typed(self.start.body, dtype), self.of)
@@ -103,27 +88,21 @@ class Tree:
             DomainPiece(start.name, start, start.instances, start.body), (), store, frozenset({name})
         )
         piece = DomainPiece(end.name, end, end.instances, end.body)
-        here, template = sets.identity(piece.frame), Template()
-        indices = template.places([sets.pulled(form, here) for form in sets.as_function(self._element(end))])
-        target = self.nest.program.storages[self.merge.target].buffer
         operator = cast(Operator, cast(Computation, self.nest.program.algorithm.source(self.merge.source)).op)
-        reduce = TreeReduce(target, indices, Load(name, (), dtype), operator, self.of)
-        return [begin, LoweredOperation(piece, tuple(template.forms), reduce, frozenset({name, target}))]
+        target = self.nest.program.storages[self.merge.target].buffer
+        everyone = self.nest.program.buffers[target].memory is Memory.REGISTER
+        axes = block_tree(self.nest, self.combined).axes
+        reduce = TreeReduce(name, (), Load(name, (), dtype), operator, self.of, axes, everyone)
+        merge, atomic = program.statements[self.merge.name], meeting_threads(self.nest, self.merge)
+        merged = [body_of(program, piece) for piece in pieces_of(program, merge, split=False)]
+        return [
+            begin,
+            LoweredOperation(piece, (), reduce, frozenset({name})),
+            *(replace(body.as_in_kernel(atomic, False), comment=self._comment()) for body in merged),
+        ]
 
-    def _element(self, everyone: Statement) -> isl.PwMultiAff:
-        """``iterations around -> element`` into which partial results are merged, the same for all threads."""
-        program, merge, count = self.nest.program, self.merge, len(self.around)
-        storage = program.storages[merge.target]
-        place = program.place(merge, storage, program.value_of(merge))
-        owners = len(program.buffers[storage.buffer].scope)
-        element = sets.function(merge.frame, None, sets.outputs(place)[owners:])
-        instances = merge.instances.intersect_params(program.context)
-        relation = sets.graph(merge.prefix(count), instances).reverse().apply_range(sets.graph(element))
-        for position, loop in enumerate(self.around):
-            if isinstance(program.loops[loop].tag, GpuThread):
-                relation = sets.freed_input(relation, position)
-        relation = relation.intersect_domain(sets.named(everyone.instances, None))
-        return sets.piecewise(relation.coalesce())
+    def _comment(self) -> str:
+        return f"the result of the tree goes into {self.merge.source}"
 
 
 def trees(nest: KernelNest) -> list[Tree]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.ir import Allocate, Block, For, Let, Node
+from tiramisu_py.ir import Allocate, Block, For, Let, Node, TreeReduce
 from tiramisu_py.ir.rewriting import Names, contents, names, walk, with_children
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.registers.elements import Cell, ElementAccess, accesses
@@ -47,7 +47,7 @@ def registers(node: Node, taken: Names) -> Node:
     if Allocate not in contents(node):
         return node
     node = with_children(node, lambda child: registers(child, taken.inside(node)))
-    if not isinstance(node, Allocate) or _is_shared(node):
+    if not isinstance(node, Allocate) or _is_shared(node) or _is_combined(node):
         return node
     known = _elements(node, node.body)
     if known is None:
@@ -75,6 +75,13 @@ def _is_shared(node: Allocate) -> bool:
         return True
     loops = (loop for loop in walk(node.body) if isinstance(loop, For) and isinstance(loop.tag, Parallel))
     return any(node.buffer in names(loop) for loop in loops)
+
+
+def _is_combined(node: Allocate) -> bool:
+    """Whether it is a thread's partial result in a tree: a variable already."""
+    return TreeReduce in contents(node.body) and any(
+        isinstance(inner, TreeReduce) and inner.buffer == node.buffer for inner in walk(node.body)
+    )
 
 
 def _variables(node: Allocate, cells: set[Cell], taken: Names) -> dict[Cell, str]:

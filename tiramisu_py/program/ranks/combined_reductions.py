@@ -14,9 +14,9 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, logical_and, logical_or, max_, min_, product, sum_
-from tiramisu_py.program.loops import GpuThread, LoopId, Rank
+from tiramisu_py.program.loops import GpuThread, LoopId, Rank, Tag
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import Combination, Role, Statement
 
 
 def combined_loops(program: Program, statement: Statement) -> dict[int, LoopId]:
@@ -142,14 +142,20 @@ def meetings(program: Program, statement: Statement) -> isl.Map:
     """``instance -> instance`` of a combination, in a spread program: each, and those that it is combined with.
 
     Both are of one value, in one iteration of the surrounding loops: on ranks that differ along the combined axes only,
-    or, for a combination of threads, on one rank, in one block.
+    or, for a combination of threads, on one rank, in one block, in threads that differ along its axes only.
     """
     assert statement.combination is not None
-    together = Rank if statement.combination.axes else (Rank, GpuThread)
+    combination = statement.combination
     ranks = sets.outputs(program.rank_of(statement))
     line = [form for axis, form in enumerate(ranks) if axis not in statement.combination.axes]
     loops = zip(statement.loops, sets.outputs(statement.coords), strict=True)
-    around = [form for loop, form in loops if not isinstance(program.loops[loop].tag, together)]
+    around = [form for loop, form in loops if not _together(combination, program.loops[loop].tag)]
     instances = statement.instances.intersect_params(program.context.params())
     alike = sets.graph(sets.function(statement.frame, None, [*line, *around]), instances)
     return alike.apply_range(alike.reverse())
+
+
+def _together(combination: Combination, tag: Tag | None) -> bool:
+    """Whether a combination takes the partial results of all iterations of a loop with this tag."""
+    threads = isinstance(tag, GpuThread) and tag.axis in combination.threads
+    return isinstance(tag, Rank) or (threads and not combination.axes)

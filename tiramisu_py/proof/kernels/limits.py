@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Const
-from tiramisu_py.program.kernels import (
-    KernelNest,
-    axis_name,
-    is_tree,
-    tree_parts,
-)
+from tiramisu_py.program.kernels import KernelNest, axis_name, block_tree
+from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.violations.findings import Finding, fault
 
@@ -80,9 +76,10 @@ def _of_trees(nest: KernelNest) -> dict[str, int]:
     """The bytes of the partial results of each tree, by its name in messages."""
     found: dict[str, int] = {}
     for statement in nest.statements:
-        if is_tree(nest.program, statement):
+        if statement.role is Role.COMBINE and statement.combination is not None:
             each = nest.program.algorithm.source(statement.source).dtype.bytes
-            found[f"the tree of {statement.handle}"] = tree_parts(nest.shape, nest.gpu.warp) * each
+            handle = nest.program.statements[statement.combination.of].handle
+            found[f"the tree of {handle}"] = block_tree(nest, statement).shared_parts * each
     return found
 
 

@@ -30,8 +30,14 @@ def faults(nest: KernelNest) -> Iterator[Finding]:
 
 
 def _absent(nest: KernelNest, barrier: Statement) -> isl.Map:
-    """``clock -> thread`` of the threads that do not reach a barrier when another thread of their block does."""
-    loops = nest.thread_loops(barrier)
+    """``clock -> thread`` of the threads that do not reach a barrier when another thread of their block does.
+
+    Of a combination, it is threads of the same tree: those of others have other values, or none.
+    """
+    loops = list(nest.thread_loops(barrier))
+    if barrier.combination is not None:
+        own = barrier.combination.threads
+        loops = [loop if axis in own else None for axis, loop in enumerate(loops)]
     clocks = [aff for aff, loop in zip(sets.outputs(barrier.coords), barrier.loops, strict=True) if loop not in loops]
     instances = barrier.instances.intersect_params(nest.program.context.params())
     when = sets.graph(sets.function(barrier.frame, None, clocks), instances)

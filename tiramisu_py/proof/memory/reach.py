@@ -11,7 +11,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import GpuThread, LoopId, Parallel, Vector
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.proof.violations.findings import Finding, Key
 
@@ -51,7 +51,7 @@ def _fault(
     if buffer.memory is Memory.SHARED:
         return _shared(program, nest, who, buffer)
     if buffer.memory is Memory.REGISTER:
-        return _register(program, nest, statement, who, buffer)
+        return _register(program, nest, statement, who, buffer, does == "reads")
     if nest.blocks[0] in buffer.scope:
         loops = _names(program, buffer.scope)
         where = f"in {buffer.memory.value} memory, once for each iteration of ({loops}) inside of a kernel"
@@ -131,18 +131,25 @@ def _shared(program: Program, nest: KernelNest, who: str, buffer: Buffer) -> tup
 
 
 def _register(
-    program: Program, nest: KernelNest, statement: Statement, who: str, buffer: Buffer
+    program: Program, nest: KernelNest, statement: Statement, who: str, buffer: Buffer, does_read: bool
 ) -> tuple[str, str] | None:
     outside: list[LoopId] = [
         loop for loop in statement.loops if isinstance(program.loops[loop].tag, GpuThread) and loop not in buffer.scope
     ]
-    if buffer.per_thread:
+    if buffer.per_thread or (does_read and set(nest.blocks) <= set(buffer.scope) and _all_have(program, buffer)):
         return None
     if outside or not set(nest.blocks) <= set(buffer.scope):
         names = _names(program, tuple(outside) or nest.blocks)
         where = f"in registers, but exists once for all iterations of ({names}), which different threads run"
         return f"{who}, which is {where}", "compute it inside of the thread loops, or keep it in memory=tm.SHARED"
     return None
+
+
+def _all_have(program: Program, buffer: Buffer) -> bool:
+    """Whether each thread has the results of trees in its own registers: started with a constant, merged by all."""
+    stored = [s for s in program.storing if program.storages[s.target].buffer == buffer.name]
+    started = all(not s.loads for s in stored if s.role is not Role.MERGE)
+    return started and any(s.role is Role.MERGE for s in stored)
 
 
 def _names(program: Program, loops: tuple[LoopId, ...]) -> str:

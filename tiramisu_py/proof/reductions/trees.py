@@ -1,15 +1,17 @@
-"""Reductions in a tree: the threads of a block add to one element, and nothing else touches it in their kernel.
+"""Reductions in a tree: the threads of a block, along some of its axes, add to one element.
 
-``combine=tm.TREE`` keeps a partial result for each thread, combines those of a block pairwise, and adds the result to
-the element, which must be the same for all threads of a block. The completion adds the statements for this; the
-conditions of all reductions (`proof.reductions.reductions`) prove that each partial result is started, has its terms,
-is combined once and merged after that. This module says why an update has no such statements, and proves that nothing
-else in the kernel touches the element of a merge, whichever thread executes it.
+``combine=tm.TREE`` keeps a partial result for each thread, combines those of the threads that add to one element, and
+adds the result to it. Threads that differ along the other axes have an element each. The completion adds the statements
+for this; the conditions of all reductions (`proof.reductions.reductions`) prove that each partial result is started,
+has its terms, is combined once and merged after that. This module says why an update has no such statements. Where
+several threads or blocks merge into one element, it proves that nothing else in the kernel touches that; the conditions
+on races suffice for an element with one merging thread, so that its kernel may go on with the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import islpy as isl
 
@@ -18,7 +20,7 @@ from tiramisu_py.dependence import kernel_order
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
-from tiramisu_py.program.kernels import KernelNest, all_threads, is_tree
+from tiramisu_py.program.kernels import KernelNest, all_threads, is_tree, meeting_threads
 from tiramisu_py.program.loops import GpuThread
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.kernels.threads import nests_by_statement, one_reduction, tagged, thread_words
@@ -50,7 +52,7 @@ def _not_one_element(flow: Flow, nest: KernelNest, statement: Statement) -> Iter
         return
     clock = kernel_order.clock(nest.program, write)
     targets = clock.apply_range(clock.reverse()).intersect(kernel_order.same_block(nest, write, write))
-    targets = targets.intersect(flow.same_rank(write, write))
+    targets = targets.intersect(flow.same_rank(write, write)).intersect(_same_tree(nest, write))
     apart = targets.subtract(flow.same_place(write, write))
     if not apart.is_empty():
         witness, one, other = pair_spots(flow, write, write, apart)
@@ -61,7 +63,7 @@ def _not_one_element(flow: Flow, nest: KernelNest, statement: Statement) -> Iter
         )
         repair = f"{tagged(nest, write)}, combine=tm.ATOMIC)"
         yield Violation("reduction", message, witness, repair=repair)
-    elif element_of_block(nest, statement) is None:
+    elif tree_place(nest, statement) is None:
         yield _several_elements(nest, write)
     elif not write.domain.is_empty():
         yield _not_collected(write)
@@ -70,8 +72,8 @@ def _not_one_element(flow: Flow, nest: KernelNest, statement: Statement) -> Iter
 def _accessed_by_others(flow: Flow, nest: KernelNest, merge: Statement) -> Iterator[Violation]:
     """Other accesses to the element into which blocks merge their partial results, while the kernel runs."""
     write = flow.accesses.write(merge)
-    if write is None:
-        return
+    if write is None or not meeting_threads(nest, merge):
+        return  # an element of one thread: the conditions on races are enough
     for other_access in _others(flow, nest, write):
         bad = _in_one_launch(flow, nest, write, other_access)
         if not bad.is_empty():
@@ -94,27 +96,98 @@ def _does(merged: Spot, other: Spot) -> str:
     return f"{does} {words(other.named)} {'to' if other.access.is_write else 'in'} {words(other.element)}"
 
 
-def element_of_block(nest: KernelNest, statement: Statement) -> tuple[int, isl.Map] | None:
-    """The least depth of loops inside which all threads of a block update one element, and that element.
+@dataclass(frozen=True)
+class TreePlace:
+    """Where an update's partial results are combined: in each iteration of the outermost `depth` loops, over `axes`.
 
-    The element is a function of the iterations of these loops. None if threads update different elements at a time.
+    `kept` are the axes of its other thread loops: threads that differ along these add to other elements. Those of
+    `inside` have their loops further in.
     """
-    program = nest.program
-    storage = program.storages[statement.target]
-    instances = statement.instances.intersect_params(program.context.params())
-    scope = len(program.buffers[storage.buffer].scope) + (program.rank_axes if program.is_spread else 0)
-    place = program.place(statement, storage, program.value_of(statement))
-    element = sets.function(statement.frame, None, sets.outputs(place)[scope:])
-    for depth in range(len(nest.host) + len(nest.blocks), len(statement.loops) + 1):
-        shared = instances.apply(sets.graph(statement.prefix(depth)))
-        relation = sets.graph(statement.prefix(depth), instances).reverse().apply_range(sets.graph(element))
-        for position, loop in enumerate(statement.loops[:depth]):
-            if isinstance(program.loops[loop].tag, GpuThread):
-                all_of_them = all_threads(nest, shared, position, loop)
-                relation = sets.freed_input(relation, position).intersect_domain(all_of_them)
-        if relation.is_single_valued():
-            return depth, relation.coalesce()
+
+    depth: int
+    axes: tuple[int, ...]
+    kept: tuple[int, ...]
+    inside: tuple[int, ...]
+
+
+def tree_place(nest: KernelNest, statement: Statement) -> TreePlace | None:
+    """Where the partial results of an update are combined, at the least depth; None if there is no such place.
+
+    All threads along the axes update one element there: it is a function of the iterations of the loops outside, and of
+    the numbers of the threads along the kept axes.
+    """
+    loops = nest.thread_loops(statement)
+    axes, kept = tree_axes(nest, statement)
+    frame = len(nest.program.frame(nest.program.storages[statement.target]))
+    for depth in range(max(frame, len(nest.host) + len(nest.blocks)), len(statement.loops) + 1):
+        inside = tuple(axis for axis in kept if loops[axis] not in statement.loops[:depth])
+        place = TreePlace(depth, axes, kept, inside)
+        if _is_one_element(nest, statement, place):
+            return place
     return None
+
+
+def tree_axes(nest: KernelNest, statement: Statement) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes along which threads add to one element, and the other axes of an update's thread loops.
+
+    Along an axis without a loop the first thread has all terms. If no two threads ever add to one element at a time,
+    all axes are in the tree.
+    """
+    own = [axis for axis, loop in enumerate(nest.thread_loops(statement)) if loop is not None]
+    met = [axis for axis in own if _meet_along(nest, statement, axis)] or own
+    axes = tuple(a for a, extent in enumerate(nest.shape) if extent > 1 and (a in met or a not in own))
+    return axes, tuple(axis for axis in own if axis not in met)
+
+
+def _meet_along(nest: KernelNest, statement: Statement, axis: int) -> bool:
+    """Whether threads that differ along one axis alone add to one element at a time."""
+    forms = sets.outputs(statement.coords)
+    own = nest.thread_loops(statement)[axis]
+    times = [form for loop, form in zip(statement.loops, forms, strict=True) if loop != own]
+    here = sets.joined(sets.function(statement.frame, None, times), _element(nest, statement))
+    who = sets.function(statement.frame, None, [forms[statement.loops.index(own)] if own is not None else forms[0]])
+    instances = statement.instances.intersect_params(nest.program.context.params())
+    return not sets.graph(here, instances).reverse().apply_range(sets.graph(who, instances)).is_single_valued()
+
+
+def _same_tree(nest: KernelNest, write: MemoryAccess) -> isl.Map:
+    """``update -> update`` by threads of one tree."""
+    statement = kernel_order.statement_of(write)
+    loops = nest.thread_loops(statement)
+    _, kept = tree_axes(nest, statement)
+    numbers = nest.numbers(statement, [loops[axis] for axis in kept])
+    where = sets.graph(sets.compose(write.instance, numbers), write.domain)
+    return where.apply_range(where.reverse())
+
+
+def _element(nest: KernelNest, statement: Statement) -> isl.MultiAff:
+    """``instance -> place`` that an update adds to."""
+    program = nest.program
+    place = program.place(statement, program.storages[statement.target], program.value_of(statement))
+    return sets.renamed(place, None)
+
+
+def _is_one_element(nest: KernelNest, statement: Statement, place: TreePlace) -> bool:
+    """Whether all threads of a tree add to one element, and those of the first trees always have one."""
+    program, depth = nest.program, place.depth
+    instances = statement.instances.intersect_params(program.context.params())
+    loops = nest.thread_loops(statement)
+    outside = sets.joined(statement.prefix(depth), nest.numbers(statement, [loops[axis] for axis in place.inside]))
+    relation = sets.graph(outside, instances).reverse().apply_range(sets.graph(_element(nest, statement)))
+    for position, loop in enumerate(statement.loops[:depth]):
+        tag = program.loops[loop].tag
+        if isinstance(tag, GpuThread) and tag.axis in place.axes:
+            everyone = all_threads(nest, relation.domain(), position, loop)
+            relation = sets.freed_input(relation, position).intersect_domain(everyone)
+    if not relation.is_single_valued():
+        return False
+    around = relation.domain()
+    for position in range(depth, depth + len(place.inside)):  # the numbers of added loops count from 0
+        first = sets.variables(around.get_space())[position]
+        starts = around.intersect(sets.within(first, 0, 1))
+        if not around.is_subset(sets.freed(starts, position)):
+            return False
+    return True
 
 
 def _several_elements(nest: KernelNest, write: MemoryAccess) -> Violation:

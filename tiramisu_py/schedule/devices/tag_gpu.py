@@ -17,6 +17,7 @@ from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.schedule.command_arguments import find, listed, loop_name, loops_named, size, statements, unused
 from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.devices.two_passes import in_two_passes
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.loops.transforms import parted, tile
 from tiramisu_py.schedule.nesting import block_loops, check_nesting
@@ -34,6 +35,7 @@ class Tagging:
     threads: tuple[str, ...]
     launch: Launch
     combine: Combine | None = None
+    two_passes: bool = False
 
 
 def tagging(asked: TagGpu | GpuTile, blocks: Sequence[Iter], threads: Sequence[Iter]) -> Tagging:
@@ -54,7 +56,11 @@ def tagging(asked: TagGpu | GpuTile, blocks: Sequence[Iter], threads: Sequence[I
     )
     if inner and not outer and launch != Launch():
         raise CommandError("stream, device, grid, minimum_blocks and barriers are for the kernel: name its block loops")
-    return Tagging(outer, inner, launch, asked.combine)
+    if asked.across not in (None, Combine.ATOMIC, Combine.TWO_PASS):
+        raise CommandError(f"across={asked.across!r}: choose tm.ATOMIC or tm.TWO_PASS")
+    if asked.across is not None and asked.combine is not Combine.TREE:
+        raise CommandError(f"across=tm.{asked.across.name} says what becomes of the results of trees: combine=tm.TREE")
+    return Tagging(outer, inner, launch, asked.combine, asked.across is Combine.TWO_PASS)
 
 
 def _named(given: Sequence[Iter], what: str) -> tuple[str, ...]:
@@ -66,6 +72,8 @@ def _named(given: Sequence[Iter], what: str) -> tuple[str, ...]:
 
 def tag_gpu(program: Program, names: Sequence[str], tagged: Tagging, command: str) -> Program:
     """Run loops on blocks and threads; a statement without loops is run by one thread."""
+    if tagged.two_passes:
+        program, names = in_two_passes(program, names, tagged.blocks, tagged.launch, command)
     wanted = (*tagged.blocks, *tagged.threads)
     own = statements(program, names)
     alone = [s for s in own if not s.loops] if tagged.blocks or not wanted else []
@@ -287,6 +295,7 @@ class TagGpu(OnStatements):
     grid: int | None = None
     minimum_blocks: int | None = None
     combine: Combine | None = None
+    across: Combine | None = None
     barriers: bool = True
 
     def applied(self, program: Program) -> Program:
@@ -306,6 +315,7 @@ class GpuTile(OnStatements):
     grid: int | None = None
     minimum_blocks: int | None = None
     combine: Combine | None = None
+    across: Combine | None = None
     barriers: bool = True
 
     def applied(self, program: Program) -> Program:

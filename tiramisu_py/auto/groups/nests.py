@@ -1,0 +1,208 @@
+"""Computations that depend on themselves or share loops: which loops of each statement are parallel or vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py.auto.model.cost import LATENCY, ValueWork
+from tiramisu_py.auto.model.offers import Offer, Problem
+from tiramisu_py.auto.model.strides import APART, loop_cost
+from tiramisu_py.function import Function, Selection
+from tiramisu_py.program.loops import Combine, LoopId
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.recipes.reductions.rows import accumulating
+
+#: How many lines run side by side: the chain of additions of one leaves the adders idle for as long.
+LINES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class LoopPlan:
+    """What becomes of the loops of one statement: their order, the vector loop, and the parallel one, by name."""
+
+    statement: Statement
+    handle: str
+    order: tuple[str, ...]
+    vector: str | None
+    iterator: str | None
+    lanes: int
+    over_terms: bool
+    parallel: str | None
+    jam: LoopId | None = None
+
+    def apply(self, function: Function, threads: bool, vectors: bool) -> None:
+        handle = statement_handle(function, self.statement)
+        if self.order:
+            handle.reorder(*map(Iter, self.order))
+        if self.jam is not None and vectors:
+            handle.unroll_and_jam(Iter(function.program.loops[self.jam].name), LINES)
+        if self.parallel is not None and threads:
+            handle.parallelize(Iter(self.parallel))
+        if self.vector is None or not vectors:
+            return
+        if self.over_terms:
+            handle.vectorize(Iter(self.vector), self.lanes, combine=Combine.PRIVATE)
+        else:
+            handle.vectorize(Iter(self.vector), self.lanes, remainder="mask")
+
+
+def statement_handle(function: Function, statement: Statement) -> Selection:
+    """The handle of a statement: a computation, or the start or the update of a reduction."""
+    whole: Any = function[statement.source]
+    if statement.role is Role.INIT:
+        found: Selection = whole.init
+    else:
+        found = whole.update if statement.role is Role.UPDATE else whole
+    return found
+
+
+def members_of(problem: Problem, name: str) -> tuple[str, ...]:
+    """The computations that are scheduled with one: those of its group."""
+    group = problem.computation(name).group
+    return tuple(each.name for each in problem.algorithm.together(group)) if group else (name,)
+
+
+def swept(problem: Problem, name: str) -> Iterator[Offer]:
+    """The candidates of a recurrence or a group: what its dependences leave parallel."""
+    names = members_of(problem, name)
+    program = problem.function.program
+    statements = tuple(each for source in names for each in program.statements_of(source))
+    dependences = LoopDependences(program, statements)
+    plans = _jammed_once([_planned(problem, dependences, each) for each in statements])
+    kept = ", ".join(dict.fromkeys(program.loops[loop].name for loop in sorted(dependences.carrying)))
+    why = f"values depend on earlier ones along {kept}" if kept else "no loop carries a dependence"
+
+    folds = list(folds_of(problem, names))
+
+    def offer(folded: bool, threads: bool, vectors: bool) -> Iterator[Offer]:
+        def apply(function: Function) -> None:
+            for source, time, levels in folds if folded else ():
+                function[source].fold(Iter(time), levels)
+            for plan in plans:
+                plan.apply(function, threads, vectors)
+
+        said = [f"{source} keeps {levels} of {time}" for source, time, levels in folds] if folded else []
+        said += [text for plan in plans if (text := _said(plan, threads, vectors))]
+        if said:
+            yield Offer(name, "; ".join(said), why, apply, names, _work(problem, plans, folded, vectors))
+
+    if folds:
+        yield from offer(True, True, True)
+    yield from offer(False, True, True)
+    yield from offer(False, False, True)
+    yield from offer(False, True, False)
+
+
+def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bool) -> ValueWork:
+    """What the statement with most loops needs; a recurrence without vectors waits for each value."""
+    most = max(plans, key=lambda plan: len(plan.statement.loops))
+    vector = most.iterator if vectors else None
+    lanes = problem.lanes(most.statement.source) if vector else 1
+    moved, stores = (0.5 if folded else 1.0), (2.0 if most.statement.role is Role.UPDATE else 1.0)
+    source = most.statement.source
+    chain = 0.0 if vector else LATENCY / (LINES if most.jam is not None and vectors else 1)
+    return problem.work(source, vector, lanes, moved=moved, stores=stores, chain=chain)
+
+
+def folds_of(problem: Problem, names: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+    """The computations that are read only some iterations of their first loop later, and how many of these to keep.
+
+    What reads the last ones after the loop is left to the proof. Computations that the user has stored are left out.
+    """
+    for name in names:
+        declared = problem.computation(name)
+        if name in problem.algorithm.outputs or declared.is_reduction or len(declared.iterators) < 2:
+            continue
+        if not problem.has_first_storage(name):
+            continue
+        time = declared.iterators[0]
+        readers = [
+            each for each in problem.readers[name] if each in names and time in problem.computation(each).iterators
+        ]
+        touched = [touch for each in readers for touch in problem.touches(each) if touch.access.source == name]
+        outside = [each for each in problem.readers[name] if each not in names]
+        if any(
+            touch.forms[0] != {} for each in outside for touch in problem.touches(each) if touch.access.source == name
+        ):
+            continue
+        back = [touch.offset(0, time) for touch in touched]
+        if back and None not in back and max(each or 0 for each in back) <= 0 and min(each or 0 for each in back) < 0:
+            yield name, time, 1 - min(each or 0 for each in back)
+
+
+def _said(plan: LoopPlan, threads: bool, vectors: bool) -> str:
+    parts = [f"order {', '.join(plan.order)}"] if plan.order else []
+    parts += [f"threads share {plan.parallel}"] if plan.parallel and threads else []
+    parts += [f"{LINES} lines side by side"] if plan.jam is not None and vectors else []
+    parts += [f"vectors of {plan.lanes} along {plan.vector}"] if plan.vector and vectors else []
+    return f"{plan.handle}: {', '.join(parts)}" if parts else ""
+
+
+def _jammed_once(plans: Sequence[LoopPlan]) -> list[LoopPlan]:
+    """Plans in which the lines of a loop that several statements share are put side by side once."""
+    found: list[LoopPlan] = []
+    for plan in plans:
+        seen = any(plan.jam == other.jam for other in found)
+        found.append(replace(plan, jam=None) if seen else plan)
+    return found
+
+
+def _planned(problem: Problem, dependences: LoopDependences, statement: Statement) -> LoopPlan:
+    """The vector loop of a statement among its own free loops, and its outermost parallel one."""
+    names = problem.function.program.loop_names(statement)
+    declared = problem.computation(statement.source)
+    iterators = iterators_of(statement, declared.point_iterators)
+    over = [each in declared.over for each in iterators]
+    common = max((shared(statement, each) for each in dependences.statements if each is not statement), default=0)
+    free = [
+        depth for depth in range(len(names))
+        if statement.loops[depth] not in dependences.carrying and iterators[depth] is not None
+        and not (over[depth] and declared.in_order)
+    ]  # fmt: skip
+    touched = problem.touches(statement.source) if statement.role is not Role.INIT else ()
+    own = [depth for depth in reversed(free) if depth >= common]
+    vector = min(own, key=lambda depth: loop_cost(touched, declared, iterators[depth] or ""), default=None)
+    order: tuple[str, ...] = ()
+    jam = None
+    outer = [depth for depth in free if not over[depth]]
+    if statement.role is Role.VALUE and len(names) > 1 and statement.loops[-1] in dependences.carrying and outer:
+        far = [touch.cost(iterators[outer[-1]] or "") >= APART for touch in touched]
+        jammed = statement.loops[outer[-1]]
+        inside = [each for each in dependences.statements if jammed in each.loops]
+        if any(far) and all(each.loops == statement.loops for each in inside):
+            jam, vector = jammed, None
+    if vector is not None and vector != len(names) - 1:
+        moved = [*(depth for depth in range(len(names)) if depth != vector), vector]
+        if dependences.allows(statement, moved):
+            order = tuple(names[depth] for depth in moved[common:])
+        else:
+            vector = len(names) - 1 if len(names) - 1 in free else None
+    parallel = [depth for depth in free if depth != vector and not over[depth]]
+    sums = vector is not None and over[vector]
+    lanes = problem.lanes(statement.source)
+    return LoopPlan(
+        statement, statement.handle, order, None if vector is None else names[vector],
+        None if vector is None else iterators[vector],
+        accumulating(lanes, problem.cpu) if sums else lanes, sums, names[parallel[0]] if parallel else None, jam,
+    )  # fmt: skip
+
+
+def iterators_of(statement: Statement, names: Sequence[str]) -> list[str | None]:
+    """The iterator that each loop runs over; None for a loop over a combination of several."""
+    found: list[str | None] = []
+    points = [sets.terms(form).dims for form in sets.outputs(statement.point)]
+    for form in sets.outputs(statement.coords):
+        dims = sets.terms(form).dims
+        own = [name for name, point in zip(names, points, strict=False) if _same_line(point, dims)]
+        found.append(own[0] if own else None)
+    return found
+
+
+def _same_line(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    return sum(map(bool, a)) == 1 and [bool(x) for x in a] == [bool(x) for x in b]

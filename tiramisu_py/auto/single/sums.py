@@ -1,0 +1,217 @@
+"""Reductions: along the rows with partial results in the lanes, or along values with the terms outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tiramisu_py.algorithm.domains.scatters import chosen_by_values
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.auto.model.cost import LATENCY
+from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
+from tiramisu_py.auto.model.strides import best_iterator
+from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles, is_box, roles_of
+from tiramisu_py.auto.single.one_pass import one_pass, pair_of
+from tiramisu_py.function import Function
+from tiramisu_py.program.loops import Combine
+from tiramisu_py.recipes import columns, convolution, matmul, rows, spmv
+from tiramisu_py.recipes.reductions.rows import accumulating
+
+#: The block of terms of one sum that a thread adds.
+BLOCK = 1 << 14
+
+
+def reduced(problem: Problem, name: str) -> Iterator[Offer]:
+    """The candidates of a reduction that stands alone."""
+    declared = problem.computation(name)
+    cpu = problem.cpu
+    if len(declared.iterators) > 1 and len(declared.over) == 1 and is_box(declared.points):
+        yield Offer(
+            name, "a matrix product in tiles of registers, operands packed for the caches",
+            "each operand is read again for every row or column of the other one",
+            lambda function: matmul(function[name], cpu=cpu), (name,),
+            in_tiles(problem, name, BEST_TILE), is_tiled=True,
+        )  # fmt: skip
+    yield from contracted(problem, name)
+    yield from one_pass(problem, name)
+    if declared.guards and len(declared.iterators) == len(declared.over) == 1:
+        yield Offer(
+            name, "rows by their numbers of entries on threads, entries in vectors",
+            "the rows of a sparse matrix", lambda function: spmv(function[name], cpu=cpu), (name,),
+            problem.work(name, declared.over[0], problem.lanes(name)),
+        )  # fmt: skip
+    vector = best_iterator(problem.touches(name), declared, declared.point_iterators)
+    if vector is None:
+        return
+    if vector in declared.over:
+        yield from _along_terms(problem, name, vector)
+    else:
+        yield from _along_values(problem, name, vector)
+    yield from _plain(problem, name, declared.iterators)
+
+
+def scattered(problem: Problem, name: str) -> Iterator[Offer]:
+    """The candidates of a scatter: loops whose places values choose stay inside, where they are one iteration.
+
+    In vectors or on threads such a loop would try all places for each term.
+    """
+    declared = problem.computation(name)
+    chosen, last = chosen_by_values(declared), declared.iterators[-1]
+    shared = [each for each in declared.iterators if each not in chosen]
+    lanes, fills = problem.lanes(name), declared.is_reduction
+    vector = last if last not in chosen else None
+    why = f"values say which {', '.join(chosen)} a term goes to"
+
+    def apply(function: Function) -> None:
+        handle = function[name]
+        if fills:
+            handle.init.vectorize(Iter(last), lanes, remainder="mask")
+        if vector is not None:
+            (handle.update if fills else handle).vectorize(Iter(vector), lanes, remainder="mask")
+
+    def threads(function: Function) -> None:
+        function[name].parallelize(Iter(shared[0]))
+        apply(function)
+
+    along = f"vectors of {lanes} along {vector}" if vector else "terms one after another"
+    if not fills and shared and shared[0] != vector:
+        yield Offer(name, f"threads share {shared[0]}, {along}", why, threads, (name,), problem.work(name, vector))
+    if fills or vector is not None:
+        yield Offer(name, along, why, apply, (name,), problem.work(name, vector, chain=LATENCY))
+
+
+def read_at_the_end(problem: Problem, name: str) -> Iterator[Offer]:
+    """The candidates of a computation that reads a reduction which nothing else reads, at its own iterators."""
+    for source in problem.sources(name):
+        declared = problem.computation(source)
+        alone = problem.readers[source] == (name,) and source not in problem.algorithm.outputs
+        if not declared.is_reduction or not is_box(declared.points) or len(declared.iterators) < 2:
+            continue
+        if not alone or declared.group or not problem.is_pointwise(name, source):
+            continue
+        if len(declared.over) > 1:
+            yield Offer(
+                name, f"{source} is a convolution in tiles of registers, and {name} is computed in each tile",
+                f"nothing else reads {source}", lambda function: convolution(function[name], cpu=problem.cpu),
+                (name, source), in_tiles(problem, source, BEST_TILE), is_tiled=True,
+            )  # fmt: skip
+            continue
+        yield Offer(
+            name, f"{source} is a matrix product in tiles of registers, and {name} is computed in each tile",
+            f"nothing else reads {source}", lambda function: matmul(function[name], cpu=problem.cpu), (name, source),
+            in_tiles(problem, source, BEST_TILE), is_tiled=True,
+        )  # fmt: skip
+
+
+def chained(problem: Problem, name: str) -> Iterator[Offer]:
+    """The candidate of a result that depends on reductions of its own row, and on stages between them."""
+    covered = [name]
+    for each in covered:
+        covered += [source for source in problem.sources(each) if source not in covered]
+    sums = [each for each in covered[1:] if problem.computation(each).is_reduction]
+    together = any(problem.computation(each).group for each in covered)
+    if together or not sums or not all(_is_of_rows(problem, each) for each in sums):
+        return
+    if any(pair_of(problem, each) for each in sums):
+        return  # another sum reads the same matrix: both are one nest
+    yield Offer(
+        name, f"{', '.join(reversed(covered[1:]))} for each row of {name}",
+        "a row is in the cache while all its stages are computed",
+        lambda function: rows(function[name], cpu=problem.cpu), tuple(covered),
+        problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / len(covered)),
+    )  # fmt: skip
+
+
+def _is_of_rows(problem: Problem, name: str) -> bool:
+    """Whether the terms of a sum are contiguous, and no operand of it is read again for many rows or columns."""
+    declared = problem.computation(name)
+    if roles_of(problem, name) is not None:
+        return False
+    return best_iterator(problem.touches(name), declared, declared.point_iterators) in declared.over
+
+
+def _along_terms(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
+    declared = problem.computation(name)
+    lanes = accumulating(problem.lanes(name), problem.cpu)
+    order = [each for each in declared.point_iterators if each != vector] + [vector]
+    work = problem.work(name, vector, problem.lanes(name))
+
+    def by_rows(function: Function) -> None:
+        update = function[name].update
+        if tuple(order) != declared.point_iterators:
+            update.reorder(*map(Iter, order))
+        update.after(function[name].init, Iter(declared.iterators[-1]))
+        update.parallelize(Iter(declared.iterators[0]))
+        update.vectorize(Iter(vector), lanes, combine=Combine.PRIVATE)
+
+    def one_value(function: Function) -> None:
+        update, fresh = function[name].update, Fresh(function)
+        outer, inner = fresh(f"{vector}0"), fresh(f"{vector}1")
+        update.split(Iter(vector), BLOCK, outer, inner)
+        update.reorder(outer, *map(Iter, order[:-1]), inner)
+        update.parallelize(outer, combine=Combine.PRIVATE)
+        update.vectorize(inner, lanes, combine=Combine.PRIVATE)
+
+    if declared.iterators:
+        yield Offer(
+            name, f"threads share {declared.iterators[0]}, {lanes} partial results along {vector}",
+            f"terms are contiguous along {vector}, and their order is free", by_rows, (name,), work,
+        )  # fmt: skip
+        return
+    if problem.threads > 1:
+        yield Offer(
+            name, f"threads share blocks of {BLOCK} of {vector}, {lanes} partial results in each",
+            f"terms are contiguous along {vector}, and their order is free", one_value, (name,), work,
+        )  # fmt: skip
+    yield Offer(
+        name, f"{lanes} partial results along {vector}",
+        f"terms are contiguous along {vector}, and their order is free",
+        lambda function: function[name].update.vectorize(Iter(vector), lanes, combine=Combine.PRIVATE), (name,),
+        replace(work, chain=work.chain + 0.01),
+    )  # fmt: skip
+
+
+def _along_values(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
+    declared = problem.computation(name)
+    outer = [each for each in declared.iterators if each != vector]
+    lanes = problem.lanes(name)
+    if len(declared.iterators) == len(declared.over) == 1:
+        yield Offer(
+            name, f"several rows at a time into strips of {vector}", f"values are contiguous along {vector}",
+            lambda function: columns(function[name], cpu=problem.cpu), (name,),
+            problem.work(name, vector, lanes, stores=2 / 8), is_tiled=True,
+        )  # fmt: skip
+
+    def by_values(function: Function) -> None:
+        update, init = function[name].update, function[name].init
+        update.reorder(*map(Iter, (*outer, *declared.over, vector)))
+        if outer:
+            init.reorder(*map(Iter, (*outer, vector))) if declared.iterators[-1] != vector else None
+            update.after(init, Iter(outer[-1]))
+            update.parallelize(Iter(outer[0]))
+            init.vectorize(Iter(vector), lanes, remainder="mask")
+            update.vectorize(Iter(vector), lanes, remainder="mask")
+            return
+        fresh = Fresh(function)
+        first, inner = fresh(f"{vector}0"), fresh(f"{vector}1")
+        function[name].split(Iter(vector), MOST_LANES * 8, first, inner)
+        update.reorder(first, *map(Iter, declared.over), inner)
+        update.after(init, first)
+        update.parallelize(first)
+        function[name].vectorize(inner, lanes, remainder="mask")
+
+    yield Offer(
+        name, f"{', '.join((*outer, *declared.over))} outside, vectors of {lanes} along {vector}",
+        f"values are contiguous along {vector}", by_values, (name,),
+        problem.work(name, vector, lanes, stores=2.0),
+    )  # fmt: skip
+
+
+def _plain(problem: Problem, name: str, iterators: tuple[str, ...]) -> Iterator[Offer]:
+    def by_rows(function: Function) -> None:
+        function[name].update.after(function[name].init, Iter(iterators[0]))
+        function[name].update.parallelize(Iter(iterators[0]))
+
+    if iterators:
+        work = problem.work(name, None, chain=LATENCY)
+        yield Offer(name, f"threads share {iterators[0]}", "sums are independent", by_rows, (name,), work)

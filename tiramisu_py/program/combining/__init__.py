@@ -1,0 +1,1 @@
+"""In which tree partial results are combined."""

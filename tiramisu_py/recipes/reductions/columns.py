@@ -1,0 +1,126 @@
+"""The recipe for reductions of columns: several rows at a time, into accumulators that stay in the cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.build.target_processor import Target
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.function import Computation, Reduction
+from tiramisu_py.program.loops import Combine
+from tiramisu_py.program.statement import Role
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.recorded import Recorded, processor
+
+#: The most lanes of a vector loop.
+MOST_LANES = 64
+#: The most rows that are combined before their result is added to the accumulators: more save little.
+MOST_ROWS = 8
+#: The most bytes of the accumulators of a strip: a page, and this share of the first-level cache (as a divisor).
+PAGE, SHARE = 4096, 8
+#: Rows of a thread's block, if threads share the rows: each thread has its own accumulators in any case.
+BLOCK = 64
+
+
+def columns(result: Computation, *, share: str = "columns", cpu: Cpu | Target | None = None) -> str:
+    """Schedule a reduction over the first dimension: a few rows at a time, in vectors along the rows.
+
+    ::
+
+        print(tm.recipes.columns(total))    # total[c] += x[r, c]
+            -->   r0, r1, c0, c1, c2 = tm.iters("r0 r1 c0 c1 c2")
+                  total.update.split(r, 8, r0, r1)
+                  total_partial = total.update.rfactor(r0)
+                  total.update.split(c, 64, c0, c1)
+                  total.update.split(c0, 16, c2, c0)
+                  total.update.reorder(c2, r0, c0, c1)
+                  total.update.parallelize(c2)
+                  total.update.vectorize(c1, 64, remainder="mask")
+                  total_partial.compute_at(total.update, c0)
+                  total_partial.store_in(tm.REGISTER)
+                  total_partial.update.reorder(r, c)
+                  total_partial.update.unroll(r, remainder="specialize")
+                  total_partial.vectorize(c, 64, remainder="mask")
+
+    Eight rows are combined in registers before their result is combined with the accumulators, which are the result
+    itself: a strip of columns, a page of each row but at most an eighth of the first-level cache of `cpu` (default:
+    this machine's), is done for all rows. Threads share the strips. With ``share="rows"`` (for few columns, less than a
+    strip for each thread) threads share the rows instead, and have accumulators of their own, which are combined in
+    order. The terms are combined in another order. Returns the commands that were applied, to be pasted and edited.
+
+    Raises `ArgumentError` for what is no such reduction, with the reason, and the error of a command that is refused;
+    then none of the commands is applied.
+    """
+    if share not in ("columns", "rows"):
+        raise ArgumentError(f'columns: share={share!r}: threads share "columns" or "rows"')
+    recipe = Recorded("columns", [result])
+    reduction, row, column = _reduction(recipe, result)
+    sizes = ColumnSizes.of(result, processor("columns", cpu))
+    with recipe.together():
+        _apply(recipe, reduction, row, column, sizes, by_rows=share == "rows")
+    return recipe.text()
+
+
+@dataclass(frozen=True)
+class ColumnSizes:
+    """The sizes of a schedule: rows that are combined at once, lanes, vector loops of a strip of columns."""
+
+    rows: int
+    lanes: int
+    vectors: int
+
+    @classmethod
+    def of(cls, result: Computation, cpu: Cpu) -> ColumnSizes:
+        """The sizes for values of one type on a processor."""
+        size = result.dtype.bytes
+        lanes = min(cpu.lanes(size) * max(cpu.registers // 8, 1), MOST_LANES)
+        vectors = max(min(cpu.first // SHARE, PAGE) // (lanes * size), 1)
+        return cls(MOST_ROWS, lanes, vectors)
+
+
+def _reduction(recipe: Recorded, result: Computation) -> tuple[Reduction, Iter, Iter]:
+    """The reduction, the iterator of its rows and that of its columns; raises `ArgumentError` for others."""
+    if not isinstance(result, Reduction):
+        raise ArgumentError(f"columns: {result} is not a reduction: declare it with f.reduction(..., op=tm.sum)")
+    declared = recipe.function.algorithm.computations[result.name]
+    if declared.in_order:
+        raise ArgumentError(f"columns: {result} is ordered: it combines terms in another order")
+    if len(declared.over) != 1 or len(declared.iterators) != 1:
+        raise ArgumentError(
+            f"columns: {result} has the iterators {', '.join(declared.iterators) or 'none'} and is over "
+            f"{', '.join(declared.over)}: it takes one of each, columns and rows"
+        )
+    program = recipe.function.program
+    loops = {statement.role: program.loop_names(statement) for statement in program.statements_of(result.name)}
+    if loops != {Role.INIT: declared.iterators, Role.UPDATE: declared.point_iterators}:
+        raise ArgumentError(f"columns: {result} has been scheduled already: give the recipe before other commands")
+    return result, Iter(declared.over[0]), Iter(declared.iterators[0])
+
+
+def _apply(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes, by_rows: bool) -> None:
+    """Apply the commands."""
+    fresh, update = recipe.fresh, result.update
+    r0, r1 = fresh(f"{r.name}0"), fresh(f"{r.name}1")
+    c0, c1 = fresh(f"{c.name}0"), fresh(f"{c.name}1")
+    update.split(r, sizes.rows, r0, r1)
+    partial = update.rfactor(r0)
+    recipe.named(partial.name)
+    update.split(c, sizes.lanes, c0, c1)
+    if by_rows:
+        r2 = fresh(f"{r.name}2")
+        update.split(r0, BLOCK // sizes.rows, r2, r0)
+        update.reorder(r2, r0, c0, c1)
+        update.parallelize(r2, combine=Combine.PRIVATE)
+    else:
+        c2 = fresh(f"{c.name}2")
+        update.split(c0, sizes.vectors, c2, c0)
+        update.reorder(c2, r0, c0, c1)
+        update.parallelize(c2)
+    update.vectorize(c1, sizes.lanes, remainder="mask")
+    partial.compute_at(update, c0)
+    partial.store_in(Memory.REGISTER)
+    partial.update.reorder(r, c)
+    partial.update.unroll(r, remainder="specialize")
+    partial.vectorize(c, sizes.lanes, remainder="mask")
