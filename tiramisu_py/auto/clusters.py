@@ -72,7 +72,7 @@ def as_declared(problem: Problem, name: str) -> Offer:
     last = declared.point_iterators[-1:]
     alone = not declared.is_reduction and not declared.group and not problem.is_recurrent(name)
     contiguous = bool(last) and loop_cost(touched, declared, last[0]) <= len(touched) + 1
-    vector = last[0] if alone and contiguous else None
+    vector = last[0] if alone and contiguous and not declared.guards else None
     lanes, chain = (problem.lanes(name) if vector else 1), (0.0 if alone else LATENCY)
     work = problem.work(name, vector, lanes, stores=1.0 if alone else 2.0, chain=chain).by_one_of(problem.threads)
     why = "everything else is estimated slower than the order of the declaration"
