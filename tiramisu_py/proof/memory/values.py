@@ -37,7 +37,6 @@ from tiramisu_py.proof.violations.missing_message import missing_message
 from tiramisu_py.proof.violations.repairs import create_xfer, storage_repair, transfer_repair
 from tiramisu_py.sets import smallest
 
-
 #: How many reads and writes are run before isl follows copies.
 MOST_BEFORE_COPIES = 4_000
 
