@@ -89,16 +89,17 @@ class Pipeline:
         return list(self.windows)[1:]
 
 
-def pipeline(problem: Problem, name: str, taken: frozenset[str] = frozenset()) -> Pipeline | None:
-    """The stages that end in a computation; None if there are none before it.
+def pipeline(problem: Problem, name: str) -> Pipeline | None:
+    """The stages that end in a computation; None if there are none before it, or its rows are few.
 
-    A stage takes part if only other stages read it, all of them row for row.
+    A stage takes part if only other stages read it, all of them row for row. Loops outside the rows stay there if all
+    stages have them; else they are put inside the rows, where only few iterations are worth it.
     """
-    if len(problem.computation(name).iterators) < 2:
+    if len(problem.computation(name).iterators) < 2 or problem.extents(name)[-2] is not None:
         return None
     windows, sliding, alike = {name: HERE}, {name: HERE}, True
     for source in list(problem.algorithm.computations)[::-1]:
-        if not _may_take_part(problem, source) or source in taken or not set(problem.readers[source]) <= set(windows):
+        if not _may_take_part(problem, source) or not set(problem.readers[source]) <= set(windows):
             continue
         whole, newest, same = None, None, True
         for reader in problem.readers[source]:
@@ -120,7 +121,9 @@ def pipeline(problem: Problem, name: str, taken: frozenset[str] = frozenset()) -
         else:
             assert whole is not None and newest is not None
             windows[source], sliding[source], alike = whole, newest, alike and same
-    return Pipeline(problem, name, windows, sliding, alike) if len(windows) > 1 else None
+    if len(windows) == 1 or not (alike or _extent(problem, name)):
+        return None
+    return Pipeline(problem, name, windows, sliding, alike)
 
 
 def _may_take_part(problem: Problem, name: str) -> bool:
