@@ -524,7 +524,7 @@ REFUSED: list[Case] = [
     (pl.scale, lambda s: s.o.tag_gpu(blocks=[i], grid=0), "grid is 0"),
     (pl.scale, lambda s: s.o.tag_gpu(blocks=[i], device="gpu:1"), "device is 'gpu:1'"),
     (pl.scale, lambda s: s.o.tag_gpu(blocks=[i], combine=tm.PRIVATE), r"choose tm\.ATOMIC or tm\.TREE"),
-    (pl.scale, lambda s: s.o.parallelize(i, combine=tm.TREE), r"choose tm\.PRIVATE or tm\.ATOMIC"),
+    (pl.scale, lambda s: s.o.parallelize(i, combine=tm.TREE), "o is no update of a reduction; leave it out"),
     (pl.scale, lambda s: s.o.tag_gpu(blocks=[i]).tag_gpu(threads=[j], stream=1), "are for the kernel: name its block loops"),
     (pl.scale, lambda s: s.o.parallelize(i).tag_gpu(blocks=[j]), "gpu block loop j .* is inside the parallel loop i"),
     (pl.scale, lambda s: s.o.tag_gpu(blocks=[i]).parallelize(j), "parallel loop j .* is inside the gpu block loop i"),

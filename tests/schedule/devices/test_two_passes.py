@@ -94,5 +94,5 @@ def test_what_two_passes_are_not_for() -> None:
     with pytest.raises(tm.CommandError, match=r"choose tm.ATOMIC or tm.TWO_PASS"):
         s.update.tag_gpu(blocks=[i, m], threads=[t], combine=tm.TREE, across=tm.PRIVATE)
     s.update.after(s.init, i)
-    with pytest.raises(tm.CommandError, match=r"s.init shares loop i with s.update, and the results of blocks"):
+    with pytest.raises(tm.CommandError, match=r"s.init shares loop i with s.update, and partial results are"):
         s.update.tag_gpu(blocks=[i, m], threads=[t], combine=tm.TREE, across=tm.TWO_PASS)

@@ -50,10 +50,9 @@ class GpuCommands(AppliedStatements):
         way in each call: as values ``C_blocks`` of a reduction ``C``, made by `rfactor`. Barriers between threads are
         placed where dependences need them, unless ``barriers=False``. A statement without loops (the start of a sum of
         everything) is run by a single thread: ``total.init.tag_gpu()``, or together with the rest of its computation. A
-        second call replaces the
-        first. A block has at most 1,024 threads (64 of them along z) and 48 KiB of shared memory, or what
-        `Function.gpu_target` says; if it would need more, the command or the proof says how many. Source: TIRAMISU,
-        ``computation::tag_gpu_level``.
+        second call replaces the first. A block has at most 1,024 threads (64 of them along z) and 48 KiB of shared
+        memory, or what `Function.gpu_target` says; if it would need more, the command or the proof says how many.
+        Source: TIRAMISU, ``computation::tag_gpu_level``.
         """
         command = TagGpu(
             self._named, blocks=blocks, threads=threads, stream=stream, device=device, grid=grid,

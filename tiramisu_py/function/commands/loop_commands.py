@@ -204,7 +204,9 @@ class LoopCommands(AppliedStatements):
                 S[i]                      for (i = 0; i < N; i++) S[i]
 
         `schedule` is ``"static"``, ``"dynamic"`` or ``"guided"``, with an optional `chunk`. If a reduction runs over
-        the loop, name how partial results are combined: ``combine=tm.PRIVATE`` or ``tm.ATOMIC``.
+        the loop, name how partial results are combined: ``combine=tm.PRIVATE``, ``tm.ATOMIC`` or ``tm.TREE``. In a tree
+        each iteration, a chunk of terms, has a result of its own, ``C_chunks`` of a reduction ``C``, as `rfactor` makes
+        them; they are combined in the order of the chunks, the same way on any number of threads.
 
         With ``"static"`` each thread runs consecutive iterations, and their numbers differ by at most one. So after
         ``split(r, 4, r0, r1); parallelize(r0)`` the rows of a thread begin at a multiple of 4, and the shares of

@@ -24,7 +24,8 @@ from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, Loop
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.loops.rfactor import kept_loops, original_coords, over_values, rfactor, value_coords
+from tiramisu_py.schedule.loops.results_of_chunks import in_place
+from tiramisu_py.schedule.loops.rfactor import kept_loops
 
 #: Warps of each block of the second kernel.
 _WARPS = 4
@@ -37,52 +38,27 @@ def in_two_passes(
     """The program with the results of blocks as values, and a kernel that combines them; and the start and update of
     these results, whose loops are still to be tagged.
     """
-    update, kept = kept_loops(program, names, blocks)
+    update, kept = kept_loops(program, names, blocks, "across=tm.TWO_PASS")
     _check(program, update, kept)
-    name, whole = f"{update.source}_blocks", program.algorithm.computations[update.source]
-    nest = [program.loops[loop] for loop in update.loops]
-    around = [loop for loop in update.loops if loop in kept or over_values(program, update, loop)]
-    program = rfactor(program, names, [program.loops[loop].name for loop in kept], name, command).with_loop(*nest)
-    start, terms = program.statements[f"{name}_init"], program.statements[f"{name}_update"]
-    terms = replace(terms, loops=update.loops, coords=original_coords(update, whole, kept, terms))
-    start = replace(start, coords=value_coords(update, whole, kept, around, start))
-    program = _started(program.with_statement(terms), start, terms, around)
-    return _second(program, whole, launch, command), (start.name, terms.name)
+    whole = program.algorithm.computations[update.source]
+    program = in_place(program, names, kept, f"{update.source}_blocks", "across=tm.TWO_PASS", command)
+    made = (f"{update.source}_blocks_init", f"{update.source}_blocks_update")
+    return _second(program, whole, launch, command), made
 
 
 def _check(program: Program, update: Statement, kept: Sequence[LoopId]) -> None:
-    """Refuse what needs no second kernel, or has its loops in common with others."""
+    """Refuse what needs no second kernel, or has too many values for its blocks."""
     if not kept:
         raise CommandError(
             f"across=tm.TWO_PASS: no block loop runs over terms of {update.source}, so that one block has all of them: "
             "leave across= out"
         )
-    for loop in update.loops:
-        others = [s.handle for s in program.with_this_loop(loop) if s.name != update.name]
-        if others:
-            raise CommandError(
-                f"across=tm.TWO_PASS: {others[0]} shares loop {program.loops[loop].name} with {update.handle}, and "
-                "the results of blocks are complete only after the kernel: give it loops of its own"
-            )
     count = len(program.algorithm.computations[update.source].iterators)
     if count > _AXES:
         raise CommandError(
             f"across=tm.TWO_PASS: {update.source} has {count} iterators, and a grid {_AXES} axes for the second "
             f"kernel: write both kernels, {update.handle}.rfactor(...)"
         )
-
-
-def _started(program: Program, start: Statement, terms: Statement, around: Sequence[LoopId]) -> Program:
-    """The start of the blocks' results in the kernel of their terms, whose outermost loops it shares."""
-    common = 0
-    while common < len(around) and terms.loops[common] == around[common]:
-        common += 1
-    first = program.next_loop()
-    copies = [replace(program.loops[loop], id=first + k) for k, loop in enumerate(around[common:])]
-    loops = (*around[:common], *(loop.id for loop in copies))
-    program = program.with_loop(*copies).with_statement(replace(start, loops=loops))
-    level = around[common - 1] if common else None
-    return program.with_(orders=(*program.orders, Order(start.name, terms.name, level)))
 
 
 def _second(program: Program, whole: Computation, launch: Launch, command: str) -> Program:

@@ -33,13 +33,19 @@ from tiramisu_py.schedule.command_arguments import check_new_name, find, loop_na
 from tiramisu_py.schedule.command_fields import OnStatements
 
 
-def rfactor(program: Program, names: Sequence[str], loops: Sequence[str], name: str, command: str) -> Program:
-    """Sum the terms of a reduction to partial results, one for each iteration of some of its loops, and then these."""
+def rfactor(
+    program: Program, names: Sequence[str], loops: Sequence[str], name: str, command: str, stays: bool = False
+) -> Program:
+    """Sum the terms of a reduction to partial results, one for each iteration of some of its loops, and then these.
+
+    With `stays`, the terms will be in the same nest as before, so that the loops over them may be tagged.
+    """
     update = _update(program, names)
     whole = program.algorithm.computations[update.source]
     check_new_name(program, name, "the partial results (see name=)")
     kept = _kept(program, update, whole, loops)
-    _check_dropped(program, update, [x for x in update.loops if x not in kept and _of_terms(update, whole, x)])
+    dropped = [x for x in update.loops if x not in kept and _of_terms(update, whole, x)]
+    _check_dropped(program, update, dropped, stays)
     partial, combined = _parted(program, update, whole, kept, name)
     declared = with_computation(program, partial, order=_order(program, update, whole, partial, kept))
     made = [s for s in declared.statements.values() if s.source == name]
@@ -64,6 +70,11 @@ def _update(program: Program, names: Sequence[str]) -> Statement:
         raise CommandError(f"the update of {source} is in parts: give rfactor before the command that cuts it")
     if declared.ordered:
         raise CommandError(f"{source} is declared ordered=True: rfactor adds its terms in another order")
+    if declared.op is not None and not declared.op.commutative:
+        raise CommandError(
+            f"{declared.op} of {source} is not commutative, and rfactor combines terms that are no neighbours: run the "
+            "loop on threads, with parallelize(..., combine=tm.PRIVATE)"
+        )
     if any(read.source == source for read in accesses(update.body)):
         raise CommandError(f"the terms of {source} read {source} itself: its partial results would not be independent")
     if update.dims != declared.point_iterators or update.body is not declared.expr:
@@ -100,7 +111,7 @@ def _of_terms(update: Statement, whole: Computation, loop: LoopId) -> bool:
     return bool(form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over)))
 
 
-def _check_dropped(program: Program, update: Statement, dropped: Sequence[LoopId]) -> None:
+def _check_dropped(program: Program, update: Statement, dropped: Sequence[LoopId], stays: bool) -> None:
     """Refuse to take a loop from the update that something else uses: a statement, an order, a buffer, a tag."""
     if not dropped:
         raise CommandError(
@@ -117,7 +128,7 @@ def _check_dropped(program: Program, update: Statement, dropped: Sequence[LoopId
             raise CommandError(
                 f"rfactor takes loop {name} from {update.handle}, and {users[0]} is at this loop: give rfactor before"
             )
-        if program.loops[loop].tag is not None:
+        if program.loops[loop].tag is not None and not stays:
             raise CommandError(
                 f"rfactor takes loop {name} from {update.handle}, and it is tagged by {program.loops[loop].tagged_by}: "
                 "give rfactor before, and tag the loop of the partial results"
@@ -162,8 +173,13 @@ def _numbering(update: Statement, whole: Computation, kept: Sequence[LoopId]) ->
     return {over: k for over, variable in terms for k, form in enumerate(forms) if form.plain_is_equal(variable)}
 
 
-def kept_loops(program: Program, names: Sequence[str], loops: Sequence[str]) -> tuple[Statement, list[LoopId]]:
+def kept_loops(
+    program: Program, names: Sequence[str], loops: Sequence[str], what: str
+) -> tuple[Statement, list[LoopId]]:
     """The update of a reduction, and those of the named loops that run over its terms, in the order of the nest."""
+    given = statements(program, names)
+    if not any(s.role is Role.UPDATE for s in given):
+        raise CommandError(f"{what}: {given[0].handle} is no update of a reduction; leave it out")
     update = _update(program, names)
     whole = program.algorithm.computations[update.source]
     found = [find(program, update, given) for given in loops]

@@ -13,6 +13,7 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size
 from tiramisu_py.schedule.command_fields import Named, OnStatements
+from tiramisu_py.schedule.loops.results_of_chunks import in_chunks
 from tiramisu_py.schedule.nesting import check_nesting
 
 SCHEDULES = ("static", "dynamic", "guided")
@@ -61,10 +62,11 @@ def _remainder(given: object, known: tuple[str, ...], name: str = "remainder") -
     raise CommandError(f"{name}={given!r}: choose one of {', '.join(known)}")
 
 
-def _combine(given: object) -> Combine | None:
+def _combine(given: object, *more: Combine) -> Combine | None:
     if given is None or given in (Combine.PRIVATE, Combine.ATOMIC):
         return given
-    raise CommandError(f"combine={given!r}: choose tm.PRIVATE or tm.ATOMIC")
+    known = " or ".join(f"tm.{each.name}" for each in (Combine.PRIVATE, Combine.ATOMIC, *more))
+    raise CommandError(f"combine={given!r}: choose {known}")
 
 
 def tagged(program: Program, loop: LoopId, tag: Tag, command: str) -> Program:
@@ -100,8 +102,11 @@ class Parallelize(OnStatements):
             raise CommandError(f"schedule={self.schedule!r}: choose one of {', '.join(SCHEDULES)}")
         chunk = None if self.chunk is None else size(self.chunk, "chunk")
         balance = None if self.balance is None else self._balanced(program, self.balance)
-        tag = Parallel(self.schedule, chunk, _combine(self.combine), balance=balance)
-        return parallelize(program, self.names(program), [loop_name(loop) for loop in self.over], tag, self.text)
+        names, loops, combine = self.names(program), [loop_name(loop) for loop in self.over], self.combine
+        if combine is Combine.TREE:
+            (program, names), combine = in_chunks(program, names, loops, self.text), None
+        tag = Parallel(self.schedule, chunk, _combine(combine, Combine.TREE), balance=balance)
+        return parallelize(program, names, loops, tag, self.text)
 
     def _balanced(self, program: Program, balance: Named) -> str:
         """The input by which shares are cut; raises `CommandError` if they cannot be cut by it."""
