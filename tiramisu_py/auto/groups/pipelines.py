@@ -24,6 +24,8 @@ BAND, LEAST = 8, 64
 USUAL = 4096
 #: The least width of a strip of columns, for each column beside it that is computed again.
 ENDS = 4
+#: The most columns of a stage that are read from registers.
+NEAR = 8
 #: The most iterations of a loop that are unrolled.
 UNROLLED = 4
 
@@ -158,7 +160,7 @@ def places(found: RowPipeline, lanes: int, *, vectors: bool) -> dict[str, StageP
             continue
         chosen[name] = StagePlace.ROW
         width, many = window.width, _extent(problem, name)
-        near = width is not None and width <= lanes // 2 and window.height == 1
+        near = width is not None and width <= min(lanes, NEAR) and window.height == 1
         if vectors and near and many and all(_is_vector(chosen, problem, reader) for reader in readers):
             size = many * lanes * declared.dtype.bytes * (1 if width == 1 else 2)
             if size <= room:
