@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forking import run
 from tiramisu_py.build.toolchains import library
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,19 +25,19 @@ def runtime(name: str) -> str:
     return found if os.path.isabs(found) else ""
 
 
-def check_clean(module: str, *arguments: str) -> None:
-    """Runs a module under the sanitizers; it must succeed, and print "clean". Skips the test if there are none."""
+def preloaded() -> tuple[tuple[str, str], ...]:
+    """The environment of a process that has the sanitizers. Skips the test if there are none."""
     runtimes = [runtime("libasan.so"), runtime("libubsan.so")]
     if not all(runtimes):
         pytest.skip("gcc has no sanitizer runtimes on this machine")
-    environment = {
-        **os.environ, "CC": "gcc", "LD_PRELOAD": " ".join(runtimes), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2",
-        "ASAN_OPTIONS": ADDRESS, "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-    }  # fmt: skip
-    command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False
-    )  # fmt: skip
+    options = {"ASAN_OPTIONS": ADDRESS, "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+    return tuple({"LD_PRELOAD": " ".join(runtimes), "PYTHONWARNINGS": "ignore", **options}.items())
+
+
+def check_clean(module: str, *arguments: str) -> None:
+    """Runs a module under the sanitizers; it must succeed, and print "clean"."""
+    environment = {**os.environ, "CC": "gcc", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
+    done = run(["-m", module, *arguments], env=environment, preloaded=preloaded(), timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
     assert "clean" in done.stdout
 
@@ -47,5 +47,4 @@ def sanitized_process() -> None:
 
     These look at all of the emitted code then; at -O1, what they add takes several times as long to compile.
     """
-    os.environ.pop("LD_PRELOAD", None)
     library.OPTIMISED = ("-O0",)

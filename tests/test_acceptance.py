@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forking import run
 from tests.mpi.launching import Implementation, implementations
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "shared" / "acceptance"
@@ -17,17 +17,15 @@ SCRIPTS = ("blur_cpu.py", "blur_gpu.py", "cooperative.py", "refusal.py", "matmul
 @pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no acceptance scripts beside this checkout ({FOLDER})")
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_an_acceptance_script_runs_and_prints_ok(script: str, tmp_path: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, str(FOLDER / script)], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.rstrip().endswith("ok"), run.stdout
+    done = run([FOLDER / script], cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.rstrip().endswith("ok"), done.stdout
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no acceptance scripts beside this checkout ({FOLDER})")
 @pytest.mark.skipif(not implementations(), reason="no MPI on this machine: pip install 'tiramisu_py[mpi]'")
 @pytest.mark.parametrize("mpi", [pytest.param(own, id=name) for name, own in implementations().items()])
 def test_the_acceptance_script_of_ranks_runs_on_four_and_prints_ok(mpi: Implementation, tmp_path: Path) -> None:
-    run = mpi.run(4, [sys.executable, "-m", "mpi4py", FOLDER / "blur_mpi.py"], cwd=tmp_path, timeout=600)
-    assert run.returncode == 0, run.stdout
-    assert run.stdout.rstrip().endswith("ok"), run.stdout
+    done = mpi.run(4, [sys.executable, "-m", "mpi4py", FOLDER / "blur_mpi.py"], cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.rstrip().endswith("ok"), done.stdout

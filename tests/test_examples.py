@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
+from tests.forking import run
 from tests.programs import cpu_stories, linear_stories
 from tests.selection import covering
 
@@ -25,17 +24,14 @@ STORIES = [*sorted(EXAMPLES.glob("*.py")), *sorted(EXAMPLES.glob("sparse/*.py"))
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
 def test_an_example_runs_and_passes_its_own_check(story: Path, tmp_path: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, str(story)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.rstrip().splitlines()[-1].startswith("right:"), run.stdout
+    told = run([story], cwd=tmp_path)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert told.stdout.rstrip().splitlines()[-1].startswith("right:"), told.stdout
 
 
 def test_the_photograph_is_blurred_and_written_beside_the_original(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
-    command = [sys.executable, str(EXAMPLES / "blur_photograph.py"), "--out", str(tmp_path)]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    run([EXAMPLES / "blur_photograph.py", "--out", tmp_path]).check_returncode()
     before, after = (image.open(tmp_path / name) for name in ("before.png", "after.png"))
     assert before.size == after.size == (512, 600)
     assert image.open(tmp_path / "before_and_after.png").size[0] > 2 * 512

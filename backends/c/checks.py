@@ -7,7 +7,7 @@ from itertools import combinations
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Const, Expr, Param
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c import first_touch_calls as pages
 from tiramisu_py.backends.c.definitions import Definition
@@ -34,6 +34,13 @@ Lines = list[cgen.Generable]
 
 #: `TM_LARGEST` of the runtime header.
 LARGEST = 2**46
+
+
+def factors(extent: Expr) -> list[Expr]:
+    """The factors of an extent: their product may be too large for the arithmetic of sizes, and is checked."""
+    if isinstance(extent, Binary) and extent.op == "*":
+        return [*factors(extent.left), *factors(extent.right)]
+    return [extent]
 
 
 def largest_size(function: LoopFunction) -> str:
@@ -123,7 +130,7 @@ class Checks:
 
     def _array(self, array: ArrayArgument) -> Lines:
         c, kind = self.scope.names[array.name], array.dtype.c_name
-        sizes = ", ".join(self.scalars.text(extent) for extent in array.extents)
+        sizes = ", ".join(self.scalars.text(size) for extent in array.extents for size in factors(extent))
         size = f"TM_BYTES({kind}, {sizes})" if sizes else f"sizeof({kind})"
         if array.strides:
             strides = ", ".join(self.scalars.text(stride) for stride in array.strides)

@@ -523,7 +523,8 @@ TM_INLINE void tm_free(void *memory) {
 #endif
   free(memory);
 }
-TM_INLINE void *tm_allocate(int64_t bytes) {
+/* A function of its own: once it is inlined, compilers no longer know that temporaries do not overlap. */
+__attribute__((malloc, noinline, unused)) static void *tm_allocate(int64_t bytes) {
   if (bytes < 0 || bytes > INT64_MAX - TM_HUGE_PAGE) return NULL;
 #ifdef TM_KEEPS_MEMORY
   void *const kept = bytes >= TM_KEPT_FROM ? tm_kept_pages((size_t)bytes) : NULL;

@@ -41,8 +41,8 @@ def algorithm() -> tm.Function:
         )
         v = g.computation(
             "v",
-            {**steps, j: N, i: inner},
-            lambda: tm.select((j == 0) | (j == N - 1), 1.0, p[t, i, j] * v[t, j + 1, i] + q[t, i, j]),
+            {**steps, i: inner, j: N},
+            lambda: tm.select((j == 0) | (j == N - 1), 1.0, p[t, i, j] * v[t, i, j + 1] + q[t, i, j]),
         )
         r = g.computation(
             "r", {**steps, i: inner, j: N - 1}, lambda: tm.select(j == 0, 0.0, -d / (d * r[t, i, j - 1] + e))
@@ -53,7 +53,7 @@ def algorithm() -> tm.Function:
             lambda: tm.select(
                 j == 0,
                 1.0,
-                (-a * v[t, i - 1, j] + (1 + 2 * a) * v[t, i, j] - a * v[t, i + 1, j] - d * s[t, i, j - 1])
+                (-a * v[t, j, i - 1] + (1 + 2 * a) * v[t, j, i] - a * v[t, j, i + 1] - d * s[t, i, j - 1])
                 / (d * r[t, i, j - 1] + e),
             ),
         )
@@ -67,8 +67,9 @@ def algorithm() -> tm.Function:
             ),
         )
     f.outputs(u[T, i, j])
-    f.order(p, q, at=i)
-    f.order(r, s, at=i)
+    for first, second, sweep in ((p, q, v), (r, s, u)):
+        f.order(first, second, at=j)
+        f.order(second, sweep, at=i)
     for line in (p, q, r, s, u):
         line.store_in([i, j])
     v.store_in([j, i])
@@ -84,7 +85,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     for part in (p, q, r, s):
         part.set_schedule(f"{{ [t, i, j] -> [t, {block}, j, {line}] }}")
         part.store_in([j, i])
-    v.set_schedule(f"{{ [t, j, i] -> [t, {block}, back = -j, {line}] }}")
+    v.set_schedule(f"{{ [t, i, j] -> [t, {block}, back = -j, {line}] }}")
     u.set_schedule(f"{{ [t, i, j] -> [t, {block}, back = -j, {line}] }}")
     for first, second, sweep in ((p, q, v), (r, s, u)):
         f.order(first, second, at=j)

@@ -167,6 +167,72 @@ def waves() -> tm.Function:
     return f
 
 
+def sweeps() -> tm.Function:
+    """Sweeps in the caller's array, each value from those around it, of which those before it are new."""
+    f = tm.Function("sweeps", params=[T, N, M], assume="N >= 1 and M >= 1")
+    a = f.input("a", D, [N, M])
+    edge = (i == 0) | (i == N - 1) | (j == 0) | (j == M - 1)
+
+    def inside(u: tm.Computation) -> tm.Expr:
+        return (u[t, i - 1, j + 1] + u[t, i, j - 1] + u[t - 1, i, j + 1] + u[t - 1, i + 1, j]) / 4
+
+    u = f.computation(
+        "u", {t: T + 1, i: N, j: M},
+        lambda u: tm.select(t == 0, a[i, j], tm.select(edge, u[t - 1, i, j], inside(u))),
+    )  # fmt: skip
+    f.outputs(u[T, i, j])
+    for field in ("u", "u_out"):
+        f[field].store_in(a, [i, j])
+    return f
+
+
+def alike() -> tm.Function:
+    """How much two rows have in common, in order."""
+    f = tm.Function("alike", params=[N, M], assume="N >= 1 and M >= 1")
+    a, b = f.input("a", tm.int32, [N]), f.input("b", tm.int32, [M])
+    same = tm.cast(tm.int32, a[i] == b[j])
+    most = f.computation(
+        "most", {i: N, j: M},
+        lambda most: tm.select(
+            (i == 0) | (j == 0), same, tm.max(most[i - 1, j - 1] + same, tm.max(most[i - 1, j], most[i, j - 1]))
+        ),
+    )  # fmt: skip
+    f.outputs(f.computation("found", {k: 1}, most[N - 1, M - 1 + k]))
+    return f
+
+
+def shortest(assume: str = "1 <= N <= 1024") -> tm.Function:
+    """The lengths of shortest paths, in place: step k allows ways over node k - 1."""
+    f = tm.Function("shortest", params=[N], assume=assume)
+    a = f.input("a", tm.int32, [N, N])
+    with f.together() as g:
+        to = g.computation("to", {k: (1, N + 1), i: N}, lambda: d[k - 1, i, k - 1])
+        on = g.computation("on", {k: (1, N + 1), j: N}, lambda: d[k - 1, k - 1, j])
+        d = g.computation(
+            "d", {k: N + 1, i: N, j: N},
+            lambda: tm.select(k == 0, tm.absolute(a[i, j]), tm.min(d[k - 1, i, j], to[k, i] + on[k, j])),
+        )  # fmt: skip
+    f.outputs(d[N, i, j])
+    for level in (d, f["d_out"]):
+        level.store_in(a, [i, j])
+    return f
+
+
+def two_ways() -> tm.Function:
+    """A recurrence along each row, and one back; then the same along columns, in each of T steps."""
+    f = tm.Function("two_ways", params=[T, N, M], assume="N >= 1 and M >= 1")
+    a = f.input("a", D, [N, M])
+    steps = {t: (1, T + 1)}
+    with f.together() as g:
+        p = g.computation("p", {**steps, i: N, j: M}, lambda: tm.select(j == 0, 0, p[t, i, j - 1] / 2) + u[t - 1, i, j])
+        v = g.computation("v", {**steps, i: N, j: M}, lambda: tm.select(j == M - 1, 0, v[t, i, j + 1] / 2) + p[t, i, j])
+        q = g.computation("q", {**steps, j: M, i: N}, lambda: tm.select(i == 0, 0, q[t, j, i - 1] / 4) + v[t, i, j])
+        u = g.computation("u", {t: T + 1, i: N, j: M}, lambda: tm.select(t == 0, a[i, j], q[t, j, i] / 8))
+    f.outputs(u[T, i, j])
+    f.order(p, v, at=i)
+    return f
+
+
 def sparse() -> tm.Function:
     """Sums whose bounds are values."""
     f = tm.Function("sparse", params=[N, M, K])
@@ -186,5 +252,5 @@ def total() -> tm.Function:
 
 ALL: tuple[Callable[[], tm.Function], ...] = (
     pointwise, transposed, line, product, both_sides, triangle, rank_two, pairs, reverse_prefix, paths, softmax, blur,
-    heat, prefix, factors, waves, sparse, total,
+    heat, prefix, factors, waves, sweeps, alike, sparse, total,
 )  # fmt: skip

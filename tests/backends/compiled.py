@@ -5,9 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
-import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +15,8 @@ import ml_dtypes
 import numpy as np
 
 from tests.backends.calling import raw_call
-from tests.sanitizers import ADDRESS, runtime
+from tests.forking import run
+from tests.sanitizers import preloaded
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS
 from tiramisu_py.build import open_cache
@@ -69,16 +68,13 @@ class Compiled:
         """The arguments after a run in a process of its own, under the address and undefined-behaviour sanitisers."""
         folder = Path(self.folder.name)
         np.savez(folder / "given.npz", **{name: _stored(value) for name, value in arguments.items()})
-        preloaded = [runtime(name) for name in ("libasan.so", "libubsan.so")]
-        environment = {**os.environ, "LD_PRELOAD": " ".join(preloaded), "ASAN_OPTIONS": ADDRESS}
         order = [a.name for a in self.function.arguments]
         assert order == list(arguments), "give the arguments in order"
         command = [
-            sys.executable, "-m", "tests.backends.calling", self.library, self.function.name,
+            "-m", "tests.backends.calling", self.library, self.function.name,
             json.dumps([int(value) for value in params.values()]), folder / "given.npz", folder / "found.npz",
         ]  # fmt: skip
-        root = Path(__file__).parents[2]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=root)
+        done = run(command, preloaded=preloaded())
         assert done.returncode == 0, done.stderr
         return dict(np.load(folder / "found.npz"))
 

@@ -81,7 +81,7 @@ def test_undo_takes_back_one_command_and_copies_are_apart():
         (lambda s: s.o.tile(), "tile takes loops, as many sizes"),
         (lambda s: s.o.transform([i, j], [[1, 1], [1, -1]]), "its determinant is -2, and has to be 1 or -1; only one"),
         (lambda s: s.o.transform([i, j], [[1, 2], [2, 4]]), "its determinant is 0.*at the same time"),
-        (lambda s: s.o.transform([i, j], [[1, 0]]), "the matrix has rows with 2 numbers: i, j need 2 rows with 2 numbers each"),
+        (lambda s: s.o.transform([i, j], [[1, 0]]), "rows with 2 numbers: i, j need 2 rows with 2 numbers each"),
         (lambda s: s.o.transform([i, j], [[1, 0], [0.5, 1]]), "a number of the matrix is 0.5"),
         (lambda s: s.o.transform([i, j], 1), "the matrix is 1: give a list"),
         (lambda s: s.o.transform([i, i], [[1, 0], [0, 1]]), "needs different loops"),

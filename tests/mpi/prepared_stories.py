@@ -71,8 +71,8 @@ def file(folder: Path, ranks: int) -> Path:
     return folder / f"{ranks}.pickle"
 
 
-def write(folder: str, ranks: int) -> None:
-    """All stories, for so many ranks; as users compile them, they run where their pages are told."""
+def write(folder: str, ranks: int, part: int, parts: int) -> None:
+    """A part of the stories, for so many ranks; as users compile them, they run where their pages are told."""
     library.OPTIMISED = QUICK
-    ready = [prepared(name, variant, ranks) for name, variant in stories.variants()]
+    ready = [prepared(name, variant, ranks) for name, variant in list(stories.variants())[part::parts]]
     file(Path(folder), ranks).write_bytes(pickle.dumps(ready))

@@ -14,6 +14,8 @@ from typing import TextIO
 import pytest
 from mpi4py import MPI
 
+from tests.mpi.waiting import meet
+
 #: The first rank to end ends all: so long each of them has to say where it hangs.
 GRACE = 3.0
 
@@ -26,7 +28,7 @@ class Turns:
         self.failed = False
 
     def pytest_runtestloop(self) -> None:
-        MPI.COMM_WORLD.Barrier()
+        meet(MPI.COMM_WORLD)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -35,7 +37,7 @@ class Turns:
         done = yield
         if not self.failed:
             signal.setitimer(signal.ITIMER_REAL, self.seconds + 2 * GRACE)  # one that hangs is to end before this one
-            MPI.COMM_WORLD.Barrier()
+            meet(MPI.COMM_WORLD)
             with self.passed.open("a") as passed:
                 passed.write(f"{item.path}::{item.nodeid.partition('::')[2]}\n")
         faulthandler.cancel_dump_traceback_later()
@@ -60,7 +62,7 @@ def main() -> None:
     if code != 0:
         time.sleep(1)  # for what other ranks have to say
         MPI.COMM_WORLD.Abort(code)
-    MPI.COMM_WORLD.Barrier()
+    meet(MPI.COMM_WORLD)
 
 
 main()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import tiramisu_py as tm
+from tests.mpi.waiting import meet
 from tiramisu_py.build.toolchains.mpi import mpi4py
 
 
@@ -27,7 +28,9 @@ def ready(f: tm.Function, given: dict[str, Any]) -> Ready:
     """
     comm = mpi4py().COMM_WORLD
     made = _parts(f, given, comm.size) if comm.rank == 0 else None
-    kernel = comm.bcast(f.compile() if comm.rank == 0 else None)
+    kernel = f.compile() if comm.rank == 0 else None
+    meet(comm)
+    kernel = comm.bcast(kernel)
     own, wanted = comm.scatter(made)
     return Ready(kernel, own, wanted)
 

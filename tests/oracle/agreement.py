@@ -194,12 +194,17 @@ class Call:
         for declared in function.arguments:
             assert isinstance(declared, ArrayArgument)
             shape = tuple(max(0, n) for n in integers(declared.extents, self.params))
-            arrays[declared.name] = self.given[declared.name].copy() if declared.is_input else _garbage(shape, declared)
+            given = self.given[declared.name].copy().reshape(shape) if declared.is_input else None
+            arrays[declared.name] = _garbage(shape, declared) if given is None else given
         try:
             run(function, arrays, self.params, self.seed if timing is None else timing)
         except InterpretError as error:
             return f"at {dict(self.params)}: {error}"
-        return self.wrong_values(arrays)
+        return self.wrong_values({name: array.reshape(self._shape(name)) for name, array in arrays.items()})
+
+    def _shape(self, buffer: str) -> Point:
+        """The shape of a buffer in the program: passes may have joined its dimensions."""
+        return tuple(max(0, n) for n in integers(self.script.program.buffers[buffer].extents, self.params))
 
     def wrong_kernel(self, kernel: tm.Kernel) -> str:
         """What is wrong with compiled code; empty where nothing is."""

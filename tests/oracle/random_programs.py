@@ -17,6 +17,7 @@ _MAPS_2 = ("u = j, v = i", "u = i + j, v = j", "u = i, v = floor(j/2), w = -j", 
 WEIGHTS = {
     "split": 4,
     "tile": 3,
+    "coalesce": 2,
     "interchange": 3,
     "reorder": 2,
     "shift": 2,
@@ -117,6 +118,20 @@ class Commands:
         sizes = self.choice.choice(("2, 2", "2, 3", "3, 2", "4, 4"))
         a, b, c, d = next(self.fresh), next(self.fresh), next(self.fresh), next(self.fresh)
         return f"{handle}.tile({loops[at]}, {loops[at + 1]}, {sizes}, {a}, {b}, {c}, {d})"
+
+    def _coalesce(self, statement: Statement, handle: str) -> str:
+        """Two loops as one: most often the parts of a loop that was split, since sizes are no constants."""
+        loops = self.script.program.loop_names(statement)
+        into = next(self.fresh)
+        if self.choice.random() < 0.3 and len(loops) > 1:
+            at = loops.index(self.choice.choice(loops[:-1]))
+            return f"{handle}.coalesce({loops[at]}, {loops[at + 1]}, into={into})"
+        outer, inner = next(self.fresh), next(self.fresh)
+        self.script.attempt(
+            f"{handle}.split({self._loop(statement)}, {self.choice.choice((2, 3, 4))}, {outer}, {inner})"
+        )
+        producers = ", producers=True" if self.choice.random() < 0.2 else ""
+        return f"{handle}.coalesce({outer}, {inner}, into={into}{producers})"
 
     def _interchange(self, statement: Statement, handle: str) -> str:
         return f"{handle}.interchange({self._loop(statement)}, {self._loop(statement)})"

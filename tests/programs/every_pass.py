@@ -100,10 +100,21 @@ def triangle() -> tm.Function:
     return f
 
 
+def joined() -> tm.Function:
+    """A whole array in one loop."""
+    f = tm.Function("joined", params=[N])
+    x = f.input("x", tm.float32, [N, 3, 5])
+    y = f.computation("y", {i: N, j: 3, k: 5}, x[i, j, k] + 1)
+    f.outputs(y)
+    y.coalesce(i, j, k, into=u).vectorize(u, 8)
+    return f
+
+
 SAMPLES = (
     Sample("tiles", tiles, ({"N": 7, "M": 11}, {"N": 3, "M": 16}), 16),
     Sample("a step", every_other, ({"N": 19},)),
     Sample("unread", unread, ({"N": 5},)),
+    Sample("joined", joined, ({"N": 4},)),
     Sample("triangle", triangle, ({"N": 4},)),
     Sample("cpu/blur", example("cpu", "blur"), ({"R": 9, "C": 18, "S": 20},)),
     Sample("cpu/heat", example("cpu", "heat", "step by step"), ({"T": 2, "N": 5, "M": 19},)),

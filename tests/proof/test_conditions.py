@@ -96,6 +96,15 @@ def one_request() -> tm.Function:
     return s.f
 
 
+def atomic_sum() -> tm.Function:
+    """A sum of which each run is to have the same bits."""
+    f = tm.Function("f", params=[K])
+    s = f.reduction("s", {}, {k: K}, tm.sum, f.input("a", tm.float32, [K])[k], determinism="run_to_run")
+    f.outputs(s)
+    s.update.parallelize(k, combine=tm.ATOMIC)
+    return f
+
+
 #: For each condition a program that is wrong by it alone: proven without it.
 WRONG: dict[str, Callable[[], Any]] = {
     "structure": lambda: RANK_CASES["exchanged by threads"][0]().f,
@@ -107,6 +116,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "values": host("a fusion that reads ahead"),
     "reductions": host("terms before the identity"),
     "bits": host("an ordered sum backwards"),
+    "grades": atomic_sum,
     "races": host("time steps in parallel"),
     "overlapping_vectors": updated_in_place,
     "whole_vectors": padded_update,

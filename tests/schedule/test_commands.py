@@ -55,6 +55,8 @@ CASES: list[Case] = [
     ("schedule several", pl.chain, lambda s: s.f.schedule(s.p, s.q, s.z).tile({i: 4}).vectorize(i1, 4)),
     ("schedule several in shared loops", pl.chain, lambda s: (s.q.fuse(s.p, i),
         s.f.schedule(s.p, s.q, s.z).split(i, 4, i0, i1).parallelize(i0))),
+    ("coalesce the parts of a split", pl.scale, lambda s: s.o.split(i, 4, i0, i1).coalesce(i0, i1, into=x)),
+    ("coalesce rows and lanes", pl.scale, lambda s: s.o.split(j, 4, j0, j1).coalesce(j0, j1, into=x).vectorize(x, 8)),
     ("reverse", pl.scale, lambda s: s.o.reverse(j)),
     ("reverse, then split", pl.scale, lambda s: s.o.reverse(j).split(j, 4, j0, j1)),
     ("unroll by a factor", pl.scale, lambda s: s.o.unroll(j, 3)),

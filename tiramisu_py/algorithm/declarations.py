@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
@@ -70,16 +71,17 @@ class Input:
 
 @dataclass(frozen=True)
 class Operator:
-    """An associative and commutative operator of reductions, with its identity for each type.
+    """An associative operator of reductions, with its identity for each type.
 
     Calling it builds an expression of two operands: ``tm.min(a, b)``. One that combines several values at once has
-    their `names`, and as many neutral elements.
+    their `names`, and as many neutral elements. One that is not `commutative` combines neighbouring terms only.
     """
 
     name: str
     combine: Callable[[Expr, Expr], Expr] = field(compare=False)
     identity_of: Callable[[DType], Any] = field(compare=False)
     names: tuple[str, ...] = ()
+    commutative: bool = True
 
     def __call__(self, *operands: Operand) -> Expr:
         if len(operands) != 2:
@@ -172,6 +174,24 @@ argmin, argmax = _first_end("<"), _first_end(">")
 _OWN = (sum_, product, min_, max_, logical_and, logical_or, argmin, argmax)
 
 
+class Determinism(IntEnum):
+    """Which bits of a reduction hold, from the least to the most.
+
+    NOT_GUARANTEED: each run may combine terms in another order. RUN_TO_RUN: runs on as many threads and ranks combine
+    them in the same order. EVERYWHERE: the order follows from the schedule and the sizes. ORDERED: the bits are those
+    of the order of declaration, because terms are combined in this order, or because no order changes a bit. Functions
+    of the C library, and relaxations that the user names by ``fast=``, are excepted.
+    """
+
+    NOT_GUARANTEED = 0
+    RUN_TO_RUN = 1
+    EVERYWHERE = 2
+    ORDERED = 3
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
 @dataclass(frozen=True, eq=False)
 class Written:
     """The points of a computation as the user wrote them: a `domain`, what a reduction is `over`, and a condition.
@@ -233,7 +253,8 @@ class Computation:
     `written` is what domain, points and guards were made of. While `is_open`, the domain is to be inferred.
     Computations that may read each other have one `group`, the name of its first member. Those that calls of a C
     function compute have a `stage`; their expression is the call. `values` (low, high) is a claim, ``low <= x < high``
-    for each value x, which the proof of the algorithm shows.
+    for each value x, which the proof of the algorithm shows. `determinism` is the least that a schedule has to keep of
+    a reduction's bits, if the user has asked for it.
     """
 
     name: str
@@ -253,6 +274,7 @@ class Computation:
     group: str = ""
     stage: StageSets | None = None
     values: tuple[Expr, Expr] | None = None
+    determinism: Determinism | None = None
 
     @property
     def is_inferred(self) -> bool:
@@ -262,6 +284,11 @@ class Computation:
     @property
     def is_reduction(self) -> bool:
         return self.op is not None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether its terms are combined in their order: one by one, or in ranges of neighbours."""
+        return self.ordered or (self.op is not None and not self.op.commutative)
 
     @property
     def loop_iterators(self) -> tuple[str, ...]:

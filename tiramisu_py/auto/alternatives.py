@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiramisu_py.auto.offers import Problem
+from tiramisu_py.auto.model.offers import Problem
 from tiramisu_py.auto.trials import Attempted, Offering, proven
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function

@@ -7,14 +7,23 @@ from collections.abc import Iterator
 from tiramisu_py.algorithm.domains.scatters import chosen_by_values
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
-from tiramisu_py.auto.cost import ValueWork
-from tiramisu_py.auto.group_orders import fused, terms_outside
-from tiramisu_py.auto.independent import streamed
-from tiramisu_py.auto.nests import swept
-from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.sums import chained, read_at_the_end, reduced, scattered
-from tiramisu_py.auto.time_loops import tiled_over_time
-from tiramisu_py.recipes import stencil
+from tiramisu_py.auto.groups.bands import stages
+from tiramisu_py.auto.groups.blocks_outside import blocked
+from tiramisu_py.auto.groups.factor_tiles import factored
+from tiramisu_py.auto.groups.group_orders import fused, terms_outside
+from tiramisu_py.auto.groups.nests import members_of, swept
+from tiramisu_py.auto.groups.pipelines import rows_in_turn
+from tiramisu_py.auto.groups.time_loops import tiled_over_time
+from tiramisu_py.auto.model.cost import LATENCY, ValueWork
+from tiramisu_py.auto.model.offers import Offer, Problem
+from tiramisu_py.auto.model.strides import loop_cost
+from tiramisu_py.auto.single.independent import streamed
+from tiramisu_py.auto.single.row_products import products_of_rows
+from tiramisu_py.auto.single.sums import chained, read_at_the_end, reduced, scattered
+from tiramisu_py.auto.waves.diagonals import diagonal
+from tiramisu_py.auto.waves.lines import side_by_side
+from tiramisu_py.auto.waves.pivots import pivoted
+from tiramisu_py.auto.waves.step_pipelines import pipelined
 
 #: The most operations of a value that is computed again where it is read, instead of being kept.
 CHEAP = 4
@@ -33,18 +42,40 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
     if declared.stage is not None:
         return []
     if declared.group:
-        found = [*terms_outside(problem, name), *fused(problem, name), *swept(problem, name)]
+        found = [*factored(problem, name), *blocked(problem, name), *terms_outside(problem, name)]
+        found += [*fused(problem, name), *pipelined(problem, name), *side_by_side(problem, name)]
+        found += [*pivoted(problem, name), *swept(problem, name)]
     elif chosen_by_values(declared) and not problem.is_recurrent(name):
         found = list(scattered(problem, name))
     elif declared.is_reduction:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):
-        found = [*tiled_over_time(problem, name), *swept(problem, name)]
+        tiled = [*tiled_over_time(problem, name)] or [*pipelined(problem, name)]
+        found = [*tiled, *diagonal(problem, name), *swept(problem, name)]
     else:
         found = [*inlined(problem, name), *read_at_the_end(problem, name), *chained(problem, name)]
-        found += [*stages(problem, name), *streamed(problem, name)]
+        found += [*products_of_rows(problem, name), *stages(problem, name), *rows_in_turn(problem, name)]
+        found += streamed(problem, name)
     found = [each for each in found if problem.tiles or not each.is_tiled]
+    found += [as_declared(problem, name)] if found else []
     return sorted(found, key=lambda each: problem.cost(each.work))
+
+
+def as_declared(problem: Problem, name: str) -> Offer:
+    """The offer of no commands: a nest keeps the order in which it was declared, if the others are estimated slower.
+
+    A C compiler makes vectors of values that are independent and contiguous, but not of sums, whose order it keeps. One
+    thread does what the other offers share.
+    """
+    declared, touched = problem.computation(name), problem.touches(name)
+    last = declared.point_iterators[-1:]
+    alone = not declared.is_reduction and not declared.group and not problem.is_recurrent(name)
+    contiguous = bool(last) and loop_cost(touched, declared, last[0]) <= len(touched) + 1
+    vector = last[0] if alone and contiguous and not declared.guards else None
+    lanes, chain = (problem.lanes(name) if vector else 1), (0.0 if alone else LATENCY)
+    work = problem.work(name, vector, lanes, stores=1.0 if alone else 2.0, chain=chain).by_one_of(problem.threads)
+    why = "everything else is estimated slower than the order of the declaration"
+    return Offer(name, "as declared", why, lambda function: None, members_of(problem, name), work)
 
 
 def inlined(problem: Problem, name: str) -> Iterator[Offer]:
@@ -61,36 +92,3 @@ def inlined(problem: Problem, name: str) -> Iterator[Offer]:
             again = sum(len(problem.reads_of(each, name)) for each in readers) - 1
             work = ValueWork(problem.operations(name) * again, 0.0, 0.0, problem.lanes(name))
             yield Offer(name, "inlined", why, lambda function: function[name].inline(), (name,), work)
-
-
-def stages(problem: Problem, name: str) -> Iterator[Offer]:
-    """The stages of a stencil over two dimensions that end here: their rows stay in registers or the cache."""
-    if len(problem.computation(name).iterators) != 2:
-        return
-    chain = [name]
-    for reader in chain:
-        for source in problem.sources(reader):
-            own = problem.computation(source)
-            alone = set(problem.readers[source]) <= set(chain) and source not in problem.algorithm.outputs
-            plain = not own.is_reduction and not own.group and not problem.is_recurrent(source)
-            if source not in chain and alone and plain and len(own.iterators) == 2:
-                chain.append(source)
-    if len(chain) == 1 and not _has_neighbours(problem, name):
-        return
-    ordered = [each for each in problem.algorithm.computations if each in chain]
-    yield Offer(
-        name, f"{', '.join(ordered)} in bands of rows", "neighbours are read again while they are in registers",
-        lambda function: stencil(*(function[each] for each in ordered), cpu=problem.cpu), tuple(ordered),
-        problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / len(ordered) - 0.1),
-        is_tiled=True,
-    )  # fmt: skip
-
-
-def _has_neighbours(problem: Problem, name: str) -> bool:
-    """Whether a computation reads a source at several places, a constant number of rows and columns apart."""
-    declared = problem.computation(name)
-    beside = [
-        touch.access.source for touch in problem.touches(name)
-        if len(touch.forms) == 2 and None not in (touch.offset(axis, declared.iterators[axis]) for axis in (0, 1))
-    ]  # fmt: skip
-    return len(beside) > len(set(beside))

@@ -10,8 +10,8 @@ from typing import Any
 from tiramisu_py.auto.alternatives import measured
 from tiramisu_py.auto.automatic import Automatic
 from tiramisu_py.auto.clusters import candidates
-from tiramisu_py.auto.cost import CostModel, ValueWork, cycles
-from tiramisu_py.auto.offers import Problem
+from tiramisu_py.auto.model.cost import CostModel, ValueWork, cycles
+from tiramisu_py.auto.model.offers import Problem
 from tiramisu_py.auto.trials import proven
 from tiramisu_py.build.machine.topology import allowed_cpus
 from tiramisu_py.build.target_processor import Target

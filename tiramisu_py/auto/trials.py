@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tiramisu_py.auto.clusters import anchors
-from tiramisu_py.auto.offers import Offer, Problem
+from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.errors import LegalityError, TiramisuError
 from tiramisu_py.function import Function
 from tiramisu_py.program.command import Command

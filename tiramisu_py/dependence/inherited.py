@@ -40,6 +40,7 @@ class Inherited:
     """
 
     violated: isl.Set
+    reference: Flow
 
     @property
     def is_kept(self) -> bool:
@@ -58,7 +59,7 @@ def inherited(flow: Flow, home: Home, made: Callable[[MemoryAccesses], Flow]) ->
     for program in _references(accesses, home):
         plainer = made(MemoryAccesses(program, accesses.values))
         if all(plainer.unserved(read).is_empty() for read in plainer.accesses.readers(home)):
-            return Inherited(_violated(flow, plainer, home))
+            return Inherited(_violated(flow, plainer, home), plainer)
     return None
 
 

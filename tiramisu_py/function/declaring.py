@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
+from tiramisu_py.algorithm.declare.declare_scan import declare_scan
 from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.declare.inferred import domain_line, inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
+from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Operand
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
@@ -20,6 +22,7 @@ from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.applying.scheduled import Scheduled
+from tiramisu_py.function.finished_reductions import Finished, accumulated, finished
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
 from tiramisu_py.function.together import Group
 from tiramisu_py.program.fresh_names import free_name
@@ -116,6 +119,38 @@ class Declarations(Scheduled):
         self._program = with_group(self._program, [declared])
         return Computation(self, name)
 
+    @overload
+    def reduction(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        op: Finished,
+        expr: Any,
+        *,
+        where: Expr | None = None,
+        ordered: bool = False,
+        determinism: str | None = None,
+    ) -> Computation: ...
+
+    @overload
+    def reduction(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        op: Operator,
+        expr: Any,
+        *,
+        accumulate: DType,
+        where: Expr | None = None,
+        exact: bool = False,
+        dtype: DType | None = None,
+        ordered: bool = False,
+        determinism: str | None = None,
+    ) -> Computation: ...
+
+    @overload
     def reduction(
         self,
         name: str,
@@ -130,21 +165,60 @@ class Declarations(Scheduled):
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
         values: tuple[Operand, Operand] | None = None,
-    ) -> Reduction:
+        determinism: str | None = None,
+    ) -> Reduction: ...
+
+    def reduction(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        op: Operator | Finished,
+        expr: Any,
+        *,
+        where: Expr | None = None,
+        exact: bool = False,
+        dtype: DType | None = None,
+        shape: Sequence[Operand] | None = None,
+        ordered: bool = False,
+        values: tuple[Operand, Operand] | None = None,
+        determinism: str | None = None,
+        accumulate: DType | None = None,
+    ) -> Computation:
         """Declare ``name[i] = op of expr over all points of `over```, for each point of `domain`.
 
         `domain` is as for `computation`; `over` may depend on its iterators. `op` is ``tm.sum``, ``tm.product``,
         ``tm.min``, ``tm.max``, ``tm.logical_and``, ``tm.logical_or``, ``tm.argmin``, ``tm.argmax`` or a `tm.operator`
         of the user's; several values at once are a tuple, as of ``tm.argmin`` ``(value, index)``. Terms that say
         which value they go to are a `scatter`. The order of terms is free for commands; ``ordered=True`` locks it to
-        the lexicographic order of `over`. `values` is a claim about the results, as for `computation`. Raises
-        `DeclarationError`.
+        the lexicographic order of `over`. `determinism` is the least that a schedule has to keep of the result's bits:
+        "ordered", those of this order; "everywhere" (or "gpu_to_gpu"), bits that follow from schedule and sizes;
+        "run_to_run", from the number of threads and ranks as well; "not_guaranteed". The report says what a schedule
+        gives. `values` is a claim about the results, as for `computation`.
+
+        ``tm.any``, ``tm.all``, ``tm.mean``, ``tm.var`` (without a correction, as in NumPy), ``tm.norm`` and
+        ``tm.logsumexp`` are a reduction with a step before or after it, called `name_sum`, `name_squares` and the
+        like. So is `accumulate`, the type in which terms are combined, such as ``tm.float32`` of float16; the result
+        has the type of the terms, or `dtype`. Of these, `domain` and `over` are dicts::
+
+            m = f.reduction("m", {i: N}, {k: K}, tm.mean, x[i, k])
+                -->   m_sum[i] = sum of x[i, k];  m[i] = m_sum[i] / K
+
+        Raises `DeclarationError`.
         """
         self._refuse_of_group(name, expr, where)
+        if isinstance(op, Finished):
+            options = {"where": where, "exact": exact, "dtype": dtype, "shape": shape, "ordered": ordered,
+                       "values": values, "determinism": determinism, "accumulate": accumulate}  # fmt: skip
+            return finished(self, op, name, domain, over, expr, options)
+        if accumulate is not None:
+            options = {"where": where, "exact": exact, "dtype": dtype, "ordered": ordered, "determinism": determinism}
+            return accumulated(self, op, name, domain, over, expr, accumulate, options)
         declared = declare_reduction(
             self._program.algorithm, name, domain, over, op, expr, where=where, exact=exact, dtype=dtype, shape=shape,
-            ordered=ordered, values=values, owner=self.owner, location=caller(),
+            ordered=ordered, determinism=determinism, values=values, owner=self.owner, location=caller(),
         )  # fmt: skip
+        check_laws(declared)
         self._check_before_commands(declared)
         self._program = with_computation(self._program, declared)
         return Reduction(self, name)
@@ -163,6 +237,7 @@ class Declarations(Scheduled):
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
         values: tuple[Operand, Operand] | None = None,
+        determinism: str | None = None,
     ) -> Reduction:
         """Declare ``name[at] = op of expr``: each point of `over` adds its term at the place `at`.
 
@@ -179,8 +254,51 @@ class Declarations(Scheduled):
         """
         return self.reduction(
             name, domain, over, op, scatter(expr, at), where=where, dtype=dtype, shape=shape, ordered=ordered,
-            values=values,
+            values=values, determinism=determinism,
         )  # fmt: skip
+
+    def scan(
+        self,
+        name: str,
+        domain: Mapping[Iter, Any],
+        term: Operand | tuple[Operand, ...],
+        op: Operator,
+        *,
+        exclusive: bool = False,
+        chunks: Mapping[Iter, int] | None = None,
+        dtype: DType | None = None,
+        shape: Sequence[Operand] | None = None,
+    ) -> Computation:
+        """Declare the prefixes of `term` along the last iterator of `domain`, combined by `op`: running sums, maxima.
+
+        An `exclusive` prefix leaves out the own term, and begins with the neutral element. It is a recurrence::
+
+            y = f.scan("y", {i: N, s: S}, a[i, s], tm.sum)
+                -->   y[i, 0] = a[i, 0];   y[i, s] = y[i, s - 1] + a[i, s]
+
+        With `chunks`, chunks of so many terms are scanned independently of each other, each from what comes before it::
+
+            y = f.scan("y", {i: N, s: S}, a[i, s], tm.sum, chunks={b: 1024})
+                -->   y_sums[i, b]    = sum of a[i, s] over 1024*b <= s < 1024*b + 1024
+                      y_carries[i, b] = y_carries[i, b - 1] + y_sums[i, b - 1]
+                      y[i, s]         = y_carries[i, s // 1024] + a[i, s]   where s % 1024 == 0
+                      y[i, s]         = y[i, s - 1] + a[i, s]               elsewhere
+
+        These are ordinary computations, ``f["y_sums"]`` and ``f["y_carries"]``, with commands of their own: ``b`` of
+        the first, and of ``y.split(s, 1024, b, r)``, may run in vectors, on threads, on GPUs and on ranks. Further
+        chunks are those of the carries, whose terms are the sums. Any order that a schedule gives the chunks has the
+        same bits. Raises `DeclarationError`.
+        """
+        self._refuse_of_group(name, term if isinstance(term, Expr) else None)
+        declared = declare_scan(
+            self._program.algorithm, name, domain, term, op, exclusive=exclusive, chunks=chunks or {}, dtype=dtype,
+            shape=shape, owner=self.owner, location=caller(),
+        )  # fmt: skip
+        program = self._program
+        for each in declared:
+            program = with_computation(program, each) if each.is_reduction else with_group(program, [each])
+        self._program = program
+        return Computation(self, name)
 
     def stage(
         self,

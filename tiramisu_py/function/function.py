@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tiramisu_py.algorithm.expressions import Iter, Param
@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError
 from tiramisu_py.function.automatic_schedules import AutomaticSchedules
 from tiramisu_py.function.blocks import BlockCommands
+from tiramisu_py.function.commands.band_commands import apply_skew_for, nest_of
 from tiramisu_py.function.declaring import Declarations
 from tiramisu_py.function.gpu_targets import GpuTargets
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
@@ -24,8 +25,11 @@ from tiramisu_py.function.saving.files import damaged, read, written
 from tiramisu_py.function.specializing import Specializing
 from tiramisu_py.function.transfer_commands import TransferCommands
 from tiramisu_py.program.statement import Role
+from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.devices.place_waits import PlaceBarrier, Remove
+from tiramisu_py.schedule.loops.bands import Band
 from tiramisu_py.schedule.loops.order import InOrder, Root
+from tiramisu_py.schedule.loops.wavefronts import Goal
 from tiramisu_py.schedule.ranks import exchange as messages
 
 
@@ -114,6 +118,18 @@ class Function(Declarations, TransferCommands, GpuTargets, BlockCommands, OnRank
         once. Raises `CommandError` if one of the computations refuses the command; nothing is changed then.
         """
         return chosen(self, handles)
+
+    def skew_for(self, goal: Goal, *loops: Iter, tiles: Mapping[Iter, int] | None = None) -> Band:
+        """`skew_for` of all computations that have these loops, as one nest: they are fused and shifted first.
+
+        ::
+
+            f.skew_for(tm.LOCALITY, t, i)    -->    f.schedule(ey, ex, hz).skew_for(tm.LOCALITY, t, i)
+
+        Those that have not all of these loops, such as a copy of the result, stay as they are. Without `loops` all have
+        to share a loop. Raises `CommandError` as that does, and if no computation has the loops.
+        """
+        return apply_skew_for(self, nest_of(self.program, [loop_name(loop) for loop in loops]), goal, loops, tiles)
 
     def barrier(self, first: Selection, second: Selection, *, at: Iter, name: str | None = None) -> Barrier:
         """Let all threads of a block reach a point between two statements of a kernel before any of them continues.

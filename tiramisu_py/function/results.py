@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import islpy as isl
@@ -20,6 +22,7 @@ from tiramisu_py.build.toolchains.flags import fast_flags
 from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
 from tiramisu_py.function.applying.scheduled import Scheduled
+from tiramisu_py.function.scheduled_values import run_as_scheduled
 from tiramisu_py.ir import LoopFunction
 from tiramisu_py.lower import lower
 from tiramisu_py.passes import PIPELINE, optimise, traced
@@ -27,6 +30,7 @@ from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.machine.pins import as_pin
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import Budget, Report, check, given_up
+from tiramisu_py.proof.certificates.certificate import certificate
 from tiramisu_py.proof.rounding import check_rounding
 from tiramisu_py.view import KernelFacts, ReadableLoops, annotated, kernel_facts, pseudocode, readable
 
@@ -42,6 +46,22 @@ class Results(Scheduled):
         if self._checked is None or self._checked[0] is not self._program:
             self._checked = (self._program, self._proven())
         return self._checked[1]
+
+    def certificate(self, path: str | Path | None = None) -> dict[str, Any]:
+        """The proven program and the evidence of its proof as plain data, written to `path` as JSON if that is given.
+
+        ``scripts/verify_certificate`` checks it without this package: see [certificates](certificates.md). Raises
+        `LegalityError` for a program that the proof refuses, and `UnsupportedError` for what no certificate covers yet:
+        GPUs, ranks, calls over whole arrays, computations with conditions on values.
+        """
+        self._require_outputs()
+        report = self.check()
+        if not report.ok or report.program is None:
+            raise LegalityError(report.violations)
+        found = certificate(report.program)
+        if path is not None:
+            Path(path).write_text(json.dumps(found, indent=1), encoding="utf-8")
+        return found
 
     def _proven(self) -> Report:
         if self._open_domains:
@@ -154,14 +174,24 @@ class Results(Scheduled):
         )  # fmt: skip
         return build()
 
-    def evaluate(self, /, *positional: Any, **named: Any) -> Any:
+    def evaluate(self, /, *positional: Any, as_scheduled: bool = False, threads: int = 1, **named: Any) -> Any:
         """The outputs, computed directly in NumPy from the algorithm alone: the oracle of every schedule.
 
         Takes arguments as a compiled kernel does, and never modifies them. Results are equal bit for bit, except for
-        elementary functions (`exp`, `sin`, ...): those of NumPy and of the C library differ in the last bits.
+        elementary functions (`exp`, `sin`, ...): those of NumPy and of the C library differ in the last bits; and for
+        sums of floating-point numbers that a schedule rounds in another order. With `as_scheduled` terms are combined
+        in the order of the schedule: in its lanes, blocks and trees, and in the private copies of so many `threads`.
+        Results of reductions that are `ordered`, `everywhere` or `run_to_run` are then those of a compiled kernel bit
+        for bit. The loops are run in Python, one step after another, which takes a thousand times as long as the
+        kernel. Raises `ArgumentError` for a reduction that is `not_guaranteed`, and for a function with ranks, which
+        `simulate` runs.
         """
         self._require_outputs()
         arguments, params = self._arguments(positional, named)
+        if as_scheduled:
+            return run_as_scheduled(
+                self.lowered(), self.check(), checked_arguments(self.algorithm, arguments, params), threads
+            )
         self._add_in_place(arguments, params)
         results = evaluate(self.algorithm, arguments, params)
         ordered = [results[name] for name in self.algorithm.output_arrays]

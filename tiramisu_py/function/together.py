@@ -62,9 +62,10 @@ class Group:
         shape: Sequence[Operand] | None = None,
         ordered: bool = False,
         values: tuple[Operand, Operand] | None = None,
+        determinism: str | None = None,
     ) -> Reduction:
         """A reduction of the group, as `Function.reduction` declares it, but for `expr`: see `computation`."""
-        options = {"where": where, "shape": shape, "ordered": ordered, "values": values}
+        options = {"where": where, "shape": shape, "ordered": ordered, "values": values, "determinism": determinism}
         self._add(name, domain, expr, over=over, op=op, dtype=dtype, options=options)
         return Reduction(self._function, name)
 

@@ -22,7 +22,7 @@ from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import allocated
 from tiramisu_py.interpret.partial_results import combined, privatised
-from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps, deal, interleaved
+from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps, deal, interleaved, static_shares
 from tiramisu_py.ir import (
     Allocate,
     ArrayCall,
@@ -42,10 +42,11 @@ from tiramisu_py.program.loops import Parallel, Vector
 
 
 class Interpreter(Visitor[OwnSteps]):
-    """The steps of statements."""
+    """The steps of statements; parallel loops that combine partial results are dealt out to `threads`, or at random."""
 
-    def __init__(self, choice: random.Random) -> None:
+    def __init__(self, choice: random.Random, threads: int | None = None) -> None:
         self.choice = choice
+        self.threads = threads
 
     def run(self, node: Node, frame: Frame) -> Steps:
         """The steps of a statement."""
@@ -154,6 +155,8 @@ class Interpreter(Visitor[OwnSteps]):
     def _concurrent(self, node: For, iterations: range, frame: Frame) -> Steps:
         """A concurrent loop: threads (lanes) share the iterations; their partial results are combined in order."""
         shares, lockstep = deal(iterations, node.tag, self.choice)
+        if self.threads is not None and node.reductions and isinstance(node.tag, Parallel):
+            shares = static_shares(iterations, node.tag, self.threads)
         frames = [privatised(node.reductions, frame) for _ in shares]
         threads = [self.driven(self._iterate(node, share, own)) for share, own in zip(shares, frames, strict=True)]
         yield from interleaved(threads, lockstep, self.choice)

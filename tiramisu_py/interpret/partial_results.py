@@ -18,14 +18,14 @@ from tiramisu_py.program.loops import Combine
 
 
 def privatised(reductions: Sequence[Private], frame: Frame) -> Frame:
-    """A thread's view of the frame: private copies initialised with the identity, and the set of atomic buffers."""
+    """A thread's view of the frame: private copies, each the neutral element, and the set of atomic buffers."""
     own = frame.branch()
     for reduction in reductions:
         if reduction.combine is Combine.ATOMIC:
             own.atomic |= {reduction.buffer}
         else:
             shared = frame.array(reduction.buffer)
-            identity = reduction.operator.identity(as_dtype(shared.data.dtype))
+            identity = reduction.operator.neutral(as_dtype(shared.data.dtype))
             assert isinstance(identity, Const)
             own.arrays[reduction.buffer] = private(shared, arithmetic.literal(identity.value, identity.dtype))
     return own

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Frame
@@ -54,6 +55,21 @@ def deal(iterations: range, tag: Tag | None, choice: random.Random) -> tuple[lis
     for iteration in choice.sample(iterations, len(iterations)):
         choice.choice(shares).append(iteration)
     return shares, lockstep and isinstance(tag, Parallel)
+
+
+def static_shares(iterations: range, tag: Parallel, threads: int) -> list[list[int]]:
+    """The iterations of each thread in a static schedule of OpenMP: equal parts in order, or chunks in turn.
+
+    Raises `InterpretError` for a loop that is dealt out in another way.
+    """
+    if tag.schedule != "static" or tag.collapse > 1 or tag.balance is not None:
+        raise InterpretError("a loop over partial results is dynamic, balanced, or dealt out with an inner one")
+    if tag.chunk is not None:
+        chunks = [list(iterations[at : at + tag.chunk]) for at in range(0, len(iterations), tag.chunk)]
+        return [[each for chunk in chunks[thread::threads] for each in chunk] for thread in range(threads)]
+    least, more = divmod(len(iterations), threads)
+    ends = [least * thread + min(thread, more) for thread in range(threads + 1)]
+    return [list(iterations[begin:end]) for begin, end in pairwise(ends)]
 
 
 def interleaved(strands: Sequence[Steps], lockstep: bool, choice: random.Random) -> Steps:

@@ -18,6 +18,7 @@ from tiramisu_py.ir.rewriting import Names, names, with_children
 from tiramisu_py.ir.uniform_control import check_uniform
 from tiramisu_py.passes.base import About, FunctionPass, NestPass, Pass, around_nests
 from tiramisu_py.passes.constant_folding import Decide, Simplify
+from tiramisu_py.passes.join_dimensions import JoinDimensions
 from tiramisu_py.passes.kernels.full_blocks import FullBlocks
 from tiramisu_py.passes.kernels.launch_constants import LaunchConstants
 from tiramisu_py.passes.kernels.readability import NameValues, WriteRemainders
@@ -55,6 +56,7 @@ FIRST: tuple[FunctionPass, ...] = (
 #: Over a function before its nests.
 BEFORE_NESTS: tuple[FunctionPass, ...] = (
     RemoveUnread(),  # first, so that no later pass works on stores that are not needed
+    JoinDimensions(),  # while indices are as isl gives them: one copy of each
 )
 
 #: Over each nest of the host.

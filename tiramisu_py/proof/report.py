@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tiramisu_py.algorithm.declarations import Determinism
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof.superfluous import superfluous
@@ -19,7 +21,8 @@ class Report:
     """The result of a check of one program.
 
     `violations` are empty exactly where the program is `ok`; `proven` says in words what was proven, `trusted` what
-    was taken on trust; `bits` is "bits preserved", or says which command gave them up; `seconds` is the time it took;
+    was taken on trust; `bits` is "bits preserved", or says which command gave them up; `determinism` has the grade of
+    each reduction by name, ``str(report.determinism["total"]) == "everywhere"``; `seconds` is the time it took;
     `program` is what was checked. `unexamined` names the conditions of a refused program that were not examined to the
     end, since they take long and the program is refused anyway.
     """
@@ -29,6 +32,7 @@ class Report:
     proven: tuple[str, ...] = ()
     trusted: tuple[str, ...] = ()
     bits: str = PRESERVED
+    determinism: Mapping[str, Determinism] = field(default_factory=dict)
     seconds: float = field(default=0.0, compare=False)
     program: Program | None = field(default=None, compare=False, repr=False)
     unexamined: tuple[str, ...] = ()
@@ -56,6 +60,7 @@ class Report:
             "proven": list(self.proven),
             "trusted": list(self.trusted),
             "bits": self.bits,
+            "determinism": {name: str(grade) for name, grade in self.determinism.items()},
             "unexamined": list(self.unexamined),
             "seconds": self.seconds,
         }

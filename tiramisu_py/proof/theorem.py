@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from bisect import insort
+from collections.abc import Mapping
 from dataclasses import replace
 
 import islpy as isl
 
+from tiramisu_py.algorithm.declarations import Determinism
 from tiramisu_py.algorithm.declare import soundness
 from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.dependence.flow import Flow
@@ -19,7 +21,7 @@ from tiramisu_py.proof.budget import OPERATIONS, Budget, is_used_up, reason
 from tiramisu_py.proof.kernels import kernel_conditions as kernels
 from tiramisu_py.proof.memory import memory_conditions as memory
 from tiramisu_py.proof.messages import message_conditions as messages
-from tiramisu_py.proof.reductions import bits
+from tiramisu_py.proof.reductions import bits, grades
 from tiramisu_py.proof.reductions import reduction_conditions as reductions
 from tiramisu_py.proof.report import PRESERVED, Report
 from tiramisu_py.proof.sentences import proven, trusted
@@ -38,6 +40,7 @@ CONDITIONS = (
     memory.WHOLE_CALLS,
     reductions.REDUCTIONS,
     reductions.BITS,
+    reductions.GRADES,
     memory.RACES,
     memory.OVERLAPPING_VECTORS,
     memory.WHOLE_VECTORS,
@@ -92,7 +95,7 @@ class _Check:
         violations = self._unsound() or self._unproven()
         if violations:
             return Report(name, tuple(violations), unexamined=tuple(self.unexamined))
-        kept = self._bits()
+        kept, held = self._bits()
         self.budget.begin_share()
         try:
             relied = self._flow.exclusions.relied
@@ -100,7 +103,7 @@ class _Check:
             facts = proven(self.program, CONDITIONS, self.asserted), known
         except isl.Error as error:
             return given_up(name, "what is taken on trust", error)
-        return Report(name, (), *facts, kept)
+        return Report(name, (), *facts, kept, held)
 
     def _unsound(self) -> list[Violation]:
         """The errors of the algorithm."""
@@ -159,15 +162,22 @@ class _Check:
 
     # -- bits
 
-    def _bits(self) -> str:
-        """Whether bits are preserved, or which commands give them up."""
+    def _bits(self) -> tuple[str, Mapping[str, Determinism]]:
+        """Whether bits are preserved, or which commands give them up; and the grade of each reduction."""
         try:
-            sentences = [self._who_reordered(name) for name in bits.reordered(self._flow)]
+            held = grades.grades(self._flow)
+            sentences = [self._who_reordered(name, held[name]) for name in bits.reordered(self._flow)]
         except isl.Error as error:
-            return f"it is not known whether bits are preserved ({reason(error)})"
-        return "; ".join(sentences) or PRESERVED
+            return f"it is not known whether bits are preserved ({reason(error)})", {}
+        return "; ".join(sentences) or PRESERVED, held
 
-    def _who_reordered(self, name: str) -> str:
+    def _who_reordered(self, name: str, grade: Determinism) -> str:
+        computation = self.program.algorithm.computations[name]
+        if bits.chooses(computation):
+            return f"bits of {name} preserved, but for the sign of zero and the payload of NaN"
+        return f"{self._by_whom(name)} ({grade}: {grades.MEANING[grade]})"
+
+    def _by_whom(self, name: str) -> str:
         changed = self.history.last_change_of_state(
             lambda state: bits.is_split(state, name) or bits.is_reordered(self.history.flow(state), name)
         )

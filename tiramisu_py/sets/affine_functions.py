@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import islpy as isl
 
-from tiramisu_py.sets.forms import variables
+from tiramisu_py.sets.forms import has_floors, variables, with_small_floors
 from tiramisu_py.sets.frames import carrying, sized_frame
 
 _SET = isl.dim_type.set
@@ -120,6 +120,23 @@ def pulled(form: isl.PwAff, by: isl.MultiAff) -> isl.PwAff:
 def piecewise(of: isl.Map) -> isl.PwMultiAff:
     """A single-valued map as a piecewise function."""
     return isl.PwMultiAff.from_map(of).coalesce()
+
+
+def in_small_floors(of: isl.PwMultiAff) -> isl.PwMultiAff:
+    """The same function with small factors under its floors (see `with_small_floors`)."""
+    pieces: list[tuple[isl.Set, isl.MultiAff]] = []
+    of.foreach_piece(carrying(lambda domain, own: pieces.append((domain, own))))
+    if not any(has_floors(form) for _, own in pieces for form in outputs(own)):
+        return of
+    found: isl.PwMultiAff | None = None
+    for domain, own in pieces:
+        changed = own
+        for position, form in enumerate(outputs(own)):
+            changed = changed.set_at(position, with_small_floors(form))
+        piece = isl.PwMultiAff.from_multi_aff(changed).intersect_domain(domain)
+        found = piece if found is None else found.union_add(piece)
+    assert found is not None
+    return found
 
 
 def identity_on(of: isl.Set) -> isl.PwMultiAff:

@@ -144,6 +144,43 @@ def replaced(aff: isl.Aff, space: isl.Space, values: Mapping[str, isl.Aff]) -> i
     return found.scale_down_val(integer(space.get_ctx(), taken.denominator))
 
 
+def with_small_floors(aff: isl.Aff) -> isl.Aff:
+    """The same form with small factors under its floors: ``j - floor((49*j + 49)/50)`` is ``floor(j/50)``.
+
+    isl finds the first form where it turns ``50*h <= j`` around; its arithmetic would need numbers 50 times as large.
+    """
+    if not has_floors(aff):
+        return aff
+    taken, found = terms(aff), constant(aff.get_domain_space(), 0)
+    for coefficient, each in _linear_parts(taken, aff.get_domain_space()):
+        found = found.add(scaled(each, coefficient))
+    for coefficient, inner in taken.divs:
+        found = found.add(scaled(_small_floor(inner), coefficient))
+    return plus(found, taken.constant).scale_down_val(integer(aff.get_ctx(), taken.denominator))
+
+
+def _linear_parts(taken: Terms, space: isl.Space) -> list[tuple[int, isl.Aff]]:
+    """The terms of dimensions and parameters: coefficients and what they multiply."""
+    dims = [(c, dim) for c, dim in zip(taken.dims, variables(space), strict=True) if c]
+    return dims + [(c, parameter(space, name)) for c, name in taken.params]
+
+
+def _small_floor(under: isl.Aff) -> isl.Aff:
+    """``floor(under)``, without multiples of the divisor, and turned around where all factors are negative then."""
+    taken, space = terms(under), under.get_domain_space()
+    divisor = taken.denominator
+    parts = _linear_parts(taken, space) + [(c, _small_floor(inner)) for c, inner in taken.divs]
+    rests = [(c + divisor // 2) % divisor - divisor // 2 for c, _ in parts]
+    if not parts or max(rests) > 0 > min(rests):
+        rests = [c for c, _ in parts]  # of both signs: as it is
+    sign = -1 if max(rests, default=0) <= 0 and any(rests) else 1
+    whole, rest = constant(space, 0), constant(space, taken.constant if sign > 0 else divisor - 1 - taken.constant)
+    for (c, each), left in zip(parts, rests, strict=True):
+        whole = whole.add(scaled(each, (c - left) // divisor))
+        rest = rest.add(scaled(each, sign * left))
+    return whole.add(scaled(floor_div(rest, divisor), sign))
+
+
 def zero_like(of: isl.PwAff) -> isl.PwAff:
     """Zero on the domain of a form."""
     return of.sub(of)

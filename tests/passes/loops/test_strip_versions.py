@@ -14,10 +14,11 @@ from tiramisu_py.passes.loops.full_tiles import full_tiles
 from tiramisu_py.passes.vectors.vectorize import vectorize
 from tiramisu_py.program.loops import Parallel, Tag, Unroll, Vector
 
-N, M, i0, i1, j = size("N"), size("M"), var("i0"), var("i1"), var("j")
+N, M, i0, i1, j0 = size("N"), size("M"), var("i0"), var("i1"), var("j0")
 MASKED = Vector(16, remainder="mask", partial="specialize")
 PADDED = Vector(16, remainder="pad", partial="specialize")
 LEFT = N - 64 * i0
+LAST = "min(64, N - 64 * i0)"
 
 
 def over(*body: Node, tag: Tag | None = None) -> Node:
@@ -68,11 +69,19 @@ def test_loops_of_other_tiles_stay_as_they_are() -> None:
         assert bound in bounds(found)
 
 
-def test_rows_and_vectors_have_versions_of_each_other() -> None:
+def test_rows_have_versions_in_full_vectors_and_vectors_in_full_rows() -> None:
     rows = loop("j", least(2, M), tile(least(64, LEFT)), tag=Unroll(remainder="specialize"))
     found = over(rows, tag=Parallel())
-    assert len(loops(found)) - 1 >= 2 * 5
-    assert all(bound == "64" or bound.startswith("min(") for bound in bounds(found))
+    assert bounds(found) == ["64", *(f"min({most}, N - 64 * i0)" for most in (64, 48, 32, 16)), "64", LAST]
+    assert [str(each.upper) for each in loops(found) if each.variable == "j"] == ["2"] * 5 + ["min(2, M)"]
+
+
+def test_a_corner_has_one_general_version_beside_all_others() -> None:
+    rows = loop("j", least(6, M - 6 * j0), tile(least(64, LEFT)), tag=Unroll(remainder="specialize"))
+    found = over(loop("j0", tiles(M, 6), rows))
+    versions = ["64"] * 5 + [f"min({most}, N - 64 * i0)" for most in (64, 48, 32, 16)]
+    assert bounds(found) == ["64", *versions, LAST]
+    assert [each.tag for each in loops(found) if str(each.upper) == "min(6, M - 6 * j0)"] == [None]
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,29 @@ def test_a_tile_that_is_full_by_tests_at_two_loops_has_its_full_extent_inside_bo
     assert ("0", "min(8, N - 8 * i0)") in bounds
 
 
+@pytest.mark.parametrize(("falls", "asked"), [(False, "8 * i0 - 8 * i1 >= 7"), (True, "8 * i1 - 8 * i0 >= 15")])
+def test_the_rows_of_a_tile_in_a_triangle_are_asked_for_at_once(falls: bool, asked: str) -> None:
+    length = 8 * i1 - i if falls else i - 8 * i1 + 1
+    row = loop("j", least(8, length), store("y", (i, j), 1.0), tag=Vector(8))
+    rows = loop("i", 8 * i0 + 8, row, lower=8 * i0, tag=Unroll())
+    found = full_tiles(loop("i0", N, loop("k", M, rows), tag=Parallel()))
+    test = of(found, If)[0]
+    assert isinstance(test, If)
+    assert str(test.condition) == asked
+    assert [str(each.upper) for each in loops(test.then)] == ["M", "8 * i0 + 8", "8"]
+    assert not of(test.then, If)
+    inside = of(test.otherwise or test, If)[0]
+    assert isinstance(inside, If)
+    assert str(inside.condition).startswith("i - 8 * i1" if not falls else "8 * i1 - i")
+
+
+def test_rows_of_a_loop_that_is_long_are_asked_for_one_by_one() -> None:
+    row = loop("j", least(8, i - 8 * i1 + 1), store("y", (i, j), 1.0), tag=Vector(8))
+    (test,) = of(full_tiles(loop("i0", N, loop("i", M, row, tag=Unroll()), tag=Parallel())), If)
+    assert isinstance(test, If)
+    assert str(test.condition) == "i - 8 * i1 >= 7"
+
+
 def test_what_does_not_change_with_a_loop_is_asked_outside_of_the_pieces() -> None:
     rows = loop("i1", least(8, N - 8 * i0), store("y", (i1, j), 1.0), tag=Unroll())
     strip = loop("k", least(16, M - 16 * j), rows, tag=Vector(16))

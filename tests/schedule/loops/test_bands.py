@@ -219,6 +219,27 @@ def test_a_wavefront_of_tiles_runs_on_threads(name: str) -> None:
         agrees(f, each)
 
 
+def test_a_function_takes_skew_for_for_all_computations_that_have_the_loops() -> None:
+    (f, handles), (g, others) = fdtd(), fdtd()
+    band = f.skew_for(tm.LOCALITY, t, i, tiles={t: 4, i: 8})
+    assert str(band) == str(g.schedule(*others).skew_for(tm.LOCALITY, t, i, tiles={t: 4, i: 8}))
+    assert f.check().ok and len(handles) > 1
+    before = f.program
+    with pytest.raises(tm.CommandError, match="no computation has the loops k, q"):
+        f.skew_for(tm.LOCALITY, k, tm.iters("q")[0])
+    with pytest.raises(tm.CommandError, match="share no loop: name the loops of the band"):
+        f.skew_for(tm.LOCALITY)
+    assert f.program is before
+
+
+def test_a_group_that_shares_its_steps_is_fused_and_shifted_inside_of_them() -> None:
+    f, (ey, ex, hz) = fdtd()
+    ex.fuse(ey, i)
+    hz.fuse(ex, i, shift=True)
+    assert "hz.shift(i, 1)" in texts(f)
+    assert f.check().ok
+
+
 def test_a_loop_that_is_parallel_as_it_stands_needs_no_skew() -> None:
     f, (h,) = jacobi()
     assert str(h.skew_for(tm.PARALLEL)) == "h.parallelize(i)"

@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import (
     Algorithm,
     Computation,
+    Determinism,
     Input,
     Location,
     Operator,
@@ -146,6 +147,7 @@ def declare_reduction(
     where: Any = None,
     exact: bool = False,
     ordered: bool = False,
+    determinism: str | None = None,
     dtype: Any = None,
     shape: Any = None,
     values: Any = None,
@@ -156,7 +158,7 @@ def declare_reduction(
     """The values ``name[domain]``, each the reduction with `op` of the terms `expr` over the elements of `over`.
 
     Conditions of `where` over the iterators of `domain` alone restrict the values; the others restrict the terms. The
-    place of a `scatter` is such a condition.
+    place of a `scatter` is such a condition. `determinism` is the name of a grade.
     """
     check_free(algorithm, name, "a reduction")
     for taken in (f"{name}_init", f"{name}_update"):
@@ -182,7 +184,19 @@ def declare_reduction(
         name, term.dtype, outer.iterators, outer.points, points.points, term, points.guards,
         over=points.iterators[len(outer.iterators):], op=op, ordered=ordered, shape=extents, location=location,
         written=written, is_open=written.is_inferred, values=_claimed(algorithm, name, values, term.dtype, owner),
+        determinism=_as_determinism(name, determinism),
     )  # fmt: skip
+
+
+def _as_determinism(name: str, given: str | None) -> Determinism | None:
+    """The grade that the user asks for by its name; raises `DeclarationError`."""
+    if given is None:
+        return None
+    names = {str(grade): grade for grade in sorted(Determinism, reverse=True)}
+    known = {**names, "gpu_to_gpu": Determinism.EVERYWHERE}
+    if not isinstance(given, str) or given not in known:
+        raise DeclarationError(f"determinism={given!r} of {name}: give {', '.join(map(repr, names))}")
+    return known[given]
 
 
 def with_values(algorithm: Algorithm, declared: Computation, values: isl.Set) -> Computation:
@@ -360,6 +374,20 @@ def check_components(algorithm: Algorithm, name: str, dtype: DType) -> None:
     """Refuse names that the arrays of several values need."""
     for array in ty.array_names(name, dtype) if isinstance(dtype, TupleType) else ():
         check_free(algorithm, array, f"an array of {name}")
+
+
+def combined_term(name: str, op: Any, expr: Any, over: str, dtype: Any) -> Expr:
+    """The term that an operator combines along one iterator, in the type asked for or in that of a reduction.
+
+    Raises `DeclarationError` and `DTypeError`, naming the computation.
+    """
+    if not isinstance(op, Operator):
+        raise DeclarationError(f"op= of {name} is {op!r}; use tm.sum, tm.max, ..., or tm.operator(...)")
+    found = _expression(name, _with_names(name, op, expr, (over,)))
+    asked = None if dtype is None else as_dtype_of(name, dtype)
+    term = _converted(name, found, asked or result_type(op, ty.strong(found.dtype)))
+    _check_operator(name, op, term.dtype)
+    return term
 
 
 def result_type(op: Operator | None, term: DType) -> DType:

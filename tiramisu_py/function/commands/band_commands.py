@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.applying.applied import AppliedStatements
-from tiramisu_py.schedule.command_arguments import loop_name
+from tiramisu_py.program.program import Program
+from tiramisu_py.schedule.command_arguments import find, loop_name
 from tiramisu_py.schedule.loops.bands import Band, permutable_band
 from tiramisu_py.schedule.loops.wavefronts import Goal, skewed_for
 
@@ -45,6 +46,19 @@ class BandCommands(AppliedStatements):
         """The band that `skew_for(tm.LOCALITY, ...)` would make of loops, without a change of the program."""
         wanted = [loop_name(loop) for loop in loops] or None
         return permutable_band(self._function.program, self.statement_names(), wanted)
+
+
+def nest_of(program: Program, loops: Sequence[str]) -> list[str]:
+    """The statements of a whole function that have these loops, in order; without loops all, if they share one."""
+    ordered = sorted(program.statements.values(), key=lambda each: program.positions[each.name])
+    having = [each for each in ordered if all(find(program, each, name) is not None for name in loops)]
+    if not having:
+        raise CommandError(f"no computation has {'the loops' if len(loops) > 1 else 'a loop'} {', '.join(loops)}")
+    if not loops and len({each.loops[:1] for each in having}) > 1:
+        raise CommandError(
+            f"{having[0].handle} and {having[-1].handle} share no loop: name the loops of the band, as t, i"
+        )
+    return [each.name for each in having]
 
 
 def apply_skew_for(

@@ -12,6 +12,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function.applying.applied import AppliedStatements, Nameable, as_list
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.schedule.command_fields import Named
+from tiramisu_py.schedule.loops.coalesced_producers import Coalesce
 from tiramisu_py.schedule.loops.rfactor import Rfactor
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
 from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Split, Tile
@@ -58,6 +59,35 @@ class LoopCommands(AppliedStatements):
         perfectly nested.
         """
         self._apply(Tile(self._named, arguments))
+        return self
+
+    def coalesce(self, *loops: Iter, into: Iter, producers: bool = False) -> Self:
+        """Join nested loops over a box into one loop, with the same order of iterations.
+
+        ::
+
+            for h in 0..H:          -->   for j in 0..50*H:
+                for x in 0..10:               S[j // 50, j // 5 % 10, j % 5]
+                    for y in 0..5:
+                        S[h, x, y]                                        (coalesce(h, x, y, into=j))
+
+        Every statement that shares the loops is changed. Where all arrays have these dimensions one after another,
+        their elements are read in one run, and nothing is divided: a sum over a whole array is one loop for
+        `vectorize`, and threads share all of its iterations. Only the outermost of the loops may have as many
+        iterations as a size says.
+
+        With `producers`, the computations that are read point by point in these loops are joined alike, and run in the
+        same iterations, outputs too; so are theirs::
+
+            for h, for x: p[h, x] = e(h, x)     -->     for j: p[j // 10, j % 10] = e(j // 10, j % 10)
+            for h, for x: C[] += p[h, x]                       C[] += p[j // 10, j % 10]
+
+        ``p.inline()`` of one that is no output, before or after, saves its array.
+
+        Raises `CommandError` for loops that are tagged, not directly nested, or no box, with an iteration that is
+        missing. Source: Zhao et al., Panamera; OpenMP's ``collapse``, Halide's ``fuse``.
+        """
+        self._apply(Coalesce(self._named, loops, into=into, producers=producers))
         return self
 
     def interchange(self, a: Iter, b: Iter) -> Self:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NoReturn
 
 from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm.domains.extents import extents_of
 from tiramisu_py.algorithm.domains.linearised import indices_in
 from tiramisu_py.algorithm.domains.references import access
 from tiramisu_py.algorithm.expressions import Expr, Operand
@@ -15,6 +16,7 @@ from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.commands.rank_commands import Distributable
 from tiramisu_py.function.handles.operations import Awaitable
 from tiramisu_py.function.handles.selection import Part, Selection
+from tiramisu_py.function.handles.views import View, view
 from tiramisu_py.program.statement import Role
 from tiramisu_py.schedule.command_fields import Named, NamedInput
 
@@ -40,6 +42,26 @@ class Indexed(Symbolic, ABC):
     @abstractmethod
     def _rank(self) -> int:
         """The number of indices."""
+
+    @abstractmethod
+    def __getitem__(self, indices: Indices) -> Expr:
+        """The value at some indices."""
+
+    @abstractmethod
+    def _extents(self) -> tuple[Expr, ...]:
+        """The extents of the box of its values, from index 0."""
+
+    def reshape(self, shape: list[Operand] | tuple[Operand, ...]) -> View:
+        """The values with other dimensions, in the same order: ``x.reshape([M, N])[i, j]`` names one of them.
+
+        ::
+
+            x of [H, 10, 5]:    x.reshape([H, 50])[h, j]    -->    x[h, j // 5, j % 5]
+
+        A view has no array, and copies nothing. One extent may be -1. Of dimensions that are joined only the outermost
+        may have a size as extent. Raises `DeclarationError` for another number of elements.
+        """
+        return view(self, self._extents(), shape)
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _without_indices
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _without_indices
@@ -73,6 +95,9 @@ class Input(Indexed, Distributable):
 
     def _rank(self) -> int:
         return len(self._declared.passed_shape)
+
+    def _extents(self) -> tuple[Expr, ...]:
+        return self._declared.passed_shape
 
     @property
     def _declared(self) -> declarations.Input:
@@ -120,6 +145,12 @@ class Computation(Indexed, Selection, Distributable):
 
     def _rank(self) -> int:
         return self._type_and_rank()[1]
+
+    def _extents(self) -> tuple[Expr, ...]:
+        declared = self._function.program.algorithm.computations.get(self._source)
+        if declared is None or declared.is_open:
+            raise DeclarationError(f"{self._source}.reshape: its domain is not known yet: give it one")
+        return extents_of(declared.domain, self._function.program.context)
 
     def _type_and_rank(self) -> tuple[DType, int]:
         declared = self._function.program.algorithm.computations.get(self._source)

@@ -37,7 +37,7 @@ _KNOWN = {
 #: The operands of an operator, in the expression that it makes.
 _OPERANDS = ("accumulator", "term")
 _INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location", "strides")
-_COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group", "values")
+_COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group", "values", "determinism")
 _WRITTEN = tuple(one.name for one in fields(Written))
 
 
@@ -72,7 +72,9 @@ def _computation(declared: Computation) -> Plain:
     if declared.written is None:
         raise SavedError(f"{declared.name} cannot be saved: no function has declared it")
     operator = None if declared.op is None else _operator(declared.op, declared.dtype)
-    return {**_fields(replace(declared, op=None), _COMPUTATION), "op": operator, **_fields(declared.written, _WRITTEN)}
+    grade = None if declared.determinism is None else str(declared.determinism)
+    kept = _fields(replace(declared, op=None, determinism=None), _COMPUTATION)
+    return {**kept, "op": operator, "determinism": grade, **_fields(declared.written, _WRITTEN)}
 
 
 def _operator(operator: Operator, dtype: DType) -> Plain:
@@ -84,6 +86,8 @@ def _operator(operator: Operator, dtype: DType) -> Plain:
     values = [part.value for part in (neutral.children() or (neutral,)) if isinstance(part, Const)]
     identity = tuple(values) if isinstance(dtype, TupleType) else values[0]
     saved = {"name": operator.name, "combine": plain(combined), "identity": plain(identity)}
+    if not operator.commutative:
+        saved["commutative"] = False
     return {**saved, "names": [*operator.names]} if operator.names else saved
 
 
@@ -119,6 +123,7 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
         "strides": None,
         "group": "",
         "each": (),
+        "determinism": None,
         **data,
     }  # files of earlier versions have none of these
     return {name: given[name] if name == "op" else reader.value(given[name]) for name in names}
@@ -159,7 +164,7 @@ def _declared(
     operator = _read_operator(reader, given["op"])
     return declare_reduction(
         algorithm, name, given["domain"], given["over"], operator, given["expr"], **options, ordered=given["ordered"],
-        beside=beside, owner=owner,
+        determinism=given["determinism"], beside=beside, owner=owner,
     )  # fmt: skip
 
 
@@ -173,4 +178,5 @@ def _read_operator(reader: Reader, data: Plain) -> Operator:
     def combine(accumulator: Expr, term: Expr) -> Expr:
         return substitute(combined, dict(zip(_OPERANDS, (accumulator, term), strict=True)))
 
-    return Operator(data["name"], combine, lambda _: identity, tuple(data.get("names", ())))
+    names, commutative = tuple(data.get("names", ())), data.get("commutative", True)
+    return Operator(data["name"], combine, lambda _: identity, names, commutative)

@@ -17,6 +17,7 @@ from tiramisu_py.schedule.locality.compute_at import ComputeAt, StoreAt
 from tiramisu_py.schedule.locality.reverse_compute_at import ReverseComputeAt
 from tiramisu_py.schedule.locality.slide import Slide
 from tiramisu_py.schedule.locality.time_tile import TimeTiles
+from tiramisu_py.schedule.loops.coalesced_producers import Coalesce
 from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 from tiramisu_py.schedule.loops.order import After, Before, Between, Fuse, InOrder
 from tiramisu_py.schedule.loops.rfactor import Rfactor
@@ -35,7 +36,7 @@ from tiramisu_py.schedule.storage.memory_hints import Prefetch, StoreNontemporal
 from tiramisu_py.schedule.storage.place import Place
 
 COMMANDS: tuple[type[Command], ...] = (
-    Split, Tile, Interchange, Reorder, Shift, Skew, Transform, Reverse, SetSchedule,
+    Split, Tile, Coalesce, Interchange, Reorder, Shift, Skew, Transform, Reverse, SetSchedule,
     Parallelize, Vectorize, UnrollLoop, UnrollAndJam, Rfactor,
     After, Before, Between, Fuse, InOrder,
     StoreIn, StoreAt, Fold, Keep, Place, StoreNontemporal, Prefetch,

@@ -20,7 +20,7 @@ from tiramisu_py.program.command import Command
 from tiramisu_py.sets import IslTextError
 
 #: The format number: increased whenever a file may contain something that the previous version cannot read.
-FORMAT = 3
+FORMAT = 4
 _WHAT = "tiramisu_py function"
 #: The errors that reading a damaged file may raise.
 _DAMAGED = (

@@ -35,8 +35,16 @@ from tiramisu_py.ir import (
 Marks = dict[tuple[int, ...], QueuedOperation | None]
 
 
-def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[str, int], seed: int = 0) -> None:
+def run(
+    function: LoopFunction,
+    arguments: Mapping[str, Any],
+    params: Mapping[str, int],
+    seed: int = 0,
+    threads: int | None = None,
+) -> None:
     """Execute a function on NumPy arrays, in place, with concurrent iterations in an order that `seed` selects.
+
+    With `threads`, loops over partial results of threads are dealt out to so many, as OpenMP does.
 
     Operands that are kept between calls are packed first, if the arrays that they are packed from are given.
     Operations on operation sequences run as late as possible, at random times, or at once, depending on `seed` modulo
@@ -48,7 +56,8 @@ def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[st
     arguments = {**arguments, **_packed(function, arguments, params, seed)}
     function = _version(function, {**arguments, **params})
     frame = entered(function, arguments, params)
-    machine = Host(function, random.Random(seed), Queues(random.Random(seed), MOODS[seed % len(MOODS)]))
+    queues = Queues(random.Random(seed), MOODS[seed % len(MOODS)])
+    machine = Host(function, random.Random(seed), queues, threads)
     with np.errstate(all="ignore"):
         for _ in machine.run(function.body, frame):
             machine.queues.meanwhile()
@@ -97,8 +106,10 @@ def _packed(
 class Host(Interpreter):
     """The host's part of a function."""
 
-    def __init__(self, function: LoopFunction, choice: random.Random, queues: Queues) -> None:
-        super().__init__(choice)
+    def __init__(
+        self, function: LoopFunction, choice: random.Random, queues: Queues, threads: int | None = None
+    ) -> None:
+        super().__init__(choice, threads)
         self.kernels = {kernel.name: kernel for kernel in function.kernels}
         self.queues = queues
         self.events: dict[str, Marks] = {}

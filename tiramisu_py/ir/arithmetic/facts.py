@@ -108,9 +108,19 @@ class Facts:
         below = [(key, factor) for key, (_, factor) in form.terms.items() if factor < 0]
         return any(
             self._plain(form.plus(fact, -1), most - 1)
-            for fact in self.forms
+            for fact in (self._above.get(below[0][0], ()) if below else self.forms)
             if fact.constant <= form.constant and all(_factor(fact, key) <= factor for key, factor in below)
         )
+
+    @cached_property
+    def _above(self) -> dict[Key, list[Linear]]:
+        """The facts that bound a variable above."""
+        found: dict[Key, list[Linear]] = {}
+        for fact in self.forms:
+            for key, (_, factor) in fact.terms.items():
+                if factor < 0:
+                    found.setdefault(key, []).append(fact)
+        return found
 
     @cached_property
     def _bounded(self) -> frozenset[Key]:
@@ -119,7 +129,12 @@ class Facts:
         return frozenset(key for fact in alone for key, (_, factor) in fact.terms.items() if factor > 0)
 
     def _plain(self, form: Linear, most: int) -> bool:
-        return form.constant >= 0 and all(f > 0 and self._atom(a, most) for a, f in form.terms.values())
+        if form.constant < 0:
+            return False
+        for _, factor in form.terms.values():
+            if factor < 0:
+                return False
+        return all(self._atom(atom, most) for atom, _ in form.terms.values())
 
     def _atom(self, e: Expr, most: int) -> bool:
         match e:
@@ -179,8 +194,21 @@ class Facts:
         return Const(False, bool_) if self._at_least(a, b, 1 - strict) else None
 
     def folded(self, e: Expr) -> Expr:
-        """The expression with every part decided that the facts decide."""
-        return e if kinds(e).isdisjoint(_DECIDABLE) else rewrite(e, self.decided)
+        """The expression with every part decided that the facts decide.
+
+        Copies of a statement have the same expressions in the same place, so each is looked at once.
+        """
+        if kinds(e).isdisjoint(_DECIDABLE):
+            return e
+        found = self._folded.get(id(e))
+        if found is None:
+            found = self._folded[id(e)] = (rewrite(e, self.decided), e)
+        return found[0]
+
+    @cached_property
+    def _folded(self) -> dict[int, tuple[Expr, Expr]]:
+        """What expressions became, by their identity, with the expressions, so that no other one gets their place."""
+        return {}
 
 
 #: The facts where nothing is known.

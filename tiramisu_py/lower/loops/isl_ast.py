@@ -124,7 +124,7 @@ class _Callback:
 
 def _leaf(build: isl.AstBuild) -> Leaf:
     schedule = isl.Map.from_union_map(build.get_schedule())
-    instance = isl.PwMultiAff.from_map(schedule.reverse())
+    instance = sets.in_small_floors(isl.PwMultiAff.from_map(schedule.reverse()))
     return Leaf(sets.in_name(schedule), schedule.domain(), instance, build)
 
 

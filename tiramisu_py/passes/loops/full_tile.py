@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from tiramisu_py.algorithm.expressions import Binary, Expr
-from tiramisu_py.algorithm.types import bool_
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
+from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For
-from tiramisu_py.ir.arithmetic.linear import Key, difference, number
+from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, number
 from tiramisu_py.ir.arithmetic.linear import operands as operands_of
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.passes.loops.strip_versions import strip_tile
@@ -72,6 +72,29 @@ def narrowed(loop: For, tile: FullTile, known: Conditions) -> For:
 
 def _joined(op: str, bounds: Sequence[Expr]) -> Expr:
     return reduce(lambda a, b: Binary(op, a, b, a.dtype), bounds)
+
+
+def in_all_copies(condition: Expr, loop: For) -> Expr | None:
+    """What makes a condition hold in all iterations of a short unrolled loop, without the loop's variable.
+
+    ``16*j - i >= 0`` for i in ``8*t .. min(8*t + 8, R)`` is ``16*j - 8*t >= 7``. None if the loop may be long, or the
+    condition is not linear in its variable.
+    """
+    if not isinstance(loop.tag, Unroll) or loop.tag.factor is not None or loop.step != 1:
+        return None
+    if not isinstance(condition, Binary) or condition.op != ">=" or not isinstance(condition.right, Const):
+        return None
+    pairs = ((low, high) for low in operands_of("max", loop.lower) for high in operands_of("min", loop.upper))
+    short = [(low, high) for low, high in pairs if difference(high, low) is not None]
+    form, variable = linear(condition.left), Iter(loop.variable, int64)
+    rest = form.without(variable.key())
+    if not short or not form.exact or loop.variable in rest.iterators:
+        return None
+    low, high = short[0]
+    factor = form.factor(variable)
+    place = linear(low) if factor > 0 else linear(high).plus(Linear({}, -1))
+    least = rest.plus(place, factor)
+    return at_least(least.expression(), condition.right) if least.exact else None
 
 
 def _gains(loop: For, extent: int) -> bool:

@@ -4,23 +4,29 @@ Before: ``for r1 in 0 .. min(8, R - 8*r0): ...``, unrolled. After: ``if (R - 8*r
 the loop as it was. The test is placed as far out as its variables are defined, and one test serves all loops of a nest,
 which thus has two versions: all tiles full, or the general one (or a version for each extent, see `tile_versions`).
 
+A tile that is partial in two dimensions which both have versions, a corner, has the general one: versions for all
+combinations would be most of the code, for few tiles.
+
 A sequential loop in which the tests hold up to some iteration is cut there. Before: ``for c0 in 0 .. (C + 15) // 16: if
 (C - 16*c0 >= 16) full else general``. After: ``for c0 in 0 .. C // 16: full``, then the other iterations: general.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.ir import Allocate, For, If, Node, Store
+from tiramisu_py.ir import Allocate, Block, For, If, Let, Node, Store
+from tiramisu_py.ir.arithmetic.build import conjunction, conjuncts
 from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import Key, number
 from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.ir.rewriting import (
+    EMPTY,
     Names,
+    block,
     children,
     defined,
     loads,
@@ -32,10 +38,10 @@ from tiramisu_py.ir.rewriting import (
 )
 from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.passes.base import About, NestPass
-from tiramisu_py.passes.loops.full_tile import Conditions, full_tile, largest_extent, narrowed
+from tiramisu_py.passes.loops.full_tile import Conditions, full_tile, in_all_copies, largest_extent, narrowed
 from tiramisu_py.passes.loops.split_at_conditions import cut_at, operates
-from tiramisu_py.passes.loops.strip_versions import StripVersions
-from tiramisu_py.passes.loops.tile_versions import is_too_long, no_version, special, versions
+from tiramisu_py.passes.loops.strip_versions import StripVersions, strip_tiles, with_plain_strips
+from tiramisu_py.passes.loops.tile_versions import is_too_long, no_version, special, versions, without_versions
 from tiramisu_py.program.loops import Parallel, Unroll
 
 
@@ -74,21 +80,41 @@ def _separate(node: Node, taken: Names) -> tuple[Node, Conditions]:
     name = defined(node)
     here = {key: condition for key, condition in pending.items() if name in variables(condition)}
     if here:
-        cut = _cut(node, here, taken)
+        later = {key: condition for key, condition in pending.items() if key not in here}
+        cut = _cut(node, here, later, taken)
         if cut is not None:
-            return cut, {key: condition for key, condition in pending.items() if key not in here}
+            return cut, later
+        outside = _for_all_copies(node, pending)
         node = _test_inside(node, pending)
-        pending = {}
+        pending = outside
     tile = full_tile(node) if isinstance(node, For) else None
     return node, {**pending, **(tile.conditions if tile else {})}
 
 
-def _cut(node: Node, conditions: Conditions, taken: Names) -> Node | None:
-    """A sequential loop cut into iterations in which the conditions hold, and the others; None if it stays whole."""
+def _for_all_copies(node: Node, conditions: Conditions) -> dict[Key, Expr]:
+    """Conditions under which these hold in all copies of an unrolled loop; none if there is none for one of them."""
+    found: dict[Key, Expr] = {}
+    for condition in conditions.values():
+        every = condition
+        if defined(node) in variables(condition):
+            least = in_all_copies(condition, node) if isinstance(node, For) else None
+            if least is None:
+                return {}
+            every = least
+        found[every.key()] = every
+    return found
+
+
+def _cut(node: Node, conditions: Conditions, later: Conditions, taken: Names) -> Node | None:
+    """A sequential loop cut into iterations in which the conditions hold, and the others; None if it stays whole.
+
+    Conditions tested `later` are those of loops around it.
+    """
     if not isinstance(node, For) or node.tag is not None or node.step != 1 or operates(node):
         return None
     full = simplify(_specialised(node.body, conditions))
-    return cut_at(replace(node, body=_partial(node.body, conditions)), list(conditions.values()), full, taken)
+    partial = _in_one_dimension(node.body, conditions, later)
+    return cut_at(replace(node, body=partial), list(conditions.values()), full, taken)
 
 
 def _test_inside(node: Node, conditions: Conditions) -> Node:
@@ -100,11 +126,27 @@ def _test_inside(node: Node, conditions: Conditions) -> Node:
 
 
 def _guarded(node: Node, conditions: Conditions) -> Node:
-    test: Expr | None = None
-    for condition in conditions.values():
-        test = condition if test is None else Binary("&", test, condition, bool_)
+    return If(_all(conditions), simplify(_specialised(node, conditions)), _partial(node, conditions))
+
+
+def _all(conditions: Conditions) -> Expr:
+    test = conjunction(conditions.values())
     assert test is not None
-    return If(test, simplify(_specialised(node, conditions)), _partial(node, conditions))
+    return test
+
+
+def _in_one_dimension(node: Node, conditions: Conditions, later: Conditions) -> Node:
+    """The code for tiles that are not all full, with versions only where tiles are full in dimensions tested later."""
+    crossing = {key: condition for key, condition in later.items() if _has_versions(node, key)}
+    if not crossing or not any(_has_versions(node, key) for key in conditions):
+        return _partial(node, conditions)
+    versions = _partial(simplify(_specialised(node, crossing)), conditions)
+    return If(_all(crossing), versions, with_plain_strips(without_versions(node)))
+
+
+def _has_versions(node: Node, key: Key) -> bool:
+    """Whether a condition is that of tiles which have versions where they are partial."""
+    return special(node, iter([key])) is not None or any(tile.full.key() == key for tile in strip_tiles(node))
 
 
 def _partial(node: Node, conditions: Conditions) -> Node:
@@ -113,8 +155,13 @@ def _partial(node: Node, conditions: Conditions) -> Node:
     if key is None:
         return _in_strips(node, conditions)
     others = {other: condition for other, condition in conditions.items() if other != key}
+    if any(_has_versions(node, other) for other in others):
+        full = simplify(_specialised(node, {key: conditions[key]}))
+        both = If(conditions[key], _partial(full, others), _in_one_dimension(node, {key: conditions[key]}, others))
+        return node if is_too_long(both) else both
+    node = _where_not(node, {key: conditions[key]})
     made = list(versions(node, conditions[key]))
-    result = no_version(node, conditions[key], len(made))
+    result: Node = no_version(node, conditions[key], len(made))
     for version in reversed(made):
         result = If(version.test, _guarded(version.node, others) if others else version.node, result)
     if others:
@@ -127,28 +174,80 @@ def _in_strips(node: Node, conditions: Conditions) -> Node:
     """The code for tiles that are not all full: the general version, or one for each number of strips."""
     found = StripVersions.of(node, conditions)
     if found is None:
-        return node
+        return _where_not(node, conditions)
     others = {other: condition for other, condition in conditions.items() if other not in found.conditions}
+    if not others and isinstance(node, Block | Let) and _asks(node, conditions):
+        return _in_strips_by_parts(node, conditions)
     result = found.of_strips(0)
     for test, version in found.partial():
-        result = If(test, _guarded(version, others) if others else version, result)
+        plain = without_versions(version)
+        result = If(test, _guarded(plain, others) if others else plain, result)
     if others:
-        test = reduce(lambda a, b: Binary("&", a, b, bool_), found.conditions.values())
-        result = If(test, _partial(simplify(_specialised(node, found.conditions)), others), result)
+        full = simplify(_specialised(node, found.conditions))
+        result = If(_all(found.conditions), _partial(full, others), result)
     return node if is_too_long(result) else result
 
 
-def _specialised(node: Node, conditions: Conditions) -> Node:
+def _in_strips_by_parts(node: Block | Let, conditions: Conditions) -> Node:
+    """The same for the parts of a sequence in turn, so that corners, which have no versions, are there once."""
+    if isinstance(node, Let):
+        return replace(node, body=_in_strips(node.body, conditions))
+    parts: list[list[Node]] = [[]]
+    for child in node.body:
+        if _asks(child, conditions):
+            parts += [[child], []]
+        else:
+            parts[-1].append(child)
+    return block(_in_strips(block(part), conditions) for part in parts if part)
+
+
+def _asks(node: Node, conditions: Conditions) -> bool:
+    """Whether a statement tests inside whether these conditions hold."""
+    key = _all(conditions).key()
+    return any(isinstance(each, If) and each.condition.key() == key for each in walk(node))
+
+
+def _where_not(node: Node, conditions: Conditions) -> Node:
+    """The statement where these conditions do not all hold."""
+    if isinstance(node, If) and node.condition.key() == _all(conditions).key():
+        node = node.otherwise or EMPTY
+    return with_children(node, lambda child: _where_not(child, conditions))
+
+
+def _specialised(node: Node, conditions: Conditions, copied: tuple[For, ...] = ()) -> Node:
+    """The code in which these conditions hold; `copied` are the unrolled loops around a part of it."""
     if isinstance(node, If):
-        node = replace(node, condition=_under(conditions).folded(node.condition))
-    node = with_children(node, lambda child: _specialised(child, conditions))
+        folded = _under(conditions).folded(node.condition)
+        left = [each for each in conjuncts(folded) if not _is_known(each, conditions, copied)]
+        test = conjunction(left)
+        node = replace(node, condition=Const(True, bool_) if test is None else test)
+    around = copied
+    if isinstance(node, For):
+        around = (node, *(each for each in copied if each.variable != node.variable))
+    node = with_children(node, lambda child: _specialised(child, conditions, around))
     tile = full_tile(node) if isinstance(node, For) else None
-    if tile is None or not any(key in conditions for key in tile.conditions):
+    known = {key: each for key, each in tile.conditions.items() if _is_known(each, conditions, copied)} if tile else {}
+    if tile is None or not known:
         return node
     assert isinstance(node, For)
-    if all(key in conditions for key in tile.conditions):
+    if len(known) == len(tile.conditions):
         return replace(node, lower=tile.lower, upper=tile.upper)
-    return narrowed(node, tile, conditions)
+    return narrowed(node, tile, known)
+
+
+def _is_known(condition: Expr, conditions: Conditions, copied: Sequence[For]) -> bool:
+    """Whether a condition is one of these, or holds by one of them in all copies of the unrolled loops around it."""
+    if condition.key() in conditions:
+        return True
+    for loop in copied:
+        if loop.variable in variables(condition):
+            least = in_all_copies(condition, loop)
+            if least is None:
+                return False
+            condition = least
+            if condition.key() in conditions:
+                return True
+    return False
 
 
 def _under(conditions: Conditions) -> Facts:

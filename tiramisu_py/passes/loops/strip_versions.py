@@ -21,6 +21,8 @@ from tiramisu_py.program.loops import MOST_STRIPS, Vector
 
 #: Where a loop keeps its tile, which each version of the loops around it asks for again.
 _TILE = "_strip_tile"
+#: What `partial` of a loop becomes where its tile has no versions.
+PLAIN = "plain"
 Conditions = Mapping[Key, Expr]
 
 
@@ -35,6 +37,7 @@ class StripTile:
     extent: int
     width: int
     padded: bool
+    plain: bool
 
     @cached_property
     def full(self) -> Expr:
@@ -59,8 +62,11 @@ class StripTile:
 
 
 def strip_tile(loop: Node) -> StripTile | None:
-    """The tile of a vector loop that is to have a version for each number of strips; None for other loops."""
-    if not isinstance(loop, For) or not isinstance(loop.tag, Vector) or loop.tag.partial != "specialize":
+    """The tile of a vector loop that is to have a version for each number of strips; None for other loops.
+
+    A `plain` tile has no versions any more, but the same test for being full.
+    """
+    if not isinstance(loop, For) or not isinstance(loop.tag, Vector) or loop.tag.partial == "loop":
         return None
     if _TILE not in loop.__dict__:
         loop.__dict__[_TILE] = _strip_tile(loop, loop.tag)
@@ -81,7 +87,7 @@ def _strip_tile(loop: For, tag: Vector) -> StripTile | None:
         left = _before_padding(left, width)
     if left is None or not left.exact or extent % width != 0 or not 0 < extent <= MOST_STRIPS * width:
         return None
-    return StripTile(loop.lower, high, rest, left, extent, width, padded)
+    return StripTile(loop.lower, high, rest, left, extent, width, padded, tag.partial == PLAIN)
 
 
 def _before_padding(form: Linear, width: int) -> Linear | None:
@@ -109,7 +115,7 @@ class StripVersions:
     @classmethod
     def of(cls, node: Node, conditions: Conditions) -> StripVersions | None:
         """The versions for one of the conditions of full tiles; None if none of them is that of such a loop."""
-        tiles = [tile for tile in map(strip_tile, walk(node)) if tile is not None and tile.full.key() in conditions]
+        tiles = [tile for tile in strip_tiles(node) if tile.full.key() in conditions]
         beside = [tile for tile in tiles if tile.is_beside(tiles[0])]
         return cls(node, tiles[0], {tile.full.key(): tile.full for tile in beside}) if beside else None
 
@@ -129,6 +135,20 @@ class StripVersions:
     def _cut(self, node: Node, strips: int) -> Node:
         tile = strip_tile(node)
         node = with_children(node, lambda child: self._cut(child, strips))
-        if tile is None or not isinstance(node, For) or not tile.is_beside(self.tile):
+        if tile is None or tile.plain or not isinstance(node, For) or not tile.is_beside(self.tile):
             return node
         return tile.cut(node, strips)
+
+
+def strip_tiles(node: Node) -> Iterator[StripTile]:
+    """The tiles inside that are to have versions."""
+    return (tile for tile in map(strip_tile, walk(node)) if tile is not None and not tile.plain)
+
+
+def with_plain_strips(node: Node) -> Node:
+    """The statement with no versions for numbers of strips."""
+    tile = strip_tile(node)
+    node = with_children(node, with_plain_strips)
+    if tile is None or not isinstance(node, For) or not isinstance(node.tag, Vector):
+        return node
+    return replace(node, tag=replace(node.tag, partial=PLAIN))

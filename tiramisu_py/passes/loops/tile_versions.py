@@ -54,6 +54,14 @@ def versions(node: Node, condition: Expr) -> Iterator[TileVersion]:
         yield version
 
 
+def without_versions(node: Node) -> Node:
+    """The statement with plain loops for partial tiles that would have a version for each number of iterations."""
+    node = with_children(node, without_versions)
+    if not is_special(node) or not isinstance(node, For) or full_tile(node) is None:
+        return node
+    return replace(node, tag=None)
+
+
 def no_version(node: Node, condition: Expr, made: int) -> Node:
     """The statement where none of the `made` versions is chosen: without its tiles, if those have no iterations there.
 

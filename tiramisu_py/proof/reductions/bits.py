@@ -8,12 +8,12 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation, argmax, argmin
+from tiramisu_py.algorithm.declarations import Computation, argmax, argmin, max_, min_
 from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import GpuBlock, Parallel, Vector
+from tiramisu_py.program.loops import Combine, GpuBlock, Parallel, Tag, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
@@ -27,22 +27,27 @@ def reordered(flow: Flow) -> Iterator[str]:
     algorithm = flow.accesses.program.algorithm
     for name, computation in algorithm.computations.items():
         is_partial = name in algorithm.wholes
-        if computation.is_reduction and _rounds(computation) and not is_partial and is_reordered(flow, name):
+        if computation.is_reduction and rounds(computation) and not is_partial and is_reordered(flow, name):
             yield name
 
 
-def _rounds(computation: Computation) -> bool:
-    """Whether an operator may round: on floats, unless it only chooses one of the terms."""
+def chooses(computation: Computation) -> bool:
+    """Whether the result is a term, whatever the order: of zeros and NaN it may be another one that compares alike."""
+    return not isinstance(computation.dtype, TupleType) and any(computation.op is each for each in (min_, max_))
+
+
+def rounds(computation: Computation) -> bool:
+    """Whether the order of terms may change a bit: on floats, unless one of the terms is chosen in any order."""
     dtype = computation.dtype
     if isinstance(dtype, TupleType):
-        chooses = any(computation.op is each for each in (argmin, argmax))
-        return not chooses and any(own.is_float for _, own in dtype.fields)
+        is_index = any(computation.op is each for each in (argmin, argmax))
+        return not is_index and any(own.is_float for _, own in dtype.fields)
     return dtype.is_float
 
 
 def is_reordered(flow: Flow, name: str) -> bool:
     """Whether two terms of one value of a reduction are combined in another order than the lexicographic one."""
-    return is_split(flow.accesses.program, name) or any(True for _ in _out_of_order(flow, name))
+    return is_split(flow.accesses.program, name) or any(True for _ in out_of_order(flow, name))
 
 
 def is_split(program: Program, name: str) -> bool:
@@ -51,16 +56,21 @@ def is_split(program: Program, name: str) -> bool:
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """The reductions declared `ordered` whose order is not kept."""
+    """The reductions declared `ordered` whose order is not kept, and others that combine terms that are no neighbours.
+
+    An operator that is not commutative may combine partial results of threads that have consecutive iterations.
+    """
     for name, computation in flow.accesses.program.algorithm.computations.items():
         key = Key("order", (name,))
-        if computation.is_reduction and computation.ordered and wanted(key, sought):
-            for a, b, bad in _out_of_order(flow, name):
+        if computation.is_reduction and computation.in_order and wanted(key, sought):
+            for a, b, bad in out_of_order(flow, name, neighbours=not computation.ordered):
                 yield Finding(key, partial(_unlocked, flow, computation, a, b, bad))
                 break
 
 
-def _out_of_order(flow: Flow, name: str) -> Iterator[tuple[MemoryAccess, MemoryAccess, isl.Map]]:
+def out_of_order(
+    flow: Flow, name: str, neighbours: bool = False
+) -> Iterator[tuple[MemoryAccess, MemoryAccess, isl.Map]]:
     computation = flow.accesses.program.algorithm.computations.get(name)
     if computation is None:
         return
@@ -68,17 +78,18 @@ def _out_of_order(flow: Flow, name: str) -> Iterator[tuple[MemoryAccess, MemoryA
     for a in chains.updates:
         for b in chains.updates:
             if a.home == b.home:
-                bad = _late(chains, a, b)
+                bad = _late(chains, a, b, neighbours)
                 if not bad.is_empty():
                     yield a, b, bad
-    yield from _combined_by_ranks(chains)
-
-
-def _combined_by_ranks(chains: Chains) -> Iterator[tuple[MemoryAccess, MemoryAccess, isl.Map]]:
-    """``a -> b`` of terms on different executors, which are combined in an order that the executors choose."""
     for merge in chains.updates:
+        yield from combined_apart(chains, merge)
+
+
+def combined_apart(chains: Chains, merge: MemoryAccess) -> Iterator[tuple[MemoryAccess, MemoryAccess, isl.Map]]:
+    """``a -> b`` of terms on different executors, which are combined in an order that the executors choose."""
+    if merge.role is Role.MERGE:
         assert merge.actor.statement is not None
-        consumed = list(chains.consumed(merge.actor.statement)) if merge.role is Role.MERGE else []
+        consumed = list(chains.consumed(merge.actor.statement))
         for a, into in consumed:
             for b, other in consumed:
                 terms, others = chains.terms(a), chains.terms(b)
@@ -88,28 +99,50 @@ def _combined_by_ranks(chains: Chains) -> Iterator[tuple[MemoryAccess, MemoryAcc
                     yield a, b, bad
 
 
-def _late(chains: Chains, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
-    """``a -> b`` of one chain where the term of a is the earlier one, but a does not come before b in time."""
+def _late(chains: Chains, a: MemoryAccess, b: MemoryAccess, neighbours: bool) -> isl.Map:
+    """``a -> b`` of one chain where the term of a is the earlier one, but a does not come before b in time.
+
+    With `neighbours`, threads with consecutive iterations, whose partial results are combined in order, count as one
+    after another.
+    """
     flow, first, second = chains.flow, a.actor.statement, b.actor.statement
     assert first is not None and second is not None
-    terms, others = chains.terms(a), chains.terms(b)
-    rising = isl.Map.lex_lt(terms.get_space().range())
-    chain = chains.same(a, b)
-    if first is second and first.role is Role.MERGE:
-        chain = chain.subtract(sets.graph(sets.identity(a.domain.get_space())))  # its terms are combined before it
-    if chain.is_empty():
-        return chain
-    ascending = chain.intersect(terms.apply_range(rising).apply_range(others.reverse()))
+    ascending = in_order(chains, a, b)
+    if ascending.is_empty():
+        return ascending
     earlier = flow.precedence.before(a, b, ascending)
     late = ascending if earlier is None else ascending.subtract(earlier)
     for depth in range(shared(first, second)):
         loop = flow.accesses.program.loops[first.loops[depth]]
+        if neighbours and _in_ranges(loop.tag):
+            continue
         if isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine is not None:
             late = late.union(race_at(a, b, ascending, depth, None))
     return late
 
 
+def in_order(chains: Chains, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
+    """``a -> b`` of one chain where the term of a is the earlier one."""
+    first, second = a.actor.statement, b.actor.statement
+    assert first is not None
+    terms, others = chains.terms(a), chains.terms(b)
+    chain = chains.same(a, b)
+    if first is second and first.role is Role.MERGE:
+        chain = chain.subtract(sets.graph(sets.identity(a.domain.get_space())))  # its terms are combined before it
+    if chain.is_empty():
+        return chain
+    earlier = isl.Map.lex_lt(terms.get_space().range())
+    return chain.intersect(terms.apply_range(earlier).apply_range(others.reverse()))
+
+
+def _in_ranges(tag: Tag | None) -> bool:
+    """Whether each thread has consecutive iterations, and their partial results are combined in order."""
+    in_one_range = isinstance(tag, Parallel) and tag.schedule == "static" and tag.chunk is None
+    return in_one_range and tag.combine is Combine.PRIVATE  # type: ignore[union-attr]
+
+
 def _unlocked(flow: Flow, c: Computation, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:
     witness, one, _ = pair_spots(flow, a, b, bad)
-    message = f"{c.name} is ordered, but two terms of {words(one.named)} are combined in another order, {witness}"
+    kept = f"{c.name} is ordered" if c.ordered else f"{c.op} of {c.name} is not commutative"
+    message = f"{kept}, but two terms of {words(one.named)} are combined in another order, {witness}"
     return Violation("reduction", message, witness, repair=f"keep the order of the loops over {', '.join(c.over)}")

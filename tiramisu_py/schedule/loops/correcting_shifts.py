@@ -77,9 +77,17 @@ def correcting_shifts(before: Program, fused: Program, names: Sequence[str]) -> 
 
 
 def _joining(before: Program, fused: Program, names: Sequence[str]) -> list[str]:
-    """The statements `names`, and those that they share loops with before the fusion."""
-    chosen = [before.statements[name] for name in names]
-    return [s.name for s in before.statements.values() if s.name in names or any(shared(s, c) for c in chosen)]
+    """The statements `names`, and those that are in one of the loops that they leave.
+
+    Loops that both had before, such as that over steps around a group, are not left: others in these stay.
+    """
+    found = set(names)
+    for name in names:
+        old, new = before.statements[name], fused.statements[name]
+        kept = next((k for k, pair in enumerate(zip(old.loops, new.loops, strict=False)) if pair[0] != pair[1]), None)
+        if kept is not None:
+            found |= {s.name for s in before.statements.values() if shared(s, old) > kept}
+    return [name for name in before.statements if name in found]
 
 
 def _check_moves(fused: Program, joining: Sequence[str], loop: LoopId, by: int) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.carried import LoopDependences
-from tiramisu_py.auto.cost import LATENCY, ValueWork
-from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.strides import APART, loop_cost
+from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py.auto.model.cost import LATENCY, ValueWork
+from tiramisu_py.auto.model.offers import Offer, Problem
+from tiramisu_py.auto.model.strides import APART, loop_cost
 from tiramisu_py.function import Function, Selection
 from tiramisu_py.program.loops import Combine, LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.recipes.rows import accumulating
+from tiramisu_py.recipes.reductions.rows import accumulating
 
 #: How many lines run side by side: the chain of additions of one leaves the adders idle for as long.
 LINES = 8
@@ -78,7 +78,7 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
     kept = ", ".join(dict.fromkeys(program.loops[loop].name for loop in sorted(dependences.carrying)))
     why = f"values depend on earlier ones along {kept}" if kept else "no loop carries a dependence"
 
-    folds = list(_folds(problem, names))
+    folds = list(folds_of(problem, names))
 
     def offer(folded: bool, threads: bool, vectors: bool) -> Iterator[Offer]:
         def apply(function: Function) -> None:
@@ -110,18 +110,16 @@ def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bo
     return problem.work(source, vector, lanes, moved=moved, stores=stores, chain=chain)
 
 
-def _folds(problem: Problem, names: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+def folds_of(problem: Problem, names: Sequence[str]) -> Iterator[tuple[str, str, int]]:
     """The computations that are read only some iterations of their first loop later, and how many of these to keep.
 
     What reads the last ones after the loop is left to the proof. Computations that the user has stored are left out.
     """
-    program = problem.function.program
-    first = program.history[0]
     for name in names:
         declared = problem.computation(name)
         if name in problem.algorithm.outputs or declared.is_reduction or len(declared.iterators) < 2:
             continue
-        if name not in first.storages or program.storages[name] is not first.storages[name]:
+        if not problem.has_first_storage(name):
             continue
         time = declared.iterators[0]
         readers = [
@@ -165,7 +163,7 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
     free = [
         depth for depth in range(len(names))
         if statement.loops[depth] not in dependences.carrying and iterators[depth] is not None
-        and not (over[depth] and declared.ordered)
+        and not (over[depth] and declared.in_order)
     ]  # fmt: skip
     touched = problem.touches(statement.source) if statement.role is not Role.INIT else ()
     own = [depth for depth in reversed(free) if depth >= common]

@@ -6,13 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import islpy as isl
+
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
-from tiramisu_py.auto.cost import CostModel, ValueWork, cycles
-from tiramisu_py.auto.strides import APART, Touch, operations, result_cost, touches
+from tiramisu_py.auto.model.cost import CostModel, ValueWork, cycles
+from tiramisu_py.auto.model.strides import APART, Touch, operations, result_cost, touches
 from tiramisu_py.function import Function
 from tiramisu_py.program.fresh_names import names_in
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
 from tiramisu_py.recipes import Cpu
 
 #: The most lanes of a vector loop.
@@ -52,6 +56,7 @@ class Problem:
     cost: CostModel = cycles
     tiles: bool = True
     _touches: dict[str, tuple[Touch, ...]] = field(default_factory=dict)
+    _extents: dict[str, list[int | None]] = field(default_factory=dict)
 
     @cached_property
     def algorithm(self) -> Algorithm:
@@ -59,21 +64,38 @@ class Problem:
 
     @cached_property
     def given(self) -> frozenset[str]:
-        """The computations whose loops the user has changed, tagged or put in order: they are left alone."""
+        """The computations whose loops the user has changed, tagged or put in order: they are left alone.
+
+        An order among computations of one group (`Function.together`) stays too, but their loops may be changed.
+        """
         program = self.function.program
         first = program.history[0]
-        ordered = {name for order in program.orders for name in (order.before, order.after)}
+        pairs = [(order.before, order.after) for order in program.orders]
+        ordered = {name for pair in pairs if not self._in_one_group(*pair) for name in pair}
+        joined = {name for pair in pairs for name in pair} - ordered
         found = set()
         for name in self.algorithm.computations:
             statements = program.statements_of(name)
-            same = (first.statements.get(each.name, each) is each for each in statements)
+            same = (_is_as_declared(first, each, each.name in joined) for each in statements)
             tagged = any(program.loops[loop].tag is not None for each in statements for loop in each.loops)
             if not statements or tagged or not all(same) or any(each.name in ordered for each in statements):
                 found.add(name)
         return frozenset(found)
 
+    def _in_one_group(self, *names: str) -> bool:
+        statements = self.function.program.statements
+        groups = {self.computation(statements[name].source).group for name in names if name in statements}
+        return len(groups) == 1 and None not in groups
+
     def computation(self, name: str) -> Computation:
         return self.algorithm.computations[name]
+
+    def extents(self, name: str) -> list[int | None]:
+        """How many values each iterator of a computation has; None where that depends on parameters."""
+        declared = self.computation(name)
+        if name not in self._extents:
+            self._extents[name] = [_extent(declared.domain, axis) for axis in range(len(declared.iterators))]
+        return self._extents[name]
 
     def touches(self, name: str) -> tuple[Touch, ...]:
         """The accesses of a computation."""
@@ -99,6 +121,13 @@ class Problem:
         """The accesses of a source by a computation."""
         return [touch.access for touch in self.touches(reader) if touch.access.source == source]
 
+    def is_only_written(self, name: str) -> bool:
+        """Whether nothing reads a result, nor its array under another name: it may be stored past the caches."""
+        storages = self.function.program.storages
+        buffer = storages[name].buffer
+        shared = any(each.buffer == buffer for other, each in storages.items() if other != name)
+        return name in self.algorithm.outputs and not self.readers[name] and not shared
+
     def is_recurrent(self, name: str) -> bool:
         """Whether a computation reads values of its own."""
         return any(touch.access.source == name for touch in self.touches(name))
@@ -107,6 +136,12 @@ class Problem:
         """Whether a computation reads a source only at its own iterators, all of them, in order."""
         own = tuple(Iter(name).key() for name in self.computation(reader).iterators)
         return all(tuple(i.key() for i in read.indices) == own for read in self.reads_of(reader, source))
+
+    def has_first_storage(self, name: str) -> bool:
+        """Whether a computation is stored as it was declared: the user has not chosen where."""
+        program = self.function.program
+        first = program.history[0].storages
+        return name in first and program.storages[name] is first[name]
 
     def operations(self, name: str) -> int:
         return operations(self.computation(name))
@@ -142,6 +177,17 @@ class Problem:
         """The lanes of a vector of a computation's values: a power of two, also for values of several components."""
         fitting = min(self.cpu.lanes(self.computation(name).dtype.bytes), MOST_LANES)
         return 1 << (fitting.bit_length() - 1)
+
+
+def _is_as_declared(first: Program, statement: Statement, joined: bool) -> bool:
+    """Whether the loops of a statement are those of the first program, which others may have `joined`."""
+    before = first.statements.get(statement.name, statement)
+    return before is statement or (joined and before.coords.plain_is_equal(statement.coords))
+
+
+def _extent(domain: isl.Set, axis: int) -> int | None:
+    low, high = domain.dim_min_val(axis), domain.dim_max_val(axis)
+    return high.to_python() - low.to_python() + 1 if low.is_int() and high.is_int() else None
 
 
 class Fresh:

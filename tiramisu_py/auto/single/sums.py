@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm.domains.scatters import chosen_by_values
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.contractions import BEST_TILE, contracted, in_tiles, is_box, roles_of
-from tiramisu_py.auto.cost import LATENCY
-from tiramisu_py.auto.offers import MOST_LANES, Fresh, Offer, Problem
-from tiramisu_py.auto.strides import best_iterator
+from tiramisu_py.auto.model.cost import LATENCY
+from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
+from tiramisu_py.auto.model.strides import best_iterator
+from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles, is_box, roles_of
+from tiramisu_py.auto.single.one_pass import one_pass, pair_of
 from tiramisu_py.function import Function
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.recipes import columns, convolution, matmul, rows, spmv
-from tiramisu_py.recipes.rows import accumulating
+from tiramisu_py.recipes.reductions.rows import accumulating
 
 #: The block of terms of one sum that a thread adds.
 BLOCK = 1 << 14
@@ -32,6 +33,7 @@ def reduced(problem: Problem, name: str) -> Iterator[Offer]:
             in_tiles(problem, name, BEST_TILE), is_tiled=True,
         )  # fmt: skip
     yield from contracted(problem, name)
+    yield from one_pass(problem, name)
     if declared.guards and len(declared.iterators) == len(declared.over) == 1:
         yield Offer(
             name, "rows by their numbers of entries on threads, entries in vectors",
@@ -110,6 +112,8 @@ def chained(problem: Problem, name: str) -> Iterator[Offer]:
     together = any(problem.computation(each).group for each in covered)
     if together or not sums or not all(_is_of_rows(problem, each) for each in sums):
         return
+    if any(pair_of(problem, each) for each in sums):
+        return  # another sum reads the same matrix: both are one nest
     yield Offer(
         name, f"{', '.join(reversed(covered[1:]))} for each row of {name}",
         "a row is in the cache while all its stages are computed",

@@ -14,9 +14,9 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.cost import ValueWork
-from tiramisu_py.auto.offers import Fresh, Offer, Problem
-from tiramisu_py.auto.strides import Touch
+from tiramisu_py.auto.model.cost import ValueWork
+from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
+from tiramisu_py.auto.model.strides import Touch
 from tiramisu_py.function import Function
 from tiramisu_py.program.storage import Memory
 
@@ -70,7 +70,7 @@ def is_box(points: isl.Set) -> bool:
 def roles_of(problem: Problem, name: str) -> TileIterators | None:
     """The iterators of a sum as those of a contraction; None if it is of another form."""
     declared = problem.computation(name)
-    if declared.ordered or declared.guards or len(declared.over) != 1 or len(declared.iterators) < 2:
+    if declared.in_order or declared.guards or len(declared.over) != 1 or len(declared.iterators) < 2:
         return None
     (term,) = declared.over
     column = declared.iterators[-1]
@@ -112,14 +112,14 @@ def _apply(function: Function, name: str, roles: TileIterators, sizes: tuple[int
     tile.unroll(i)
     tile.vectorize(j, lanes, remainder="mask")
     for touch in roles.panels:
-        _packed(function, tile, touch, roles, (k0, width), fresh)
+        _packed(function, tile, touch, roles, (k0, width, lanes), fresh)
 
 
 def _packed(
-    function: Function, tile: Any, touch: Touch, of: TileIterators, block: tuple[Iter, int], fresh: Fresh
+    function: Function, tile: Any, touch: Touch, of: TileIterators, block: tuple[Iter, int, int], fresh: Fresh
 ) -> None:
     """Copy an operand into panels as wide as a tile, for each block of terms."""
-    level, width = block
+    level, width, lanes = block
     assert touch.alone is not None
     loops = {each: fresh(2 * each) for each in touch.alone}
     jj, kk = loops[of.column], loops[of.term]
@@ -131,4 +131,4 @@ def _packed(
     if touch.alone[-1] != of.column:
         panels.reorder(outer, kk, inner)
     panels.parallelize(outer if touch.alone[-1] != of.column else kk)
-    panels.vectorize(inner, width, remainder="mask")
+    panels.vectorize(inner, width if width.bit_count() == 1 else lanes, remainder="mask")

@@ -28,19 +28,23 @@ A row is then in the cache when the next computation reads it. Rows depend on ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.carried import LoopDependences
-from tiramisu_py.auto.nests import iterators_of, members_of, statement_handle
-from tiramisu_py.auto.offers import Offer, Problem
-from tiramisu_py.auto.strides import loop_cost
+from tiramisu_py.auto.groups.nests import iterators_of, members_of, statement_handle
+from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
+from tiramisu_py.auto.model.strides import loop_cost
 from tiramisu_py.function import Function
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
+
+#: The vectors of a strip whose sums stay in registers.
+STRIP = 4
 
 
 def terms_outside(problem: Problem, name: str) -> Iterator[Offer]:
@@ -53,7 +57,7 @@ def terms_outside(problem: Problem, name: str) -> Iterator[Offer]:
         return
     (update,) = sums
     declared = problem.computation(update.source)
-    if len(declared.over) != 1 or declared.ordered:
+    if len(declared.over) != 1 or declared.in_order:
         return
     others = [each for each in statements if each is not update]
     depth = len(update.loops) - 1
@@ -66,48 +70,86 @@ def terms_outside(problem: Problem, name: str) -> Iterator[Offer]:
         return
     first = [each for each in others if each.role is Role.INIT]
     values = [each for each in others if each.role is not Role.INIT]
+    if not first or not values:
+        return
     lanes = problem.lanes(update.source)
+    what = f"{term} outside of {along}, vectors of {lanes} along {along}: each value goes to all sums that read it"
+    why = f"terms are contiguous along {along}, not along {term}"
+    found = _TermsOutside(problem, update, first[0], tuple(values))
+    yield Offer(
+        name, what, why, lambda function: found.apply(function, False), names,
+        problem.work(update.source, along, lanes, stores=2.0),
+    )  # fmt: skip
+    yield Offer(
+        name, f"{what}, in strips of {STRIP} vectors whose sums stay in registers", why,
+        lambda function: found.apply(function, True), names,
+        problem.work(update.source, along, lanes, stores=0.0), is_tiled=True,
+    )  # fmt: skip
 
-    def apply(function: Function) -> None:
-        names = _loop_names(update, function.program.loop_names(update))
+
+@dataclass(frozen=True, eq=False)
+class _TermsOutside:
+    """A sum, its start, and the values that read it, in loops with the terms outside of the last one."""
+
+    problem: Problem
+    update: Statement
+    first: Statement
+    values: tuple[Statement, ...]
+
+    def apply(self, function: Function, in_strips: bool) -> None:
+        """The orders of the loops, or with strips of the last loop outside of all others."""
+        fresh, depth = Fresh(function), len(self.update.loops) - 1
+        names = _loop_names(self.update, function.program.loop_names(self.update))
         outer, inner, terms = names[: depth - 1], names[depth - 1], names[depth]
-        orders = [(update, (*outer, terms, inner)), *((each, (*outer, terms)) for each in values)]
-        for each, order in (*orders, *((each, (*outer, inner)) for each in first)):
-            statement_handle(function, each).set_schedule(_time_map(each, order, each is update))
-        before = first[0]
-        for each in (*values, update):
-            level = Iter(outer[-1] if before is first[0] else terms)
+        lanes = self.problem.lanes(self.update.source)
+        strip = None
+        if in_strips:
+            strip = fresh(f"{inner}0").name, fresh(f"{inner}1").name, STRIP * lanes
+        for each in (self.update, *self.values, self.first):
+            inside = (inner,) if each is self.first else (terms, inner) if each is self.update else (terms,)
+            text = _time_map(each, (*outer, *inside), each is self.update, strip, each in self.values)
+            statement_handle(function, each).set_schedule(text)
+        before = self.first
+        for each in (*self.values, self.update):
+            level = Iter(outer[-1] if before is self.first else terms)
             statement_handle(function, each).after(statement_handle(function, before), level)
             before = each
-        for each in (update, first[0]):
-            statement_handle(function, each).vectorize(Iter(inner), lanes, remainder="mask")
-
-    if first and values:
-        what = f"{term} outside of {along}, vectors of {lanes} along {along}: each value goes to all sums that read it"
-        yield Offer(
-            name, what, f"terms are contiguous along {along}, not along {term}", apply, names,
-            problem.work(update.source, along, lanes, stores=2.0),
-        )  # fmt: skip
+        update = statement_handle(function, self.update)
+        if in_strips:
+            function[self.update.source].store_at(update, Iter(outer[-1]))
+        for each in (self.update, self.first):
+            statement_handle(function, each).vectorize(Iter(strip[1] if strip else inner), lanes, remainder="mask")
 
 
 def _loop_names(update: Statement, names: Sequence[str]) -> list[str]:
     """Names of loops in a time map: another one for a loop whose iteration is not the iterator of the same name."""
-    forms = [_text(form) for form in sets.outputs(update.coords)]
+    forms = [affine_text(form) for form in sets.outputs(update.coords)]
     return [
         f"{name}_" if name in update.dims and form != name else name for name, form in zip(names, forms, strict=True)
     ]
 
 
-def _time_map(statement: Statement, order: Sequence[str], swaps: bool) -> str:
-    """The isl text of a statement's loops in an order; `swaps` says that the last two were exchanged."""
-    forms = [_text(form) for form in sets.outputs(statement.coords)]
+def _time_map(
+    statement: Statement, order: Sequence[str], swaps: bool, strip: tuple[str, str, int] | None, is_value: bool
+) -> str:
+    """The isl text of a statement's loops in an order; `swaps` says that the last two were exchanged.
+
+    With a strip, its loop is outermost, and that inside of it innermost, but for a value, which has only one of them.
+    """
+    forms = [affine_text(form) for form in sets.outputs(statement.coords)]
     if swaps:
         forms = [*forms[:-2], forms[-1], forms[-2]]
-    outputs = ", ".join(name if name == form else f"{name} = {form}" for name, form in zip(order, forms, strict=True))
+    pairs = [*zip(order, forms, strict=True)]
+    if strip is not None:
+        block, lane, width = strip
+        form = f"({forms[-1]})" if " " in forms[-1] else forms[-1]
+        inside = pairs if is_value else [*pairs[:-1], (lane, f"{form} mod {width}")]
+        pairs = [(block, f"floor({form} / {width})"), *inside]
+    outputs = ", ".join(name if name == form else f"{name} = {form}" for name, form in pairs)
     return f"{{ [{', '.join(statement.dims)}] -> [{outputs}] }}"
 
 
-def _text(form: isl.Aff) -> str:
+def affine_text(form: isl.Aff) -> str:
     """An affine form as isl writes it, without the frame."""
     text = str(form)
     return text[text.index("[(") + 2 : text.rindex(")]")]

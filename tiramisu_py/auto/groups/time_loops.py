@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiramisu_py.auto.offers import Offer, Problem
+from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.recipes import time_stencil
 
 #: In three dimensions the halos of tiles cost as much as they save, unless a level is far larger than all caches.

@@ -1,0 +1,1 @@
+"""Automatic schedules beside those by hand and none: the stories of `examples/cpu` and `examples/apps`."""

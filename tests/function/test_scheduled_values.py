@@ -1,0 +1,146 @@
+"""`evaluate(as_scheduled=True)`: the bits of compiled kernels, for sums that a schedule rounds in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.proof.reductions.test_grades import i, in_two_passes, k, k0, k1, on_blocks, rows, split, t
+from tests.selection import covering
+from tiramisu_py.algorithm.evaluate.given_values import checked_arguments
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.function.scheduled_values import run_as_scheduled
+
+i0, i1 = tm.iters("i0 i1")
+SIZES = [(1, 0), (2, 1), (3, 31), (2, 67), (1, 257)]
+Schedule = Callable[[tm.Function, Any], Any]
+
+
+def terms(seed: int, n: int, count: int, dtype: Any = np.float32) -> Any:
+    """Numbers of very different magnitudes: another order of their sum has other bits."""
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal((n, count)) * 10.0 ** rng.integers(-4, 5, (n, count))).astype(dtype)
+
+
+def several_accumulators(f: tm.Function, s: Any) -> None:
+    s.update.split(k, 4, k0, k1)
+    partial = s.update.rfactor(k1)
+    partial.compute_at(s.update, i)
+    partial.store_in(tm.REGISTER)
+
+
+EVERYWHERE: dict[str, Schedule] = {
+    "backwards": lambda f, s: s.update.reverse(k),
+    "lanes": lambda f, s: s.update.vectorize(k, 8, combine=tm.PRIVATE),
+    "lanes of several registers": lambda f, s: s.update.vectorize(k, 64, combine=tm.PRIVATE),
+    "blocks on threads": lambda f, s: split(s).rfactor(k0).parallelize(k0),
+    "several accumulators": several_accumulators,
+    "blocks of lanes": lambda f, s: split(s).rfactor(k0).update.vectorize(k, 4, combine=tm.PRIVATE),
+}
+
+
+def bits(array: Any) -> bytes:
+    return bytes(np.ascontiguousarray(array).tobytes())
+
+
+@pytest.mark.parametrize("schedule", EVERYWHERE)
+def test_bits_that_hold_everywhere_are_those_of_the_kernel(schedule: str) -> None:
+    f, s = rows(determinism="everywhere")
+    EVERYWHERE[schedule](f, s)
+    kernel = f.compile()
+    for seed in range(10):
+        for n, count in SIZES:
+            a = terms(seed, n, count)
+            assert bits(kernel(a)) == bits(f.evaluate(a, as_scheduled=True))
+    a = terms(1, 8, 257)
+    assert bits(f.evaluate(a)) != bits(f.evaluate(a, as_scheduled=True))  # or the test would show nothing
+
+
+def threads_of(f: tm.Function, s: Any, count: int) -> None:
+    s.update.split(k, count, k0, t)
+    s.tag_gpu(blocks=[i], threads=[t], combine=tm.TREE)
+    f.derive_transfers()
+
+
+def a_warp_a_row(f: tm.Function, s: Any) -> None:
+    s.split(i, 4, i0, i1)
+    s.update.split(k, 32, k0, t)
+    s.init.tag_gpu(blocks=[i0], threads=[i1])
+    s.update.tag_gpu(blocks=[i0], threads=[i1, t], combine=tm.TREE)
+    f.derive_transfers()
+
+
+TREES: dict[str, Schedule] = {
+    "two warps": lambda f, s: threads_of(f, s, 64),
+    "a warp a row": a_warp_a_row,
+    "three warps": lambda f, s: threads_of(f, s, 96),
+    "two passes": in_two_passes,
+    "no whole warp": lambda f, s: threads_of(f, s, 20),
+}
+
+
+@pytest.mark.parametrize("schedule", TREES)
+def test_trees_of_blocks_have_the_bits_of_the_simulator(schedule: str) -> None:
+    f, s = rows(determinism="everywhere")
+    TREES[schedule](f, s)
+    kernel = f.compile(device="simulator")
+    for n, count in ((1, 0), (3, 1), (2, 300)):
+        a = terms(n, n, count)
+        expected = bits(f.evaluate(a, as_scheduled=True))
+        assert {bits(kernel.seeded(seed)(a)) for seed in range(17)} == {expected}
+    assert bits(f.evaluate(a)) != expected
+
+
+@pytest.mark.parametrize("vector_bytes", [8, 16, 32])
+def test_lanes_are_combined_alike_on_all_processors(vector_bytes: int) -> None:
+    f, s = rows()
+    s.update.vectorize(k, 32, combine=tm.PRIVATE)
+    for seed in range(5):
+        given = checked_arguments(f.algorithm, {"a": terms(seed, 2, 131)}, {})
+        narrow = run_as_scheduled(f.lowered(vector_bytes), f.check(), given, threads=1)
+        assert bits(narrow) == bits(f.evaluate(given.inputs["a"], as_scheduled=True))
+
+
+@pytest.mark.parametrize(("options", "threads"), covering([{}, {"chunk": 3}], [1, 2, 3]))
+def test_private_copies_depend_on_the_number_of_threads(options: dict[str, Any], threads: int) -> None:
+    f, s = rows(determinism="run_to_run")
+    s.update.parallelize(k, combine=tm.PRIVATE, **options)
+    kernel = f.compile(threads=threads)
+    for seed in range(5):
+        for n, count in SIZES:
+            a = terms(seed, n, count)
+            assert bits(kernel(a)) == bits(f.evaluate(a, as_scheduled=True, threads=threads))
+    a = terms(2, 8, 257)
+    found = {bits(f.evaluate(a, as_scheduled=True, threads=each)) for each in (1, 2, 3)}
+    assert len(found) == 3
+
+
+def test_what_is_not_guaranteed_has_no_order_to_compute_in() -> None:
+    f, s = rows()
+    s.update.parallelize(k, combine=tm.ATOMIC)
+    with pytest.raises(
+        ArgumentError, match="the terms of s are combined follows from the schedule, which is not_guaranteed"
+    ):
+        f.evaluate(terms(0, 2, 3), as_scheduled=True)
+    with pytest.raises(ArgumentError, match="threads=0: give the number of threads"):
+        rows()[0].evaluate(terms(0, 2, 3), as_scheduled=True, threads=0)
+
+
+def test_blocks_that_come_in_another_order_change_bits() -> None:
+    f, s = rows()
+    on_blocks(f, s, combine=tm.ATOMIC)
+    a = terms(3, 2, 200)
+    kernel = f.compile(device="simulator")
+    assert len({bits(kernel.seeded(seed)(a)) for seed in range(6)}) > 1
+
+
+def test_values_of_several_components_are_returned_by_component() -> None:
+    f, s = rows(tm.float32, tm.argmax)
+    split(s).rfactor(k0).parallelize(k0)
+    a = terms(4, 3, 40)
+    for found, expected in zip(f.evaluate(a, as_scheduled=True), f.evaluate(a), strict=True):
+        assert bits(found) == bits(expected)

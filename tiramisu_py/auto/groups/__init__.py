@@ -1,0 +1,1 @@
+"""Candidates of computations that depend on themselves or on each other."""

@@ -1,0 +1,1 @@
+"""Candidates of computations that stand alone: values, sums and products."""

@@ -1,0 +1,123 @@
+"""Computations whose values do not depend on each other: threads share the outermost loop, the best one is vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
+from tiramisu_py.auto.model.strides import best_iterator
+from tiramisu_py.function import Function
+
+#: The block of a single loop that threads share.
+BLOCK = 1 << 14
+#: How many rows before its use a value is prefetched: what is read across rows is not foreseen by the processor.
+AHEAD = 8
+
+
+def streamed(problem: Problem, name: str) -> Iterator[Offer]:
+    """The candidates of a computation of values that are independent of each other."""
+    declared = problem.computation(name)
+    if not declared.loop_iterators or declared.stage is not None:
+        return
+    vector = best_iterator(problem.touches(name), declared, declared.iterators)
+    assert vector is not None
+    lanes, outer = problem.lanes(name), [each for each in declared.iterators if each != vector]
+    shared = f"threads share {outer[0] if outer else f'blocks of {BLOCK} of {vector}'}, " if problem.threads > 1 else ""
+    said, why = f"{shared}vectors of {lanes} along {vector}", "no value reads another one of it"
+    work = problem.work(name, vector, lanes)
+    others = _beside(problem, name, vector)
+
+    def one(function: Function) -> None:
+        _in_vectors(problem, function, name, vector)
+
+    def several(function: Function) -> None:
+        loop = _in_vectors(problem, function, others[0], vector)
+        for before, each in pairwise([*others, name]):
+            _in_vectors(problem, function, each, vector)
+            function[each].after(function[before], loop)
+
+    if others:
+        yield Offer(
+            name, f"{', '.join((*others, name))} in one loop: {said}", "they read the same values", several,
+            (*others, name), replace(work, bytes=work.bytes - declared.dtype.bytes),
+        )  # fmt: skip
+    across = _read_across(problem, name, vector) if outer else []
+    if across:
+        yield Offer(
+            name, f"{said}, prefetching {', '.join(across)} {AHEAD} iterations of {outer[-1]} ahead",
+            "they are read across their rows", lambda function: _prefetching(problem, function, name, vector, across),
+            (name,), replace(work, bytes=work.bytes - 1),
+        )  # fmt: skip
+    yield Offer(name, said, why, one, (name,), work)
+    yield Offer(
+        name, f"threads share {declared.iterators[0]}", why,
+        lambda function: function[name].parallelize(Iter(declared.iterators[0])), (name,), problem.work(name, None),
+    )  # fmt: skip
+
+
+def _read_across(problem: Problem, name: str, vector: str) -> list[str]:
+    """What is read at places that a vector takes from several rows, by formulas of several iterators."""
+    found = []
+    for touch in problem.touches(name):
+        used = [{node.name for node in walk(index) if isinstance(node, Iter)} for index in touch.access.indices]
+        values = any(
+            isinstance(node, Access) and node.indices for index in touch.access.indices for node in walk(index)
+        )
+        if touch.step(vector) is None and not values and all(len(each) > 1 and vector in each for each in used):
+            found.append(touch.access.source)
+    return list(dict.fromkeys(found))
+
+
+def _prefetching(problem: Problem, function: Function, name: str, vector: str, sources: Sequence[str]) -> None:
+    _in_vectors(problem, function, name, vector)
+    rows = [each for each in problem.computation(name).iterators if each != vector][-1]
+    for source in sources:
+        function[name].prefetch(function[source], Iter(rows), AHEAD)
+
+
+def _beside(problem: Problem, name: str, vector: str) -> tuple[str, ...]:
+    """Other results of the same points that read what this one reads, declared before it."""
+    declared = problem.computation(name)
+    if name not in problem.algorithm.outputs or problem.readers[name]:
+        return ()
+    sources = {touch.access.source for touch in problem.touches(name)}
+    found = []
+    for other in list(problem.algorithm.computations)[: list(problem.algorithm.computations).index(name)]:
+        one = problem.computation(other)
+        independent = not one.is_reduction and not one.group and one.stage is None and not problem.is_recurrent(other)
+        if not independent or other in problem.given or problem.readers[other] or one.iterators != declared.iterators:
+            continue
+        same = one.domain.set_tuple_name("").is_equal(declared.domain.set_tuple_name(""))
+        along = best_iterator(problem.touches(other), one, one.iterators) == vector
+        if same and along and sources & {touch.access.source for touch in problem.touches(other)}:
+            found.append(other)
+    return tuple(found)
+
+
+def _in_vectors(problem: Problem, function: Function, name: str, vector: str) -> Iter:
+    """Vectors along a loop, threads along the outermost one; the innermost loop is returned."""
+    loops = _ordered(function, name, vector)
+    if len(loops) == 1 and problem.threads > 1:
+        fresh = Fresh(function)
+        first, loops[0] = fresh(f"{vector}0"), fresh(f"{vector}1")
+        function[name].split(Iter(vector), BLOCK, first, loops[0])
+        loops.insert(0, first)
+    if problem.threads > 1:
+        function[name].parallelize(loops[0])
+    function[name].vectorize(loops[-1], problem.lanes(name), remainder="mask")
+    if problem.is_only_written(name) and vector == problem.computation(name).iterators[-1]:
+        function[name].store_nontemporal()
+    return loops[-1]
+
+
+def _ordered(function: Function, name: str, vector: str) -> list[Iter]:
+    """Put the loop of the vectors innermost, and return all loops."""
+    loops = [Iter(each) for each in function.program.algorithm.computations[name].iterators]
+    if loops[-1].name != vector:
+        loops = [*(each for each in loops if each.name != vector), Iter(vector)]
+        function[name].reorder(*loops)
+    return loops

@@ -1,0 +1,180 @@
+"""Recurrences along lines that do not depend on each other: several lines side by side, in the lanes of vectors.
+
+::
+
+    for i:                                  for i0:
+        for j: p[i, j] ... p[i, j - 1]          for j: for i1 in lanes: p[i0, i1, j]
+        for j backwards: v[i, j]      -->       for j backwards: for i1 in lanes: v[i0, i1, j]
+
+What only these lines read is kept for a block of them, with its lanes next to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.auto.groups.group_orders import affine_text
+from tiramisu_py.auto.groups.nests import iterators_of, members_of
+from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py.auto.model.cost import ValueWork
+from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
+from tiramisu_py.auto.model.strides import result_cost
+from tiramisu_py.function import Function
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.statement import Role, Statement
+
+#: The vectors of lines in a block: while one waits for its division or sum, the next one begins.
+VECTORS = 2
+#: The share of values that come from memory.
+MOVED = 0.5
+
+
+def side_by_side(problem: Problem, name: str) -> Iterator[Offer]:
+    """The offer of a group whose computations go along lines, there or back, in loops over lines that they share."""
+    names = members_of(problem, name)
+    program = problem.function.program
+    statements = [each for source in names for each in program.statements_of(source)]
+    if len(statements) < 2 or any(each.role is not Role.VALUE for each in statements):
+        return
+    ordered = sorted(statements, key=lambda each: program.positions[each.name])
+    outer = min(shared(a, b) for a in ordered for b in ordered if a is not b)
+    carrying = LoopDependences(program, tuple(ordered)).carrying
+    found = [_Lines(problem, tuple(run), outer, carrying) for run in _runs(ordered, outer)]
+    lined = [each for each in found if each.are_independent]
+    if not lined or not all(each in lined or each.is_free for each in found):
+        return
+
+    def apply(function: Function) -> None:
+        fresh = Fresh(function)
+        block, lane = fresh("i0"), fresh("i1")
+        for each in lined:
+            each.arrange(function, block, lane)
+        for before, after in pairwise(found) if outer else ():
+            around = Iter(program.loop_names(before.statements[0])[outer - 1])
+            function.order(function[before.sources[-1]], function[after.sources[0]], at=around)
+        for each in found:
+            each.finish(function, block, lane) if each in lined else each.vectorize(function)
+
+    lines = ", ".join(dict.fromkeys(str(each.line) for each in lined))
+    why = f"values depend on earlier ones along a line, and no line of {lines} on another one"
+    lanes, first = problem.lanes(name), lined[0]
+    yield Offer(
+        name, f"lines of {lines} side by side, in vectors of {lanes}; what only they read is kept for a block of them",
+        why, apply, names, first.work(),
+    )  # fmt: skip
+
+
+def _runs(ordered: Sequence[Statement], outer: int) -> list[list[Statement]]:
+    """The statements that follow one another in a loop inside of those that all share."""
+    runs = [[ordered[0]]]
+    for before, after in pairwise(ordered):
+        if shared(before, after) > outer:
+            runs[-1].append(after)
+        else:
+            runs.append([after])
+    return runs
+
+
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """Statements in one loop over lines, at the depth `outer`."""
+
+    problem: Problem
+    statements: tuple[Statement, ...]
+    outer: int
+    carrying: frozenset[LoopId]
+
+    @property
+    def sources(self) -> list[str]:
+        return [each.source for each in self.statements]
+
+    @property
+    def line(self) -> str | None:
+        """The iterator of the lines."""
+        return self._iterators(self.statements[0])[self.outer]
+
+    def work(self) -> ValueWork:
+        """What a value of the first statement needs."""
+        name, line = self.sources[0], str(self.line)
+        size, local = self.problem.computation(name).dtype.bytes, self._is_local(name)
+        stored = 1.0 if local else result_cost(self.problem.computation(name), line)
+        touched = self.problem.touches(name)
+        read = sum(1.0 if self._is_local(each.access.source) else each.cost(line) for each in touched)
+        return ValueWork(self.problem.operations(name), read + stored, MOVED * size, self.problem.lanes(name))
+
+    def _iterators(self, statement: Statement) -> list[str | None]:
+        return iterators_of(statement, self.problem.computation(statement.source).point_iterators)
+
+    @property
+    def are_independent(self) -> bool:
+        """Whether lines do not depend on each other, but values do along some of them."""
+        deep = all(len(each.loops) == self.outer + 2 for each in self.statements)
+        if not deep or any(None in self._iterators(each) for each in self.statements):
+            return False
+        return not self.is_free and self.statements[0].loops[self.outer] not in self.carrying
+
+    @property
+    def is_free(self) -> bool:
+        """Whether values do not depend on each other along their last loops."""
+        return not any(each.loops[-1] in self.carrying for each in self.statements)
+
+    def vectorize(self, function: Function) -> None:
+        """Vectors along the last loops, which carry no dependence."""
+        for each in self.statements:
+            last = self.problem.function.program.loop_names(each)[-1]
+            function[each.source].vectorize(Iter(last), self.problem.lanes(each.source), remainder="mask")
+
+    def arrange(self, function: Function, block: Iter, lane: Iter) -> None:
+        """Blocks of lines outside, lines innermost."""
+        for each in self.statements:
+            function[each.source].set_schedule(self._time_map(each, block, lane))
+        for before, after in pairwise(self.statements):
+            depth = shared(before, after)
+            inside = self._names(before)[depth - 1] if depth > self.outer + 1 else block.name
+            function.order(function[before.source], function[after.source], at=Iter(inside))
+
+    def _names(self, statement: Statement) -> list[str]:
+        """Names of loops: another one for a loop whose iteration is not the iterator of the same name."""
+        names = self.problem.function.program.loop_names(statement)
+        forms = [affine_text(form) for form in sets.outputs(statement.coords)]
+        return [
+            f"{name}_" if name in statement.dims and form != name else name
+            for name, form in zip(names, forms, strict=True)
+        ]
+
+    def _time_map(self, statement: Statement, block: Iter, lane: Iter) -> str:
+        forms = [affine_text(form) for form in sets.outputs(statement.coords)]
+        pairs = [*zip(self._names(statement), forms, strict=True)]
+        size, line = VECTORS * self.problem.lanes(statement.source), forms[self.outer]
+        line = f"({line})" if " " in line else line
+        pairs[self.outer] = (block.name, f"floor({line} / {size})")
+        pairs.append((lane.name, f"{line} mod {size}"))
+        loops = ", ".join(name if name == form else f"{name} = {form}" for name, form in pairs)
+        return f"{{ [{', '.join(statement.dims)}] -> [{loops}] }}"
+
+    def finish(self, function: Function, block: Iter, lane: Iter) -> None:
+        """Storage, vectors, and threads that share the blocks."""
+        last = function[self.sources[-1]]
+        for each in self.statements:
+            if self._is_local(each.source):
+                _, *inside = map(str, self._iterators(each)[self.outer :])
+                function[each.source].store_in([*map(Iter, inside), Iter(str(self.line))])
+                function[each.source].store_at(last, block)
+        for each in self.statements:
+            function[each.source].vectorize(lane, self.problem.lanes(each.source), remainder="mask")
+        last.parallelize(block)
+
+    def _is_local(self, name: str) -> bool:
+        """Whether only these lines read a computation, apart from the last one of them."""
+        readers = set(self.problem.readers[name])
+        return (
+            name in self.sources[:-1]
+            and name not in self.problem.algorithm.outputs
+            and bool(readers)
+            and readers <= set(self.sources)
+        )

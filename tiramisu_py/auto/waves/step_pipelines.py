@@ -1,0 +1,124 @@
+"""Steps that follow one another through the rows of fields, while these are in the cache.
+
+::
+
+    for t:                                  for t0, y:
+        for i, j: e[t, i, j]       -->          for t in the block t0:
+        for i, j: h[t, i, j]                        for j: e[t, y - t, j]
+                                                    for j: h[t, y - t - 1, j]
+
+The loops over steps and rows are made a permutable band (`schedule.loops.bands`): the rows of a step then come after
+all that they need of the step before. With several threads, tiles of the band run in wavefronts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.auto.groups.nests import folds_of, members_of
+from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
+from tiramisu_py.errors import CommandError
+from tiramisu_py.function import Function
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.schedule.loops.bands import Band, permutable_band
+
+#: Sizes are not known here: a row has about so many elements, and a plane of rows.
+ROW, PLANE = 1 << 10, 1 << 14
+#: The most steps that follow one another.
+MOST_STEPS = 16
+#: The share of values that come from memory.
+MOVED = 0.3
+
+
+def pipelined(problem: Problem, name: str) -> Iterator[Offer]:
+    """The offers of fields over steps: a block of steps runs through the rows, one step behind the other."""
+    names = members_of(problem, name)
+    folds = list(folds_of(problem, names))
+    kept = problem.function.copy()
+    for source, index, levels in folds:
+        kept[source].fold(Iter(index), levels)
+    program = kept.program
+    statements = tuple(each for source in names for each in program.statements_of(source))
+    depths = {len(each.loops) for each in statements}
+    if len(depths) != 1 or min(depths) < 3 or any(each.role is not Role.VALUE for each in statements):
+        return
+    dependences = LoopDependences(program, statements)
+    if any(each.loops[-1] in dependences.carrying for each in statements):
+        return
+    if not {each.loops[0] for each in statements} <= dependences.carrying:
+        return
+    try:
+        band = permutable_band(program, [each.name for each in statements], program.loop_names(statements[0])[:2])
+    except CommandError:
+        return
+    if not band.turned:
+        yield _Pipeline(problem, names, folds, statements, band).offer(name)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pipeline:
+    """Statements over steps and rows, and the commands that make these loops a band."""
+
+    problem: Problem
+    names: tuple[str, ...]
+    folds: Sequence[tuple[str, str, int]]
+    statements: tuple[Statement, ...]
+    band: Band
+
+    def offer(self, name: str) -> Offer:
+        steps, (time, rows) = self._steps(), self.band.loops
+        threads = self.problem.threads > 1
+        what = f"{steps} steps of {time} follow one another along {rows}"
+        declared = self.problem.computation(name)
+        return Offer(
+            name, f"{what}{', threads share tiles of a wavefront' if threads else ''}",
+            f"what a step needs of the one before is near it along {rows}, and still in the cache",
+            self._in_waves if threads else self._in_turn, self.names,
+            self.problem.work(name, declared.iterators[-1], self.problem.lanes(name), moved=MOVED), is_tiled=True,
+        )  # fmt: skip
+
+    def _steps(self) -> int:
+        """How many steps: what they use of rows or planes fills half of the second cache."""
+        size = ROW if len(self.statements[0].loops) == 3 else PLANE
+        element = max(self.problem.computation(each).dtype.bytes for each in self.names)
+        levels = max(2, len(self.names))
+        most = self.problem.cpu.second // (2 * size * element * levels)
+        return max(2, min(MOST_STEPS, 1 << max(most.bit_length() - 1, 0)))
+
+    def _in_turn(self, function: Function) -> None:
+        """Blocks of steps outside, then rows, then the steps of a block."""
+        (time, rows), outer = self._joined(function), Fresh(function)(f"{self.band.loops[0]}0")
+        base = function[self.statements[0].source]
+        base.split(time, self._steps(), outer, time)
+        base.reorder(outer, rows, time)
+        self._vectors(function)
+
+    def _in_waves(self, function: Function) -> None:
+        """Tiles of steps and rows; those with one sum of their numbers run on threads."""
+        (time, rows), fresh, steps = self._joined(function), Fresh(function), self._steps()
+        outer, tile, wave = fresh(f"{time.name}0"), fresh(f"{rows.name}0"), fresh("wave")
+        base = function[self.statements[0].source]
+        base.split(time, steps, outer, time)
+        base.split(rows, 2 * steps, tile, rows)
+        base.reorder(outer, tile, rows, time)
+        base.transform([outer, tile], [[1, 1], [0, 1]], [wave, tile])
+        base.parallelize(tile)
+        self._vectors(function)
+
+    def _joined(self, function: Function) -> tuple[Iter, Iter]:
+        """Make the band; its loops over steps and rows."""
+        for source, index, levels in self.folds:
+            function[source].fold(Iter(index), levels)
+        for command in self.band.commands:
+            function.apply(command)
+        time, rows = map(Iter, self.band.loops)
+        return time, rows
+
+    def _vectors(self, function: Function) -> None:
+        for each in self.statements:
+            now = function.program.statements[each.name]
+            last = Iter(function.program.loop_names(now)[-1])
+            function[each.source].vectorize(last, self.problem.lanes(each.source), remainder="mask")

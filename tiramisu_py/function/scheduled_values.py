@@ -1,0 +1,50 @@
+"""The outputs of a function with terms combined in the order of its schedule: the oracle of bits.
+
+The loops that are emitted are run by the interpreter. Where grades promise that bits follow from the schedule, no order
+that the interpreter picks changes them; loops over private copies are dealt out to a number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py.algorithm.declarations import Determinism
+from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
+from tiramisu_py.algorithm.evaluate.given_values import GivenValues
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.interpret import InterpretError, run
+from tiramisu_py.ir import ArrayArgument, LoopFunction
+from tiramisu_py.proof import Report
+
+
+def run_as_scheduled(function: LoopFunction, report: Report, given: GivenValues, threads: int) -> Any:
+    """The outputs of a proven function, as a kernel returns them; raises `ArgumentError`."""
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ArgumentError(f"threads={threads!r}: give the number of threads, 1 at least")
+    if function.grid is not None:
+        raise ArgumentError(f"as_scheduled=True: {function.name} runs on ranks, use {function.name}.simulate(...)")
+    free = [name for name, grade in report.determinism.items() if grade is Determinism.NOT_GUARANTEED]
+    if free:
+        raise ArgumentError(
+            f"as_scheduled=True: no order in which the terms of {free[0]} are combined follows from the schedule, "
+            f"which is {Determinism.NOT_GUARANTEED}; {report.bits}"
+        )
+    arrays = {one.name: _passed(one, given) for one in function.arguments}
+    try:
+        run(function, arrays, given.params, threads=threads)
+    except InterpretError as error:
+        raise ArgumentError(f"as_scheduled=True: {error}") from None
+    results = [arrays[name] for name in function.outputs]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _passed(argument: Any, given: GivenValues) -> Any:
+    """A scalar, or a copy of the caller's array; zeros for an output that is not passed."""
+    name = argument.name
+    if not isinstance(argument, ArrayArgument):
+        return given.inputs[name]
+    if name in given.inputs or name in given.initial:
+        return np.array(given.inputs.get(name, given.initial.get(name)), order="C")
+    return np.zeros(shape_value(argument.extents, given.params), argument.dtype.numpy)

@@ -1,0 +1,183 @@
+"""Dimensions of an array as one where its elements are found by the digits of one number.
+
+After ``coalesce`` a statement reads ``a[j // 50, j // 5 % 10, j % 5]`` of an array with the shape ``[H, 10, 5]``: this
+is element j of all its elements in their order, which nothing has to divide for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.traversal import kinds, rewrite
+from tiramisu_py.algorithm.traversal import walk as walk_expression
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.ir import Allocate, ArrayArgument, Load, LoopFunction, Node, Store
+from tiramisu_py.ir.arithmetic.linear import Linear, linear
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.rewriting import all_expressions, constant, names, rewrite_expressions, walk, with_children
+from tiramisu_py.passes.base import About, FunctionPass
+from tiramisu_py.program.storage import Memory
+
+Indices = tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class JoinDimensions(FunctionPass):
+    """Index dimensions of a contiguous array as one where that divides less.
+
+    ::
+
+        s[] += a[j // 50, j // 5 % 10, j % 5]     -->     s[] += a[j]
+
+    The inner ones of these dimensions have constant extents, and all elements of the array are found like that.
+    """
+
+    def apply(self, what: LoopFunction, about: About) -> LoopFunction:
+        arguments = {each.name: each for each in what.arguments if isinstance(each, ArrayArgument)}
+        shapes = {name: each.extents for name, each in arguments.items() if _is_plain(each)}
+        shapes |= {
+            each.buffer: each.extents for each in walk(what.body) if isinstance(each, Allocate) and _is_own(each)
+        }
+        elsewhere = _used_otherwise(what)
+        found = dict[str, list[range]]()
+        for name, extents in shapes.items():
+            if name not in elsewhere and (groups := _groups(list(_places(what.body, name)), extents)) is not None:
+                found[name] = groups
+        if not found:
+            return what
+        joined = tuple(
+            _argument(each, found[each.name]) if isinstance(each, ArrayArgument) and each.name in found else each
+            for each in what.arguments
+        )
+        return replace(what, arguments=joined, body=_Joining(found, shapes).statement(what.body))
+
+
+def _is_plain(array: ArrayArgument) -> bool:
+    """Whether an argument is contiguous, and all of it in the memory of this rank's host."""
+    return array.strides is None and array.device is None and not array.dealt
+
+
+def _is_own(array: Allocate) -> bool:
+    """Whether a temporary is an ordinary array of the host."""
+    special = array.register or array.lanes > 1 or array.ring or array.padded or array.pages is not None
+    return not special and array.memory is Memory.HOST and array.device is None
+
+
+def _used_otherwise(function: LoopFunction) -> set[str]:
+    """The arrays that something else than loads, stores and allocations uses: kernels, messages, calls, prefetches."""
+    found = {array.name for kernel in function.kernels for array in kernel.arrays}
+    for node in walk(function.body):
+        if not isinstance(node, Store | Allocate) and not node.roles.inside:
+            found |= names(node) - {load.buffer for e in all_expressions(node) for load in _loads(e)}
+    return found
+
+
+def _loads(e: Expr) -> Iterator[Load]:
+    return (part for part in walk_expression(e) if isinstance(part, Load))
+
+
+def _places(node: Node, buffer: str) -> Iterator[Indices]:
+    """The indices of all loads and stores of an array."""
+    for inner in walk(node):
+        if isinstance(inner, Store) and inner.buffer == buffer:
+            yield inner.indices
+    for e in all_expressions(node):
+        yield from (load.indices for load in _loads(e) if load.buffer == buffer)
+
+
+def _groups(places: Sequence[Indices], extents: Indices) -> list[range] | None:
+    """The dimensions that become one, in runs; None if none do."""
+    rank = len(extents)
+    if rank < 2 or not any(map(_divisions, places)) or any(len(place) != rank for place in places):
+        return None
+    groups = [range(1)]
+    for dim in range(1, rank):
+        extent, last = constant(extents[dim]), groups[-1]
+        wider = range(last.start, dim + 1)
+        if extent is not None and extent > 0 and _saves(places, extents, wider):
+            groups[-1] = wider
+        else:
+            groups.append(range(dim, dim + 1))
+    return groups if len(groups) < rank else None
+
+
+def _saves(places: Sequence[Indices], extents: Indices, group: range) -> bool:
+    """Whether elements are found with fewer divisions once a last dimension has joined others, and none with more."""
+    before = [sum(_count(place[dim]) for dim in group) for place in places]
+    after = [_count(_joined(place, extents, group)) for place in places]
+    return sum(after) < sum(before) and all(new <= old for new, old in zip(after, before, strict=True))
+
+
+def _divisions(place: Indices) -> int:
+    return sum(map(_count, place))
+
+
+def _count(e: Expr) -> int:
+    """The divisions in an index."""
+    if Binary not in kinds(e):
+        return 0
+    return sum(1 for part in walk_expression(e) if isinstance(part, Binary) and part.op in ("//", "%"))
+
+
+def _joined(place: Indices, extents: Indices, group: range) -> Expr:
+    """The index in a group of dimensions as one."""
+    total = linear(simplified(place[group.start]))
+    for dim in group[1:]:
+        total = total.times(constant(extents[dim]) or 0).plus(linear(simplified(place[dim])))
+    return _without_remainders(total).expression()
+
+
+def _without_remainders(form: Linear) -> Linear:
+    """The form with each ``e % m`` as ``e - e // m * m`` where the quotient then goes."""
+    for atom, factor in form.terms.values():
+        if isinstance(atom, Binary) and atom.op == "%" and (divisor := constant(atom.right)) is not None:
+            quotient = Linear({}, 0).plus(linear(simplified(Binary("//", atom.left, atom.right, int64))), -divisor)
+            whole = form.without(atom.key()).plus(linear(atom.left).plus(quotient), factor)
+            if divisor > 0 and len(whole.terms) <= len(form.terms) and linear(atom.left).exact:
+                return _without_remainders(whole)
+    return form
+
+
+def _argument(array: ArrayArgument, groups: Sequence[range]) -> ArrayArgument:
+    return replace(array, extents=_shape(array.extents, groups), passed=array.passed_extents)
+
+
+def _shape(extents: Indices, groups: Sequence[range]) -> Indices:
+    """The extents of dimensions that have become one."""
+    found = []
+    for group in groups:
+        extent = linear(extents[group.start])
+        for dim in group[1:]:
+            extent = extent.times(constant(extents[dim]) or 0)
+        found.append(extent.expression())
+    return tuple(found)
+
+
+class _Joining:
+    """Rewrites what uses arrays whose dimensions have become fewer."""
+
+    def __init__(self, groups: Mapping[str, Sequence[range]], shapes: Mapping[str, Indices]) -> None:
+        self.groups = groups
+        self.shapes = shapes
+
+    def statement(self, node: Node) -> Node:
+        """A statement with the new indices and extents."""
+        return self._stored(rewrite_expressions(node, self._load))
+
+    def _stored(self, node: Node) -> Node:
+        if isinstance(node, Store) and node.buffer in self.groups:
+            node = replace(node, indices=self._indices(node.buffer, node.indices))
+        if isinstance(node, Allocate) and node.buffer in self.groups:
+            node = replace(node, extents=_shape(node.extents, self.groups[node.buffer]))
+        return with_children(node, self._stored)
+
+    def _load(self, e: Expr) -> Expr | None:
+        if not isinstance(e, Load) or e.buffer not in self.groups:
+            return None
+        inner = tuple(rewrite(index, self._load) for index in e.indices)
+        return Load(e.buffer, self._indices(e.buffer, inner), e.dtype)
+
+    def _indices(self, buffer: str, place: Indices) -> Indices:
+        return tuple(_joined(place, self.shapes[buffer], group) for group in self.groups[buffer])

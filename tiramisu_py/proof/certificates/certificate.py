@@ -1,0 +1,258 @@
+"""A certificate: what an algorithm reads, what a program executes, when and where, and the evidence of its proof.
+
+It is plain data: dictionaries, lists, numbers, and sets and relations as isl writes them; `docs/certificates.md` has
+the format. Programs on cores are covered; what is not covered is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declare.soundness import ValueSets, box
+from tiramisu_py.algorithm.spellings import fresh_name
+from tiramisu_py.dependence.access import ENTRY, MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.program.initial import initial_program
+from tiramisu_py.program.loops import Parallel, Vector
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Home
+from tiramisu_py.proof.certificates.evidence import Evidence
+
+FORMAT, VERSION = "tiramisu_py certificate", 1
+
+#: The reads of a computation that each role has.
+_PARTS = {Role.VALUE: "value", Role.INIT: "start", Role.UPDATE: "term"}
+_ROLES = {*_PARTS, Role.COPY}
+
+
+def certificate(program: Program) -> dict[str, Any]:
+    """The certificate of a proven program. Raises `UnsupportedError` for what no certificate covers yet."""
+    return _Certificate(program).document()
+
+
+class _Certificate:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.values = ValueSets(program.algorithm)
+        self.accesses = MemoryAccesses(program, self.values)
+        self.flow = Flow(self.accesses)
+        self.claims = Evidence(self.flow)
+        self._names: dict[tuple[str, int], str] = {}
+
+    def document(self) -> dict[str, Any]:
+        program, algorithm = self.program, self.program.algorithm
+        self._check_covered()
+        actors = [self._statement(s) for s in program.storing]
+        callers = [self._caller(each) for each in self._callers()]
+        evidence = self._evidence()
+        if self.flow.exclusions.relied:
+            facts = ", ".join(str(fact) for fact in self.flow.exclusions.relied)
+            raise UnsupportedError(f"a certificate of {algorithm.name} would rely on values: {facts}")
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "function": algorithm.name,
+            "parameters": str(program.context),
+            "inputs": {name: str(self.values.domain(name)) for name, i in algorithm.inputs.items() if not i.scalar},
+            "computations": self._computations(),
+            "inlined": [name for name in algorithm.computations if not program.statements_of(name)],
+            "outputs": list(algorithm.outputs),
+            "statements": [*callers, *actors],
+            "places": {str(home): str(self._places(home)) for home in self.accesses.homes()},
+            "evidence": evidence,
+        }
+
+    # -- what is covered
+
+    def _check_covered(self) -> None:
+        program, name = self.program, self.program.algorithm.name
+        if program.rank_axes or program.blocks is not None:
+            raise UnsupportedError(f"no certificate covers ranks yet, and {name} runs on ranks")
+        for statement in program.storing:
+            what = None
+            if program.queue_of(statement) is not None:
+                what = "runs on a GPU"
+            elif statement.role not in _ROLES or statement.message is not None:
+                what = "combines partial results of its own"
+            elif statement.is_call:
+                what = "is a call over whole arrays"
+            elif statement.guards and statement.role is not Role.UPDATE:
+                what = "has a condition on values"
+            if what is not None:
+                raise UnsupportedError(f"no certificate covers this yet: {statement.handle} of {name} {what}")
+
+    # -- the algorithm
+
+    def _computations(self) -> dict[str, Any]:
+        """The domain, the points and the reads of each computation."""
+        declared = MemoryAccesses(initial_program(self.program.algorithm), self.values)
+        found: dict[str, Any] = {}
+        for name, c in self.program.algorithm.computations.items():
+            points = sets.named(c.points, name) if c.is_reduction else None
+            found[name] = {
+                "domain": str(self.values.domain(name)),
+                "points": None if points is None else str(points),
+                "value": None if points is None else str(_value_of_point(points, len(c.iterators))),
+                "reads": {},
+            }
+        for statement in declared.program.storing:
+            reads = {source: _at_points(declared, statement, source) for source in declared.sources(statement)}
+            kept = {source: str(relation) for source, relation in reads.items() if relation is not None}
+            found[statement.source]["reads"][_PARTS[statement.role]] = kept
+        return found
+
+    # -- the program
+
+    def _statement(self, statement: Statement) -> dict[str, Any]:
+        program, accesses = self.program, self.accesses
+        store = accesses.write(statement)
+        assert store is not None
+        tags = [program.loops[loop].tag for loop in statement.loops]
+        concurrent = [k for k, tag in enumerate(tags) if isinstance(tag, Parallel | Vector)]
+        combined = [k for k in concurrent if getattr(tags[k], "combine", None) is not None]
+        reads = [r for source in accesses.sources(statement) if (r := accesses.read(statement, source)) is not None]
+        return {
+            "name": statement.name,
+            "role": statement.role.value,
+            "source": statement.source,
+            "instances": str(store.domain),
+            "point": str(sets.graph(sets.renamed(statement.point, statement.source))),
+            "time": str(self._time(program, statement.name)),
+            "concurrent": [_time_of_loop(k) for k in concurrent],
+            "combined": [_time_of_loop(k) for k in combined],
+            "store": str(store.places),
+            "reads": {read.source: str(self._pairs(read).apply_range(read.places)) for read in reads},
+        }
+
+    def _callers(self) -> Iterator[MemoryAccess]:
+        """What the caller gives and finds."""
+        for home in self.accesses.homes():
+            for access in (*self.accesses.writers(home), *self.accesses.readers(home)):
+                if access.actor.statement is None:
+                    yield access
+
+    def _caller(self, access: MemoryAccess) -> dict[str, Any]:
+        name, moment = self._name(access), 0 if access.actor.moment == ENTRY else 2
+        point = isl.Map.identity(access.domain.get_space().map_from_set()).intersect_domain(access.domain)
+        point = point.set_tuple_name(isl.dim_type.in_, name)
+        time = sets.graph(_constants(point.domain(), [moment, *[0] * self._time_size]))
+        place = point.apply_range(access.places)
+        reads = {} if access.is_write else {access.source: str(self._pairs(access).apply_range(access.places))}
+        return {
+            "name": name,
+            "role": "entry" if access.is_write else "exit",
+            "source": access.source,
+            "instances": str(point.domain()),
+            "point": str(point),
+            "time": str(time),
+            "concurrent": [],
+            "combined": [],
+            "store": str(place) if access.is_write else None,
+            "reads": reads,
+        }
+
+    def _name(self, access: MemoryAccess) -> str:
+        """The name of an actor: of a statement, or what the caller gives or finds."""
+        if access.actor.statement is not None:
+            return access.actor.name
+        key = (access.source, access.actor.moment)
+        if key not in self._names:
+            taken = {*self.program.statements, *self._names.values()}
+            end = "given" if access.actor.moment == ENTRY else "found"
+            self._names[key] = fresh_name(f"{access.source}_{end}", taken)
+        return self._names[key]
+
+    @property
+    def _time_size(self) -> int:
+        return max(state.time_size for state in self.program.history)
+
+    def _time(self, program: Program, name: str) -> isl.Map:
+        """The time of a statement: 1 (between the beginning and the end), then its time vector, padded with zeros."""
+        time = program.times[name]
+        space = time.get_domain_space()
+        forms = sets.outputs(time)
+        padding = [sets.constant(space, 0)] * (self._time_size - len(forms))
+        return sets.graph(sets.function(space, None, [sets.constant(space, 1), *forms, *padding]))
+
+    def _places(self, home: Home) -> isl.Set:
+        """The elements of a buffer, in each of its copies."""
+        buffer = self.program.buffers[home.buffer]
+        elements = box(sets.sized_frame(self.program.algorithm.param_space, None, len(buffer.extents)), buffer.extents)
+        return elements.insert_dims(isl.dim_type.set, 0, len(buffer.scope)).set_tuple_name(str(home))
+
+    def _pairs(self, read: MemoryAccess) -> isl.Map:
+        """``[instance -> value] -> read``: a read as the pair that it is."""
+        if read.actor.statement is None:
+            same = isl.Map.identity(read.domain.get_space().map_from_set()).intersect_domain(read.domain)
+            return same.set_tuple_name(isl.dim_type.in_, self._name(read)).range_map()
+        relation = self.accesses.read_relation(read.actor.statement, read.source)
+        assert relation is not None
+        return relation.wrap().flatten_map().set_tuple_name(isl.dim_type.out, sets.tuple_name(read.domain))
+
+    # -- the evidence
+
+    def _evidence(self) -> dict[str, Any]:
+        flow: dict[str, dict[str, dict[str, str]]] = {}
+        terms: dict[str, dict[str, dict[str, isl.Map]]] = {}
+        references: dict[str, dict[str, str]] = {}
+        for home in self.accesses.homes():
+            for read in self.accesses.readers(home):
+                reader = self._name(read)
+                pairs, found = self._pairs(read), flow.setdefault(reader, {}).setdefault(read.source, {})
+                for write, served in self.claims.serving(read):
+                    renamed = served.set_tuple_name(isl.dim_type.out, self._name(write))
+                    found[self._name(write)] = str(pairs.apply_range(renamed).coalesce())
+                    if write.role is Role.INIT:
+                        added = terms.setdefault(reader, {}).setdefault(read.source, {})
+                        for update, updated in self.claims.terms(read, write, served):
+                            claim = self._by_term(update, pairs.apply_range(updated))
+                            own = update.actor.name
+                            added[own] = claim.union(added[own]) if own in added else claim
+            reference = self.claims.reference(home)
+            if reference is not None:
+                references[str(home)] = {name: str(self._time(reference, name)) for name in reference.statements}
+        return {"references": references, "flow": flow, "terms": _as_text(terms)}
+
+    def _by_term(self, update: MemoryAccess, added: isl.Map) -> isl.Map:
+        """``[read -> term] -> update``, from ``read -> update``."""
+        statement = update.actor.statement
+        assert statement is not None
+        term = sets.graph(sets.renamed(statement.point, statement.source), statement.instances)
+        one = added.domain_map().range_product(added.range_map().apply_range(term))
+        return one.reverse().apply_range(added.range_map())
+
+
+def _as_text(found: Any) -> Any:
+    """Nested dictionaries of relations, with the relations as text."""
+    return {k: _as_text(v) for k, v in found.items()} if isinstance(found, dict) else str(found)
+
+
+def _at_points(accesses: MemoryAccesses, statement: Statement, source: str) -> isl.Map | None:
+    """``point -> value of source`` that a statement of the program as declared reads at this point."""
+    relation = accesses.read_relation(statement, source)
+    if relation is None:
+        return None
+    return sets.graph(sets.renamed(statement.point, statement.source)).reverse().apply_range(relation)
+
+
+def _value_of_point(points: isl.Set, count: int) -> isl.Map:
+    """``point -> value``: the first `count` indices of a point."""
+    variables = sets.variables(points.get_space())[:count]
+    return sets.graph(sets.function(points.get_space(), sets.tuple_name(points), variables))
+
+
+def _constants(domain: isl.Set, numbers: list[int]) -> isl.MultiAff:
+    space = domain.get_space()
+    return sets.function(space, None, [sets.constant(space, number) for number in numbers])
+
+
+def _time_of_loop(depth: int) -> int:
+    """The coordinate of a loop in the time of a certificate: after the moment and the static one, every other one."""
+    return 2 * depth + 2

@@ -1,0 +1,226 @@
+"""Which bits of a reduction hold under a schedule, by grades, and what keeps them from a higher one.
+
+The grade is that of the weakest cause: a command that combines terms in an order other than that of the declaration.
+
+====================== ===================================================================================
+grade                  causes
+====================== ===================================================================================
+``ordered``            none; or no order changes a bit: integers, minima and maxima, argmin and argmax
+``everywhere``         loops in another order, lanes, `rfactor`, the tree of one block
+``run_to_run``         private copies of threads in a static schedule; what depends on the number of ranks
+``not_guaranteed``     atomic updates, dynamic schedules, several blocks that add to one element, MPI
+====================== ===================================================================================
+
+Minima and maxima of floats are the same in any order but for the sign of zero and the payloads of NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Determinism
+from tiramisu_py.algorithm.expressions import Param
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, Parallel, Tag, Vector
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role
+from tiramisu_py.proof.memory.races import pair_spots, race_at
+from tiramisu_py.proof.reductions.bits import chooses, combined_apart, in_order, is_reordered, is_split, out_of_order
+from tiramisu_py.proof.reductions.bits import rounds as may_round
+from tiramisu_py.proof.reductions.chains import Chains
+from tiramisu_py.proof.violations.findings import Finding, Key, wanted
+
+#: What a grade says of the order in which terms are combined.
+MEANING = {
+    Determinism.ORDERED: "the order does not matter",
+    Determinism.EVERYWHERE: "the order follows from the schedule and the sizes",
+    Determinism.RUN_TO_RUN: "the order depends on the number of threads or ranks",
+    Determinism.NOT_GUARANTEED: "the order may be another one in each run",
+}
+
+Pairs = tuple[MemoryAccess, MemoryAccess, isl.Map]
+
+
+@dataclass(frozen=True, eq=False)
+class Cause:
+    """What keeps the bits of a reduction from a higher grade, in words, and the terms that show it, if there are.
+
+    `repair` gives the next grade, and `everywhere`, if it is another one, that grade.
+    """
+
+    grade: Determinism
+    what: str
+    repair: str
+    pairs: Pairs | None = None
+    everywhere: str = ""
+
+    def repaired(self, least: Determinism, over: str) -> str:
+        """What to do for a grade."""
+        if least is Determinism.ORDERED:
+            return f"run the loops over {over} in order, without combine= and rfactor, or declare {_asked(self.grade)}"
+        return self.everywhere if least is Determinism.EVERYWHERE and self.everywhere else self.repair
+
+
+def grade(flow: Flow, name: str) -> Determinism:
+    """The grade of a reduction, as the user has declared it: with the partial results that `rfactor` has made of it."""
+    return min((cause.grade for cause in causes(flow, name)), default=Determinism.ORDERED)
+
+
+def grades(flow: Flow) -> Mapping[str, Determinism]:
+    """The grades of the reductions that the user has declared, by name."""
+    declared = flow.accesses.program.algorithm.as_declared
+    return {name: grade(flow, name) for name, each in declared.computations.items() if each.is_reduction}
+
+
+def causes(flow: Flow, name: str) -> Iterator[Cause]:
+    """Why the grade of a reduction is not `ordered`."""
+    program = flow.accesses.program
+    computation = program.algorithm.computations[name]
+    if not may_round(computation) or chooses(computation):
+        return
+    if is_split(program, name):
+        yield from _split(program, computation)
+    for part in _parts(program.algorithm, name):
+        if is_reordered(flow, part):
+            yield from _reordered(flow, program.algorithm.computations[part])
+
+
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
+    """The reductions whose bits are not those that their declaration asks for."""
+    for name, computation in flow.accesses.program.algorithm.as_declared.computations.items():
+        key, least = Key("determinism", (name,)), computation.determinism
+        if least is not None and computation.is_reduction and wanted(key, sought):
+            found = min(causes(flow, name), key=lambda cause: cause.grade, default=None)
+            if found is not None and found.grade < least:
+                yield Finding(key, partial(_weaker, flow, computation, least, found))
+
+
+def _weaker(flow: Flow, computation: Computation, least: Determinism, cause: Cause) -> Violation:
+    message = f"{computation.name} is declared determinism={str(least)!r}, but {cause.what}"
+    repair = cause.repaired(least, ", ".join(computation.over))
+    if cause.pairs is None:
+        return Violation("reduction", message, Witness({}, reader=(computation.name, ())), repair=repair)
+    witness, *_ = pair_spots(flow, *cause.pairs)
+    return Violation("reduction", f"{message}, {witness}", witness, repair=repair)
+
+
+def _parts(algorithm: Algorithm, name: str) -> list[str]:
+    """The reductions that compute a declared one: itself, and its partial results."""
+    found = [name]
+    for partial_result, whole in algorithm.wholes.items():
+        if whole.name in found:
+            found.append(partial_result)
+    return found
+
+
+# -- causes
+
+
+def _split(program: Program, computation: Computation) -> Iterator[Cause]:
+    """The order of the sums of partial results: constant, unless it depends on the number of ranks."""
+    of = _parts(program.algorithm, computation.name)[1:]
+    what = f"rfactor sums its terms in partial results, {', '.join(of)}"
+    yield Cause(Determinism.EVERYWHERE, what, f"leave out rfactor, or declare {_asked(Determinism.EVERYWHERE)}")
+    machine = _of_machine(program)
+    if any(_mentions(program.algorithm.computations[part].points, machine) for part in of):
+        yield Cause(
+            Determinism.RUN_TO_RUN, f"its partial results, {', '.join(of)}, depend on the number of ranks",
+            "give rfactor a loop over blocks of a constant size",
+        )  # fmt: skip
+
+
+def _reordered(flow: Flow, computation: Computation) -> Iterator[Cause]:
+    """The causes in the loops of one reduction."""
+    chains = Chains(flow, computation)
+    over = ", ".join(computation.over)
+    for pairs in out_of_order(flow, computation.name):
+        what, repair = "two terms are combined in another order", f"keep the order of the loops over {over}"
+        yield Cause(Determinism.EVERYWHERE, what, repair, pairs)
+        break
+    for a in chains.updates:
+        yield from _by_executors(chains, a)
+        for b in chains.updates:
+            if a.home == b.home:
+                yield from _by_loops(chains, a, b)
+
+
+def _by_loops(chains: Chains, a: MemoryAccess, b: MemoryAccess) -> Iterator[Cause]:
+    """The loops whose iterations combine terms of one value in an order of their own."""
+    first, second = a.actor.statement, b.actor.statement
+    assert first is not None and second is not None
+    program = chains.flow.accesses.program
+    for depth in range(shared(first, second)):
+        found = _of_loop(program.loops[first.loops[depth]], first.handle)
+        if found is not None:
+            bad = race_at(a, b, in_order(chains, a, b), depth, None)
+            if not bad.is_empty():
+                yield replace(found, pairs=(a, b, bad))
+
+
+def _by_executors(chains: Chains, merge: MemoryAccess) -> Iterator[Cause]:
+    """Partial results that MPI combines; those of the threads of a block have an order that is always the same."""
+    statement = merge.actor.statement
+    assert statement is not None
+    if merge.role is not Role.MERGE or statement.combination is None or not statement.combination.axes:
+        return
+    for pairs in combined_apart(chains, merge):
+        what = "MPI combines the partial results of ranks in an order of its own"
+        repair = f"give {statement.handle}.rfactor the loop over ranks, and sum its results on one of them"
+        yield Cause(Determinism.NOT_GUARANTEED, what, repair, pairs)
+        return
+
+
+def _of_loop(loop: Loop, handle: str) -> Cause | None:
+    """What a loop does to the terms of one value of an update; None for ordinary loops."""
+    name, tag = loop.name, loop.tag
+    combine: Combine | None = getattr(tag, "combine", None)
+    parts = f"give {handle}.rfactor the loop {name}, and run it over the partial results"
+    if combine is Combine.ATOMIC:
+        what = f"loop {name} combines terms by tm.ATOMIC, in the order in which they arrive"
+        everywhere = "" if isinstance(tag, GpuBlock | GpuThread) else parts
+        return Cause(Determinism.NOT_GUARANTEED, what, _instead_of_atomic(tag, handle, name), everywhere=everywhere)
+    if isinstance(tag, GpuBlock) and combine is Combine.TREE:
+        what = f"the blocks of loop {name} add what they collect to one element, in the order in which they end"
+        return Cause(Determinism.NOT_GUARANTEED, what, f"give the command that runs {handle} across=tm.TWO_PASS")
+    if isinstance(tag, Parallel) and combine is Combine.PRIVATE and tag.schedule != "static":
+        what = f"schedule={tag.schedule!r} of loop {name} deals out terms to threads as they come"
+        return Cause(Determinism.NOT_GUARANTEED, what, f'use schedule="static" for loop {name}', everywhere=parts)
+    if isinstance(tag, Parallel) and combine is Combine.PRIVATE:
+        what = f"loop {name} combines the partial results of threads, so that bits depend on the number of threads"
+        return Cause(Determinism.RUN_TO_RUN, what, parts)
+    if isinstance(tag, Vector | GpuThread) and combine is not None:
+        what = f"loop {name} combines the partial results of its {'lanes' if isinstance(tag, Vector) else 'threads'}"
+        return Cause(Determinism.EVERYWHERE, what, f"leave out combine=tm.{combine.name} of loop {name}")
+    return None
+
+
+def _instead_of_atomic(tag: Tag | None, handle: str, name: str) -> str:
+    if isinstance(tag, Parallel):
+        return f"{handle}.parallelize({name}, combine=tm.PRIVATE)"
+    if isinstance(tag, Vector):
+        return f"{handle}.vectorize({name}, {tag.width}, combine=tm.PRIVATE)"
+    return f"give the command that runs {handle} combine=tm.TREE, and across=tm.TWO_PASS if blocks add to one element"
+
+
+def _asked(least: Determinism) -> str:
+    return f"determinism={str(least)!r}"
+
+
+def _of_machine(program: Program) -> tuple[str, ...]:
+    """The parameters that stand for the number of ranks, or for the part of one."""
+    found = [e.name for extent in program.grid for e in walk(extent) if isinstance(e, Param)]
+    return tuple(dict.fromkeys([*found, *(program.blocks.bounds if program.blocks is not None else ())]))
+
+
+def _mentions(domain: isl.Set, names: tuple[str, ...]) -> bool:
+    """Whether conditions of a set depend on some parameters."""
+    return bool(set(sets.involved_params(domain)) & {*names}) if names else False
