@@ -3,7 +3,7 @@
 ::
 
     for k0:                              for k0 on threads:  C_chunks[k0] = identity
-      for k1:                     -->      for k1:           C_chunks[k0] += x[k0, k1]
+      for k1:                    -->       for k1:           C_chunks[k0] += x[k0, k1]
         C += x[k0, k1]                   for k0:             C += C_chunks[k0]
 
 They are values of their own, as those of `rfactor`; those of a parallel loop are kept with its iterations outermost.
