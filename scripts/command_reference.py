@@ -39,7 +39,7 @@ NAMES = ("Expr", "Iter", "Param")
 GROUPS: tuple[tuple[str, str], ...] = (
     ("Expr Iter Param", "expressions, as arithmetic builds them; iterators (`tm.iters`) and sizes (`tm.params`)"),
     (
-        "sum product min max logical_and logical_or argmin argmax",
+        "sum product min max logical_and logical_or argmin argmax any all mean var norm logsumexp",
         "operators of reductions, `f.reduction(name, domain, over, tm.sum, expr)`; `tm.operator` makes others. The "
         "larger of two values is `tm.maximum(a, b)`",
     ),

@@ -121,6 +121,9 @@ from tiramisu_py.function import (
     load,
     params,
 )
+from tiramisu_py.function.finished_reductions import all_ as all
+from tiramisu_py.function.finished_reductions import any_ as any
+from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.machine.pages import Policy
@@ -254,6 +257,8 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "all",
+    "any",
     "argmax",
     "argmin",
     "balance",
@@ -299,12 +304,15 @@ __all__ = [
     "log2",
     "logical_and",
     "logical_or",
+    "logsumexp",
     "max",
     "maximum",
+    "mean",
     "memory_nodes",
     "min",
     "minimum",
     "mux",
+    "norm",
     "operator",
     "params",
     "pieces",
@@ -344,4 +352,5 @@ __all__ = [
     "stride",
     "updates",
     "writes",
+    "var",
 ]

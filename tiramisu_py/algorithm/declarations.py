@@ -71,16 +71,17 @@ class Input:
 
 @dataclass(frozen=True)
 class Operator:
-    """An associative and commutative operator of reductions, with its identity for each type.
+    """An associative operator of reductions, with its identity for each type.
 
     Calling it builds an expression of two operands: ``tm.min(a, b)``. One that combines several values at once has
-    their `names`, and as many neutral elements.
+    their `names`, and as many neutral elements. One that is not `commutative` combines neighbouring terms only.
     """
 
     name: str
     combine: Callable[[Expr, Expr], Expr] = field(compare=False)
     identity_of: Callable[[DType], Any] = field(compare=False)
     names: tuple[str, ...] = ()
+    commutative: bool = True
 
     def __call__(self, *operands: Operand) -> Expr:
         if len(operands) != 2:
@@ -283,6 +284,11 @@ class Computation:
     @property
     def is_reduction(self) -> bool:
         return self.op is not None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether its terms are combined in their order: one by one, or in ranges of neighbours."""
+        return self.ordered or (self.op is not None and not self.op.commutative)
 
     @property
     def loop_iterators(self) -> tuple[str, ...]:

@@ -227,13 +227,17 @@ def operator(
     combine: Callable[[Expr, Expr], Operand | tuple[Operand, ...]],
     identity: bool | int | float | tuple[Any, ...] | Callable[[DType], Any],
     names: Sequence[str] = (),
+    *,
+    commutative: bool = True,
 ) -> Operator:
-    """An associative and commutative operator for reductions.
+    """An associative operator for reductions, commutative if nothing else is said.
 
-    `combine` builds the expression of two operands; `identity` is the neutral element, or gives it for a type.
-    That the operator is associative and commutative is taken on trust. With a tuple as `identity` it combines several
-    values at once: each operand is unpacked, ``(n, mean), (m, other) = a, b``, and the result is a tuple. `names` are
-    those of its components (by default 0, 1, ...).
+    `combine` builds the expression of two operands; `identity` is the neutral element, or gives it for a type. A
+    reduction by it tries these laws on some terms, and is refused with operands for which they do not hold, such as
+    those of a subtraction; beyond that they are taken on trust. With ``commutative=False`` (products of matrices, the
+    last value that is not 0) only neighbouring terms and ranges of terms are combined, as the proof shows. With a tuple
+    as `identity` it combines several values at once: each operand is unpacked, ``(n, mean), (m, other) = a, b``, and
+    the result is a tuple. `names` are those of its components (by default 0, 1, ...).
     """
     check_name(name, "an operator")
     if not callable(combine):
@@ -254,7 +258,9 @@ def operator(
         found = combine(a, b)
         return tuple_value(found, own) if isinstance(found, tuple) else as_expr(found)
 
-    return Operator(name, combined, neutral, own)
+    if not isinstance(commutative, bool):
+        raise DeclarationError(f"commutative= of the operator {name} is {commutative!r}: give True or False")
+    return Operator(name, combined, neutral, own, commutative)
 
 
 def _component_names(operator: str, names: Sequence[str], identity: object) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Operator
@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.declare.declare_scan import declare_scan
 from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.declare.inferred import domain_line, inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
+from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Operand
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
@@ -21,6 +22,7 @@ from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.applying.scheduled import Scheduled
+from tiramisu_py.function.finished_reductions import Finished, accumulated, finished
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
 from tiramisu_py.function.together import Group
 from tiramisu_py.program.fresh_names import free_name
@@ -117,6 +119,38 @@ class Declarations(Scheduled):
         self._program = with_group(self._program, [declared])
         return Computation(self, name)
 
+    @overload
+    def reduction(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        op: Finished,
+        expr: Any,
+        *,
+        where: Expr | None = None,
+        ordered: bool = False,
+        determinism: str | None = None,
+    ) -> Computation: ...
+
+    @overload
+    def reduction(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        op: Operator,
+        expr: Any,
+        *,
+        accumulate: DType,
+        where: Expr | None = None,
+        exact: bool = False,
+        dtype: DType | None = None,
+        ordered: bool = False,
+        determinism: str | None = None,
+    ) -> Computation: ...
+
+    @overload
     def reduction(
         self,
         name: str,
@@ -132,7 +166,25 @@ class Declarations(Scheduled):
         ordered: bool = False,
         values: tuple[Operand, Operand] | None = None,
         determinism: str | None = None,
-    ) -> Reduction:
+    ) -> Reduction: ...
+
+    def reduction(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        op: Operator | Finished,
+        expr: Any,
+        *,
+        where: Expr | None = None,
+        exact: bool = False,
+        dtype: DType | None = None,
+        shape: Sequence[Operand] | None = None,
+        ordered: bool = False,
+        values: tuple[Operand, Operand] | None = None,
+        determinism: str | None = None,
+        accumulate: DType | None = None,
+    ) -> Computation:
         """Declare ``name[i] = op of expr over all points of `over```, for each point of `domain`.
 
         `domain` is as for `computation`; `over` may depend on its iterators. `op` is ``tm.sum``, ``tm.product``,
@@ -142,13 +194,31 @@ class Declarations(Scheduled):
         the lexicographic order of `over`. `determinism` is the least that a schedule has to keep of the result's bits:
         "ordered", those of this order; "everywhere" (or "gpu_to_gpu"), bits that follow from schedule and sizes;
         "run_to_run", from the number of threads and ranks as well; "not_guaranteed". The report says what a schedule
-        gives. `values` is a claim about the results, as for `computation`. Raises `DeclarationError`.
+        gives. `values` is a claim about the results, as for `computation`.
+
+        ``tm.any``, ``tm.all``, ``tm.mean``, ``tm.var`` (without a correction, as in NumPy), ``tm.norm`` and
+        ``tm.logsumexp`` are a reduction with a step before or after it, called `name_sum`, `name_squares` and the
+        like. So is `accumulate`, the type in which terms are combined, such as ``tm.float32`` of float16; the result
+        has the type of the terms, or `dtype`. Of these, `domain` and `over` are dicts::
+
+            m = f.reduction("m", {i: N}, {k: K}, tm.mean, x[i, k])
+                -->   m_sum[i] = sum of x[i, k];  m[i] = m_sum[i] / K
+
+        Raises `DeclarationError`.
         """
         self._refuse_of_group(name, expr, where)
+        if isinstance(op, Finished):
+            options = {"where": where, "exact": exact, "dtype": dtype, "shape": shape, "ordered": ordered,
+                       "values": values, "determinism": determinism, "accumulate": accumulate}  # fmt: skip
+            return finished(self, op, name, domain, over, expr, options)
+        if accumulate is not None:
+            options = {"where": where, "exact": exact, "dtype": dtype, "ordered": ordered, "determinism": determinism}
+            return accumulated(self, op, name, domain, over, expr, accumulate, options)
         declared = declare_reduction(
             self._program.algorithm, name, domain, over, op, expr, where=where, exact=exact, dtype=dtype, shape=shape,
             ordered=ordered, determinism=determinism, values=values, owner=self.owner, location=caller(),
         )  # fmt: skip
+        check_laws(declared)
         self._check_before_commands(declared)
         self._program = with_computation(self._program, declared)
         return Reduction(self, name)

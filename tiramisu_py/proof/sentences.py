@@ -109,7 +109,8 @@ def _functions(computation: Computation) -> Iterator[str]:
                     "no others, and computes what its Python form does"
                 )
     if computation.op is not None and not any(computation.op is known for known in _KNOWN):
-        yield f"the operator {computation.op.name} is associative and commutative"
+        laws = "associative and commutative" if computation.op.commutative else "associative"
+        yield f"the operator {computation.op.name} is {laws}"
 
 
 def proven(program: Program, conditions: Iterable[Condition], asserted: Collection[str] = ()) -> tuple[str, ...]:

@@ -1,12 +1,12 @@
 """Recipes: command sequences for common kinds of computations, with sizes derived from the processor."""
 
-from tiramisu_py.recipes.columns import columns
 from tiramisu_py.recipes.convolution import convolution
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.matmul import matmul
 from tiramisu_py.recipes.matmul_space import matmul_space
 from tiramisu_py.recipes.pointwise import pointwise
-from tiramisu_py.recipes.rows import rows
+from tiramisu_py.recipes.reductions.columns import columns
+from tiramisu_py.recipes.reductions.rows import rows
 from tiramisu_py.recipes.spmv import spmv
 from tiramisu_py.recipes.stencil import stencil
 from tiramisu_py.recipes.time_stencil import time_stencil

@@ -35,7 +35,7 @@ def convolution_of(recipe: Recorded, result: Computation) -> Convolution:
     """The parts of a convolution; raises `ArgumentError` for other computations."""
     total = sums_of(recipe, result)
     declared = recipe.function.algorithm.computations[total.name]
-    if declared.op is not sum_ or declared.ordered:
+    if declared.op is not sum_ or declared.in_order:
         raise ArgumentError(f"convolution: {total} is not a sum whose order is free: it takes op=tm.sum, not ordered")
     if len(declared.iterators) < 3:
         raise ArgumentError(f"convolution: {total}[{', '.join(declared.iterators)}] needs rows, columns and channels")

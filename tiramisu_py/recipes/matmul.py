@@ -150,7 +150,7 @@ def _product_of(recipe: Recorded, product: Computation) -> Product:
     if not isinstance(product, Reduction):
         raise ArgumentError(f"matmul: {product} is not a reduction: declare it with f.reduction(..., op=tm.sum)")
     declared = recipe.function.algorithm.computations[product.name]
-    if declared.op is not sum_ or declared.ordered:
+    if declared.op is not sum_ or declared.in_order:
         raise ArgumentError(f"matmul: {product} is not a sum whose order is free: it takes op=tm.sum, not ordered")
     if len(declared.over) != 1:
         raise ArgumentError(f"matmul: {product} sums over {', '.join(declared.over)}: it takes sums over one iterator")

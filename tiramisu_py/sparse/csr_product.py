@@ -59,7 +59,7 @@ def csr_product(caller: str, product: object) -> CsrProduct:
         raise ArgumentError(f"{caller} takes a reduction over the rows of a matrix, and {product!r} is none")
     algorithm = product._function.algorithm.as_declared
     declared = algorithm.computations.get(product.name)
-    if declared is None or declared.op is None or declared.ordered:
+    if declared is None or declared.op is None or declared.in_order:
         raise ArgumentError(f"{caller}: {product} is no reduction whose order is free: declare {_EXAMPLE}")
     if len(declared.iterators) != 1 or len(declared.over) != 1:
         raise ArgumentError(f"{caller}: {product} is not one value for each row: declare {_EXAMPLE}")

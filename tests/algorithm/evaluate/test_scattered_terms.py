@@ -26,7 +26,7 @@ def as_listed(monkeypatch: pytest.MonkeyPatch, f: tm.Function, given: dict[str, 
 def histogram(op: tm.Operator, dtype: tm.DType) -> tuple[tm.Function, Callable[[int], dict[str, Any]]]:
     f = tm.Function("f", params=[N, B])
     at, a = f.input("at", tm.int16, [N]), f.input("a", dtype, [N])
-    f.outputs(f.scatter("h", {b: B}, over={p: N}, at=[at[p] + 2], op=op, expr=a[p]))
+    f.outputs(f.scatter("h", {b: B}, over={p: N}, at=[at[p] + 2], op=op, expr=a[p], ordered=op is last))
 
     def given(n: int) -> dict[str, Any]:
         rng = np.random.default_rng(n)

@@ -57,7 +57,7 @@ def terms_outside(problem: Problem, name: str) -> Iterator[Offer]:
         return
     (update,) = sums
     declared = problem.computation(update.source)
-    if len(declared.over) != 1 or declared.ordered:
+    if len(declared.over) != 1 or declared.in_order:
         return
     others = [each for each in statements if each is not update]
     depth = len(update.loops) - 1

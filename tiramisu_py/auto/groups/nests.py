@@ -16,7 +16,7 @@ from tiramisu_py.function import Function, Selection
 from tiramisu_py.program.loops import Combine, LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.recipes.rows import accumulating
+from tiramisu_py.recipes.reductions.rows import accumulating
 
 #: How many lines run side by side: the chain of additions of one leaves the adders idle for as long.
 LINES = 8
@@ -163,7 +163,7 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
     free = [
         depth for depth in range(len(names))
         if statement.loops[depth] not in dependences.carrying and iterators[depth] is not None
-        and not (over[depth] and declared.ordered)
+        and not (over[depth] and declared.in_order)
     ]  # fmt: skip
     touched = problem.touches(statement.source) if statement.role is not Role.INIT else ()
     own = [depth for depth in reversed(free) if depth >= common]

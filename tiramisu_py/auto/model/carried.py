@@ -99,7 +99,7 @@ def _one_sum(program: Program, first: MemoryAccess, second: MemoryAccess) -> boo
     if first.role is not Role.UPDATE or second.role is not Role.UPDATE or first.source != second.source:
         return False
     source = program.algorithm.source(first.source)
-    return isinstance(source, Computation) and not source.ordered
+    return isinstance(source, Computation) and not source.in_order
 
 
 def _pairs(flow: Flow, first: MemoryAccess, second: MemoryAccess) -> Iterator[LoopDependence]:

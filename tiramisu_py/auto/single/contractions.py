@@ -70,7 +70,7 @@ def is_box(points: isl.Set) -> bool:
 def roles_of(problem: Problem, name: str) -> TileIterators | None:
     """The iterators of a sum as those of a contraction; None if it is of another form."""
     declared = problem.computation(name)
-    if declared.ordered or declared.guards or len(declared.over) != 1 or len(declared.iterators) < 2:
+    if declared.in_order or declared.guards or len(declared.over) != 1 or len(declared.iterators) < 2:
         return None
     (term,) = declared.over
     column = declared.iterators[-1]

@@ -15,7 +15,7 @@ from tiramisu_py.auto.single.one_pass import one_pass, pair_of
 from tiramisu_py.function import Function
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.recipes import columns, convolution, matmul, rows, spmv
-from tiramisu_py.recipes.rows import accumulating
+from tiramisu_py.recipes.reductions.rows import accumulating
 
 #: The block of terms of one sum that a thread adds.
 BLOCK = 1 << 14

@@ -86,6 +86,8 @@ def _operator(operator: Operator, dtype: DType) -> Plain:
     values = [part.value for part in (neutral.children() or (neutral,)) if isinstance(part, Const)]
     identity = tuple(values) if isinstance(dtype, TupleType) else values[0]
     saved = {"name": operator.name, "combine": plain(combined), "identity": plain(identity)}
+    if not operator.commutative:
+        saved["commutative"] = False
     return {**saved, "names": [*operator.names]} if operator.names else saved
 
 
@@ -176,4 +178,5 @@ def _read_operator(reader: Reader, data: Plain) -> Operator:
     def combine(accumulator: Expr, term: Expr) -> Expr:
         return substitute(combined, dict(zip(_OPERANDS, (accumulator, term), strict=True)))
 
-    return Operator(data["name"], combine, lambda _: identity, tuple(data.get("names", ())))
+    names, commutative = tuple(data.get("names", ())), data.get("commutative", True)
+    return Operator(data["name"], combine, lambda _: identity, names, commutative)

@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import GpuBlock, Parallel, Vector
+from tiramisu_py.program.loops import Combine, GpuBlock, Parallel, Tag, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
@@ -56,16 +56,21 @@ def is_split(program: Program, name: str) -> bool:
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """The reductions declared `ordered` whose order is not kept."""
+    """The reductions declared `ordered` whose order is not kept, and others that combine terms that are no neighbours.
+
+    An operator that is not commutative may combine partial results of threads that have consecutive iterations.
+    """
     for name, computation in flow.accesses.program.algorithm.computations.items():
         key = Key("order", (name,))
-        if computation.is_reduction and computation.ordered and wanted(key, sought):
-            for a, b, bad in out_of_order(flow, name):
+        if computation.is_reduction and computation.in_order and wanted(key, sought):
+            for a, b, bad in out_of_order(flow, name, neighbours=not computation.ordered):
                 yield Finding(key, partial(_unlocked, flow, computation, a, b, bad))
                 break
 
 
-def out_of_order(flow: Flow, name: str) -> Iterator[tuple[MemoryAccess, MemoryAccess, isl.Map]]:
+def out_of_order(
+    flow: Flow, name: str, neighbours: bool = False
+) -> Iterator[tuple[MemoryAccess, MemoryAccess, isl.Map]]:
     computation = flow.accesses.program.algorithm.computations.get(name)
     if computation is None:
         return
@@ -73,7 +78,7 @@ def out_of_order(flow: Flow, name: str) -> Iterator[tuple[MemoryAccess, MemoryAc
     for a in chains.updates:
         for b in chains.updates:
             if a.home == b.home:
-                bad = _late(chains, a, b)
+                bad = _late(chains, a, b, neighbours)
                 if not bad.is_empty():
                     yield a, b, bad
     for merge in chains.updates:
@@ -94,8 +99,12 @@ def combined_apart(chains: Chains, merge: MemoryAccess) -> Iterator[tuple[Memory
                     yield a, b, bad
 
 
-def _late(chains: Chains, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
-    """``a -> b`` of one chain where the term of a is the earlier one, but a does not come before b in time."""
+def _late(chains: Chains, a: MemoryAccess, b: MemoryAccess, neighbours: bool) -> isl.Map:
+    """``a -> b`` of one chain where the term of a is the earlier one, but a does not come before b in time.
+
+    With `neighbours`, threads with consecutive iterations, whose partial results are combined in order, count as one
+    after another.
+    """
     flow, first, second = chains.flow, a.actor.statement, b.actor.statement
     assert first is not None and second is not None
     ascending = in_order(chains, a, b)
@@ -105,6 +114,8 @@ def _late(chains: Chains, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     late = ascending if earlier is None else ascending.subtract(earlier)
     for depth in range(shared(first, second)):
         loop = flow.accesses.program.loops[first.loops[depth]]
+        if neighbours and _in_ranges(loop.tag):
+            continue
         if isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine is not None:
             late = late.union(race_at(a, b, ascending, depth, None))
     return late
@@ -124,7 +135,14 @@ def in_order(chains: Chains, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     return chain.intersect(terms.apply_range(earlier).apply_range(others.reverse()))
 
 
+def _in_ranges(tag: Tag | None) -> bool:
+    """Whether each thread has consecutive iterations, and their partial results are combined in order."""
+    in_one_range = isinstance(tag, Parallel) and tag.schedule == "static" and tag.chunk is None
+    return in_one_range and tag.combine is Combine.PRIVATE  # type: ignore[union-attr]
+
+
 def _unlocked(flow: Flow, c: Computation, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:
     witness, one, _ = pair_spots(flow, a, b, bad)
-    message = f"{c.name} is ordered, but two terms of {words(one.named)} are combined in another order, {witness}"
+    kept = f"{c.name} is ordered" if c.ordered else f"{c.op} of {c.name} is not commutative"
+    message = f"{kept}, but two terms of {words(one.named)} are combined in another order, {witness}"
     return Violation("reduction", message, witness, repair=f"keep the order of the loops over {', '.join(c.over)}")

@@ -106,7 +106,7 @@ class _Nest:
         """The start of a sum before its terms, and these in order where the sum is ordered."""
         if a.role is Role.UPDATE and b.role is Role.UPDATE:
             declared = self.now.accesses.program.algorithm.source(a.source)
-            if isinstance(declared, Computation) and declared.ordered:
+            if isinstance(declared, Computation) and declared.in_order:
                 yield from self._as_now(a, b, self.now.one_chain(a, b))
             else:
                 yield self.now.one_chain(a, b), True

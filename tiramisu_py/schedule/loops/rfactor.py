@@ -70,6 +70,11 @@ def _update(program: Program, names: Sequence[str]) -> Statement:
         raise CommandError(f"the update of {source} is in parts: give rfactor before the command that cuts it")
     if declared.ordered:
         raise CommandError(f"{source} is declared ordered=True: rfactor adds its terms in another order")
+    if declared.op is not None and not declared.op.commutative:
+        raise CommandError(
+            f"{declared.op} of {source} is not commutative, and rfactor combines terms that are no neighbours: run the "
+            "loop on threads, with parallelize(..., combine=tm.PRIVATE)"
+        )
     if any(read.source == source for read in accesses(update.body)):
         raise CommandError(f"the terms of {source} read {source} itself: its partial results would not be independent")
     if update.dims != declared.point_iterators or update.body is not declared.expr:

@@ -110,7 +110,7 @@ def is_exact(algorithm: Algorithm) -> bool:
     order that is free, or a mathematical function is called.
     """
     for declared in algorithm.computations.values():
-        is_free = declared.op is not None and not declared.ordered and declared.op.own_name not in _ORDERLESS
+        is_free = declared.op is not None and not declared.in_order and declared.op.own_name not in _ORDERLESS
         own = declared.dtype.fields if isinstance(declared.dtype, TupleType) else (("", declared.dtype),)
         if is_free and any(dtype.is_float for _, dtype in own):
             return False

@@ -11,7 +11,7 @@ import tiramisu_py as tm
 from tests.selection import covering
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.recipes import Cpu
-from tiramisu_py.recipes.columns import ColumnSizes
+from tiramisu_py.recipes.reductions.columns import ColumnSizes
 
 WIDE = Cpu(vector_bytes=64, registers=32, first=48 << 10, second=2 << 20)
 NARROW = Cpu(vector_bytes=16, registers=16, first=32 << 10, second=256 << 10)

@@ -85,7 +85,7 @@ def _reduction(recipe: Recorded, result: Computation) -> tuple[Reduction, Iter, 
     if not isinstance(result, Reduction):
         raise ArgumentError(f"columns: {result} is not a reduction: declare it with f.reduction(..., op=tm.sum)")
     declared = recipe.function.algorithm.computations[result.name]
-    if declared.ordered:
+    if declared.in_order:
         raise ArgumentError(f"columns: {result} is ordered: it combines terms in another order")
     if len(declared.over) != 1 or len(declared.iterators) != 1:
         raise ArgumentError(

@@ -120,8 +120,8 @@ def _reads(declared: Declared) -> list[Access]:
 def _check(recipe: Recorded, declared: Declared, count: int) -> None:
     """Refuse a stage that is not of rows, that reads another row, or that has been scheduled."""
     name, iterators = declared.name, ", ".join(declared.point_iterators)
-    if declared.is_reduction and (declared.ordered or len(declared.over) != 1 or len(declared.iterators) != count):
-        why = "is ordered" if declared.ordered else f"has the iterators {iterators}"
+    if declared.is_reduction and (declared.in_order or len(declared.over) != 1 or len(declared.iterators) != count):
+        why = "is ordered" if declared.in_order else f"has the iterators {iterators}"
         raise ArgumentError(
             f"rows: {name} {why}: it takes reductions over one iterator, the elements of a row, whose order is free, "
             f"with the same {count} iterators of rows"

@@ -1,0 +1,1 @@
+"""Recipes for reductions: rows, columns, and any number of dimensions."""
