@@ -71,20 +71,11 @@ def as_declared(problem: Problem, name: str) -> Offer:
     last = declared.point_iterators[-1:]
     alone = not declared.is_reduction and not declared.group and not problem.is_recurrent(name)
     contiguous = bool(last) and loop_cost(touched, declared, last[0]) <= len(touched) + 1
-    vector = last[0] if alone and contiguous else None
-    work = problem.work(
-        name,
-        vector,
-        problem.lanes(name) if vector else 1,
-        stores=1.0 if alone else 2.0,
-        chain=0.0 if alone else LATENCY,
-    )
-    once = ValueWork(
-        problem.threads * work.operations, problem.threads * work.accesses, problem.threads * work.bytes, work.lanes,
-        problem.threads * work.chain,
-    )  # fmt: skip
+    vector = last[0] if alone and contiguous and not declared.guards else None
+    lanes, chain = (problem.lanes(name) if vector else 1), (0.0 if alone else LATENCY)
+    work = problem.work(name, vector, lanes, stores=1.0 if alone else 2.0, chain=chain).by_one_of(problem.threads)
     why = "everything else is estimated slower than the order of the declaration"
-    return Offer(name, "as declared", why, lambda function: None, members_of(problem, name), once)
+    return Offer(name, "as declared", why, lambda function: None, members_of(problem, name), work)
 
 
 def inlined(problem: Problem, name: str) -> Iterator[Offer]:
