@@ -110,7 +110,6 @@ class KernelSource:
         """The definition, after its documentation."""
         scope = of_kernel(self.function, self.kernel, self.names)
         body = KernelStatements(self.name, self.kernel).emit(self.kernel.body, scope)
-        types = {array.name: array.dtype.c_name for array in self.kernel.arrays}
         body = [*self._unused(), *definitions(self.kernel), *body]
         signature = self.signature()
         bounds = ", ".join(str(n) for n in (signature.threads, self.kernel.minimum_blocks) if n is not None)

@@ -1,7 +1,8 @@
 """Reductions over threads of a block: within each warp by shuffles, then over the warps; or all in shared memory.
 
-The tree is that of `program.combining`. Lowering may have made several copies of a tree, under conditions of which one holds, or one after the other. They share
-one array, defined at the start of the kernel, and a barrier before each copy keeps them apart.
+The tree is that of `program.combining`. Lowering may have made several copies of a tree, under conditions of which one
+holds, or one after the other. They share one array, defined at the start of the kernel, and a barrier before each copy
+keeps them apart.
 """
 
 from __future__ import annotations

@@ -46,4 +46,4 @@ def all_reduce(node: AllReduce, extents: Sequence[Expr], scope: Scope) -> list[c
     count = f"TM_BYTES({kind}, {sizes})/{node.dtype.bytes}"
     given = [f'"{node.statement}"', kind, array.name, count, mpi_type(node.dtype)]
     given += [operation(node.dtype, node.operator.name), str(along), *map(scalars.text, extents)]
-    return [cgen.Statement(f"TM_ALL_REDUCE({', '.join(given)})")]
+    return [cgen.Statement(f"{'TM_TREE_REDUCE' if node.tree else 'TM_ALL_REDUCE'}({', '.join(given)})")]

@@ -48,7 +48,7 @@ def reduced(op: Any, dtype: tm.DType, **options: Any) -> tuple[tm.Function, tm.C
 @pytest.mark.parametrize(("name", "dtype", "extent"), covering([*OPERATORS], TYPES, EXTENTS))
 def test_it_is_numpys(name: str, dtype: tm.DType, extent: int) -> None:
     op, expected = OPERATORS[name]
-    f, m = reduced(op, dtype)
+    f, _ = reduced(op, dtype)
     assert f.check().ok
     random = np.random.default_rng(extent)
     high = 2 if name in ("any", "all") else 9

@@ -8,7 +8,22 @@ import pytest
 import tiramisu_py as tm
 from tests.interpret.test_machine import number
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
-from tests.programs.ranks.sums import STORIES, again_and_again, i, i1, i2, i3, j, product, q, shared_value, total, whole
+from tests.programs.ranks.sums import (
+    STORIES,
+    again_and_again,
+    by_halves,
+    i,
+    i1,
+    i2,
+    i3,
+    in_a_tree,
+    j,
+    product,
+    q,
+    shared_value,
+    total,
+    whole,
+)
 from tests.programs.ranks.sums import number as a_number
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
@@ -36,6 +51,15 @@ def test_it_is_right_and_as_much_as_was_counted(name: str) -> None:
             assert (mine.sent.bytes, mine.received.bytes) == (
                 traffic.sent_by(rank).bytes, traffic.received_by(rank).bytes,
             )  # fmt: skip
+
+
+@pytest.mark.parametrize(("length", "share"), [(9, 9), (100, 50), (100, 40), (103, 26), (700, 100)])
+def test_a_tree_over_ranks_has_the_bits_of_its_description(length: int, share: int) -> None:
+    f, given = in_a_tree(length, share)
+    report = f.check()
+    assert report.ok and str(report.determinism["s"]) == ("ordered" if length == share else "everywhere")
+    for _ in range(3):
+        np.testing.assert_array_equal(f.simulate(**given), by_halves(given["x"], share))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.mpi.shared_work import ready
-from tests.programs.ranks.sums import STORIES, i, number, total
+from tests.programs.ranks.sums import STORIES, by_halves, i, in_a_tree, number, total
 from tiramisu_py.backends.mpi.reduction_calls import RUNTIME
 from tiramisu_py.build.toolchains.mpi import mpi4py
 
@@ -30,12 +30,22 @@ def check_all(names: Iterable[str]) -> None:
 
 @pytest.mark.mpi(7)
 def test_every_rank_has_what_all_add_up():
-    check_all(("total", "parametric", "threads", "grid", "threads and vectors"))
+    check_all(("total", "total in a tree", "parametric", "threads", "grid", "threads and vectors"))
 
 
 @pytest.mark.mpi(4, everywhere=True)
 def test_lines_and_whole_grids():
     check_all(("product", "both axes", "steps", "number", "in a buffer", "histogram"))
+
+
+@pytest.mark.mpi(7)
+@pytest.mark.parametrize("share", [100, 240, 700])
+def test_a_tree_has_the_bits_of_its_description(share: int):
+    f, given = in_a_tree(700, share)
+    comm = mpi4py().COMM_WORLD
+    found = f.compile()(f.part("x", given["x"], comm.rank), comm=comm)
+    if comm.rank * share < 700:
+        np.testing.assert_array_equal(np.ravel(found), by_halves(given["x"], share))
 
 
 @pytest.mark.mpi(4)

@@ -61,7 +61,7 @@ LOOPS: list[Case] = [
     ("loops of other ranks fused", lambda s: (s.bx.tag_distribute(q), s.by.tag_distribute(q, axis=1), s.by.after(s.bx, q)), "loop q is tagged by .* one loop has one tag"),
     ("loops of ranks and of none fused", lambda s: (s.by.tag_distribute(q), s.by.after(s.bx, q)), r"loop q is not tagged, but loop q by by\.tag_distribute\(q\); .* share the loop first"),
     ("two ways of keeping, fused", lambda s: (s.bx.tag_distribute(q), s.by.tag_distribute(q, drop_rank_iter=False), s.by.after(s.bx, q)), r"loop q is tagged by bx\.tag_distribute\(q\), but loop q by by\.tag_distribute\(q, drop_rank_iter=False\)"),
-    ("a combination that is none", lambda s: s.bx.tag_distribute(q, combine="sum"), r"combine='sum': choose tm\.PRIVATE, for the loop of a reduction"),
+    ("a combination that is none", lambda s: s.bx.tag_distribute(q, combine="sum"), r"combine='sum': choose tm\.PRIVATE or tm\.TREE, for the loop of a reduction"),
     ("a combination of nothing", lambda s: s.bx.tag_distribute(q, combine=tm.PRIVATE), r"combine=tm\.PRIVATE: no reduction runs over loop q; leave combine= out"),
     ("compute_at twice on one axis", lambda s: (s.bx.tag_distribute(q), s.by.tag_distribute(q), s.bx.compute_at(s.by, q)), "in bx, the rank loop q .* both are along axis 0"),
 ]  # fmt: skip
@@ -226,7 +226,7 @@ def test_an_exchange_without_any_rank_is_refused():
 
 
 def test_partial_results_are_combined_by_operators_and_in_types_that_mpi_has():
-    words = r"combine=tm\.ATOMIC: ranks share no memory, so each collects its own partial results of C: use combine=tm\.PRIVATE"
+    words = r"combine=tm\.ATOMIC: ranks share no memory, so each collects its own partial results of C: use combine=tm\.PRIVATE, or tm\.TREE"
     with pytest.raises(tm.CommandError, match=words):
         matmul().C.update.tag_distribute(k, combine=tm.ATOMIC)
     with pytest.raises(tm.CommandError, match="no reduction runs over loop i"):

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from tiramisu_py.algorithm.domains.scatters import chosen_by_values
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
-from tiramisu_py.auto.groups.bands import stages
+from tiramisu_py.auto.groups.bands_of_stages import stages
 from tiramisu_py.auto.groups.blocks_outside import blocked
 from tiramisu_py.auto.groups.factor_tiles import factored
 from tiramisu_py.auto.groups.group_orders import fused, terms_outside
 from tiramisu_py.auto.groups.nests import members_of, swept
-from tiramisu_py.auto.groups.pipelines import rows_in_turn
+from tiramisu_py.auto.groups.row_pipelines import rows_in_turn
 from tiramisu_py.auto.groups.time_loops import tiled_over_time
 from tiramisu_py.auto.model.cost import LATENCY, ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
@@ -57,7 +57,8 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
         found += [*products_of_rows(problem, name), *stages(problem, name), *rows_in_turn(problem, name)]
         found += streamed(problem, name)
     found = [each for each in found if problem.tiles or not each.is_tiled]
-    found += [as_declared(problem, name)] if found else []
+    if found and not chosen_by_values(declared):
+        found.append(as_declared(problem, name))
     return sorted(found, key=lambda each: problem.cost(each.work))
 
 
@@ -71,20 +72,11 @@ def as_declared(problem: Problem, name: str) -> Offer:
     last = declared.point_iterators[-1:]
     alone = not declared.is_reduction and not declared.group and not problem.is_recurrent(name)
     contiguous = bool(last) and loop_cost(touched, declared, last[0]) <= len(touched) + 1
-    vector = last[0] if alone and contiguous else None
-    work = problem.work(
-        name,
-        vector,
-        problem.lanes(name) if vector else 1,
-        stores=1.0 if alone else 2.0,
-        chain=0.0 if alone else LATENCY,
-    )
-    once = ValueWork(
-        problem.threads * work.operations, problem.threads * work.accesses, problem.threads * work.bytes, work.lanes,
-        problem.threads * work.chain,
-    )  # fmt: skip
+    vector = last[0] if alone and contiguous and not declared.guards else None
+    lanes, chain = (problem.lanes(name) if vector else 1), (0.0 if alone else LATENCY)
+    work = problem.work(name, vector, lanes, stores=1.0 if alone else 2.0, chain=chain).by_one_of(problem.threads)
     why = "everything else is estimated slower than the order of the declaration"
-    return Offer(name, "as declared", why, lambda function: None, members_of(problem, name), once)
+    return Offer(name, "as declared", why, lambda function: None, members_of(problem, name), work)
 
 
 def inlined(problem: Problem, name: str) -> Iterator[Offer]:

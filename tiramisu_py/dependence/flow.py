@@ -36,7 +36,7 @@ from tiramisu_py.program.storage import Home
 
 _Found = TypeVar("_Found")
 
-#: What isl may do to follow copies for one read: about two seconds.
+#: What isl may do to follow copies for a read, about two seconds; half of it for each read after one that took it all.
 FOR_COPIES = 6_000_000
 
 
@@ -60,6 +60,7 @@ class Flow:
         self._determined: dict[Home, bool] = {}
         self._ties: dict[str, bool] = {}
         self._kept: dict[Hashable, Any] = {}
+        self._for_copies = FOR_COPIES
 
     def kept(self, what: Hashable, find: Callable[[], _Found]) -> _Found:
         """A result computed from this dataflow once, and stored with it."""
@@ -75,10 +76,12 @@ class Flow:
 
     def unserved(self, read: MemoryAccess) -> isl.Set:
         """The reads (pairs of instance and value) that do not see the value that they name."""
-        missing = self._unserved_by_name(read)
-        if missing.is_empty() or self.determined(read) or not self._may_be_copied(read):
-            return missing
-        return self._unserved_by_copies(read, missing)
+        missing = self.unserved_by_name(read)
+        return self.unserved_by_copies(read, missing) if self.follows_copies(read, missing) else missing
+
+    def follows_copies(self, read: MemoryAccess, missing: isl.Set) -> bool:
+        """Whether copies may serve reads that are `missing` by name."""
+        return not (missing.is_empty() or self.determined(read)) and self._may_be_copied(read)
 
     def _may_be_copied(self, read: MemoryAccess) -> bool:
         """Whether copies are followed: in plain layouts, and loops without tiles (a reference of these has none)."""
@@ -102,7 +105,7 @@ class Flow:
         """Which values are equal, since they are copies."""
         return EqualValues(self.accesses.program.algorithm)
 
-    def _unserved_by_copies(self, read: MemoryAccess, missing: isl.Set) -> isl.Set:
+    def unserved_by_copies(self, read: MemoryAccess, missing: isl.Set) -> isl.Set:
         """`missing`, without the reads of a place that holds a value equal to the one that they name.
 
         This has a budget of its own; where isl uses it up, nothing is known of copies.
@@ -110,10 +113,11 @@ class Flow:
         context = missing.get_ctx()
         limit = context.get_max_operations()
         context.reset_operations()
-        context.set_max_operations(FOR_COPIES)
+        context.set_max_operations(self._for_copies)
         try:
             return self._without_copied(read, missing)
         except isl.Error:
+            self._for_copies //= 2
             return missing
         finally:
             context.reset_operations()
@@ -132,7 +136,7 @@ class Flow:
                 missing = missing.subtract(self.surviving(candidate, wrong).domain())
         return missing.coalesce()
 
-    def _unserved_by_name(self, read: MemoryAccess) -> isl.Set:
+    def unserved_by_name(self, read: MemoryAccess) -> isl.Set:
         """The reads before which no write of the value of this name is the last one of the place."""
         missing = read.domain
         if self.determined(read):

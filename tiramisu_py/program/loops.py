@@ -13,7 +13,8 @@ class Combine(Enum):
 
     PRIVATE: a private copy for each thread, combined in order afterwards, or for each vector lane, combined by halves.
     ATOMIC: each update is atomic.
-    TREE: on cores; a partial result for each iteration, combined in their order. On a GPU; a private copy for each thread, combined pairwise over the threads of a block that add to one
+    TREE: on cores, a partial result for each iteration, combined in their order; on ranks, one for each rank, combined
+    pairwise. On a GPU, a private copy for each thread, combined pairwise over the threads of a block that add to one
     element, and then atomically where several blocks add to it. Without a thread loop around the update, one thread of
     each block has all of its terms.
     TWO_PASS: across the blocks of a GPU; each block stores its result, and a second kernel combines these in a tree.

@@ -124,12 +124,14 @@ class Combination:
     """The partial results that an INIT starts, a COMBINE brings together and a MERGE adds.
 
     They are those of the ranks along some `axes` of the grid, or, without axes, of the threads of a block along
-    `threads` (axes, too: 0 is x). `of` names the update (the first of several) that collects them.
+    `threads` (axes, too: 0 is x). `of` names the update (the first of several) that collects them. Threads combine in a
+    tree; so do ranks with `tree`, and otherwise in an order that MPI chooses.
     """
 
     of: str
     axes: tuple[int, ...] = ()
     threads: tuple[int, ...] = ()
+    tree: bool = False
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,8 @@ class Pseudocode(Visitor[list[str]]):
     def visit_allreduce(self, node: AllReduce, depth: int) -> list[str]:
         axes = " and ".join(map(str, node.axes))
         which = f"axis {axes}" if len(node.axes) == 1 else f"axes {axes}"
-        return [f"{_PAD * depth}all ranks along {which}: {node.operator.name} of {node.array}"]
+        tree = ", in a tree" if node.tree else ""
+        return [f"{_PAD * depth}all ranks along {which}: {node.operator.name} of {node.array}{tree}"]
 
     def visit_requests(self, node: Requests, depth: int) -> list[str]:
         return [f"{_PAD * depth}requests {node.name}[{node.count}]", *self(node.body, depth)]

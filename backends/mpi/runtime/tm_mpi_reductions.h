@@ -91,7 +91,39 @@ TM_INLINE void tm_mpi_all_reduce(const tm_mpi *mpi, const char *statement, void 
     TM_MPI_OWN(mpi, statement, MPI_Allreduce(MPI_IN_PLACE, (char *)place + done * bytes, some, type, operator, line));
   }
 }
+/* The same in a tree, by halves of the ranks' numbers in their line: rank r takes what rank r + step has, for steps of
+   the largest power of two below their number, then half of that, and so on; the first one sends the outcome to all. */
+#define TM_MPI_TREE_PIECE 65536
+TM_INLINE void tm_mpi_tree_reduce(const tm_mpi *mpi, const char *statement, void *place, int64_t count, int64_t bytes,
+                                  MPI_Datatype type, MPI_Op operator, uint64_t along, int axes, const int64_t *extents) {
+  const MPI_Comm line = tm_mpi_line_of(mpi, statement, along, axes, extents);
+  int rank, ranks, most = 1;
+  TM_MPI_OWN(mpi, statement, MPI_Comm_rank(line, &rank));
+  TM_MPI_OWN(mpi, statement, MPI_Comm_size(line, &ranks));
+  while (most < ranks) most *= 2;
+  const int64_t piece = count < TM_MPI_TREE_PIECE ? count : TM_MPI_TREE_PIECE;
+  char *const other = tm_mpi_memory(mpi, statement, (size_t)(piece * bytes) + 1);
+  for (int64_t done = 0; done < count; done += piece) {
+    const int some = (int)(count - done < piece ? count - done : piece);
+    char *const own = (char *)place + done * bytes;
+    for (int step = most / 2; step > 0; step /= 2) {
+      if (rank < step && rank + step < ranks) {
+        TM_MPI_OWN(mpi, statement, MPI_Recv(other, some, type, rank + step, 0, line, MPI_STATUS_IGNORE));
+        TM_MPI_OWN(mpi, statement, MPI_Reduce_local(own, other, some, type, operator)); /* other = own, other */
+        memcpy(own, other, (size_t)(some * bytes));
+      } else if (rank >= step && rank < 2 * step) {
+        TM_MPI_OWN(mpi, statement, MPI_Send(own, some, type, rank - step, 0, line));
+      }
+    }
+    TM_MPI_OWN(mpi, statement, MPI_Bcast(own, some, type, 0, line));
+  }
+  free(other);
+}
+
 /* The extents of the grid come last. */
+#define TM_TREE_REDUCE(statement, T, place, count, type, operator, along, ...)                                   \
+  tm_mpi_tree_reduce(&mpi, statement, place, count, sizeof(T), type, operator, along,                            \
+                     sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
 #define TM_ALL_REDUCE(statement, T, place, count, type, operator, along, ...)                                    \
   tm_mpi_all_reduce(&mpi, statement, place, count, sizeof(T), type, operator, along,                             \
                     sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})

@@ -135,6 +135,32 @@ def test_softmax_in_one_kernel(width: int, height: int, memory: tm.Memory) -> No
         np.testing.assert_allclose(kernel.seeded(seed)(given), f.evaluate(a=given), rtol=1e-5)
 
 
+def test_sums_of_different_lengths_share_a_kernel() -> None:
+    """A sum of 8 rounds and a maximum of 17 rounds of 128 threads, in one block: each result by a plain store."""
+    f = tm.Function("two", params=[])
+    a, b, c = (f.input(name, tm.float32, [length]) for name, length in (("a", 1024), ("b", 1024), ("c", 2176)))
+    (once,) = tm.iters("once")
+    s = f.reduction("s", {once: 1}, {k: 1024}, tm.sum, a[k] + b[k])
+    m = f.reduction("m", {once: 1}, {k: 2176}, tm.max, c[k])
+    f.outputs(s, m)
+    for one in (s, m):
+        one.update.split(k, 128, k0, t)
+    f.order(s.init, m.init, s.update, m.update, at=once)
+    s.tag_gpu(blocks=[once])
+    for one in (s, m):
+        one.update.tag_gpu(threads=[t], combine=tm.TREE)
+    f.derive_transfers()
+    assert f.check().ok
+    text = f.source()["two.cu"]
+    assert text.count("TM_KERNEL") == 1 and "atomic" not in text and text.count("TM_BARRIER") == 2
+    kernel = f.compile(device="simulator", sanitize=True)
+    rng = np.random.default_rng(0)
+    given = {name: rng.integers(-9, 9, length).astype(np.float32) for name, length in (("a", 1024), ("b", 1024))}
+    given["c"] = -1.0 - rng.random(2176, dtype=np.float32)
+    total, most = kernel(**given)
+    assert total == (given["a"] + given["b"]).sum() and most == given["c"].max()
+
+
 def test_a_row_a_warp_meets_at_no_barrier() -> None:
     text = softmax(32, 4, tm.REGISTER).source()["softmax.cu"]
     assert "TM_BARRIER" not in text and "TM_SHARED" not in text

@@ -18,7 +18,9 @@ def whole(*shape: int, dtype: Any = np.float64) -> Any:
     return np.random.default_rng(len(shape)).integers(-9, 100, shape).astype(dtype)
 
 
-def total(operator: tm.Operator = tm.sum, dtype: Any = tm.float64, length: int = 103) -> Story:
+def total(
+    operator: tm.Operator = tm.sum, dtype: Any = tm.float64, length: int = 103, combine: tm.Combine = tm.PRIVATE
+) -> Story:
     """One number from all elements; the last rank has fewer of them."""
     f = tm.Function("total", params=[])
     x = f.input("x", dtype, [length])
@@ -26,8 +28,35 @@ def total(operator: tm.Operator = tm.sum, dtype: Any = tm.float64, length: int =
     f.outputs(s)
     x.distribute([i], rank=i // 26)
     s.update.split(i, 26, q, i1)
-    s.update.tag_distribute(q, combine=tm.PRIVATE)
+    s.update.tag_distribute(q, combine=combine)
     return f, {"x": whole(length, dtype=x.dtype.numpy)}
+
+
+def in_a_tree(length: int, share: int) -> Story:
+    """Numbers whose sum depends on the order of its terms: each rank has `share` of them, and combines in a tree."""
+    f = tm.Function("rounded", params=[])
+    x = f.input("x", tm.float32, [length])
+    s = f.reduction("s", {z: 1}, {i: length}, tm.sum, x[i])
+    f.outputs(s)
+    x.distribute([i], rank=i // share)
+    s.update.split(i, share, q, i1)
+    s.update.tag_distribute(q, combine=tm.TREE)
+    return f, {"x": np.random.default_rng(0).standard_normal(length).astype(np.float32)}
+
+
+def by_halves(x: np.ndarray, share: int, ranks: int = 0) -> np.float32:
+    """What a tree over the ranks gives: each adds up its terms, then those with higher numbers go to lower ones."""
+    parts = [np.float32(0)] * max(ranks, -(-len(x) // share))
+    for number, term in enumerate(x):
+        parts[number // share] += term
+    step = 1
+    while 2 * step < len(parts):
+        step *= 2
+    while len(parts) > 1:
+        for low in range(len(parts) - step):
+            parts[low] += parts[low + step]
+        parts, step = parts[:step], step // 2
+    return np.float32(0) + parts[0]
 
 
 def number(buffer: str = "", owner: int | None = None) -> Story:
@@ -170,6 +199,7 @@ def histogram() -> Story:
 
 STORIES = {
     "total": total,
+    "total in a tree": lambda: total(combine=tm.TREE),
     "number": number,
     "in a buffer": lambda: number("result"),
     "parametric": parametric,

@@ -117,7 +117,7 @@ def test_producers_are_joined_alike_and_run_in_the_same_loop() -> None:
 
 def test_what_reads_nothing_alike_has_no_producers() -> None:
     _, s = whole()
-    with pytest.raises(tm.CommandError, match="reads no computation point by point .* leave out producers=True"):
+    with pytest.raises(tm.CommandError, match=r"reads no computation point by point .* leave out producers=True"):
         s.update.coalesce(h, x, y, into=j, producers=True)
 
 

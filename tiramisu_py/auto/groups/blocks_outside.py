@@ -63,7 +63,7 @@ def blocked(problem: Problem, name: str) -> Iterator[Offer]:
         name, f"blocks of {VECTORS * lanes} {column} outside of all steps, with {', '.join(found.kept)} of a block",
         "a block is in the cache while all steps work on it, and depends on earlier blocks alone",
         lambda function: _apply(function, found, folds, lanes), names,
-        problem.work(last, column, lanes, moved=MOVED), is_tiled=True,
+        problem.work(last, column, lanes, moved=MOVED).by_one_of(problem.threads), is_tiled=True,
     )  # fmt: skip
 
 

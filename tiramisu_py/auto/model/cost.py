@@ -11,7 +11,7 @@ What it leaves out: the ends of loops, associativity of caches, the address arit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: What begins in a cycle, and how many bytes come from memory in one.
 OPERATIONS, ACCESSES, BYTES = 2.0, 2.0, 4.0
@@ -31,6 +31,13 @@ class ValueWork:
     bytes: float
     lanes: int = 1
     chain: float = 0.0
+
+    def by_one_of(self, threads: int) -> ValueWork:
+        """The work of a nest that threads cannot share: one does what is as many parts elsewhere."""
+        return replace(
+            self, operations=threads * self.operations, accesses=threads * self.accesses, bytes=threads * self.bytes,
+            chain=threads * self.chain,
+        )  # fmt: skip
 
 
 def cycles(work: ValueWork) -> float:

@@ -27,7 +27,7 @@ from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.dependence.value_boxes import box_around
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import RESERVED, names_in
-from tiramisu_py.program.loops import Bulk, Loop, LoopId, Rank, Tag
+from tiramisu_py.program.loops import Bulk, Combine, Loop, LoopId, Rank, Tag
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.combined_reductions import combined_loops, groups, inner_ranks, outside_of, uncombinable
@@ -74,13 +74,18 @@ class _Reduction:
         identity = self.source.op.identity(self.source.dtype)
         mine = {self.source.name: self.partial}
         start = self._statement("start", Role.INIT, around, first, identity, self.partial)
-        combination = Combination(self.first.name, self.axes)
+        combination = Combination(self.first.name, self.axes, tree=self._in_tree())
         met = self._statement("combine", Role.COMBINE, around, at, self._loaded(), self.partial)
         end = self._statement("end", Role.MERGE, values, last, self._loaded(), self.first.target)
         start = replace(start, combination=combination)
         met, end = (replace(s, sources=mine, combination=combination) for s in (met, end))
         program = self._ordered(program, start, met, end)
         return program.with_statement(*(replace(update, target=self.partial) for update in self.updates))
+
+    def _in_tree(self) -> bool:
+        """Whether the ranks combine in a fixed order: one of the loops asks for it."""
+        tags = (self.before.loops[loop].tag for loop in combined_loops(self.before, self.first).values())
+        return any(isinstance(tag, Rank) and tag.combine is Combine.TREE for tag in tags)
 
     def _values(self) -> isl.Set:
         """``[loops outside, other axes of the grid, value]`` of all terms, on any rank of a line."""

@@ -66,7 +66,10 @@ class _Tree:
         program, combined, _ = self._all_of_them(program)
         program, merged, one = self._one_of_them(program)
         assert self.source.op is not None
-        combination, mine = Combination(self.update.name, threads=self.place.axes), {self.source.name: partial}
+        combination, mine = (
+            Combination(self.update.name, threads=self.place.axes, tree=True),
+            {self.source.name: partial},
+        )
         neutral = self.source.op.neutral(self.source.dtype)
         start = self._statement("start", Role.INIT, everyone, started, neutral, partial)
         met = self._statement("combine", Role.COMBINE, everyone, combined, self._loaded(), partial)

@@ -70,11 +70,11 @@ class RankCommands(AppliedStatements):
         executed by every rank along it. A rank keeps its own part of the stored values; with ``drop_rank_iter=False``
         it keeps arrays in full, at their global indices. Over the loop of a reduction, ``combine=tm.PRIVATE`` lets each
         rank add up its own terms; at the end of the loop all ranks along its axis combine them (MPI_Allreduce, in an
-        order chosen by MPI). Each rank runs the start of the reduction, and has its value in the end. `combine` cannot
-        be used with `bounds`. The grid is as large as the loops need, or as `Function.grid` declares it. With
-        ``bounds=(lo, hi)``, parameters that `Function.blocks` declared, a rank runs the iterations from lo up to hi,
-        one after another; the bounds differ by rank, and are known at run time. Source: TIRAMISU,
-        ``tag_distribute_level``.
+        order chosen by MPI; with ``combine=tm.TREE`` by halves of their numbers). Each rank runs the start of the
+        reduction, and has its value in the end. `combine` cannot be used with `bounds`. The grid is as large as the
+        loops need, or as `Function.grid` declares it. With ``bounds=(lo, hi)``, parameters that `Function.blocks`
+        declared, a rank runs the iterations from lo up to hi, one after another; the bounds differ by rank, and are
+        known at run time. Source: TIRAMISU, ``tag_distribute_level``.
         """
         command = TagDistribute(
             self._named, loops, axis=axis, drop_rank_iter=drop_rank_iter, combine=combine, bounds=bounds

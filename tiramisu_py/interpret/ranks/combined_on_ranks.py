@@ -16,6 +16,7 @@ from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.partial_results import apply
 from tiramisu_py.ir import AllReduce
+from tiramisu_py.program.combining.combination_trees import CombinationTree
 
 #: A line of the grid: the axes along which ranks meet, and the coordinates on the other axes.
 Line = tuple[tuple[int, ...], tuple[int, ...]]
@@ -104,11 +105,17 @@ class Combinations:
             raise InterpretError(f"{node.statement} combines elements that some ranks have not started")
         for element in map(tuple, np.argwhere(first.written)):
             values: Sequence[Value] = [array.read(element, node.statement) for array in arrays]
-            order = self.choice.sample(range(len(values)), len(values))
-            outcome = reduce(lambda a, b: apply(node.operator, a, b), [values[k] for k in order])
+            outcome = self._outcome(node, values)
             for array in arrays:
                 array.write(element, outcome, node.statement)
         count = int(first.written.sum())
         size = count * first.data.dtype.itemsize
         if len(meeting.members) > 1:
             self.combined += [Combined(node.statement, rank, count, size) for rank in meeting.members]
+
+    def _outcome(self, node: AllReduce, values: Sequence[Value]) -> Value:
+        """All values combined: in a tree of the ranks' numbers, or in any order."""
+        if node.tree:
+            return CombinationTree((len(values),)).combined(values, lambda a, b: apply(node.operator, a, b))
+        order = self.choice.sample(range(len(values)), len(values))
+        return reduce(lambda a, b: apply(node.operator, a, b), [values[k] for k in order])

@@ -157,13 +157,11 @@ def _partial(node: Node, conditions: Conditions) -> Node:
     others = {other: condition for other, condition in conditions.items() if other != key}
     if any(_has_versions(node, other) for other in others):
         full = simplify(_specialised(node, {key: conditions[key]}))
-        result: Node = If(
-            conditions[key], _partial(full, others), _in_one_dimension(node, {key: conditions[key]}, others)
-        )
-        return node if is_too_long(result) else result
+        both = If(conditions[key], _partial(full, others), _in_one_dimension(node, {key: conditions[key]}, others))
+        return node if is_too_long(both) else both
     node = _where_not(node, {key: conditions[key]})
     made = list(versions(node, conditions[key]))
-    result = no_version(node, conditions[key], len(made))
+    result: Node = no_version(node, conditions[key], len(made))
     for version in reversed(made):
         result = If(version.test, _guarded(version.node, others) if others else version.node, result)
     if others:

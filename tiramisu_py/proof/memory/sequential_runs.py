@@ -37,10 +37,10 @@ class Unserved:
     reads: tuple[tuple[MemoryAccess, Point], ...]
 
 
-def first_unserved(flow: Flow, home: Home, violated: isl.Set) -> Unserved | None:
+def first_unserved(flow: Flow, home: Home, violated: isl.Set, most: int = MOST_OF_ALL) -> Unserved | None:
     """The unserved reads of a buffer instance at the smallest sizes that have any.
 
-    The parameters in `violated` are tried in the order of their sum. None if runs of a few thousand reads and writes
+    The parameters in `violated` are tried in the order of their sum. None if runs of `most` reads and writes in all
     find none, or if runs are not sequential.
     """
     names, done = sets.params(violated), 0
@@ -49,7 +49,7 @@ def first_unserved(flow: Flow, home: Home, violated: isl.Set) -> Unserved | None
     for params in small_params(violated, names):
         count = _size(flow, home, params)
         done += count
-        if count > MOST_OF_ONE or done > MOST_OF_ALL:
+        if count > MOST_OF_ONE or done > most:
             return None
         found = unserved_at(flow, home, params)
         if found is None or found.reads:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -37,6 +37,9 @@ from tiramisu_py.proof.violations.missing_message import missing_message
 from tiramisu_py.proof.violations.repairs import create_xfer, storage_repair, transfer_repair
 from tiramisu_py.sets import smallest
 
+#: How many reads and writes are run before isl follows copies.
+MOST_BEFORE_COPIES = 4_000
+
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every read that does not see its value."""
@@ -49,11 +52,25 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
         yield from () if found else _unserved(flow, flow.accesses.readers(home))
 
 
-def _unserved(flow: Flow, reads: Iterable[MemoryAccess]) -> Iterator[Finding]:
-    for read in reads:
-        bad = flow.unserved(read)
+def _unserved(flow: Flow, reads: Sequence[MemoryAccess]) -> Iterator[Finding]:
+    tried = set[Home]()
+    for number, read in enumerate(reads):
+        bad = flow.unserved_by_name(read)
+        if flow.follows_copies(read, bad):
+            if read.home not in tried and (found := _of_short_runs(flow, reads[number:], bad)):
+                yield from found
+                return
+            tried.add(read.home)
+            bad = flow.unserved_by_copies(read, bad)
         if not bad.is_empty():
             yield Finding(Key("unserved", access_key(read)), partial(explained, flow, read, bad))
+
+
+def _of_short_runs(flow: Flow, reads: Sequence[MemoryAccess], missing: isl.Set) -> list[Finding]:
+    """The findings among these reads at small sizes: there copies are followed at once, by isl in seconds."""
+    found = first_unserved(flow, reads[0].home, missing.params(), MOST_BEFORE_COPIES)
+    sought = () if found is None else tuple(each for each in found.reads if each[0] in reads)
+    return list(_of_run(flow, replace(found, reads=sought))) if found is not None else []
 
 
 def _soon(flow: Flow, home: Home) -> list[Finding]:

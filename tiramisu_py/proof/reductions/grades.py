@@ -32,7 +32,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, Parallel, Tag, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role
+from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.memory.races import pair_spots, race_at
 from tiramisu_py.proof.reductions.bits import chooses, combined_apart, in_order, is_reordered, is_split, out_of_order
 from tiramisu_py.proof.reductions.bits import rounds as may_round
@@ -167,23 +167,34 @@ def _by_loops(chains: Chains, a: MemoryAccess, b: MemoryAccess) -> Iterator[Caus
 
 
 def _by_executors(chains: Chains, merge: MemoryAccess) -> Iterator[Cause]:
-    """Partial results that MPI combines; those of the threads of a block have an order that is always the same."""
+    """Partial results that ranks combine; those of the threads of a block have an order that is always the same."""
     statement = merge.actor.statement
     assert statement is not None
     if merge.role is not Role.MERGE or statement.combination is None or not statement.combination.axes:
         return
     for pairs in combined_apart(chains, merge):
-        what = "MPI combines the partial results of ranks in an order of its own"
-        repair = f"give {statement.handle}.rfactor the loop over ranks, and sum its results on one of them"
-        yield Cause(Determinism.NOT_GUARANTEED, what, repair, pairs)
+        yield replace(_of_ranks(chains.flow.accesses.program, statement), pairs=pairs)
         return
+
+
+def _of_ranks(program: Program, merge: Statement) -> Cause:
+    """What the combination of ranks does to the bits: a tree of their numbers is the same for the same ranks."""
+    assert merge.combination is not None
+    if not merge.combination.tree:
+        what = "MPI combines the partial results of ranks in an order of its own"
+        repair = f"use combine=tm.TREE for the loop over ranks of {merge.handle}"
+        return Cause(Determinism.NOT_GUARANTEED, what, repair)
+    what, repair = "ranks combine their partial results in a tree", "keep the terms of a value on one rank"
+    if _of_machine(program):
+        return Cause(Determinism.RUN_TO_RUN, f"{what}, and their number is only known when it runs", repair)
+    return Cause(Determinism.EVERYWHERE, what, repair)
 
 
 def _of_loop(loop: Loop, handle: str) -> Cause | None:
     """What a loop does to the terms of one value of an update; None for ordinary loops."""
     name, tag = loop.name, loop.tag
     combine: Combine | None = getattr(tag, "combine", None)
-    parts = f"give {handle}.rfactor the loop {name}, and run it over the partial results"
+    parts = f"use combine=tm.TREE for loop {name} of {handle}, or for a loop over blocks of it, after split"
     if combine is Combine.ATOMIC:
         what = f"loop {name} combines terms by tm.ATOMIC, in the order in which they arrive"
         everywhere = "" if isinstance(tag, GpuBlock | GpuThread) else parts

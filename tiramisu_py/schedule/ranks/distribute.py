@@ -67,16 +67,16 @@ def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combin
     over = [s for loop in loops for s in program.with_this_loop(loop) if _reduces_over(program, s, loop)]
     if not over:
         raise CommandError(f"combine=tm.{combine.name}: no reduction runs over loop {name}; leave combine= out")
-    if combine is not Combine.PRIVATE:
+    if combine not in (Combine.PRIVATE, Combine.TREE):
         raise CommandError(
             f"combine=tm.{combine.name}: ranks share no memory, so each collects its own partial results of "
-            f"{over[0].source}: use combine=tm.PRIVATE"
+            f"{over[0].source}: use combine=tm.PRIVATE, or tm.TREE"
         )
     for statement in over:
         source = program.algorithm.source(statement.source)
         fault = not_combined(source) if isinstance(source, Computation) else ""
         if fault:
-            raise CommandError(f"combine=tm.PRIVATE: {fault}")
+            raise CommandError(f"combine=tm.{combine.name}: {fault}")
 
 
 def _reduces_over(program: Program, statement: Statement, loop: LoopId) -> bool:
@@ -309,7 +309,7 @@ class TagDistribute(OnStatements):
         if not isinstance(local, bool):
             raise CommandError(f"drop_rank_iter={local!r}: give True (a rank keeps its own part) or False (all of it)")
         if not isinstance(self.combine, Combine | None):
-            raise CommandError(f"combine={self.combine!r}: choose tm.PRIVATE, for the loop of a reduction")
+            raise CommandError(f"combine={self.combine!r}: choose tm.PRIVATE or tm.TREE, for the loop of a reduction")
         axis = 0 if self.axis is None else size(self.axis, "axis", 0)
         return tag_distribute(program, names, loops, axis, local, self.combine, self.text)
 

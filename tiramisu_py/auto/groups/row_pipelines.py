@@ -24,11 +24,13 @@ BAND, LEAST = 8, 64
 USUAL = 4096
 #: The least width of a strip of columns, for each column beside it that is computed again.
 ENDS = 4
+#: The most columns of a stage that are read from registers.
+NEAR = 8
 #: The most iterations of a loop that are unrolled.
 UNROLLED = 4
 
 
-class Place(Enum):
+class StagePlace(Enum):
     """Where a stage is computed: for each row, for each vector of a row, or where it is read."""
 
     ROW = "rows"
@@ -37,7 +39,7 @@ class Place(Enum):
 
 
 @dataclass(frozen=True)
-class Window:
+class RowWindow:
     """The rows and columns of a stage that one point of the last stage needs, relative to that point.
 
     `columns` is None if the stage is not read column for column.
@@ -54,25 +56,25 @@ class Window:
     def width(self) -> int | None:
         return None if self.columns is None else self.columns[1] - self.columns[0] + 1
 
-    def moved(self, row: tuple[int, int], column: tuple[int, int] | None) -> Window:
+    def moved(self, row: tuple[int, int], column: tuple[int, int] | None) -> RowWindow:
         """The window of what is read so far away from this one."""
         rows = self.rows[0] + row[0], self.rows[1] + row[1]
         if self.columns is None or column is None:
-            return Window(rows, None)
-        return Window(rows, (self.columns[0] + column[0], self.columns[1] + column[1]))
+            return RowWindow(rows, None)
+        return RowWindow(rows, (self.columns[0] + column[0], self.columns[1] + column[1]))
 
-    def joined(self, other: Window) -> Window:
+    def joined(self, other: RowWindow) -> RowWindow:
         rows = min(self.rows[0], other.rows[0]), max(self.rows[1], other.rows[1])
         if self.columns is None or other.columns is None:
-            return Window(rows, None)
-        return Window(rows, (min(self.columns[0], other.columns[0]), max(self.columns[1], other.columns[1])))
+            return RowWindow(rows, None)
+        return RowWindow(rows, (min(self.columns[0], other.columns[0]), max(self.columns[1], other.columns[1])))
 
 
-HERE = Window((0, 0), (0, 0))
+HERE = RowWindow((0, 0), (0, 0))
 
 
 @dataclass(frozen=True, eq=False)
-class Pipeline:
+class RowPipeline:
     """A last stage and those before it, the last ones first, with the window of each.
 
     `alike` says whether all are computed for the same iteration of the loops outside the rows.
@@ -80,8 +82,8 @@ class Pipeline:
 
     problem: Problem
     last: str
-    windows: dict[str, Window]
-    sliding: dict[str, Window]
+    windows: dict[str, RowWindow]
+    sliding: dict[str, RowWindow]
     alike: bool
 
     @property
@@ -89,16 +91,17 @@ class Pipeline:
         return list(self.windows)[1:]
 
 
-def pipeline(problem: Problem, name: str, taken: frozenset[str] = frozenset()) -> Pipeline | None:
-    """The stages that end in a computation; None if there are none before it.
+def pipeline(problem: Problem, name: str) -> RowPipeline | None:
+    """The stages that end in a computation; None if there are none before it, or its rows are few.
 
-    A stage takes part if only other stages read it, all of them row for row.
+    A stage takes part if only other stages read it, all of them row for row. Loops outside the rows stay there if all
+    stages have them; else they are put inside the rows, where only few iterations are worth it.
     """
-    if len(problem.computation(name).iterators) < 2:
+    if len(problem.computation(name).iterators) < 2 or problem.extents(name)[-2] is not None:
         return None
     windows, sliding, alike = {name: HERE}, {name: HERE}, True
     for source in list(problem.algorithm.computations)[::-1]:
-        if not _may_take_part(problem, source) or source in taken or not set(problem.readers[source]) <= set(windows):
+        if not _may_take_part(problem, source) or not set(problem.readers[source]) <= set(windows):
             continue
         whole, newest, same = None, None, True
         for reader in problem.readers[source]:
@@ -111,7 +114,7 @@ def pipeline(problem: Problem, name: str, taken: frozenset[str] = frozenset()) -
                 one = windows[reader].moved((row, row), beside)
                 whole = one if whole is None else whole.joined(one)
                 ahead = sliding[reader].rows[1]
-                late = Window((ahead, ahead), sliding[reader].columns).moved((row, row), beside)
+                late = RowWindow((ahead, ahead), sliding[reader].columns).moved((row, row), beside)
                 newest = late if newest is None else newest.joined(late)
                 same = same and _same_leads(problem, reader, touch)
             else:
@@ -120,7 +123,9 @@ def pipeline(problem: Problem, name: str, taken: frozenset[str] = frozenset()) -
         else:
             assert whole is not None and newest is not None
             windows[source], sliding[source], alike = whole, newest, alike and same
-    return Pipeline(problem, name, windows, sliding, alike) if len(windows) > 1 else None
+    if len(windows) == 1 or not (alike or _extent(problem, name)):
+        return None
+    return RowPipeline(problem, name, windows, sliding, alike)
 
 
 def _may_take_part(problem: Problem, name: str) -> bool:
@@ -141,25 +146,25 @@ def _same_leads(problem: Problem, reader: str, touch: Touch) -> bool:
     return len(leads) == len(touch.forms) - 2 and all(offset == 0 for offset in found)
 
 
-def places(found: Pipeline, lanes: int, *, vectors: bool) -> dict[str, Place]:
+def places(found: RowPipeline, lanes: int, *, vectors: bool) -> dict[str, StagePlace]:
     """Where each earlier stage is computed."""
     problem = found.problem
-    chosen: dict[str, Place] = {found.last: Place.VECTOR}
+    chosen: dict[str, StagePlace] = {found.last: StagePlace.VECTOR}
     room = problem.cpu.registers // 2 * problem.cpu.vector_bytes
     for name in found.earlier:
         window, readers = found.sliding[name], problem.readers[name]
         reads = [touch for reader in readers for touch in _reads(problem, reader, name)]
         declared = problem.computation(name)
         if len(reads) == 1 and len(declared.iterators) == len(problem.computation(readers[0]).iterators):
-            chosen[name] = Place.INLINE
+            chosen[name] = StagePlace.INLINE
             continue
-        chosen[name] = Place.ROW
+        chosen[name] = StagePlace.ROW
         width, many = window.width, _extent(problem, name)
-        near = width is not None and width <= lanes // 2 and window.height == 1
+        near = width is not None and width <= min(lanes, NEAR) and window.height == 1
         if vectors and near and many and all(_is_vector(chosen, problem, reader) for reader in readers):
             size = many * lanes * declared.dtype.bytes * (1 if width == 1 else 2)
             if size <= room:
-                chosen[name] = Place.VECTOR
+                chosen[name] = StagePlace.VECTOR
                 room -= size
     del chosen[found.last]
     if _few_in_vectors(found, chosen):
@@ -167,17 +172,17 @@ def places(found: Pipeline, lanes: int, *, vectors: bool) -> dict[str, Place]:
     return chosen
 
 
-def _few_in_vectors(found: Pipeline, chosen: dict[str, Place]) -> bool:
+def _few_in_vectors(found: RowPipeline, chosen: dict[str, StagePlace]) -> bool:
     """Whether most of what the last stage reads is kept in rows: then registers would hold little of it."""
     reads = [chosen.get(touch.access.source) for touch in found.problem.touches(found.last)]
-    return Place.VECTOR in reads and 2 * reads.count(Place.ROW) > len(reads)
+    return StagePlace.VECTOR in reads and 2 * reads.count(StagePlace.ROW) > len(reads)
 
 
-def _is_vector(chosen: dict[str, Place], problem: Problem, reader: str) -> bool:
+def _is_vector(chosen: dict[str, StagePlace], problem: Problem, reader: str) -> bool:
     """Whether what reads a stage is computed vector for vector, also where that is inlined."""
-    if chosen[reader] is Place.INLINE:
+    if chosen[reader] is StagePlace.INLINE:
         return all(_is_vector(chosen, problem, each) for each in problem.readers[reader])
-    return chosen[reader] is Place.VECTOR
+    return chosen[reader] is StagePlace.VECTOR
 
 
 def _extent(problem: Problem, name: str) -> int:
@@ -194,23 +199,23 @@ def _extent(problem: Problem, name: str) -> int:
 class RowPlan:
     """The commands for a pipeline: where its stages are, the lanes, and the sizes of bands and strips (0: not cut)."""
 
-    of: Pipeline
-    places: dict[str, Place]
+    of: RowPipeline
+    places: dict[str, StagePlace]
     lanes: int
     band: int
     strip: int
 
     def apply(self, function: Function) -> None:
-        for name in self._at(Place.INLINE):
+        for name in self._at(StagePlace.INLINE):
             function[name].inline()
         rows, block = self._last(function)
         for name, place in self.places.items():
             stage: Any = function[name]
             iterators = self.of.problem.computation(name).iterators
             column, window = Iter(iterators[-1]), self.of.sliding[name]
-            if place is Place.INLINE:
+            if place is StagePlace.INLINE:
                 continue
-            if place is Place.ROW:
+            if place is StagePlace.ROW:
                 stage.compute_at(function[self.of.last], rows)
                 if window.height > 1:
                     stage.slide(rows, Iter(iterators[-2]))
@@ -224,7 +229,7 @@ class RowPlan:
             stage.vectorize(column, self.lanes, remainder="mask")
             stage.store_in(Memory.REGISTER)
 
-    def _at(self, place: Place) -> list[str]:
+    def _at(self, place: StagePlace) -> list[str]:
         return [name for name, found in self.places.items() if found is place]
 
     def _last(self, function: Function) -> tuple[Iter, Iter]:
@@ -244,7 +249,7 @@ class RowPlan:
             last.split(column, self.strip, strip, inner)
             outer.append(strip)
         order = [*outer, rows]
-        if self._at(Place.VECTOR):
+        if self._at(StagePlace.VECTOR):
             block, lane = fresh(f"{column.name}2"), fresh(f"{column.name}3")
             last.split(inner, self.lanes, block, lane)
             order.append(block)
@@ -272,10 +277,10 @@ def rows_in_turn(problem: Problem, name: str) -> Iterator[Offer]:
     for number, plan in enumerate(made):
         if number and plan.places == made[0].places:
             continue
-        by_place = {place: [each for each, at in plan.places.items() if at is place] for place in Place}
+        by_place = {place: [each for each, at in plan.places.items() if at is place] for place in StagePlace}
         said = [f"{', '.join(names)} {_SAID[place]}" for place, names in by_place.items() if names]
         own = work_in_cache(problem, list(found.windows)[::-1])
-        kept = sum(1 + _reads_of_all(problem, each) for each in by_place[Place.ROW])
+        kept = sum(1 + _reads_of_all(problem, each) for each in by_place[StagePlace.ROW])
         work = replace(own, accesses=own.accesses + kept)
         yield Offer(
             name, f"{'; '.join(said)}, of {name}" + (f", in strips of {plan.strip}" if plan.strip else ""),
@@ -298,23 +303,23 @@ def _reads_of_all(problem: Problem, source: str) -> int:
     return sum(len(problem.reads_of(reader, source)) for reader in problem.readers[source])
 
 
-_SAID = {Place.ROW: "for each row", Place.VECTOR: "for each vector", Place.INLINE: "inlined"}
+_SAID = {StagePlace.ROW: "for each row", StagePlace.VECTOR: "for each vector", StagePlace.INLINE: "inlined"}
 
 
-def _plan(found: Pipeline, *, vectors: bool) -> RowPlan:
+def _plan(found: RowPipeline, *, vectors: bool) -> RowPlan:
     problem = found.problem
     narrowest = min(problem.computation(name).dtype.bytes for name in found.windows)
     lanes = min(problem.cpu.lanes(narrowest), 64)
     chosen = places(found, lanes, vectors=vectors)
-    in_rows = [name for name, place in chosen.items() if place is Place.ROW]
+    in_rows = [name for name, place in chosen.items() if place is StagePlace.ROW]
     reach = max((found.windows[name].height - 1 for name in in_rows), default=0)
     band = max(LEAST, BAND * reach) if in_rows or problem.threads > 1 else 0
-    if not any(place is Place.VECTOR for place in chosen.values()):
+    if not any(place is StagePlace.VECTOR for place in chosen.values()):
         lanes = problem.lanes(found.last)
     return RowPlan(found, chosen, lanes, band, _strip(found, in_rows, lanes))
 
 
-def _strip(found: Pipeline, in_rows: Sequence[str], lanes: int) -> int:
+def _strip(found: RowPipeline, in_rows: Sequence[str], lanes: int) -> int:
     """The width of strips of columns whose rows stay in the cache; 0 if whole rows do, or ends would cost too much."""
     problem = found.problem
     leads = 1 if found.alike else _extent(problem, found.last) or UNROLLED
