@@ -16,7 +16,7 @@ from tests.selection import covering
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ON_CORES = sorted(
-    each for folder in ("cpu", "linear", "apps") for each in EXAMPLES.glob(f"{folder}/*.py") if each.stem != "story"
+    each for folder in ("cpu", "linear", "reductions", "apps") for each in EXAMPLES.glob(f"{folder}/*.py") if each.stem != "story"
 )
 PROCESSORS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 PHOTOGRAPH = EXAMPLES / "blur_photograph.py"  # runs in a test of its own
