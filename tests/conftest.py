@@ -25,8 +25,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 #: Rooms whose kernels are compiled as those of users are, and how all others are: unoptimised, which takes a third of
-#: the time. What -O3 may do to generated code is looked for in these rooms, in tests marked `optimised`, and in all
-#: that runs in a process of its own (examples, documentation, acceptance).
+#: the time. What -O3 may do to generated code is looked for in these rooms but for tests marked `unoptimised`, in tests
+#: marked `optimised`, and in all that runs in a process of its own (examples, documentation, acceptance).
 AS_USERS = ("build", "oracle", "targets")
 QUICK = ("-O0",)
 
@@ -63,7 +63,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Chooses how much the compiler optimises, before any fixture compiles something."""
     room = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
     as_users = room in AS_USERS or item.get_closest_marker("optimised")
-    library.OPTIMISED = OPTIMISED if as_users else QUICK
+    library.OPTIMISED = OPTIMISED if as_users and not item.get_closest_marker("unoptimised") else QUICK
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -16,6 +16,8 @@ import benchmarks
 from benchmarks import blur, numa
 from benchmarks.apps import __main__ as apps
 from benchmarks.apps import cost, opencv, programs
+from benchmarks.auto import __main__ as auto
+from benchmarks.auto import programs as auto_programs
 from benchmarks.common import tables
 from benchmarks.common.rounds import START
 from benchmarks.cpu import __main__ as cpu
@@ -120,6 +122,31 @@ def test_an_app_is_compared_with_numpy_measured_and_costed(
         assert all(bool(row[column]) == (peer not in absent) for row in times)
     algorithm, schedule, *_, size = map(float, costs[2:-1])
     assert 0 < schedule <= 25 and 0 < algorithm <= 60 and size > 0
+
+
+def test_automatic_schedules_are_compared_with_those_by_hand_and_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    asked = ["--save", "--only", "negative", "--threads", "1", "--seconds", "0", "--rounds", "1", "--size", "20x30"]
+    auto.main([*asked, "--keep", str(tmp_path / "kept")])
+    page = (tmp_path / "auto.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
+    assert rows[2][:2] == ["negative", "30 x 20"] and rows[3][0] == "geometric mean"
+    unscheduled, found, hand = map(float, rows[2][2:5])
+    assert float(rows[3][5]) == pytest.approx(hand / found, abs=0.06, rel=0.06)
+    assert float(rows[3][6]) == pytest.approx(unscheduled / found, abs=0.06, rel=0.06)
+    auto.main([*asked, "--keep", str(tmp_path / "kept")])  # what is kept is not measured again
+    assert (tmp_path / "auto.md").read_text() == page
+    assert "threads: 1 ..." in capsys.readouterr().err
+
+
+def test_values_apart_from_the_reference_are_not_measured(known: dict[str, programs.App]) -> None:
+    program = auto_programs.all_programs()["harris"]
+    right = np.zeros((3, 4), np.float32)
+    assert not program.differs(right, right)
+    assert program.differs(right + 1, right).startswith("12 of 12 values")
+    assert "shape" in program.differs(right[1:], right)
 
 
 def test_each_program_beside_an_app_belongs_to_one(known: dict[str, programs.App]) -> None:

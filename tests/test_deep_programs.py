@@ -104,13 +104,13 @@ def test_they_are_right_in_vectors(make: Callable[[Any, int], Expr], size: int) 
 
 
 @pytest.mark.parametrize("make", [_left_deep, _right_deep, _choices, _calls, _doubled])
-def test_ten_thousand_terms_are_typed_printed_compared_and_evaluated(make: Callable[[Any, int], Expr]) -> None:
+def test_thousands_of_terms_are_typed_printed_compared_and_evaluated(make: Callable[[Any, int], Expr]) -> None:
     f = tm.Function("f", params=[N], assume="N >= 1")
     a = f.input("a", tm.float64, [N])
-    value, again = make(a, 10_000), make(a, 10_000)
+    value, again = make(a, 3_000), make(a, 3_000)
     assert value.same_as(again) and hash(value.key()) == hash(again.key()) and not value.same_as(value + 1)
     assert len(str(value)) < 200_000 and repr(value) == str(value)
-    assert sum(1 for _ in traversal.walk(typed(value))) < 100_000
+    assert sum(1 for _ in traversal.walk(typed(value))) < 30_000
     f.outputs(f.computation("p", {i: N}, value))
     assert f.evaluate(ARRAY).shape == ARRAY.shape
 
@@ -135,10 +135,10 @@ def test_what_stands_in_many_places_is_named_once() -> None:
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("make", [_by_index, _gathered])
 def test_what_both_branches_or_indices_share_is_named_once(make: Callable[[Any, int], Expr], lanes: int) -> None:
-    f = _function(make, 30)  # 2**30 places
+    f = _function(make, 20)  # 2**20 places
     if lanes > 1:
         f["p"].vectorize(i, lanes)
-    assert len(f.source()["f.c"]) < 80_000
+    assert len(f.source()["f.c"]) < 54_000
     np.testing.assert_array_equal(f.compile(sanitize=("undefined",))(ARRAY), f.evaluate(ARRAY))
 
 

@@ -23,7 +23,7 @@ def algorithm() -> tm.Function:
     """Two levels in each of the T steps: PolyBench's arrays A and B. The surface keeps its temperature."""
     f = tm.Function("heat_3d", params=[T, N], assume="T >= 1 and N >= 3")
     A = f.input("A", tm.float64, [N, N, N])
-    surface = (t == 0) | (i == 0) | (i == N - 1) | (j == 0) | (j == N - 1) | (k == 0) | (k == N - 1)
+    surface = (i == 0) | (i == N - 1) | (j == 0) | (j == N - 1) | (k == 0) | (k == N - 1)
 
     def inside(heat: tm.Computation) -> tm.Expr:
         here = heat[t - 1, i, j, k]
@@ -35,7 +35,9 @@ def algorithm() -> tm.Function:
         )
 
     heat = f.computation(
-        "heat", {t: 2 * T + 1, i: N, j: N, k: N}, lambda heat: tm.select(surface, A[i, j, k], inside(heat))
+        "heat",
+        {t: 2 * T + 1, i: N, j: N, k: N},
+        lambda heat: tm.select(t == 0, A[i, j, k], tm.select(surface, heat[t - 1, i, j, k], inside(heat))),
     )
     f.outputs(heat[2 * T, i, j, k])
     heat.fold(t, 2)

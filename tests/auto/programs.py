@@ -169,15 +169,15 @@ def waves() -> tm.Function:
 
 def sweeps() -> tm.Function:
     """Sweeps in the caller's array, each value from those around it, of which those before it are new."""
-    f = tm.Function("sweeps", params=[T, N, M], assume="N >= 1 and M >= 1")
-    a = f.input("a", D, [N, M])
-    edge = (i == 0) | (i == N - 1) | (j == 0) | (j == M - 1)
+    f = tm.Function("sweeps", params=[T, N], assume="N >= 1")
+    a = f.input("a", D, [N, N])
+    edge = (i == 0) | (i == N - 1) | (j == 0) | (j == N - 1)
 
     def inside(u: tm.Computation) -> tm.Expr:
         return (u[t, i - 1, j + 1] + u[t, i, j - 1] + u[t - 1, i, j + 1] + u[t - 1, i + 1, j]) / 4
 
     u = f.computation(
-        "u", {t: T + 1, i: N, j: M},
+        "u", {t: T + 1, i: N, j: N},
         lambda u: tm.select(t == 0, a[i, j], tm.select(edge, u[t - 1, i, j], inside(u))),
     )  # fmt: skip
     f.outputs(u[T, i, j])

@@ -271,6 +271,21 @@ def test_values_that_wait_for_those_before_them_are_stored_and_computed_by_diago
     np.testing.assert_allclose(kernel(**copied(given)), f.evaluate(**copied(given)), rtol=1e-10)
 
 
+def test_diagonals_are_kept_as_far_as_values_read_back_if_only_the_last_ones_are_results() -> None:
+    f = programs.alike()
+    assert "most.store_in([(i + j) % 3, i])" in str(f.auto_schedule(target=CPU, threads=1))
+
+
+def test_arrays_of_diagonals_are_made_only_if_they_are_square() -> None:
+    """Of many rows with few columns, an array of all diagonals would have the square of the number of rows."""
+    f = tm.Function("thin", params=[N, M], assume="N >= 1 and M >= 1")
+    a = f.input("a", D, [N, M])
+    edge = (i == 0) | (j == 0)
+    u = f.computation("u", {i: N, j: M}, lambda u: tm.select(edge, a[i, j], u[i - 1, j] + u[i, j - 1]))
+    f.outputs(f.computation("o", {i: N, j: M}, 2 * u[i, j]))
+    assert "i + j" not in str(f.auto_schedule(target=CPU, threads=1))
+
+
 def test_sums_of_dynamic_programming_stay_in_registers_for_a_strip_of_columns() -> None:
     f = programs.pairs()
     assert "best.store_at(best.update, i_)" in str(f.auto_schedule(target=CPU, threads=1))

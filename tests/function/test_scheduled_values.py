@@ -38,6 +38,7 @@ EVERYWHERE: dict[str, Schedule] = {
     "lanes": lambda f, s: s.update.vectorize(k, 8, combine=tm.PRIVATE),
     "lanes of several registers": lambda f, s: s.update.vectorize(k, 64, combine=tm.PRIVATE),
     "blocks on threads": lambda f, s: split(s).rfactor(k0).parallelize(k0),
+    "trees of threads": lambda f, s: split(s).update.parallelize(k0, combine=tm.TREE),
     "several accumulators": several_accumulators,
     "blocks of lanes": lambda f, s: split(s).rfactor(k0).update.vectorize(k, 4, combine=tm.PRIVATE),
 }

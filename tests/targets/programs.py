@@ -6,10 +6,10 @@ So they run where this process cannot load them: on another processor, or under 
 from __future__ import annotations
 
 import os
+import re
 import struct
 import subprocess
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from tiramisu_py.backends.c import LIBRARIES, REQUIRED
 from tiramisu_py.build.toolchains.precompiled import uses_intrinsics
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 
+#: What the top of a source defines by a macro of the headers.
+_DEFINED = re.compile(r"TM_[A-Z0-9_]+\(.*\)$")
 _MAIN = """
 #include <stdint.h>
 #include <stdio.h>
@@ -90,33 +92,28 @@ def printed(functions: Sequence[LoopFunction]) -> list[Printed]:
 
 
 class Program:
-    """Functions compiled for a target, with every warning an error, and linked to one program."""
+    """Functions compiled for a target, with every warning an error: one source, which reads headers once for all."""
 
     def __init__(self, target: Target, parts: Sequence[Printed], folder: Path) -> None:
         self.target = target
         self.functions = [part.function for part in parts]
         self.path = folder / "program"
-        cases = []
+        cases, types = [], set[str]()
         for k, part in enumerate(parts):
             for name, text in part.texts.items():
-                (folder / name).write_text(text)
+                (folder / name).write_text(_once(text, types) if name.endswith(".c") else text)
             cases.append(f"    case {k}: return {_called(part.function)};\n")
-        includes = "".join(f'#include "{f.name}.h"\n' for f in self.functions)
+        includes = "".join(f'#include "{f.name}.c"\n' for f in self.functions)
         (folder / "main.c").write_text(includes + _MAIN.replace("@CASES@", "".join(cases)))
         wanted = [*REQUIRED, *STRICT, *target.openmp, *target.flags]
-        sources = [*(f"{f.name}.c" for f in self.functions), "main.c"]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for done in pool.map(lambda name: _ran(self._compilation(folder / name, wanted), folder), sources):
-                assert done.returncode == 0, done.stderr.decode()
-        objects = [source.replace(".c", ".o") for source in sources]
-        done = _ran([*target.compiler, *target.openmp, *target.flags, *objects, "-o", "program", *LIBRARIES], folder)
+        done = _ran([*self._compilation(folder / "main.c", wanted), "-o", "program", *LIBRARIES], folder)
         assert done.returncode == 0, done.stderr.decode()
 
     def _compilation(self, source: Path, flags: Sequence[str]) -> list[str]:
         headers: tuple[str, ...] = ()
         if self.target.compiler == ("gcc",) and uses_intrinsics(source.read_text(), self.target.register):
             headers = () if set(GENERIC) & set(flags) else intrinsics("gcc", tuple(flags))
-        return [*self.target.compiler, *flags, *headers, "-c", source.name]
+        return [*self.target.compiler, *flags, *headers, source.name]
 
     def __call__(self, calls: Sequence[Call]) -> list[dict[str, Any]]:
         """What the output arrays of each call hold then; every call must return 0."""
@@ -152,6 +149,14 @@ class Program:
             is_output = isinstance(argument, ArrayArgument) and argument.is_output
             pieces += [struct.pack("<2q", value.nbytes, is_output), value.tobytes()]
         return b"".join(pieces)
+
+
+def _once(source: str, known: set[str]) -> str:
+    """A source without the vector types and their functions that sources before it in the same program have defined."""
+    lines = source.split("\n")
+    kept = [line for line in lines if not (_DEFINED.match(line) and line in known)]
+    known.update(line for line in lines if _DEFINED.match(line))
+    return "\n".join(kept)
 
 
 def _called(function: LoopFunction) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 import tiramisu_py as tm
 from benchmarks.machine_code.compiled_loops import hot_loop, work
+from tests.selection import covering
 from tests.targets.hot_loops import (
     CLANG,
     ICELAKE,
@@ -89,8 +90,7 @@ WIDTHS = [
 LETTERS = {8: "b", 16: "w", 32: "d", 64: "q"}
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize(("processor", "size", "text", "widest"), WIDTHS, ids=str)
+@pytest.mark.parametrize(("processor", "size", "text", "widest", "dtype"), covering(WIDTHS, TYPES, each=2), ids=str)
 def test_operations_of_integers_are_instructions_of_whole_vectors(
     processor: Processor, size: int, text: str, widest: int, dtype: tm.DType
 ) -> None:

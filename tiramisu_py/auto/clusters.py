@@ -57,7 +57,8 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
         found += [*products_of_rows(problem, name), *stages(problem, name), *rows_in_turn(problem, name)]
         found += streamed(problem, name)
     found = [each for each in found if problem.tiles or not each.is_tiled]
-    found += [as_declared(problem, name)] if found else []
+    if found and not chosen_by_values(declared):
+        found.append(as_declared(problem, name))
     return sorted(found, key=lambda each: problem.cost(each.work))
 
 

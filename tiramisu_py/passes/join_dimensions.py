@@ -6,7 +6,7 @@ is element j of all its elements in their order, which nothing has to divide for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
@@ -16,11 +16,22 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import Allocate, ArrayArgument, Load, LoopFunction, Node, Store
 from tiramisu_py.ir.arithmetic.linear import Linear, linear
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.ir.rewriting import all_expressions, constant, names, rewrite_expressions, walk, with_children
+from tiramisu_py.ir.rewriting import (
+    constant,
+    contents,
+    expressions,
+    loads_in,
+    names,
+    rewrite_expressions,
+    walk,
+    with_children,
+)
 from tiramisu_py.passes.base import About, FunctionPass
 from tiramisu_py.program.storage import Memory
 
 Indices = tuple[Expr, ...]
+#: The operators that divide.
+_DIVISIONS = frozenset(("//", "%"))
 
 
 @dataclass(frozen=True)
@@ -40,10 +51,13 @@ class JoinDimensions(FunctionPass):
         shapes |= {
             each.buffer: each.extents for each in walk(what.body) if isinstance(each, Allocate) and _is_own(each)
         }
-        elsewhere = _used_otherwise(what)
+        shapes = {name: extents for name, extents in shapes.items() if len(extents) > 1}
+        if not shapes or contents(what.body).isdisjoint(_DIVISIONS):
+            return what
+        elsewhere, places = _used_otherwise(what), _places(what.body)
         found = dict[str, list[range]]()
         for name, extents in shapes.items():
-            if name not in elsewhere and (groups := _groups(list(_places(what.body, name)), extents)) is not None:
+            if name not in elsewhere and (groups := _groups(places.get(name, []), extents)) is not None:
                 found[name] = groups
         if not found:
             return what
@@ -70,21 +84,20 @@ def _used_otherwise(function: LoopFunction) -> set[str]:
     found = {array.name for kernel in function.kernels for array in kernel.arrays}
     for node in walk(function.body):
         if not isinstance(node, Store | Allocate) and not node.roles.inside:
-            found |= names(node) - {load.buffer for e in all_expressions(node) for load in _loads(e)}
+            found |= names(node) - {load.buffer for e in expressions(node) for load in loads_in(e)}
     return found
 
 
-def _loads(e: Expr) -> Iterator[Load]:
-    return (part for part in walk_expression(e) if isinstance(part, Load))
-
-
-def _places(node: Node, buffer: str) -> Iterator[Indices]:
-    """The indices of all loads and stores of an array."""
+def _places(node: Node) -> dict[str, list[Indices]]:
+    """The indices of all loads and stores, by array."""
+    found: dict[str, list[Indices]] = {}
     for inner in walk(node):
-        if isinstance(inner, Store) and inner.buffer == buffer:
-            yield inner.indices
-    for e in all_expressions(node):
-        yield from (load.indices for load in _loads(e) if load.buffer == buffer)
+        if isinstance(inner, Store):
+            found.setdefault(inner.buffer, []).append(inner.indices)
+        for e in expressions(inner):
+            for load in loads_in(e):
+                found.setdefault(load.buffer, []).append(load.indices)
+    return found
 
 
 def _groups(places: Sequence[Indices], extents: Indices) -> list[range] | None:
@@ -118,7 +131,7 @@ def _count(e: Expr) -> int:
     """The divisions in an index."""
     if Binary not in kinds(e):
         return 0
-    return sum(1 for part in walk_expression(e) if isinstance(part, Binary) and part.op in ("//", "%"))
+    return sum(1 for part in walk_expression(e) if isinstance(part, Binary) and part.op in _DIVISIONS)
 
 
 def _joined(place: Indices, extents: Indices, group: range) -> Expr:

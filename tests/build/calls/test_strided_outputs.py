@@ -57,8 +57,9 @@ def given(shape: tuple[int, ...], dtype: Any = np.float32) -> tuple[Any, Any]:
     return a, 2 * a + np.arange(shape[0])[:, None].astype(dtype)
 
 
+#: Eight views in one function take long to compile: three schedules as for users, the others unoptimised.
 CASES = [
-    *((schedule, tm.float32) for schedule in SCHEDULES),
+    *(pytest.param(schedule, tm.float32, marks=pytest.mark.unoptimised) for schedule in SCHEDULES),
     ("vectors", tm.uint8), ("tiles", tm.int16), ("masks", tm.float64),
 ]  # fmt: skip
 

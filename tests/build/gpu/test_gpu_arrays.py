@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.programs.gpu.sources import flip
+from tests.selection import covering
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.build import DeviceArray, gpu_count, gpu_empty, pinned_empty, to_gpu
@@ -49,9 +50,13 @@ def foreign(array: DeviceArray, **changes: object) -> SimpleNamespace:
 # -- arrays
 
 
-@pytest.mark.parametrize("dtype", ["float32", "uint8", "bool", "float16", ml_dtypes.bfloat16], ids=str)
-@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4), (0, 4), ()], ids=str)
-def test_an_array_comes_back_from_the_gpu_as_it_went(dtype, shape):
+DTYPES = ["float32", "uint8", "bool", "float16", ml_dtypes.bfloat16]
+SHAPES = [[7], [3, 5], [2, 3, 4], [0, 4], []]
+
+
+@pytest.mark.parametrize(("dtype", "sizes"), covering(DTYPES, SHAPES), ids=str)
+def test_an_array_comes_back_from_the_gpu_as_it_went(dtype, sizes):
+    shape = tuple(sizes)
     array = np.random.default_rng(1).integers(0, 2, shape).astype(dtype)
     there = to_gpu(array, SIMULATOR)
     assert (there.shape, there.dtype, there.size, there.nbytes, there.ndim) == (

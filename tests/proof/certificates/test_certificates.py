@@ -153,8 +153,18 @@ def _on_ranks() -> tm.Function:
     return f
 
 
+def _last() -> tm.Function:
+    """The last term that is not zero: an operator that does not commute."""
+    keep = tm.operator("keep", lambda a, b: tm.select(b == 0, a, b), 0, commutative=False)
+    f = tm.Function("last", params=[programs.N])
+    x = f.input("x", tm.int32, [programs.N])
+    f.outputs(f.reduction("s", {}, {programs.i: programs.N}, keep, x[programs.i]))
+    return f
+
+
 @pytest.mark.parametrize(
-    ("program", "words"), [(_on_a_gpu, "runs on a GPU"), (_on_ranks, "no certificate covers ranks")]
+    ("program", "words"),
+    [(_on_a_gpu, "runs on a GPU"), (_on_ranks, "no certificate covers ranks"), (_last, "is not commutative")],
 )
 def test_what_no_certificate_covers_is_refused_by_name(program: Callable[[], tm.Function], words: str) -> None:
     with pytest.raises(tm.UnsupportedError, match=words):

@@ -66,6 +66,7 @@ SCHEDULES: dict[str, tuple[str, Schedule]] = {
     "rfactor": ("everywhere", lambda f, s: split(s).rfactor(k0)),
     "blocks of terms on threads": ("everywhere", lambda f, s: split(s).rfactor(k0).parallelize(k0)),
     "a block for a row": ("everywhere", lambda f, s: on_blocks(f, s, combine=tm.TREE)),
+    "trees of threads": ("everywhere", lambda f, s: split(s).update.parallelize(k0, combine=tm.TREE)),
     "two passes": ("everywhere", in_two_passes),
     "private copies": ("run_to_run", lambda f, s: s.update.parallelize(k, combine=tm.PRIVATE)),
     "partial results in private copies": (
@@ -99,7 +100,8 @@ def test_a_schedule_has_a_grade_and_what_asks_for_more_is_refused(schedule: str)
 
 
 @pytest.mark.parametrize(
-    ("asked", "repair"), [("run_to_run", "PRIVATE"), ("everywhere", "rfactor"), ("ordered", "in order")]
+    ("asked", "repair"),
+    [("run_to_run", "PRIVATE"), ("everywhere", "combine=tm.TREE for loop k of s.update"), ("ordered", "in order")],
 )
 def test_the_repair_gives_the_grade_that_is_asked_for(asked: str, repair: str) -> None:
     f, s = rows(determinism=asked)

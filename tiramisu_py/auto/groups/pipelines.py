@@ -24,6 +24,8 @@ BAND, LEAST = 8, 64
 USUAL = 4096
 #: The least width of a strip of columns, for each column beside it that is computed again.
 ENDS = 4
+#: The most columns of a stage that are read from registers.
+NEAR = 8
 #: The most iterations of a loop that are unrolled.
 UNROLLED = 4
 
@@ -89,16 +91,17 @@ class RowPipeline:
         return list(self.windows)[1:]
 
 
-def pipeline(problem: Problem, name: str, taken: frozenset[str] = frozenset()) -> RowPipeline | None:
-    """The stages that end in a computation; None if there are none before it.
+def pipeline(problem: Problem, name: str) -> RowPipeline | None:
+    """The stages that end in a computation; None if there are none before it, or its rows are few.
 
-    A stage takes part if only other stages read it, all of them row for row.
+    A stage takes part if only other stages read it, all of them row for row. Loops outside the rows stay there if all
+    stages have them; else they are put inside the rows, where only few iterations are worth it.
     """
-    if len(problem.computation(name).iterators) < 2:
+    if len(problem.computation(name).iterators) < 2 or problem.extents(name)[-2] is not None:
         return None
     windows, sliding, alike = {name: HERE}, {name: HERE}, True
     for source in list(problem.algorithm.computations)[::-1]:
-        if not _may_take_part(problem, source) or source in taken or not set(problem.readers[source]) <= set(windows):
+        if not _may_take_part(problem, source) or not set(problem.readers[source]) <= set(windows):
             continue
         whole, newest, same = None, None, True
         for reader in problem.readers[source]:
@@ -120,7 +123,9 @@ def pipeline(problem: Problem, name: str, taken: frozenset[str] = frozenset()) -
         else:
             assert whole is not None and newest is not None
             windows[source], sliding[source], alike = whole, newest, alike and same
-    return RowPipeline(problem, name, windows, sliding, alike) if len(windows) > 1 else None
+    if len(windows) == 1 or not (alike or _extent(problem, name)):
+        return None
+    return RowPipeline(problem, name, windows, sliding, alike)
 
 
 def _may_take_part(problem: Problem, name: str) -> bool:
@@ -155,7 +160,7 @@ def places(found: RowPipeline, lanes: int, *, vectors: bool) -> dict[str, StageP
             continue
         chosen[name] = StagePlace.ROW
         width, many = window.width, _extent(problem, name)
-        near = width is not None and width <= lanes // 2 and window.height == 1
+        near = width is not None and width <= min(lanes, NEAR) and window.height == 1
         if vectors and near and many and all(_is_vector(chosen, problem, reader) for reader in readers):
             size = many * lanes * declared.dtype.bytes * (1 if width == 1 else 2)
             if size <= room:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.domains.scatters import chosen_by_values
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.auto.model.cost import LATENCY
 from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
@@ -59,13 +62,17 @@ def scattered(problem: Problem, name: str) -> Iterator[Offer]:
     chosen, last = chosen_by_values(declared), declared.iterators[-1]
     shared = [each for each in declared.iterators if each not in chosen]
     lanes, fills = problem.lanes(name), declared.is_reduction
-    vector = last if last not in chosen else None
+    apart = _places_move(declared, last)
+    vector = None if last in chosen or (fills and apart) else last
+    order = _terms_apart(problem, name, chosen) if fills and apart else ()
     why = f"values say which {', '.join(chosen)} a term goes to"
 
     def apply(function: Function) -> None:
         handle = function[name]
         if fills:
             handle.init.vectorize(Iter(last), lanes, remainder="mask")
+        if order:
+            handle.update.reorder(*map(Iter, order))
         if vector is not None:
             (handle.update if fills else handle).vectorize(Iter(vector), lanes, remainder="mask")
 
@@ -73,11 +80,48 @@ def scattered(problem: Problem, name: str) -> Iterator[Offer]:
         function[name].parallelize(Iter(shared[0]))
         apply(function)
 
+    def copies(function: Function) -> None:
+        apply(function)
+        function[name].update.parallelize(Iter(declared.over[0]), combine=Combine.PRIVATE)
+
     along = f"vectors of {lanes} along {vector}" if vector else "terms one after another"
+    along = f"order {', '.join(order)}" if order else along
+    alone = problem.work(name, vector, chain=LATENCY)
     if not fills and shared and shared[0] != vector:
         yield Offer(name, f"threads share {shared[0]}, {along}", why, threads, (name,), problem.work(name, vector))
+    if fills and problem.threads > 1 and not order and not declared.ordered and _is_small(problem, name):
+        yield Offer(
+            name, f"threads share {declared.over[0]}, each with a copy of {name}, {along}", why, copies, (name,),
+            replace(alone, chain=alone.chain / problem.threads),
+        )  # fmt: skip
     if fills or vector is not None:
-        yield Offer(name, along, why, apply, (name,), problem.work(name, vector, chain=LATENCY))
+        yield Offer(name, along, why, apply, (name,), alone)
+
+
+def _places_move(declared: Computation, iterator: str) -> bool:
+    """Whether the values that say where terms go are others along an iterator: its lanes would go to far places."""
+    places = [node for guard in declared.guards for node in walk(guard) if isinstance(node, Access)]
+    return any(isinstance(node, Iter) and node.name == iterator for place in places for node in walk(place))
+
+
+def _terms_apart(problem: Problem, name: str, chosen: Collection[str]) -> tuple[str, ...]:
+    """The loops of a scatter in the order in which terms that follow each other go to different places.
+
+    The last loop over many places is inside those over terms; those over few, and over chosen places, are inside it.
+    """
+    declared = problem.computation(name)
+    extents = dict(zip(declared.iterators, problem.extents(name), strict=True))
+    many = [each for each in declared.iterators if each not in chosen and extents[each] is None]
+    few = [each for each in declared.iterators if each not in chosen and each not in many]
+    return (*many[:-1], *declared.over, *many[-1:], *few, *(each for each in declared.iterators if each in chosen))
+
+
+def _is_small(problem: Problem, name: str) -> bool:
+    """Whether copies of all values fit into the first-level caches."""
+    extents = problem.extents(name)
+    known = [each for each in extents if each is not None]
+    size = math.prod(known) * problem.computation(name).dtype.bytes
+    return len(known) == len(extents) and size <= problem.cpu.first // 2
 
 
 def read_at_the_end(problem: Problem, name: str) -> Iterator[Offer]:

@@ -85,8 +85,14 @@ class _Certificate:
                 what = "is a call over whole arrays"
             elif statement.guards and statement.role is not Role.UPDATE:
                 what = "has a condition on values"
+            elif statement.role is Role.UPDATE and not self._commutes(statement.source):
+                what = "has an operator that is not commutative"
             if what is not None:
                 raise UnsupportedError(f"no certificate covers this yet: {statement.handle} of {name} {what}")
+
+    def _commutes(self, source: str) -> bool:
+        op = self.program.algorithm.computations[source].op
+        return op is not None and op.commutative
 
     # -- the algorithm
 

@@ -194,7 +194,7 @@ def _of_loop(loop: Loop, handle: str) -> Cause | None:
     """What a loop does to the terms of one value of an update; None for ordinary loops."""
     name, tag = loop.name, loop.tag
     combine: Combine | None = getattr(tag, "combine", None)
-    parts = f"give {handle}.rfactor the loop {name}, and run it over the partial results"
+    parts = f"use combine=tm.TREE for loop {name} of {handle}, or for a loop over blocks of it, after split"
     if combine is Combine.ATOMIC:
         what = f"loop {name} combines terms by tm.ATOMIC, in the order in which they arrive"
         everywhere = "" if isinstance(tag, GpuBlock | GpuThread) else parts

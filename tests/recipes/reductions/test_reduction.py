@@ -1,0 +1,118 @@
+"""The recipe for reductions of any dimensions: its form, bits, odd sizes beside NumPy, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.selection import covering, first
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.recipes import Cpu
+
+WIDE = Cpu(vector_bytes=64, registers=32, first=48 << 10, second=2 << 20)
+H, N, M = tm.params("H N M")
+NAMES = h, w, x, y = tm.iters("h w x y")
+#: Shapes, and the iterators of values; the others are reduced.
+FORMS: dict[str, tuple[tuple[Any, ...], str]] = {
+    "whole": ((N,), ""), "whole, joined": ((H, 10, 5), ""), "whole, two sizes": ((N, M), ""),
+    "rows": ((N, M), "h"), "rows, joined": ((H, 3, 10, 5), "hw"), "rows between": ((H, 4, 10, 5), "w"),
+    "columns": ((N, M), "w"), "columns, more rows": ((8, 16, H), "x"), "columns inside": ((3, H, 37), "hx"),
+}  # fmt: skip
+EXTENTS = [0, 1, 31, 33, 1025]
+#: Operators with types, and NumPy's equivalents.
+KINDS = [
+    (tm.sum, tm.float32, np.sum), (tm.max, tm.float32, np.max), (tm.sum, tm.int32, np.sum), (tm.min, tm.int8, np.min),
+    (tm.product, tm.float64, np.prod), (tm.logical_or, tm.bool, np.any),
+]  # fmt: skip
+
+
+def reduced(form: str, op: Any = tm.sum, dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Reduction]:
+    """A reduction of twice the elements of an array; of truth values, of the elements."""
+    shape, values = FORMS[form]
+    names = NAMES[: len(shape)]
+    f = tm.Function("reduced", params=[size for size in shape if not isinstance(size, int)])
+    a = f.input("a", dtype, list(shape))
+    extents = dict(zip(names, shape, strict=True))
+    p = f.computation("p", extents, a[names] if dtype.is_bool else a[names] * tm.cast(dtype, 2))
+    domain = {name: size for name, size in extents.items() if str(name) in values}
+    over = {name: size for name, size in extents.items() if str(name) not in values}
+    t = f.reduction("t", domain, over, op, p[names])
+    f.outputs(t)
+    return f, t
+
+
+@pytest.mark.parametrize(("form", "kind", "extent"), covering([*FORMS], [*range(len(KINDS))], EXTENTS))
+def test_it_is_right_at_odd_sizes(form: str, kind: int, extent: int) -> None:
+    op, dtype, numpys = KINDS[kind]
+    f, t = reduced(form, op, dtype)
+    tm.recipes.reduction(t, cpu=WIDE)
+    assert f.check().ok
+    sizes, values = FORMS[form]
+    shape = [size if isinstance(size, int) else min(extent, 67) if k else extent for k, size in enumerate(sizes)]
+    random = np.random.default_rng(extent)
+    a = (random.integers(0, 3, shape) if not dtype.is_float else random.uniform(0.4, 0.6, shape)).astype(dtype.numpy)
+    given = a if dtype.is_bool else (a * 2).astype(dtype.numpy)
+    axes = tuple(k for k, name in enumerate(NAMES[: len(shape)]) if str(name) not in values)
+    got = f.compile()(a)
+    if math.prod(shape[k] for k in axes) == 0 and numpys in (np.max, np.min):
+        np.testing.assert_array_equal(got, f.evaluate(a))
+    elif dtype.is_float:
+        np.testing.assert_allclose(got, numpys(given, axis=axes, dtype=np.float64) if numpys is not np.max
+                                   else given.max(axis=axes), rtol=1e-4)  # fmt: skip
+    else:
+        np.testing.assert_array_equal(got, numpys(given, axis=axes).astype(dtype.numpy))
+
+
+def test_joined_terms_run_in_contiguous_vectors_and_producers_are_inlined() -> None:
+    _, t = reduced("rows, joined")
+    text = tm.recipes.reduction(t, cpu=WIDE)
+    assert text.splitlines() == [
+        'j, = tm.iters("j")',
+        "t.update.coalesce(x, y, into=j)",
+        "t.update.after(t.init, w)",
+        "t.update.parallelize(h, w)",
+        "t.update.vectorize(j, 64, combine=tm.PRIVATE)",
+        'p = f["p"]',
+        "p.inline()",
+    ]
+
+
+@pytest.mark.parametrize("form", first([*FORMS], 4))
+def test_bits_are_the_same_everywhere_or_those_of_the_order(form: str) -> None:
+    f, t = reduced(form)
+    tm.recipes.reduction(t, cpu=WIDE)
+    report = str(f.check())
+    assert "run_to_run" not in report and "not_guaranteed" not in report
+    f, t = reduced(form)
+    tm.recipes.reduction(t, determinism="ordered", cpu=WIDE)
+    assert f.check().bits == "bits preserved"
+
+
+def test_its_text_gives_the_same_program() -> None:
+    f, t = reduced("whole, joined")
+    text = tm.recipes.reduction(t, cpu=WIDE)
+    other, t = reduced("whole, joined")
+    exec(text, {"tm": tm, "f": other, "t": t, **{str(name): name for name in NAMES}})
+    assert other.pseudocode() == f.pseudocode()
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        (lambda f, t: f["p"], {}, "p is not a reduction"),
+        (lambda f, t: t.parallelize(h) and t, {}, "has been scheduled already"),
+        (lambda f, t: t, {"on": "gpu"}, "on='gpu': it schedules for tm.cores"),
+        (lambda f, t: t, {"determinism": "always"}, "determinism='always': give one of ordered, everywhere"),
+    ],
+)
+def test_others_are_refused(given: Any, options: dict[str, Any], message: str) -> None:
+    f, t = reduced("rows")
+    stage = given(f, t)
+    before = f.pseudocode()
+    with pytest.raises(ArgumentError, match=message):
+        tm.recipes.reduction(stage, cpu=WIDE, **options)
+    assert f.pseudocode() == before
