@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from tiramisu_py.algorithm.domains.scatters import chosen_by_values
 from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.algorithm.traversal import kinds
-from tiramisu_py.auto.groups.bands import stages
+from tiramisu_py.auto.groups.bands_of_stages import stages
 from tiramisu_py.auto.groups.blocks_outside import blocked
 from tiramisu_py.auto.groups.factor_tiles import factored
 from tiramisu_py.auto.groups.group_orders import fused, terms_outside
 from tiramisu_py.auto.groups.nests import members_of, swept
-from tiramisu_py.auto.groups.pipelines import rows_in_turn
+from tiramisu_py.auto.groups.row_pipelines import rows_in_turn
 from tiramisu_py.auto.groups.time_loops import tiled_over_time
 from tiramisu_py.auto.model.cost import LATENCY, ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem

@@ -59,7 +59,7 @@ def columns(result: Computation, *, share: str = "columns", cpu: Cpu | Target | 
     reduction, row, column = _reduction(recipe, result)
     sizes = ColumnSizes.of(result, processor("columns", cpu))
     with recipe.together():
-        _apply(recipe, reduction, row, column, sizes, by_rows=share == "rows")
+        in_strips(recipe, reduction, row, column, sizes, by_rows=share == "rows")
     return recipe.text()
 
 
@@ -99,8 +99,8 @@ def _reduction(recipe: Recorded, result: Computation) -> tuple[Reduction, Iter, 
     return result, Iter(declared.over[0]), Iter(declared.iterators[0])
 
 
-def _apply(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes, by_rows: bool) -> None:
-    """Apply the commands."""
+def in_strips(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes, by_rows: bool) -> None:
+    """Apply the commands: strips of columns, or rows, on threads."""
     fresh, update = recipe.fresh, result.update
     r0, r1 = fresh(f"{r.name}0"), fresh(f"{r.name}1")
     c0, c1 = fresh(f"{c.name}0"), fresh(f"{c.name}1")

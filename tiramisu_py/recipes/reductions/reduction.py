@@ -20,6 +20,7 @@ from tiramisu_py.program.statement import Role
 from tiramisu_py.program.targets import Cores
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.reductions.columns import ColumnSizes, in_strips
 from tiramisu_py.recipes.reductions.rows import MOST_LANES, accumulating
 from tiramisu_py.schedule.instances.target_kinds import cores
 
@@ -107,7 +108,10 @@ class _Plan:
         terms = [Iter(name) for name in self.declared.over]
         along = self._contiguous()
         in_vectors = not isinstance(self.target.dtype, TupleType)
-        if along in self.declared.iterators and terms:
+        if along in self.declared.iterators and len(values) == len(terms) == 1 and in_vectors and not self._in_order:
+            sizes = ColumnSizes.of(self.target, self.cpu)
+            in_strips(self.recipe, self.target, terms[0], values[0], sizes, by_rows=False)
+        elif along in self.declared.iterators and terms:
             self._columns(values, terms)
         elif values:
             self._rows(values, self._joined(terms), in_vectors)

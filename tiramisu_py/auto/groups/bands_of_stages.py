@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tiramisu_py.auto.groups.pipelines import pipeline, work_in_cache
+from tiramisu_py.auto.groups.row_pipelines import pipeline, work_in_cache
 from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.errors import TiramisuError
