@@ -216,6 +216,19 @@ def added_to_a_copy(document: Document) -> None:
     after("s_over", "store", "{ s[i] -> spare[i] }")(document)
 
 
+def rational(document: Document) -> None:
+    """Each second value of p is left out, and what reads it is served by an execution between two others."""
+    given, reader = statement_of(document, "p"), statement_of(document, "q")
+    given["instances"] = "[N] -> { p[m] : 0 <= 2m < N }"
+    given["point"], given["store"] = "{ p[m] -> p[2m] }", "{ rat: p[m] -> p[2m] }"
+    document["places"]["p"] = "[N] -> { rat: p[i] : 0 <= i < N }"
+    given["reads"]["x"] = "{ [p[m] -> x[j]] -> x[j] }"
+    reader["reads"]["p"] = "{ rat: [q[i] -> p[j]] -> p[j] }"
+    flow = document["evidence"]["flow"]
+    flow["p"]["x"]["x_given"] = "{ [p[m] -> x[j]] -> x_given[j] }"
+    flow["q"]["p"]["p"] = "{ rat: [q[i] -> p[j]] -> p[m] : j = 2m }"
+
+
 def given_twice(document: Document) -> None:
     """The caller is to give its input in two arrays."""
     given = json.loads(json.dumps(statement_of(document, "x_given")).replace("x_given", "x_again"))
@@ -290,6 +303,7 @@ CHANGES: dict[str, tuple[Callable[[], Function], Change]] = {
     "inputs that are found elsewhere": (programs.stages, found_elsewhere),
     "inputs that are given twice": (programs.stages, given_twice),
     "what nobody asked for": (programs.stages, found_unasked),
+    "points between integers": (programs.stages, rational),
     "no sizes": (programs.stages, lambda d: d.update(parameters="[N] -> { : N < N }")),
     "inlined values that do not exist": (
         programs.bands,
