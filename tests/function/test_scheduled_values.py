@@ -145,3 +145,16 @@ def test_values_of_several_components_are_returned_by_component() -> None:
     a = terms(4, 3, 40)
     for found, expected in zip(f.evaluate(a, as_scheduled=True), f.evaluate(a), strict=True):
         assert bits(found) == bits(expected)
+
+
+def test_arrays_whose_dimensions_are_joined_keep_their_shape() -> None:
+    f = tm.Function("joined", params=[(n := tm.params("n")[0])])
+    x = f.input("x", tm.int32, [n, 2, 8])
+    total = f.reduction("total", {i: n, i0: 2}, {k: 8}, tm.sum, x[i, i0, k])
+    f.outputs(total)
+    total.update.coalesce(i, i0, k, into=t).parallelize(t, combine=tm.PRIVATE)
+    for size in (0, 3):
+        given = np.ones((size, 2, 8), np.int32)
+        found = f.evaluate(given, as_scheduled=True, threads=3)
+        np.testing.assert_array_equal(found, np.full((size, 2), 8), strict=False)
+        assert found.shape == (size, 2)

@@ -47,4 +47,4 @@ def _passed(argument: Any, given: GivenValues) -> Any:
         return given.inputs[name]
     if name in given.inputs or name in given.initial:
         return np.array(given.inputs.get(name, given.initial.get(name)), order="C")
-    return np.zeros(shape_value(argument.extents, given.params), argument.dtype.numpy)
+    return np.zeros(shape_value(argument.passed_extents, given.params), argument.dtype.numpy)

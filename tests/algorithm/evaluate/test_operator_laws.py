@@ -10,7 +10,7 @@ import pytest
 import tiramisu_py as tm
 
 N, K = tm.params("N K")
-i, k, k0, k1 = tm.iters("i k k0 k1")
+i, k, k0, k1, a, b = tm.iters("i k k0 k1 a b")
 
 TYPES = [tm.float32, tm.float64, tm.float16, tm.bfloat16, tm.int32, tm.int8, tm.uint8, tm.uint64]
 
@@ -112,10 +112,31 @@ def test_trees_of_a_block_are_refused() -> None:
     assert "first of s is not commutative, but two terms of s[0]" in str(f.check())
 
 
-def test_rfactor_is_refused_and_the_law_is_saved(tmp_path: Any) -> None:
-    f, s = reduced(FIRST)
-    with pytest.raises(tm.CommandError, match="first of s is not commutative, and rfactor"):
-        s.update.split(k, 4, k0, k1).rfactor(k1)
+@pytest.mark.parametrize("extent", [0, 1, 7, 8, 9, 101])
+def test_blocks_of_neighbours_on_threads_have_results_of_their_own(extent: int) -> None:
+    f, s = reduced(tm.operator("affine", affine, (1, 0), commutative=False), tm.int32, lambda x: (x, x + 1))
+    s.update.split(k, 8, k0, k1).parallelize(k0, combine=tm.TREE)
+    assert f.check().ok
+    x = np.random.default_rng(extent).integers(-9, 9, (3, extent), np.int32)
+    for found, wanted in zip(f.compile(threads=3)(x), f.evaluate(x), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda s: s.split(k, 4, k0, k1).rfactor(k1),
+        lambda s: s.split(k, 4, k0, k1).reverse(k0).rfactor(k0),
+        lambda s: s.split(k, 4, k0, k1).split(k0, 4, a, b).rfactor(b),
+    ],
+)
+def test_rfactor_of_terms_that_are_no_neighbours_is_refused(command: Any) -> None:
+    with pytest.raises(tm.CommandError, match="first of s is not commutative, and partial results"):
+        command(reduced(FIRST)[1].update)
+
+
+def test_the_law_is_saved(tmp_path: Any) -> None:
+    f, _ = reduced(FIRST)
     f.save(tmp_path / "first.json")
     op = tm.load(tmp_path / "first.json").algorithm.computations["s"].op
     assert op is not None and not op.commutative

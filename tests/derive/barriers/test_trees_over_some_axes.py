@@ -161,6 +161,28 @@ def test_sums_of_different_lengths_share_a_kernel() -> None:
     assert total == (given["a"] + given["b"]).sum() and most == given["c"].max()
 
 
+def test_loops_around_the_threads_of_trees_are_the_same_for_all_threads() -> None:
+    f = tm.Function("apart", params=[N, M])
+    a = f.input("a", tm.int32, [N, M])
+    top = f.reduction("top", {i: N, t: 2}, {k: M}, tm.max, a[i, k] * (t + 1))
+    apart = f.computation("apart", {i: N, t: 2, k: M}, a[i, k] - top[i, t])
+    f.outputs(apart)
+    for stage in (top.init, top.update, apart):
+        stage.split(i, 2, i0, i1).reorder(i0, t, i1)
+    for stage in (top.update, apart):
+        stage.split(k, 16, k0, k1)
+    f.order(top.init, top.update, apart, at=i1)
+    top.store_at(apart, i1)
+    apart.tag_gpu(blocks=[i0], threads=[i1, k1])
+    top.update.tag_gpu(threads=[i1, k1], combine=tm.TREE)
+    top.store_in(tm.REGISTER)
+    f.derive_transfers()
+    kernel = f.compile(device="simulator", sanitize=True)
+    for shape in ((0, 3), (1, 17), (3, 33)):
+        given = np.random.default_rng(0).integers(-9, 9, shape).astype(np.int32)
+        np.testing.assert_array_equal(kernel(given), f.evaluate(given))
+
+
 def test_a_row_a_warp_meets_at_no_barrier() -> None:
     text = softmax(32, 4, tm.REGISTER).source()["softmax.cu"]
     assert "TM_BARRIER" not in text and "TM_SHARED" not in text

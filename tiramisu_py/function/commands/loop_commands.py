@@ -348,10 +348,11 @@ class LoopCommands(AppliedStatements):
         computed side by side; with the inner loop of a split (``k mod 8``) they are several accumulators, or lanes.
         What remains of the update combines the partial results in its loops over values and those named.
 
-        The operator is associative and commutative, so that integers and minima do not change; sums of floating-point
-        numbers are rounded in another order, and the report says so. `Function.evaluate` computes the algorithm as it
-        was declared. Give the command before those that move or copy what the update reads. Raises `CommandError` for a
-        loop that does not run over terms, if no loop is left to sum over, for reductions declared ``ordered``, and for
+        The operator is associative, and commutative where needed, so that integers and minima do not change; sums of
+        floating-point numbers are rounded in another order, and the report says so. `Function.evaluate` computes the
+        algorithm as it was declared. Give the command before those that move or copy what the update reads. Raises
+        `CommandError` for a loop that does not run over terms, if no loop is left to sum over, for reductions declared
+        ``ordered``, for an operator that does not commute unless each partial result has neighbouring terms, and for
         loops that are tagged or shared. Source: Suriana, Adams and Kamil, Halide's ``rfactor``.
         """
         command = Rfactor(self._named, loops, name=name)

@@ -1,8 +1,8 @@
-"""Uniform loops around barriers, whatever each thread of a block executes inside.
+"""Uniform loops around barriers and trees, whatever each thread of a block executes inside.
 
-isl bounds a loop by the instances inside, of which barriers are only a part; the bound of all of them may depend on the
-thread although no thread misses a barrier. An anchor that does nothing, in every iteration that any thread of the block
-executes, makes the bound the same for all of them.
+isl bounds a loop by the instances inside, of which barriers and trees are only a part; the bound of all of them may
+depend on the thread although no thread misses a barrier. An anchor that does nothing, in every iteration that any
+thread of the block executes, makes the bound the same for all of them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tiramisu_py.program.statement import Role
 def gathering_anchors(
     program: Program, pieces: Sequence[DomainPiece], outer: int, threads: Sequence[str]
 ) -> list[Anchor]:
-    """The anchors of the loops around the barriers of a kernel, inside its `outer` block and host loops.
+    """The anchors of the loops around the barriers and trees of a kernel, inside its `outer` block and host loops.
 
     The pieces are those of one thread; `threads` are the parameters that identify it.
     """
     paths: dict[tuple[LoopId, ...], None] = {}
     for piece in pieces:
         loops = piece.statement.loops
-        if piece.statement.role is Role.BARRIER:
+        if piece.statement.role in (Role.BARRIER, Role.COMBINE):
             paths |= dict.fromkeys(loops[:depth] for depth in range(outer, len(loops) + 1))
     return [_anchor(program, pieces, path, threads) for path in paths]
 

@@ -6,8 +6,9 @@
                                                C[i] = sum over k0 of C_k0[i, k0]
 
 Each term is in exactly one partial result, since the loops that are kept have one iteration for each term. So the two
-definitions agree for every associative and commutative operator. Floating-point sums are rounded differently. Source:
-Suriana, Adams, Kamil, *Parallel associative reductions in Halide*, 2017.
+definitions agree for every associative and commutative operator, and if the terms of a partial result are neighbours,
+for every associative one. Floating-point sums are rounded differently. Source: Suriana,
+Adams, Kamil, *Parallel associative reductions in Halide*, 2017.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ def rfactor(
     whole = program.algorithm.computations[update.source]
     check_new_name(program, name, "the partial results (see name=)")
     kept = _kept(program, update, whole, loops)
+    _check_neighbours(program, update, whole, kept)
     dropped = [x for x in update.loops if x not in kept and _of_terms(update, whole, x)]
     _check_dropped(program, update, dropped, stays)
     partial, combined = _parted(program, update, whole, kept, name)
@@ -70,11 +72,6 @@ def _update(program: Program, names: Sequence[str]) -> Statement:
         raise CommandError(f"the update of {source} is in parts: give rfactor before the command that cuts it")
     if declared.ordered:
         raise CommandError(f"{source} is declared ordered=True: rfactor adds its terms in another order")
-    if declared.op is not None and not declared.op.commutative:
-        raise CommandError(
-            f"{declared.op} of {source} is not commutative, and rfactor combines terms that are no neighbours: run the "
-            "loop on threads, with parallelize(..., combine=tm.PRIVATE)"
-        )
     if any(read.source == source for read in accesses(update.body)):
         raise CommandError(f"the terms of {source} read {source} itself: its partial results would not be independent")
     if update.dims != declared.point_iterators or update.body is not declared.expr:
@@ -109,6 +106,29 @@ def _of_terms(update: Statement, whole: Computation, loop: LoopId) -> bool:
     """Whether an iteration of a loop depends on the term, and not on the value alone."""
     form = sets.outputs(update.coords)[update.depth(loop)]
     return bool(form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over)))
+
+
+def _check_neighbours(program: Program, update: Statement, whole: Computation, kept: Sequence[LoopId]) -> None:
+    """Refuse partial results of terms that are no neighbours, if the operator does not commute."""
+    if whole.op is None or whole.op.commutative or not (placed(whole) or _is_dealt_out(program, update, whole, kept)):
+        return
+    names = ", ".join(program.loops[loop].name for loop in kept)
+    raise CommandError(
+        f"{whole.op} of {whole.name} is not commutative, and partial results for loop {names} would combine terms that "
+        "are no neighbours: name the loop over blocks of neighbouring terms, the outer one of a split, or keep the "
+        "order of the terms"
+    )
+
+
+def _is_dealt_out(program: Program, update: Statement, whole: Computation, kept: Sequence[LoopId]) -> bool:
+    """Whether a term is in an earlier iteration of the kept loops than one before it, of the same value."""
+    instances = update.instances.intersect_params(program.context.params())
+    forms, variables = sets.outputs(update.coords), sets.variables(update.frame)
+    parts = sets.graph(sets.function(update.frame, None, [forms[update.depth(loop)] for loop in kept]), instances)
+    values = sets.graph(sets.function(update.frame, None, variables[: len(whole.iterators)]), instances)
+    rising = values.apply_range(values.reverse()).intersect(isl.Map.lex_lt(instances.get_space()))
+    falling = parts.apply_range(isl.Map.lex_gt(parts.get_space().range())).apply_range(parts.reverse())
+    return not rising.intersect(falling).is_empty()
 
 
 def _check_dropped(program: Program, update: Statement, dropped: Sequence[LoopId], stays: bool) -> None:
