@@ -15,9 +15,8 @@ from tests.programs import cpu_stories, linear_stories
 from tests.selection import covering
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-ON_CORES = sorted(
-    each for folder in ("cpu", "linear", "reductions", "apps") for each in EXAMPLES.glob(f"{folder}/*.py") if each.stem != "story"
-)
+FOLDERS = ("cpu", "linear", "reductions", "apps")
+ON_CORES = sorted(each for folder in FOLDERS for each in EXAMPLES.glob(f"{folder}/*.py") if each.stem != "story")
 PROCESSORS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 PHOTOGRAPH = EXAMPLES / "blur_photograph.py"  # runs in a test of its own
 STORIES = [*sorted({*EXAMPLES.glob("*.py")} - {PHOTOGRAPH}), *sorted(EXAMPLES.glob("sparse/*.py")), *ON_CORES]

@@ -233,6 +233,19 @@ def two_ways() -> tm.Function:
     return f
 
 
+def there_and_back() -> tm.Function:
+    """A recurrence along each row of the caller's array, and one back."""
+    f = tm.Function("there_and_back", params=[N, M], assume="M >= 1")
+    a = f.input("a", tm.float32, [N, M])
+    with f.together() as g:
+        there = g.computation(
+            "there", {i: N, j: M}, lambda: tm.select(j == 0, a[i, j], there[i, j - 1] / 2 + a[i, j] - a[i, j - 1])
+        )
+        back = g.computation("back", {i: N, j: M}, lambda: tm.select(j == M - 1, 0, back[i, j + 1] / 2) + there[i, j])
+    f.outputs(back)
+    return f
+
+
 def sparse() -> tm.Function:
     """Sums whose bounds are values."""
     f = tm.Function("sparse", params=[N, M, K])
@@ -252,5 +265,5 @@ def total() -> tm.Function:
 
 ALL: tuple[Callable[[], tm.Function], ...] = (
     pointwise, transposed, line, product, both_sides, triangle, rank_two, pairs, reverse_prefix, paths, softmax, blur,
-    heat, prefix, factors, waves, sweeps, alike, sparse, total,
+    heat, prefix, factors, waves, sweeps, alike, there_and_back, sparse, total,
 )  # fmt: skip

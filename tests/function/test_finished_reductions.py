@@ -85,6 +85,8 @@ def test_steps_are_computations_that_commands_address() -> None:
     for name in ("m_squares", "m_mean", "m_sum"):
         f[name].compute_at(m, i)
     f["m_sum"].update.vectorize(k, 16, combine=tm.PRIVATE)
+    with pytest.raises(tm.CommandError, match=r'm is no reduction, .* f\["m_sum"\].update, f\["m_squares"\].update'):
+        _ = m.update
     assert f.check().ok
     x = np.random.default_rng(0).random((7, 45), np.float32)
     np.testing.assert_allclose(f.compile()(x), x.var(1), rtol=1e-5)
@@ -103,6 +105,10 @@ def test_halves_are_combined_in_a_wider_type() -> None:
         (lambda f, x: f.reduction("m", [i], {k: K}, tm.mean, x[i, k]), "takes a dict of iterators and extents"),
         (lambda f, x: f.reduction("m", {i: N}, {k: K}, tm.mean, x[i, k], where=x[i, k] > 0), "divides by the number"),
         (lambda f, x: f.reduction("m", {i: N}, {k: K}, tm.mean, x[i, k], dtype=tm.float64), "and no dtype="),
+        (
+            lambda f, x: f.reduction("m", {i: N}, {k: K}, tm.argmax, x[i, k], accumulate=tm.float64),
+            r"argmax combines several: write tm.cast\(tm.float64, ...\) of the terms",
+        ),
     ],
 )
 def test_what_it_cannot_do_is_refused(declare: Any, message: str) -> None:

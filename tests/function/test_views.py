@@ -54,7 +54,8 @@ def test_computations_and_arrays_of_products_have_views_too() -> None:
         ([N, 3, 4], "the numbers of elements differ"),
         ([-1, -1], "one extent may be -1"),
         ([-1, 5], "one extent may be -1"),
-        (12, r"takes the list of extents: a.reshape\(\[12\]\)"),
+        (12, r"not \[12\]: the numbers of elements differ"),
+        ([H, 12.0], "the extent 12.0 is no integer"),
     ],
 )
 def test_other_shapes_are_refused(shape: Any, message: str) -> None:
@@ -78,3 +79,13 @@ def test_the_wrong_indices_are_refused() -> None:
         view[i, j]
     with pytest.raises(tm.DeclarationError, match="an index is a slice"):
         view[i, :, k]
+
+
+def test_extents_one_by_one_and_views_of_views_are_numpys() -> None:
+    f = tm.Function("views", params=[H])
+    a = f.input("a", tm.int32, [H, 12])
+    assert str(a.reshape(H, 3, 4)[i, j, k]) == str(a.reshape([H, 2, 6]).reshape(H, 3, 4)[i, j, k]) == "a[i, j * 4 + k]"
+    with pytest.raises(
+        tm.CommandError, match=r"a.reshape\(\[H, 3, 4\]\) is a view and has no loops: give vectorize to a"
+    ):
+        a.reshape(H, 3, 4).vectorize(i, 8)  # type: ignore[attr-defined]

@@ -180,7 +180,7 @@ class Determinism(IntEnum):
     NOT_GUARANTEED: each run may combine terms in another order. RUN_TO_RUN: runs on as many threads and ranks combine
     them in the same order. EVERYWHERE: the order follows from the schedule and the sizes. ORDERED: the bits are those
     of the order of declaration, because terms are combined in this order, or because no order changes a bit. Functions
-    of the C library, and relaxations that the user names by ``fast=``, are excepted.
+    of the C library, and relaxations that the user names by ``fast=``, are excepted. A grade equals its name.
     """
 
     NOT_GUARANTEED = 0
@@ -190,6 +190,15 @@ class Determinism(IntEnum):
 
     def __str__(self) -> str:
         return self.name.lower()
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == other if isinstance(other, str) else self is other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(str(self))
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,8 +39,8 @@ def auto_schedule(
         found, notes = search.best, search.lines()
     elif options:
         raise ArgumentError(
-            f"auto_schedule: {', '.join(f'{name}=' for name in options)}: level={level!r} has no such options; "
-            'level="measure" has those of tm.tune'
+            f"auto_schedule: {', '.join(f'{name}=' for name in options)}: level={level!r} takes target=, threads= and "
+            'cost=, for all sizes; level="measure" those of tm.tune too, such as arguments='
         )
     else:
         found = proven(problem, candidates)

@@ -102,7 +102,8 @@ def finished(
     unknown = [each for each in given if each not in _OPTIONS]
     if unknown:
         raise DeclarationError(
-            f"{name}: {op} takes where=, ordered= and determinism=, and no {unknown[0]}=: give that to its steps"
+            f"{name}: {op} takes where=, ordered= and determinism=, and no {unknown[0]}=: its steps are in float32 or "
+            "wider; for another type write tm.cast(..., ...) of the terms"
         )
     kept = {each: value for each, value in options.items() if each in _OPTIONS}
     return op.declared(Steps(function, repr(op), name, domain, over, as_expr(expr), kept))
@@ -123,6 +124,11 @@ def accumulated(
     if not isinstance(domain, Mapping):
         raise DeclarationError(f"{name}: accumulate= takes a dict of iterators and extents as domain, {{i: N}}")
     term = as_expr(expr)
+    if len(op.names) > 0:
+        raise DeclarationError(
+            f"{name}: accumulate= is for operators of one value, and {op} combines several: write "
+            f"tm.cast(tm.{wide}, ...) of the terms"
+        )
     asked = options.pop("dtype")
     narrow = _own_type(op, term) if asked is None else ty.as_dtype(asked)
     made: Computation = function.reduction(f"{name}_{wide}", domain, over, op, cast(wide, term), **options)

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, Self
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Operator
+from tiramisu_py.algorithm.declare.declare import no_operator
 from tiramisu_py.algorithm.declare.groups import Draft, declare_group, draft
 from tiramisu_py.algorithm.expressions import Expr, Operand
 from tiramisu_py.algorithm.types import DType
@@ -87,7 +88,7 @@ class Group:
         if self._is_over:
             raise DeclarationError(f"{name} comes after the end of its group: declare it inside of the with statement")
         if "op" in given and not isinstance(given["op"], Operator):
-            raise DeclarationError(f"op= of {name} is {given['op']!r}; use tm.sum, tm.max, ..., or tm.operator(...)")
+            raise no_operator(name, given["op"])
         options = {**options, "owner": function.owner, "location": caller()}
         made = draft(function.program.algorithm, self._drafts, name, domain, expr, **given, options=options)
         self._drafts[name] = made

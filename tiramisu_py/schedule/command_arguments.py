@@ -10,7 +10,7 @@ from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Role, Statement
 
 #: Sizes, distances and factors are below this.
 LARGEST = 2**31
@@ -82,6 +82,15 @@ def find(program: Program, statement: Statement, name: str) -> LoopId | None:
     return None
 
 
+def _elsewhere(program: Program, names: Sequence[str], wanted: str) -> str:
+    """The partial results of the same reductions that have a loop of this name, after `rfactor` and trees."""
+    wholes = program.algorithm.wholes
+    of = {program.statements[name].source for name in names if name in program.statements}
+    parts = [s for s in program.statements.values() if s.source in wholes and wholes[s.source].name in of]
+    own = [s.handle for s in parts if s.role is Role.UPDATE and wanted in program.loop_names(s)]
+    return f"; {own[0]}, of its partial results, has it" if own else ""
+
+
 def loops_named(program: Program, names: Sequence[str], wanted: str) -> list[tuple[Statement, LoopId]]:
     """One (statement, loop) for each distinct loop of this name among the statements.
 
@@ -94,7 +103,11 @@ def loops_named(program: Program, names: Sequence[str], wanted: str) -> list[tup
         if loop is not None:
             found.setdefault(loop, statement)
     if not found:
-        raise CommandError(f"no loop {wanted} here: " + "; ".join(nest(program, s) for s in selected))
+        raise CommandError(
+            f"no loop {wanted} here: "
+            + "; ".join(nest(program, s) for s in selected)
+            + _elsewhere(program, names, wanted)
+        )
     return [(statement, loop) for loop, statement in found.items()]
 
 

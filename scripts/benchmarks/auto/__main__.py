@@ -76,7 +76,9 @@ def rows(found: Sequence[Measured]) -> Iterator[list[str]]:
 
 def page(found: Sequence[Measured]) -> str:
     """The whole page."""
-    parts = [f"{versions(('tiramisu_py', 'numpy'))}.", RULES]
+    absent = [name for name in all_programs() if name not in {each.name for each in found}]
+    left_out = [f"Not measured here: {', '.join(absent)}."] if absent else []
+    parts = [f"{versions(('tiramisu_py', 'numpy'))}.", RULES, *left_out]
     head = ["story", "size", *FORMS, "auto / by hand", "auto / unscheduled", "to schedule", "commands"]
     for threads in dict.fromkeys(each.threads for each in found):
         parts += [f"## Threads: {threads}", table(head, list(rows([e for e in found if e.threads == threads])))]

@@ -151,7 +151,11 @@ def test_a_saved_scan_is_read_again(tmp_path: Any) -> None:
         ({"chunks": {b: 0}}, "chunks of y over b have 0 terms"),
         ({"chunks": 16}, "give an iterator over chunks and their size"),
         ({"chunks": {s: 16}}, "s of chunks= of y is an iterator of its domain"),
-        ({"op": max}, "op= of y is <built-in function max>; use tm.sum"),
+        ({"chunks": {b: S}}, "chunks of y over b have S terms: give a constant"),
+        ({"op": max}, "op= of y is the function max; use tm.max"),
+        ({"op": "cumsum"}, "op= of y is 'cumsum'; use tm.sum"),
+        ({"op": lambda a, b: a + b}, r"op= of y is a lambda; use tm.operator\(.*, lambda a, b: ..., identity\)"),
+        ({"op": tm.mean}, "op= of y is tm.mean; use tm.sum, .*, and declare the steps before or after it"),
     ],
 )
 def test_what_is_no_scan_is_refused(options: dict[str, Any], words: str) -> None:

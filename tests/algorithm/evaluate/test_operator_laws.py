@@ -55,6 +55,7 @@ def test_a_subtraction_is_refused_with_three_operands(dtype: tm.DType) -> None:
     [
         (tm.operator("mean", lambda a, b: (a + b) / 2, 0), "has another neutral element"),
         (tm.operator("more", lambda a, b: a + b, 1), r"another neutral element.*a = 2.0, .* it gives 3.0 and 2.0"),
+        (tm.operator("times", lambda a, b: a * b, 0), "gives its identity 0.0, whatever the term: give an identity"),
         (tm.operator("apart", lambda a, b: tm.absolute(a - b), 0), "is not associative"),
     ],
 )

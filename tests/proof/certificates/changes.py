@@ -156,6 +156,96 @@ def two_of_a_name(document: Document) -> None:
     document["statements"].append(statement_of(document, "p"))
 
 
+def more(document: Document, name: str, flow: dict[str, dict[str, str]] | None = None, **given: Any) -> None:
+    """One statement more, and the evidence of its reads."""
+    rest = {"name": name, "concurrent": [], "combined": [], "reads": {}, "store": None}
+    document["statements"].append(rest | given)
+    document["evidence"]["flow"][name] = flow or {}
+
+
+def incomparable_times(document: Document) -> None:
+    """Other values of p are stored at all places, at times that no others are compared with."""
+    given = {"x": {"x_given": "{ [p_late[i] -> x[j]] -> x_given[j] }"}}
+    more(
+        document, "p_late", given, role="value", source="p", instances="[N] -> { p_late[i] : 0 <= i < N }",
+        point="{ p_late[i] -> p[i] }", time="{ p_late[i] -> [1, 0, i, 1] }",
+        store="[N] -> { p_late[i] -> p[N - 1 - i] }", reads={"x": "{ [p_late[i] -> x[j]] -> x[j] }"},
+    )  # fmt: skip
+    document["evidence"]["references"]["p"] = {"p_late": "[N] -> { p_late[i] -> late[1, 0, i, 1] }"}
+
+
+def spare(document: Document, source: str, writer: str, flow: str, time: str) -> None:
+    """A copy of an array of one dimension, of which others may be read."""
+    document["places"]["spare"] = document["places"][source].replace(f"{source}[", "spare[")
+    more(
+        document, "copied", {source: {writer: flow}}, role="copy", source=source, time=time,
+        instances="[N] -> { copied[i] : 0 <= i < N }", point=f"{{ copied[i] -> {source}[i] }}",
+        store="{ copied[i] -> spare[i] }", reads={source: f"{{ [copied[i] -> {source}[j]] -> {source}[j] }}"},
+    )  # fmt: skip
+
+
+def found_elsewhere(document: Document) -> None:
+    """The caller is to find its input in another array, where it did not put it."""
+    spare(document, "x", "x_given", "{ [copied[i] -> x[j]] -> x_given[j] }", "{ copied[i] -> [1, -1, i, 0] }")
+    statement_of(document, "x_found")["reads"]["x"] = "{ [x_found[i] -> x[j]] -> spare[j] }"
+    document["evidence"]["flow"]["x_found"] = {"x": {"copied": "{ [x_found[i] -> x[j]] -> copied[j] }"}}
+
+
+def copied_total(document: Document) -> None:
+    """The reader of a sum reads a copy of it."""
+    start = "{ [copied[i] -> s[j]] -> s_init[j] }"
+    spare(document, "s", "s_init", start, "{ copied[i] -> [1, 2, i, 0, 0, 0] }")
+    terms = document["evidence"]["terms"]
+    terms["copied"] = json.loads(json.dumps(terms["o"]).replace("o[", "copied["))
+    after("o", "time", "{ [a, b, c, d, e, f] -> [a, 9, c, d, e, f] }")(document)
+    statement_of(document, "o")["reads"]["s"] = "{ [o[i] -> s[j]] -> spare[j] }"
+    document["evidence"]["flow"]["o"] = {"s": {"copied": "{ [o[i] -> s[j]] -> copied[j] }"}}
+
+
+def started_over_a_copy(document: Document) -> None:
+    copied_total(document)
+    more(
+        document, "s_over", role="init", source="s", instances="[N] -> { s_over[i] : 0 <= i < N }",
+        point="{ s_over[i] -> s[i] }", time="{ s_over[i] -> [1, 3, i, 0, 0, 0] }", store="{ s_over[i] -> spare[i] }",
+    )  # fmt: skip
+
+
+def added_to_a_copy(document: Document) -> None:
+    copied_total(document)
+    again("s_update", "s_over", "{ [a, b, i, c, k, d] -> [a, 3, i, c, k, d] }")(document)
+    after("s_over", "store", "{ s[i] -> spare[i] }")(document)
+
+
+def rational(document: Document) -> None:
+    """Each second value of p is left out, and what reads it is served by an execution between two others."""
+    given, reader = statement_of(document, "p"), statement_of(document, "q")
+    given["instances"] = "[N] -> { p[m] : 0 <= 2m < N }"
+    given["point"], given["store"] = "{ p[m] -> p[2m] }", "{ rat: p[m] -> p[2m] }"
+    document["places"]["p"] = "[N] -> { rat: p[i] : 0 <= i < N }"
+    given["reads"]["x"] = "{ [p[m] -> x[j]] -> x[j] }"
+    reader["reads"]["p"] = "{ rat: [q[i] -> p[j]] -> p[j] }"
+    flow = document["evidence"]["flow"]
+    flow["p"]["x"]["x_given"] = "{ [p[m] -> x[j]] -> x_given[j] }"
+    flow["q"]["p"]["p"] = "{ rat: [q[i] -> p[j]] -> p[m] : j = 2m }"
+
+
+def given_twice(document: Document) -> None:
+    """The caller is to give its input in two arrays."""
+    given = json.loads(json.dumps(statement_of(document, "x_given")).replace("x_given", "x_again"))
+    document["statements"].append(given | {"store": given["store"].replace("-> x[", "-> spare[")})
+    document["places"]["spare"] = document["places"]["x"].replace("x[", "spare[")
+
+
+def found_unasked(document: Document) -> None:
+    """The caller is to find what is no output, so that it may be written to its arrays."""
+    found = "{ [p_found[i] -> p[j]] -> p[j] }"
+    more(
+        document, "p_found", {"p": {"p": "{ [p_found[i] -> p[j]] -> p[j] }"}}, role="exit", source="p",
+        instances="[N] -> { p_found[i] : 0 <= i < N }", point="{ p_found[i] -> p[i] }",
+        time="{ p_found[i] -> [2, 0, 0, 0] }", reads={"p": found},
+    )  # fmt: skip
+
+
 def other_reference(document: Document) -> None:
     """The reference runs the executions of all loops backwards in time."""
     (times,) = document["evidence"]["references"].values()
@@ -207,6 +297,18 @@ CHANGES: dict[str, tuple[Callable[[], Function], Change]] = {
     "shared terms that are not combined": (programs.shared_total, uncombined("s_update")),
     "readers beside the shared terms": (programs.shared_total, at_the_time_of("o", "s_init")),
     "vectors along the sum": (programs.tiled_product, concurrent("c_update", 4)),
+    "a copy that is started again": (programs.total, started_over_a_copy),
+    "terms added to a copy": (programs.total, added_to_a_copy),
+    "times that are not compared": (programs.stages, incomparable_times),
+    "inputs that are found elsewhere": (programs.stages, found_elsewhere),
+    "inputs that are given twice": (programs.stages, given_twice),
+    "what nobody asked for": (programs.stages, found_unasked),
+    "points between integers": (programs.stages, rational),
+    "no sizes": (programs.stages, lambda d: d.update(parameters="[N] -> { : N < N }")),
+    "inlined values that do not exist": (
+        programs.bands,
+        lambda d: d["computations"]["y"].update(domain="[N, M] -> { y[i, j] : 0 <= i < N and 0 < j < M }"),
+    ),
     "bands that share an array": (programs.bands, lambda d: shared_bands(d)),
     "a value that is not inlined": (programs.bands, lambda d: d["inlined"].clear()),
 }  # fmt: skip

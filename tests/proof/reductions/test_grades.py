@@ -101,7 +101,11 @@ def test_a_schedule_has_a_grade_and_what_asks_for_more_is_refused(schedule: str)
 
 @pytest.mark.parametrize(
     ("asked", "repair"),
-    [("run_to_run", "PRIVATE"), ("everywhere", "combine=tm.TREE for loop k of s.update"), ("ordered", "in order")],
+    [
+        ("run_to_run", "PRIVATE"),
+        ("everywhere", "s.update.parallelize(k, combine=tm.TREE)"),
+        ("ordered", "in order"),
+    ],
 )
 def test_the_repair_gives_the_grade_that_is_asked_for(asked: str, repair: str) -> None:
     f, s = rows(determinism=asked)

@@ -100,10 +100,30 @@ def test_its_text_gives_the_same_program() -> None:
     assert other.pseudocode() == f.pseudocode()
 
 
+def mean(f: tm.Function) -> tm.Computation:
+    return f.reduction("m", {h: N}, {w: M}, tm.mean, f["p"][h, w])
+
+
+def scattered(f: tm.Function) -> tm.Computation:
+    where = f.input("where", tm.int32, [N], values=(0, 9))
+    return f.scatter("counts", {x: 9}, {h: N}, at=[where[h]], op=tm.sum, expr=1)
+
+
+def test_a_declared_order_is_kept() -> None:
+    f = tm.Function("kept", params=[N, M])
+    a = f.input("a", tm.float32, [N, M])
+    t = f.reduction("t", {h: N}, {w: M}, tm.sum, a[h, w], determinism="ordered")
+    f.outputs(t)
+    assert "combine" not in tm.recipes.reduction(t, cpu=WIDE)
+    assert f.check().determinism["t"] == "ordered"
+
+
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
         (lambda f, t: f["p"], {}, "p is not a reduction"),
+        (lambda f, t: mean(f), {}, r'm is not a reduction: name those .*, f\["m_sum"\]'),
+        (lambda f, t: scattered(f), {}, "counts is a scatter, whose terms say where they go"),
         (lambda f, t: t.parallelize(h) and t, {}, "has been scheduled already"),
         (lambda f, t: t, {"on": "gpu"}, "on='gpu': it schedules for tm.cores"),
         (lambda f, t: t, {"determinism": "always"}, "determinism='always': give one of ordered, everywhere"),

@@ -97,3 +97,16 @@ def test_what_it_is_not_for() -> None:
     s.update.after(s.init, i)
     with pytest.raises(tm.CommandError, match=r"combine=tm.TREE: s.init shares loop i with s.update"):
         s.update.parallelize(k0, combine=tm.TREE)
+
+
+def test_a_loop_that_went_to_the_partial_results_is_named_with_them() -> None:
+    f = tm.Function("f", params=[N, M])
+    a = f.input("a", tm.float32, [N, M])
+    s = f.reduction("s", {i: N}, {k: M}, tm.sum, a[i, k])
+    f.outputs(s)
+    s.update.split(k, 32, k0, k1)
+    s.update.parallelize(k0, combine=tm.TREE)
+    with pytest.raises(tm.CommandError, match=r"no loop k1 here: .*; s_chunks.update, of its partial results, has it"):
+        s.update.vectorize(k1, 8, combine=tm.PRIVATE)
+    f["s_chunks"].update.vectorize(k1, 8, combine=tm.PRIVATE)
+    assert f.check().determinism["s"] == "everywhere"

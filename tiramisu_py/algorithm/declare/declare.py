@@ -36,6 +36,13 @@ from tiramisu_py.errors import DeclarationError, DTypeError
 
 #: How often the type of a recurrence is inferred again before it must be given.
 _ROUNDS = 3
+#: Our operators, by the names that these have elsewhere.
+_OPERATORS = {
+    "sum": "tm.sum", "add": "tm.sum", "cumsum": "tm.sum", "+": "tm.sum", "prod": "tm.product", "mul": "tm.product",
+    "multiply": "tm.product", "cumprod": "tm.product", "*": "tm.product", "min": "tm.min", "minimum": "tm.min",
+    "max": "tm.max", "maximum": "tm.max", "any": "tm.logical_or, of conditions", "all": "tm.logical_and, of conditions",
+    "argmin": "tm.argmin", "argmax": "tm.argmax",
+}  # fmt: skip
 
 
 def declare_input(
@@ -164,7 +171,7 @@ def declare_reduction(
     for taken in (f"{name}_init", f"{name}_update"):
         check_free(algorithm, taken, f"a statement of the reduction {name}")
     if not isinstance(op, Operator):
-        raise DeclarationError(f"op= of {name} is {op!r}; use tm.sum, tm.max, ..., or tm.operator(...)")
+        raise no_operator(name, op)
     if isinstance(expr, ScatteredTerm):
         condition = placement(name, domain, expr.at)
         expr, where = expr.term, condition if where is None else condition & where
@@ -376,13 +383,29 @@ def check_components(algorithm: Algorithm, name: str, dtype: DType) -> None:
         check_free(algorithm, array, f"an array of {name}")
 
 
+def no_operator(name: str, given: Any) -> DeclarationError:
+    """What to do about an `op` of a computation that is no operator, by the name that it has elsewhere."""
+    known = given if isinstance(given, str) else getattr(given, "__name__", getattr(given, "name", ""))
+    shown = f"the function {known}" if hasattr(given, "__name__") else repr(given)
+    if known in _OPERATORS:
+        return DeclarationError(f"op= of {name} is {shown}; use {_OPERATORS[known]}")
+    if callable(given):
+        own = "lambda a, b: ..." if known == "<lambda>" else known
+        shown = shown.replace("the function <lambda>", "a lambda")
+        return DeclarationError(f'op= of {name} is {shown}; use tm.operator("...", {own}, identity)')
+    words = f"op= of {name} is {shown}; use tm.sum, tm.max, ..., or tm.operator(...)"
+    if known and not isinstance(given, str):
+        words += ", and declare the steps before or after it as computations of their own"
+    return DeclarationError(words)
+
+
 def combined_term(name: str, op: Any, expr: Any, over: str, dtype: Any) -> Expr:
     """The term that an operator combines along one iterator, in the type asked for or in that of a reduction.
 
     Raises `DeclarationError` and `DTypeError`, naming the computation.
     """
     if not isinstance(op, Operator):
-        raise DeclarationError(f"op= of {name} is {op!r}; use tm.sum, tm.max, ..., or tm.operator(...)")
+        raise no_operator(name, op)
     found = _expression(name, _with_names(name, op, expr, (over,)))
     asked = None if dtype is None else as_dtype_of(name, dtype)
     term = _converted(name, found, asked or result_type(op, ty.strong(found.dtype)))

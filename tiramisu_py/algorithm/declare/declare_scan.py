@@ -107,7 +107,10 @@ def _carries(
     """The results of chunks, and their exclusive scan: what comes before each chunk."""
     (chunk, size), *rest = sizes
     if not isinstance(scan.low, Const) or scan.low.value != 0:
-        raise DeclarationError(f"chunks= of {scan.name} count from 0, and {scan.along} begins at {scan.low}")
+        raise DeclarationError(
+            f"chunks= of {scan.name} count from 0, and {scan.along} begins at {scan.low}: give the extent "
+            f"{scan.high - scan.low}, and write {scan.along + scan.low} in the terms"
+        )
     outer = {each: extent for each, extent in scan.domain.items() if each.name != scan.along.name}
     numbered = {**outer, chunk: (scan.high + (size - 1)) // size}
     inside = {scan.along: (size * chunk, min_(size * chunk + size, scan.high))}
@@ -140,7 +143,7 @@ def _sizes(name: str, chunks: Any, domain: Mapping[Iter, Any]) -> list[tuple[Ite
     taken = [each.name for each in domain]
     for each, size in chunks.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise DeclarationError(f"chunks of {name} over {each} have {size!r} terms: give a number of at least 1")
+            raise DeclarationError(f"chunks of {name} over {each} have {size} terms: give a constant of at least 1")
         if each.name in taken:
             raise DeclarationError(f"{each} of chunks= of {name} is an iterator of its domain: give another one")
     return [*chunks.items()]

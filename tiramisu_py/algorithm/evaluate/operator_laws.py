@@ -52,7 +52,11 @@ def _counterexample(declared: Computation, op: Operator) -> str | None:
     dtype, trial = declared.dtype, _Trial(op, declared.dtype)
     count = len(_SMALL) + _RANDOM
     neutral = trial.values(op.identity(dtype), {}, count)
-    a, b, c = (trial.op(neutral, trial.terms(declared.expr, k)) for k in range(len(_NAMES)))
+    terms = [trial.terms(declared.expr, k) for k in range(len(_NAMES))]
+    if all((trial.op(neutral, each) == neutral).all() for each in terms) and len(np.unique(np.concatenate(terms))) > 1:
+        absorbing = f"its identity {_shown(neutral[0])}, whatever the term"
+        return f"gives {absorbing}: give an identity for which op(identity, a) is a"
+    a, b, c = (trial.op(neutral, each) for each in terms)
     for name, sides, advice in _laws(op, trial, neutral, (a, b, c)):
         left, right = sides
         wrong = _differ(dtype, left, right, (a, b, c))

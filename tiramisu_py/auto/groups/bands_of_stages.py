@@ -26,6 +26,8 @@ def stages(problem: Problem, name: str) -> Iterator[Offer]:
             plain = not own.is_reduction and not own.group and not problem.is_recurrent(source)
             if source not in chain and alone and plain and len(own.iterators) == 2:
                 chain.append(source)
+    aligned = pipeline(problem, name)
+    chain = [each for each in chain if aligned is not None and each in aligned.windows] or [name]
     if len(chain) == 1 and not _has_neighbours(problem, name):
         return
     ordered = [each for each in problem.algorithm.computations if each in chain]

@@ -171,10 +171,7 @@ class _Lines:
 
     def _is_local(self, name: str) -> bool:
         """Whether only these lines read a computation, apart from the last one of them."""
+        if name not in self.sources[:-1] or name in self.problem.algorithm.outputs:
+            return False
         readers = set(self.problem.readers[name])
-        return (
-            name in self.sources[:-1]
-            and name not in self.problem.algorithm.outputs
-            and bool(readers)
-            and readers <= set(self.sources)
-        )
+        return bool(readers) and readers <= set(self.sources)

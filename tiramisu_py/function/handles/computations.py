@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.domains.extents import extents_of
@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.domains.linearised import indices_in
 from tiramisu_py.algorithm.domains.references import access
 from tiramisu_py.algorithm.expressions import Expr, Operand
 from tiramisu_py.algorithm.misuse import Symbolic
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.commands.rank_commands import Distributable
@@ -22,6 +23,7 @@ from tiramisu_py.schedule.command_fields import Named, NamedInput
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
+    from tiramisu_py.program.program import Program
 
 Indices = Operand | tuple[Operand, ...]
 
@@ -51,17 +53,19 @@ class Indexed(Symbolic, ABC):
     def _extents(self) -> tuple[Expr, ...]:
         """The extents of the box of its values, from index 0."""
 
-    def reshape(self, shape: list[Operand] | tuple[Operand, ...]) -> View:
+    def reshape(self, *shape: Any) -> View:
         """The values with other dimensions, in the same order: ``x.reshape([M, N])[i, j]`` names one of them.
 
         ::
 
             x of [H, 10, 5]:    x.reshape([H, 50])[h, j]    -->    x[h, j // 5, j % 5]
 
-        A view has no array, and copies nothing. One extent may be -1. Of dimensions that are joined only the outermost
-        may have a size as extent. Raises `DeclarationError` for another number of elements.
+        The extents may also be given one by one. A view has no array, and copies nothing. One extent may be -1. Of
+        dimensions that are joined only the outermost may have a size as extent. Raises `DeclarationError` for another
+        number of elements.
         """
-        return view(self, self._extents(), shape)
+        whole = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
+        return view(self, self._extents(), whole)
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _without_indices
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _without_indices
@@ -157,6 +161,28 @@ class Computation(Indexed, Selection, Distributable):
         if declared is None:
             return self._function._type_in_group(self._source)
         return declared.dtype, len(declared.iterators)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raises `CommandError` for `init` and `update`, which reductions have, else `AttributeError`."""
+            if name in ("init", "update"):
+                behind = [f'f["{each}"].{name}' for each in reductions_behind(self._function.program, self.name)]
+                advice = f": it is computed from reductions, {', '.join(behind)}" if behind else ""
+                raise CommandError(f"{self.name} is no reduction, and has no {name}{advice}")
+            raise AttributeError(f"'Computation' object has no attribute {name!r}")
+
+
+def reductions_behind(program: Program, name: str) -> list[str]:
+    """The reductions that a computation is made of, such as the sum of a mean; those that it reads if it has none."""
+    computations = program.algorithm.computations
+    reductions = [each for each, declared in computations.items() if declared.is_reduction]
+    own = [each for each in reductions if each.startswith(f"{name}_")]
+    declared = computations.get(name)
+    if own or declared is None or declared.is_open:
+        return own
+    read = [access.source for access in accesses(declared.expr)]
+    return [each for each in reductions if each in read]
 
 
 class Reduction(Computation):

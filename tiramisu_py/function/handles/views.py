@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiramisu_py.algorithm.domains.extents_from_arguments import linear
 from tiramisu_py.algorithm.domains.linearised import factors_of, product_of
-from tiramisu_py.algorithm.expressions import Const, Expr, as_expr, binary
+from tiramisu_py.algorithm.expressions import Const, Expr, Operand, as_expr, binary
 from tiramisu_py.algorithm.types import weak_int
-from tiramisu_py.errors import DeclarationError
+from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.function.commands.all_commands import Commands
 
 if TYPE_CHECKING:
     from tiramisu_py.function.handles.computations import Indexed
@@ -69,15 +70,30 @@ class View:
             left = left[len(new) :]
         return self._of[tuple(found)]
 
+    def reshape(self, *shape: Any) -> View:
+        """The same values with other dimensions again."""
+        return self._of.reshape(*shape)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raises `CommandError` for commands, which are for what has loops, else `AttributeError`."""
+            if not name.startswith("_") and hasattr(Commands, name):
+                raise CommandError(
+                    f"{self} is a view and has no loops: give {name} to {self._of.name}, or to what reads it"
+                )
+            raise AttributeError(f"'View' object has no attribute {name!r}")
+
     def __repr__(self) -> str:
         return f"{self._of.name}.reshape([{', '.join(map(str, self.shape))}])"
 
 
-def view(of: Indexed, extents: Sequence[Expr], shape: object) -> View:
+def view(of: Indexed, extents: Sequence[Expr], shape: Sequence[Operand]) -> View:
     """The view of an array with some extents; raises `DeclarationError` for a shape that it cannot have."""
-    if not isinstance(shape, list | tuple):
-        raise DeclarationError(f"{of.name}.reshape takes the list of extents: {of.name}.reshape([{shape}])")
     new = [as_expr(extent) for extent in shape]
+    wrong = [extent for extent in new if not extent.dtype.is_integer]
+    if wrong:
+        raise DeclarationError(f"{of.name}.reshape: the extent {wrong[0]} is no integer")
     whole = f"{of.name} has the shape [{', '.join(map(str, extents))}]"
     new = _with_rest(of, extents, new, whole)
     groups = list[tuple[list[Expr], list[Expr]]]()

@@ -145,4 +145,8 @@ def _unlocked(flow: Flow, c: Computation, a: MemoryAccess, b: MemoryAccess, bad:
     witness, one, _ = pair_spots(flow, a, b, bad)
     kept = f"{c.name} is ordered" if c.ordered else f"{c.op} of {c.name} is not commutative"
     message = f"{kept}, but two terms of {words(one.named)} are combined in another order, {witness}"
-    return Violation("reduction", message, witness, repair=f"keep the order of the loops over {', '.join(c.over)}")
+    over = ", ".join(c.over)
+    repair = f"keep the order of the loops over {over}"
+    if not c.ordered:
+        repair += ", without combine= but parallelize(..., combine=tm.PRIVATE), whose threads have ranges of neighbours"
+    return Violation("reduction", message, witness, repair=repair)

@@ -194,10 +194,10 @@ def _of_loop(loop: Loop, handle: str) -> Cause | None:
     """What a loop does to the terms of one value of an update; None for ordinary loops."""
     name, tag = loop.name, loop.tag
     combine: Combine | None = getattr(tag, "combine", None)
-    parts = f"use combine=tm.TREE for loop {name} of {handle}, or for a loop over blocks of it, after split"
+    parts = f"{handle}.parallelize({name}, combine=tm.TREE), after split where each iteration of {name} is one term"
     if combine is Combine.ATOMIC:
         what = f"loop {name} combines terms by tm.ATOMIC, in the order in which they arrive"
-        everywhere = "" if isinstance(tag, GpuBlock | GpuThread) else parts
+        everywhere = parts if isinstance(tag, Parallel) else ""
         return Cause(Determinism.NOT_GUARANTEED, what, _instead_of_atomic(tag, handle, name), everywhere=everywhere)
     if isinstance(tag, GpuBlock) and combine is Combine.TREE:
         what = f"the blocks of loop {name} add what they collect to one element, in the order in which they end"

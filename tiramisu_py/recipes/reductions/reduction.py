@@ -9,12 +9,14 @@ from operator import mul
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation as Declared
+from tiramisu_py.algorithm.declarations import Determinism
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError, CommandError
 from tiramisu_py.function import Computation, Reduction
+from tiramisu_py.function.handles.computations import reductions_behind
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.targets import Cores
@@ -28,7 +30,7 @@ from tiramisu_py.schedule.instances.target_kinds import cores
 BLOCK = 1 << 14
 #: Rows that are added at once to a strip of columns, and the vectors of a strip.
 ROWS, STRIP = 8, 8
-GRADES = ("ordered", "everywhere", "gpu_to_gpu", "run_to_run", "not_guaranteed")
+GRADES = ("ordered", "everywhere", "run_to_run", "not_guaranteed", "gpu_to_gpu")
 
 
 def reduction(
@@ -71,10 +73,17 @@ def reduction(
 def _checked(recipe: Recorded, given: Computation) -> Reduction:
     """A reduction that nothing has scheduled; raises `ArgumentError` for anything else."""
     if not isinstance(given, Reduction):
-        raise ArgumentError(f"reduction: {given} is not a reduction: name those that it is computed from")
+        behind = [f'f["{each}"]' for each in reductions_behind(recipe.function.program, given.name)]
+        raise ArgumentError(
+            f"reduction: {given} is not a reduction: name those that it is computed from" + ", ".join(["", *behind])
+        )
     declared = recipe.function.algorithm.computations[given.name]
     program = recipe.function.program
     loops = {statement.role: program.loop_names(statement) for statement in program.statements_of(given.name)}
+    if not any(program.loops[x].tag for s in program.statements_of(given.name) for x in s.loops) and (
+        declared.guards and loops.get(Role.UPDATE) == (*declared.over, *declared.iterators)
+    ):
+        raise ArgumentError(f"reduction: {given} is a scatter, whose terms say where they go: see f.auto_schedule()")
     tagged = any(program.loops[x].tag for s in program.statements_of(given.name) for x in s.loops)
     if tagged or loops != {Role.INIT: declared.iterators, Role.UPDATE: declared.point_iterators}:
         raise ArgumentError(f"reduction: {given} has been scheduled already, or cut: give the recipe before")
@@ -234,7 +243,8 @@ class _Plan:
 
     @property
     def _in_order(self) -> bool:
-        return self.ordered or self.declared.in_order
+        asked = self.declared.determinism is Determinism.ORDERED
+        return self.ordered or asked or self.declared.in_order
 
 
 def _chain(computations: Mapping[str, Declared], declared: Declared) -> list[str]:

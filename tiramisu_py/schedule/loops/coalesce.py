@@ -78,8 +78,14 @@ def _check_run(program: Program, statement: Statement, run: tuple[LoopId, ...]) 
     inside = [program.loops[loop].name for loop in statement.loops if loop in run]
     advice = f"name them from the outermost: {', '.join(inside)}, or give reorder({', '.join(names)}) before"
     if inside == names:
-        advice = "move the loops between them elsewhere, with reorder"
+        between = [program.loops[loop].name for loop in _span(statement, run)]
+        advice = f"join {', '.join(between)}, or move the loops between them elsewhere, with reorder"
     raise CommandError(f"{', '.join(names)} are not directly inside each other in this order: {advice}")
+
+
+def _span(statement: Statement, run: tuple[LoopId, ...]) -> tuple[LoopId, ...]:
+    """Some loops, and those between them."""
+    return statement.loops[statement.depth(run[0]) : statement.depth(run[-1]) + 1]
 
 
 def _iterations(program: Program, statement: Statement, run: tuple[LoopId, ...]) -> isl.Set:
@@ -146,7 +152,7 @@ def _box(program: Program, executed: isl.Set, run: tuple[LoopId, ...]) -> _Box:
         outermost = "a size" if whole is None else whole.extent
         words = " * ".join(map(str, (outermost, *box.extents)))
         raise CommandError(
-            f"coalesce({_names(program, run)}) would number {words} iterations, more than 64 bits hold: join fewer "
+            f"it would number {words} iterations, more than 64 bits hold: join fewer "
             "loops, and leave the outermost as it is"
         )
     return box
@@ -155,7 +161,7 @@ def _box(program: Program, executed: isl.Set, run: tuple[LoopId, ...]) -> _Box:
 def _unknown(program: Program, run: tuple[LoopId, ...], unknown: Sequence[str], constant: bool) -> str:
     """What to do about inner loops whose numbers of iterations are no constants."""
     names = [program.loops[loop].name for loop in run]
-    what = f"coalesce({', '.join(names)}): {unknown[0]} has no constant number of iterations"
+    what = f"{unknown[0]} has no constant number of iterations"
     if len(unknown) == 1 and constant:
         order = ", ".join([unknown[0], *(name for name in names if name != unknown[0])])
         return (
@@ -164,7 +170,7 @@ def _unknown(program: Program, run: tuple[LoopId, ...], unknown: Sequence[str], 
         )
     return (
         f"{what}; only the outermost of the joined loops may have as many as a size says: deal the loops out together, "
-        f"parallelize({', '.join(names)}), or declare what is contiguous with one extent, a product of sizes"
+        f"with parallelize({', '.join(names)}), or declare what is contiguous with one extent, a product of sizes"
     )
 
 
@@ -189,7 +195,7 @@ def _check_gaps(program: Program, executed: isl.Set, run: tuple[LoopId, ...], bo
     shown = [f"{name} = {sizes[name]}" for name in needed]
     given = f", for {', '.join(shown)}" if shown else ""
     raise CommandError(
-        f"coalesce({_names(program, run)}): the loops are no box: nothing runs at {place}{given}, but at iterations "
+        f"the loops {_names(program, run)} are no box: nothing runs at {place}{given}, but at iterations "
         "before and after it; give the terms a box, with where= for those that count, or keep the loops"
     )
 
