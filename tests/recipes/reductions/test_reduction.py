@@ -136,3 +136,15 @@ def test_others_are_refused(given: Any, options: dict[str, Any], message: str) -
     with pytest.raises(ArgumentError, match=message):
         tm.recipes.reduction(stage, cpu=WIDE, **options)
     assert f.pseudocode() == before
+
+
+def test_tuples_run_side_by_side_in_a_power_of_two_of_lanes() -> None:
+    f = tm.Function("largest", params=[N])
+    a = f.input("a", tm.float32, [7, N])
+    t = f.reduction("t", {w: N}, {h: 7}, tm.argmax, (a[h, w], h))
+    f.outputs(t)
+    tm.recipes.reduction(t, cpu=WIDE)
+    kernel = f.compile()
+    for extent in (1, 33):
+        given = np.random.default_rng(extent).standard_normal((7, extent), dtype=np.float32)
+        np.testing.assert_array_equal(kernel(given)[1], given.argmax(axis=0))

@@ -107,8 +107,9 @@ class _Plan:
 
     @property
     def lanes(self) -> int:
-        """The lanes of a vector of values."""
-        return min(self.cpu.lanes(self.target.dtype.bytes), MOST_LANES)
+        """The lanes of a vector of values: a power of two, also of tuples."""
+        lanes = min(self.cpu.lanes(self.target.dtype.bytes), MOST_LANES)
+        return 1 << (lanes.bit_length() - 1)
 
     def apply(self) -> None:
         """Apply the commands."""
