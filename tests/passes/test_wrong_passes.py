@@ -62,6 +62,7 @@ MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("first", "shrink_device_arrays", off_by_one, "gpu/two GPUs"),
     ("first", "define_rank_parameters", skipped, "uneven pieces"),
     ("before_nests", "remove_unread", off_by_one, "unread"),
+    ("before_nests", "join_dimensions", off_by_one, "joined"),
     ("host", "unroll_registers", off_by_one, "cpu/blur"),
     ("host", "count_steps", skipped, "a step"),
     ("host", "peel", off_by_one, "cpu/heat"),

@@ -71,7 +71,7 @@ def test_more_rows_are_no_more_work(monkeypatch: pytest.MonkeyPatch) -> None:
     assert handled(rows(3), monkeypatch) == handled(rows(9), monkeypatch)
 
 
-def test_versions_for_other_numbers_of_rows_are_no_more_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_for_other_numbers_of_rows_are_little_more_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def product(count: int) -> tm.Function:
         f = tm.Function("product", params=[N, M], assume="N >= 1 and M >= 1")
         a, b = f.input("a", tm.float32, [N]), f.input("b", tm.float32, [M])
@@ -82,7 +82,8 @@ def test_versions_for_other_numbers_of_rows_are_no_more_work(monkeypatch: pytest
         c.vectorize(j1, 16, remainder="mask", partial="specialize")
         return f
 
-    assert handled(product(4), monkeypatch) == handled(product(8), monkeypatch)
+    # one loop a version: that of rows whose columns do not fill a tile either
+    assert handled(product(8), monkeypatch) - handled(product(4), monkeypatch) <= 8 - 4
 
 
 def test_the_matrix_product_has_one_for_each_loop_and_width(monkeypatch: pytest.MonkeyPatch) -> None:
