@@ -29,7 +29,8 @@ CLASSES = (
     "Function", "Group", "Input", "Computation", "Reduction", "Selection", "Band", "Goal",
     "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
-    "Kernel", "Report", "Violation", "Witness", "Buffer", "DeviceArray", "Memory", "Combine", "Operator",
+    "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray", "Memory",
+    "Combine", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "Policy", "MemoryNode",
     "Tuned", "TunedPoint", "Target",
@@ -53,9 +54,10 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ),
     ("LOCALITY PARALLEL", "what `skew_for` is for: see [Goal](#goal)"),
     (
-        "PRIVATE ATOMIC TREE TWO_PASS",
+        "PRIVATE ATOMIC TREE TWO_PASS LAST_BLOCK",
         "how threads or lanes combine partial results, `parallelize(k, combine=tm.PRIVATE)`: a copy for each and one "
-        "sum at the end, atomic updates, or a tree; and the blocks of a GPU, `across=tm.TWO_PASS`: by a second kernel",
+        "sum at the end, atomic updates, or a tree; and the blocks of a GPU, `across=tm.TWO_PASS`: by a second kernel, "
+        "or `tm.LAST_BLOCK`: by the last of them",
     ),
     (
         "HOST REGISTER GPU SHARED PINNED HOST_MAPPED",
@@ -162,6 +164,7 @@ def page() -> str:
         parts += of_class(name, getattr(tm, name))
     parts += of_values([name for name in names if name not in classes or name in NAMES])
     parts += of_module("Boundary", tm.boundary)
+    parts += of_module("Progress", tm.progress)
     parts += of_module("Recipes", tm.recipes)
     parts += of_module("Sparse", tm.sparse)
     parts += of_errors(sorted(errors))

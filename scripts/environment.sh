@@ -4,6 +4,7 @@
 #   other_mpi              installs Open MPI beside the MPICH of the environment, where that can be done at once
 #   other_targets          installs Clang, and a compiler for AArch64 with an emulator, where that can be done at once
 #   models                 installs llvm-mca, with LLVM's models of processors, where that can be done at once
+#   browser                installs Chromium, which shows the pictures of schedules, where that can be done at once
 #   simulated              whether the simulated GPU can be used; says what to install where it cannot
 #   step NAME COMMAND...   runs a command as one numbered step, with its time; fails as the command does
 
@@ -122,6 +123,18 @@ models() {
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         step "install llvm-mca, to estimate hot loops" install_models ||
             echo "llvm-mca cannot be installed: what needs it is skipped"
+    fi
+}
+
+# Pictures of schedules are tested in a browser without a screen, and the guide's are taken there.
+browser() {
+    local candidate
+    for candidate in chromium chromium-browser google-chrome google-chrome-stable; do
+        command -v "$candidate" >/dev/null 2>&1 && return 0
+    done
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        step "install Chromium, to look at pictures of schedules" apt_install chromium fonts-dejavu-core ||
+            echo "Chromium cannot be installed: what needs it is skipped"
     fi
 }
 

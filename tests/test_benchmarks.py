@@ -22,6 +22,9 @@ from benchmarks.common import tables
 from benchmarks.common.rounds import START
 from benchmarks.cpu import __main__ as cpu
 from benchmarks.cpu import worker
+from benchmarks.reductions import __main__ as reductions
+from benchmarks.reductions import peers as reduction_peers
+from benchmarks.reductions import workloads as reduction_workloads
 from tests.folders import modules_of
 
 BENCHMARKS = Path(benchmarks.__file__).parent
@@ -55,6 +58,20 @@ def test_the_cost_of_a_call_is_printed_as_a_table() -> None:
     printed = subprocess.run([*START, "calls", "--rounds", "1"], check=True, capture_output=True, text=True).stdout
     rows = [line.split("|")[1].strip() for line in printed.splitlines() if line.startswith("|")]
     assert rows[0] == "kernel" and rows[2:] == ["x + y", "s (x + y)", "rows"]
+
+
+def test_calls_keep_no_memory_and_functions_little() -> None:
+    """Of a function, what islpy keeps stays: some 70 KB (docs/results/leaks.md)."""
+    command = [*START, "leaks", "--kernels", "12", "--calls", "100000"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.splitlines() if line.startswith("|")]
+    rows = {what: (float(each.replace(",", "")), int(more.replace(",", ""))) for what, _, _, each, more in cells[2:]}
+    assert len(rows) == 8
+    for what in ("calls with arguments", "calls that make their output", "bound calls"):
+        assert rows[what][0] < 40, what  # an object is 56 bytes, an array 112
+    assert rows["functions proven and emitted"][0] < 250_000
+    assert rows["kernels compiled, called, dropped"][0] < 500_000  # a library and its pages come and go
+    assert max(more for _, more in rows.values()) < 1000  # but for the kinds of calls that a kernel remembers
 
 
 def test_threads_and_memory_on_nodes_are_measured_or_say_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +156,32 @@ def test_automatic_schedules_are_compared_with_those_by_hand_and_kept(
     auto.main([*asked, "--keep", str(tmp_path / "kept")])  # what is kept is not measured again
     assert (tmp_path / "auto.md").read_text() == page
     assert "threads: 1 ..." in capsys.readouterr().err
+
+
+def test_reductions_are_compared_measured_and_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    monkeypatch.setattr(reduction_peers, "PEERS", {reduction_peers.NUMPY: reduction_peers.by_numpy})
+    reductions.main(["--save", "--only", "12: all;sum of all, 64", "--cut", "40", "--seconds", "0", "--rounds", "1"])
+    page = (tmp_path / "reductions.md").read_text()
+    assert page in capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
+    assert [row[0] for row in rows].count("12: all, 1, 1280") == 2  # with one thread, and with two
+    ours, numpy = map(float, next(row for row in rows if row[0] == "12: all, 1, 1280")[1:3])
+    assert 0 < ours < numpy  # a call from C, and several from Python
+    assert rows[-1][:2] == ["sum of all, 64 MB", "2"] and float(rows[-1][4]) > 0
+
+
+def test_wrong_sums_are_not_measured() -> None:
+    workload = reduction_workloads.workloads()["sum of rows, 64 MB"].cut(5)
+    given = workload.program.sample()
+    right = workload.program.exact(given)
+    assert not workload.differs(workload.program.by_numpy(given), right)
+    wrong = [right[0].copy()]
+    wrong[0][2] += 1
+    assert workload.differs(wrong, right).startswith("1 of 5 values")
+    assert workload.differs([np.full(5, np.nan)], right).startswith("5 of 5")
 
 
 def test_values_apart_from_the_reference_are_not_measured(known: dict[str, programs.App]) -> None:

@@ -49,8 +49,10 @@ def test_the_wheel_holds_every_module_and_every_c_source_of_every_room(wheel: Pa
     rooms = {str(path.relative_to(ROOT)) for path in (ROOT / "tiramisu_py").rglob("*.py")}
     sources = [path for path in (ROOT / "backends").rglob("*") if path.suffix in (".py", ".c", ".h")]
     targets = {f"tiramisu_py/{path.relative_to(ROOT)}" for path in sources}
+    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "tiramisu_py").rglob("page_files/*")}
     assert targets
-    assert (rooms | targets | {"tiramisu_py/py.typed"}) - packed == set()
+    assert {Path(name).name for name in pages} >= {"d3.min.js", "d3.LICENSE", "page.html"}
+    assert (rooms | targets | pages | {"tiramisu_py/py.typed"}) - packed == set()
 
 
 def test_the_wheel_holds_nothing_but_the_package(wheel: Path) -> None:
@@ -85,7 +87,9 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
     assert "\nscripts/test\n" in (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("script", [".ci/run", "scripts/demo", "scripts/test", "scripts/bench", "scripts/reference"])
+@pytest.mark.parametrize(
+    "script", [".ci/run", "scripts/demo", "scripts/test", "scripts/bench", "scripts/pictures", "scripts/reference"]
+)
 def test_a_script_is_executable_and_its_shell_parses(script: str) -> None:
     path = ROOT / script
     assert path.stat().st_mode & 0o111

@@ -6,7 +6,7 @@ proves that the scheduled program computes the values that the algorithm names, 
 The usual entry points: `params`, `iters`, `Function`.
 """
 
-from tiramisu_py import boundary, recipes, sparse
+from tiramisu_py import boundary, progress, recipes, sparse
 from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
 from tiramisu_py.algorithm.declarations import max_ as max
 from tiramisu_py.algorithm.declarations import min_ as min
@@ -80,6 +80,7 @@ from tiramisu_py.build import (
     Kernel,
     MemoryNode,
     Target,
+    Timing,
     Trace,
     TraceEvent,
     gpu_count,
@@ -140,6 +141,7 @@ from tiramisu_py.schedule.ranks.rank_numbers import RANK as rank
 from tiramisu_py.schedule.ranks.rank_numbers import rank_numbers as ranks
 from tiramisu_py.schedule.ranks.uneven_distribution import pieces
 from tiramisu_py.tuning import Balance, BalancedPart, Machine, Tuned, TunedPoint, balance, powers_of_two, tune
+from tiramisu_py.view import Explanation
 
 LOCALITY = Goal.LOCALITY
 PARALLEL = Goal.PARALLEL
@@ -147,6 +149,7 @@ PRIVATE = Combine.PRIVATE
 ATOMIC = Combine.ATOMIC
 TREE = Combine.TREE
 TWO_PASS = Combine.TWO_PASS
+LAST_BLOCK = Combine.LAST_BLOCK
 HOST = Memory.HOST
 REGISTER = Memory.REGISTER
 GPU = Memory.GPU
@@ -194,6 +197,7 @@ __all__ = [
     "DeviceArray",
     "Direction",
     "Expr",
+    "Explanation",
     "Exchange",
     "ExternFunction",
     "Function",
@@ -211,6 +215,7 @@ __all__ = [
     "Iter",
     "Kernel",
     "KernelError",
+    "LAST_BLOCK",
     "LOCAL",
     "LegalityError",
     "Machine",
@@ -235,6 +240,7 @@ __all__ = [
     "TREE",
     "TWO_PASS",
     "Target",
+    "Timing",
     "SavedError",
     "TiramisuError",
     "ToolchainError",
@@ -320,6 +326,7 @@ __all__ = [
     "popcount",
     "powers_of_two",
     "product",
+    "progress",
     "rint",
     "rank",
     "reinterpret",

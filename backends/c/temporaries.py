@@ -73,12 +73,15 @@ class Temporaries:
             cgen.Statement(f"TM_TEMPORARIES tm_temporaries {ALL} = {{.memory = tm_memory}}"),
         ]
         later: Lines = []
+        count = 0
         for node in run:
             if node.buffer not in several:
                 later += self._one(node, scope)
                 continue
             name, kind, size = self._allocated_as(node, scope)
             lines.append(cgen.Statement(f'{kind} *const {name} = tm_temporary(&{ALL}, "{node.buffer}", {size})'))
+            lines.append(cgen.Statement(f"tm_memory[{count}] = {name}"))
+            count += 1
             later += self._zeros(node, name, size)
             self._declare(node, name, scope)
         self.fallible += 1

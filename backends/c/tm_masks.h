@@ -86,6 +86,9 @@ TM_SHUFFLE uint64_t tm_first(int64_t count) {
 #endif
 #define TM_FIRST_OTHER(T, V, n, bits) TM_FIRST_COPIED(T, V, n)
 
+/* The address of the element in lane 0 where a lane is active; it may lie far beyond its array where none is. */
+#define TM_IF_ANY(count, element) ((count) > 0 ? &(element) : NULL)
+
 /* The same of elements that are apart in memory: every `stride`-th one, or those at the indices in a vector. */
 #define TM_STRIDED_FIRST(V, place, stride, count)                                                  \
   __extension__({                                                                                  \

@@ -47,16 +47,14 @@ typedef uint16_t tm_float16;
 typedef uint16_t tm_bfloat16;
 #endif
 
+/* Without branches, so that compilers turn loops of them into vectors. */
 TM_INLINE float tm_from_float16(tm_float16 half) {
   const uint32_t sign = (uint32_t)(half >> 15) << 31, exponent = (half >> 10) & 31, mantissa = half & 1023;
+  const float small = (float)(int32_t)mantissa * 0x1p-24f;
   uint32_t bits;
   float value;
-  if (exponent == 0) {
-    value = (float)mantissa * 0x1p-24f;
-    memcpy(&bits, &value, sizeof bits);
-  } else {
-    bits = (exponent == 31 ? 0xffu : exponent + 112) << 23 | mantissa << 13;
-  }
+  memcpy(&bits, &small, sizeof bits);
+  bits = exponent == 0 ? bits : (exponent == 31 ? 0xffu : exponent + 112) << 23 | mantissa << 13;
   bits |= sign;
   memcpy(&value, &bits, sizeof value);
   return value;
@@ -74,6 +72,23 @@ TM_INLINE tm_float16 tm_to_float16(double value) {
   bits += (UINT64_C(1) << 41) - 1 + (bits >> 42 & 1);
   return sign | (uint16_t)((bits >> 42) - ((uint64_t)(1023 - 15) << 10));
 }
+
+/* The same from a float, again without branches. */
+TM_INLINE tm_float16 tm_float16_of_float(float value) {
+  uint32_t bits, tiny;
+  memcpy(&bits, &value, sizeof bits);
+  const uint32_t sign = bits >> 16 & 0x8000;
+  bits &= 0x7fffffff;
+  const uint32_t normal = ((bits + 0xfff + (bits >> 13 & 1)) >> 13) - (112u << 10);
+  const float rounded = fabsf(value) * 0x1p24f + 0x1p23f; /* to an integer, which the last bits are */
+  memcpy(&tiny, &rounded, sizeof tiny);
+  bits = bits > 0x7f800000 ? 0x7e00 : bits >= 0x477ff000 ? 0x7c00 : bits < 0x38800000 ? tiny - 0x4b000000 : normal;
+  return (tm_float16)(sign | bits);
+}
+
+#ifndef __cplusplus
+#define tm_to_float16(value) _Generic((value), float: tm_float16_of_float, default: tm_to_float16)(value)
+#endif
 
 TM_INLINE float tm_from_bfloat16(tm_bfloat16 brain) {
   const uint32_t bits = (uint32_t)brain << 16;
@@ -544,12 +559,13 @@ TM_INLINE void tm_release(const void *pointer) {
 #define TM_LOCAL __attribute__((aligned(64)))
 
 /* Many temporaries: asked for one after another, looked at once, and freed together on leaving the scope. These are
- * functions of their own, or compilers take longer over a thousand allocations than over all the rest. */
+ * functions of their own, or compilers take longer over a thousand allocations than over all the rest. The caller keeps
+ * what tm_temporary returns, as memory[0], memory[1] and so on: a function with `malloc` may store it nowhere. */
 typedef struct { int count; const char *missing; void **memory; } tm_temporaries;
 __attribute__((malloc, noinline, unused)) static void *tm_temporary(tm_temporaries *all, const char *name,
                                                                    int64_t bytes) {
   void *const memory = all->missing == NULL ? tm_allocate(bytes) : NULL;
-  if (memory != NULL) all->memory[all->count++] = memory;
+  if (memory != NULL) all->count++;
   else if (all->missing == NULL) all->missing = name;
   return memory;
 }

@@ -158,6 +158,8 @@ class Devices:
         match node.memory:
             case Memory.GPU:
                 lines.append(tried("tm_gpu_allocate", device, f"(void **)&{name}", size))
+                if node.zeroed is not None:
+                    lines.append(tried("tm_gpu_zero", device, name, size, str(node.zeroed)))
                 free = tried("tm_gpu_free", device, name)
             case Memory.PINNED:
                 lines.append(tried("tm_gpu_allocate_host", device, f"(void **)&{name}", "NULL", size))

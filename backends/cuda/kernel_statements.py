@@ -8,7 +8,7 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.algorithm.types import strong
+from tiramisu_py.algorithm.types import strong, uint32
 from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
@@ -17,7 +17,7 @@ from tiramisu_py.backends.c.vectors.in_turn import Pair
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.cuda.kernel_scalars import KernelScalars, builtin
 from tiramisu_py.backends.cuda.kernel_vectors import LaneLoops
-from tiramisu_py.backends.cuda.tree_calls import TreeCall, common_arrays
+from tiramisu_py.backends.cuda.tree_calls import TreeCalls, common_arrays
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
     Allocate,
@@ -32,6 +32,7 @@ from tiramisu_py.ir import (
     For,
     GpuIndex,
     KernelFunction,
+    LastBlock,
     Launch,
     Let,
     Load,
@@ -41,7 +42,7 @@ from tiramisu_py.ir import (
     TreeReduce,
 )
 from tiramisu_py.ir.rewriting import constant, walk
-from tiramisu_py.program.loops import Combine, Unroll
+from tiramisu_py.program.loops import AXES, Combine, Unroll
 from tiramisu_py.program.storage import Memory
 
 _ATOMIC = {"+": "add", "*": "mul", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
@@ -72,7 +73,9 @@ class KernelStatements(Statements):
             case Deferred():
                 return self._deferred(node.store, scope)
             case TreeReduce():
-                return TreeCall(self, node, scope).lines()
+                return TreeCalls(self, [node], scope).lines()
+            case LastBlock():
+                return self._last_block(node, scope)
             case Launch() | Copy() | Events() | Record() | Await():
                 raise CompilerDefect(
                     f"kernel {self.kernel.name} has a {type(node).__name__}, which only the host executes"
@@ -97,6 +100,31 @@ class KernelStatements(Statements):
     def where(self, condition: Expr, scope: Scope) -> Scope:
         """The scope of a block guarded by a condition, with the divisors of indices that it implies."""
         return replace(scope.inner(), facts=scope.facts.where(condition))
+
+    def _last_block(self, node: LastBlock, scope: Scope) -> Lines:
+        """The ticket of a block, once all its threads have come here; the last one goes on.
+
+        One thread's fences are enough: the barriers order what the others have stored before it, and what they load
+        after it. The last block sets the number of tickets to 0 again, for the next launch.
+        """
+        text = self.scalars(scope).text
+        place, count = f"&{text(Load(node.tickets, (node.index,), uint32))}", text(node.count)
+        first = " && ".join(f"threadIdx.{AXES[a]} == 0" for a, n in enumerate(self.kernel.threads) if n > 1)
+        inside: Lines = [
+            cgen.Statement("TM_FENCE()"),
+            cgen.Assign("tm_last[0]", f"tm_take_ticket({place}) == {count} - 1"),
+            cgen.If(cgen.Line("tm_last[0]"), cgen.Block([cgen.Statement(f"tm_reset_tickets({place})")])),
+            cgen.Statement("TM_FENCE()"),
+        ]
+        wait = [cgen.Statement("TM_ASYNC_WAIT()")] if self.deferred else []
+        return [
+            cgen.Statement("TM_SHARED(bool, tm_last, [1])"),
+            *wait,
+            cgen.Statement("TM_BARRIER()"),
+            cgen.If(cgen.Line(first or "true"), cgen.Block(inside)),
+            cgen.Statement("TM_BARRIER()"),
+            cgen.If(cgen.Line("tm_last[0]"), cgen.Block(self.emit(node.body, scope.inner()))),
+        ]
 
     # -- variables
 
@@ -133,8 +161,18 @@ class KernelStatements(Statements):
     # -- memory
 
     def _groups(self, node: Block, scope: Scope) -> list[list[Node] | Pair]:
-        """No two stores are one: kernels have no shuffles of vectors."""
-        return [list(node.body)]
+        """Trees that follow each other are one group; no two stores are one: kernels have no shuffles of vectors."""
+        groups: list[list[Node]] = []
+        for each in node.body:
+            if groups and _together(groups[-1], each):
+                groups[-1].append(each)
+            else:
+                groups.append([each])
+        return [*groups]
+
+    def _group(self, group: list[Node] | Pair, scope: Scope) -> Lines:
+        trees = [node for node in group if isinstance(node, TreeReduce)] if isinstance(group, list) else []
+        return TreeCalls(self, trees, scope).lines() if len(trees) > 1 else super()._group(group, scope)
 
     def _store(self, node: Store, scope: Scope) -> Lines:
         array = scope.arrays[node.buffer]
@@ -189,6 +227,16 @@ class KernelStatements(Statements):
         )
         scope.declare_array(node.buffer, array)
         return [cgen.Statement(line), *self.emit(node.body, scope)]
+
+
+def _together(group: list[Node], node: Node) -> bool:
+    """Whether a statement is emitted with those before it: trees over the same threads, or none that is a tree."""
+    last = group[-1]
+    if not isinstance(last, TreeReduce) or not isinstance(node, TreeReduce):
+        return not isinstance(last, TreeReduce) and not isinstance(node, TreeReduce)
+    others = (one for one in group if isinstance(one, TreeReduce))
+    alone = all(one.statement != node.statement and one.buffer != node.buffer for one in others)
+    return alone and (last.axes, last.everyone) == (node.axes, node.everyone)
 
 
 def _reads(e: Expr, target: Load) -> bool:

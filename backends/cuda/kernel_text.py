@@ -26,6 +26,7 @@ from tiramisu_py.ir import (
     Events,
     GpuIndex,
     KernelFunction,
+    LastBlock,
     Launch,
     Let,
     LoopFunction,
@@ -137,7 +138,7 @@ def _cooperates(body: Node) -> bool:
 
     def together(node: Node) -> bool:
         shared = isinstance(node, Allocate) and node.memory is Memory.SHARED
-        return shared or isinstance(node, Barrier | Deferred | TreeReduce)
+        return shared or isinstance(node, Barrier | Deferred | TreeReduce | LastBlock)
 
     return any(map(together, walk(body)))
 

@@ -2,7 +2,7 @@
 
 The tree is that of `program.combining`. Lowering may have made several copies of a tree, under conditions of which one
 holds, or one after the other. They share one array, defined at the start of the kernel, and a barrier before each copy
-keeps them apart.
+keeps them apart. Trees over the same threads that follow each other share their barriers.
 """
 
 from __future__ import annotations
@@ -45,28 +45,22 @@ def definitions(kernel: KernelFunction) -> Iterator[cgen.Generable]:
             yield _shared(node.value.dtype.c_name, name, count)
 
 
-class TreeCall:
-    """Emits one reduction, which all threads of the block reach."""
+class TreeCalls:
+    """Emits reductions over the same threads, which all threads of the block reach: with the barriers of one."""
 
-    def __init__(self, statements: KernelStatements, node: TreeReduce, scope: Scope) -> None:
+    def __init__(self, statements: KernelStatements, nodes: Sequence[TreeReduce], scope: Scope) -> None:
         self.statements = statements
-        self.node = node
-        self.scope = scope
-        self.dtype = scope.arrays[node.buffer].dtype
+        self.node = nodes[0]
         self.warp = statements.kernel.gpu.warp
-        self.block = BlockTree(statements.kernel.threads, node.axes, self.warp)
-        self.common = statements.common_parts.get(node.statement)
-        self.parts = self.common or "tm_parts"
+        self.block = BlockTree(statements.kernel.threads, self.node.axes, self.warp)
+        numbers = [f"_{number}" if len(nodes) > 1 else "" for number in range(len(nodes))]
+        self.trees = [_Tree(statements, node, scope, number) for node, number in zip(nodes, numbers, strict=True)]
 
     def lines(self) -> Lines:
         """Combines the values of each tree's threads; the result is stored by the first of them, or by all."""
-        scalars = self.statements.scalars(self.scope)
-        value = scalars.text(operand(self.node.value, self.dtype))
-        place = scalars.element(self.node.buffer, self.node.indices)
         if self.block.size == 1:
-            return [] if value == place else [cgen.Assign(place, value)]
-        body = self._by_shuffles(place, value) if self.block.by_shuffles else self._by_halves(place, value)
-        return [cgen.Block(body)]
+            return [cgen.Assign(tree.place, tree.value) for tree in self.trees if tree.value != tree.place]
+        return [cgen.Block(self._by_shuffles() if self.block.by_shuffles else self._by_halves())]
 
     def _numbered(self, name: str, axes: Sequence[int]) -> cgen.Generable:
         """The definition of a thread's number along some axes, the first one fastest."""
@@ -80,46 +74,107 @@ class TreeCall:
 
     # -- in registers
 
-    def _by_shuffles(self, place: str, value: str) -> Lines:
+    def _by_shuffles(self) -> Lines:
         """Whole warps: within each by shuffles, then over the warps of a tree, whose lanes take the results of each."""
         size = self.block.size
         number = self._numbered("tm_number", range(3))
-        part = cgen.Statement(f"{self.dtype.c_name} tm_part = {value}")
-        lines: Lines = [part, *self._steps(min(size, self.warp), "")]
+        lines: Lines = []
+        for tree in self.trees:
+            lines += [cgen.Statement(f"{tree.dtype.c_name} {tree.part} = {tree.value}")]
+            lines += tree.steps(min(size, self.warp), "")
         if size > self.warp:
-            return [number, *lines, *self._over_warps(place)]
-        if self.node.everyone and size == self.warp:
-            lines.append(cgen.Assign("tm_part", "tm_shuffle(tm_part, 0)"))
-        elif self.node.everyone:
-            lines = [number, *lines, cgen.Assign("tm_part", f"tm_shuffle(tm_part, tm_number / {size} * {size})")]
-        return [*lines, cgen.Assign(place, "tm_part")]
+            return [number, *lines, *self._over_warps()]
+        for tree in self.trees:
+            if self.node.everyone and size == self.warp:
+                lines.append(cgen.Assign(tree.part, f"tm_shuffle({tree.part}, 0)"))
+            elif self.node.everyone:
+                lines.append(cgen.Assign(tree.part, f"tm_shuffle({tree.part}, tm_number / {size} * {size})"))
+            lines.append(cgen.Assign(tree.place, tree.part))
+        return [number, *lines] if self.node.everyone and size != self.warp else lines
 
-    def _over_warps(self, place: str) -> Lines:
+    def _over_warps(self) -> Lines:
         size, warps = self.block.size, self.block.size // self.warp
         lane = f"tm_number % {self.warp}"
         own = f"{lane} < {warps} ? {lane} : 0" if warps < self.warp else lane
         row = f"tm_number / {size} * {warps}"
         condition = "" if first_step(warps) * 2 == warps else f"{lane} + tm_step < {warps}"
-        second: Lines = [cgen.Assign("tm_part", f"{self.parts}[{row} + ({own})]"), *self._steps(warps, condition)]
-        if self.node.everyone:
-            second.append(cgen.Assign("tm_part", "tm_shuffle(tm_part, 0)"))
-        else:
+        second: Lines = []
+        for tree in self.trees:
+            second += [cgen.Assign(tree.part, f"{tree.parts}[{row} + ({own})]"), *tree.steps(warps, condition)]
+            if self.node.everyone:
+                second.append(cgen.Assign(tree.part, f"tm_shuffle({tree.part}, 0)"))
+        if not self.node.everyone:
             second = [_if(f"tm_number % {size} < {self.warp}", second)]
+        stored: Lines = [cgen.Assign(f"{tree.parts}[tm_number / {self.warp}]", tree.part) for tree in self.trees]
         return [
             *self._defined(self.block.shared_parts),
             *self._free(),
-            _if(f"{lane} == 0", [cgen.Assign(f"{self.parts}[tm_number / {self.warp}]", "tm_part")]),
+            _if(f"{lane} == 0", stored),
             cgen.Statement("TM_BARRIER()"),
             *second,
-            cgen.Assign(place, "tm_part"),
+            *(cgen.Assign(tree.place, tree.part) for tree in self.trees),
         ]
 
-    def _steps(self, count: int, condition: str) -> Lines:
+    # -- in shared memory
+
+    def _by_halves(self) -> Lines:
+        """Threads that are no neighbours, or no whole warps: all in shared memory, neighbours beside each other."""
+        block, size = self.block, self.block.size
+        others = [axis for axis in range(3) if axis not in block.axes]
+        stride = 1 if block.contiguous else block.threads // size
+        row = f"{size}*tm_tree + tm_place" if stride == 1 else f"{stride}*tm_place + tm_tree"
+        several = size < block.threads
+        times = "" if stride == 1 else f"{stride}*"
+        whole = first_step(size) * 2 == size
+        pair = "tm_place < tm_step" if whole else f"tm_place < tm_step && tm_place + tm_step < {size}"
+        combined = [tree.combined(tree.own, tree.own, f"{tree.parts}[tm_at + {times}tm_step]") for tree in self.trees]
+        step = cgen.Block([cgen.Statement("TM_BARRIER()"), _if(pair, combined)])
+        end: Lines = [cgen.Assign(tree.place, tree.own) for tree in self.trees]
+        if self.node.everyone:
+            first = [cgen.Assign(tree.place, f"{tree.parts}[tm_at - {times}tm_place]") for tree in self.trees]
+            end = [cgen.Statement("TM_BARRIER()"), *first]
+        return [
+            self._numbered("tm_place", block.axes),
+            *([self._numbered("tm_tree", others)] if several else []),
+            cgen.Statement(f"const int tm_at = {row if several else 'tm_place'}"),
+            *self._defined(block.shared_parts),
+            *self._free(),
+            *(cgen.Assign(tree.own, tree.value) for tree in self.trees),
+            _for(f"int tm_step = {first_step(size)}", "tm_step > 0", "tm_step /= 2", step),
+            *(end if self.node.everyone else [_if("tm_place == 0", end)]),
+        ]
+
+    def _defined(self, count: int) -> Lines:
+        return [_shared(tree.dtype.c_name, tree.parts, count) for tree in self.trees if not tree.common]
+
+    def _free(self) -> Lines:
+        """A barrier inside a loop, or after another copy: the parts of the tree before must have been read."""
+        again = any(tree.common for tree in self.trees) or self.statements.loops > 0
+        return [cgen.Statement("TM_BARRIER()")] if again else []
+
+
+class _Tree:
+    """One of the reductions: the names of its variables and of its array end in `number`."""
+
+    def __init__(self, statements: KernelStatements, node: TreeReduce, scope: Scope, number: str) -> None:
+        self.statements = statements
+        self.node = node
+        self.scope = scope
+        self.dtype = scope.arrays[node.buffer].dtype
+        self.common = statements.common_parts.get(node.statement)
+        self.parts = self.common or (f"tm_parts_of{number}" if number else "tm_parts")
+        self.part = f"tm_part{number}"
+        self.own = f"{self.parts}[tm_at]"
+        scalars = statements.scalars(scope)
+        self.value = scalars.text(operand(node.value, self.dtype))
+        self.place = scalars.element(node.buffer, node.indices)
+
+    def steps(self, count: int, condition: str) -> Lines:
         """The first `count` lanes by halves; a lane that has no partner below `count` keeps its part."""
-        step = self._combined("tm_part", "tm_part", "tm_other")
+        step = self.combined(self.part, self.part, "tm_other")
         body = cgen.Block(
             [
-                cgen.Statement(f"const {self.dtype.c_name} tm_other = tm_shuffle_down(tm_part, tm_step)"),
+                cgen.Statement(f"const {self.dtype.c_name} tm_other = tm_shuffle_down({self.part}, tm_step)"),
                 _if(condition, [step]) if condition else step,
             ]
         )
@@ -128,41 +183,8 @@ class TreeCall:
             _for(f"int tm_step = {first_step(count)}", "tm_step > 0", "tm_step /= 2", body),
         ]
 
-    # -- in shared memory
-
-    def _by_halves(self, place: str, value: str) -> Lines:
-        """Threads that are no neighbours, or no whole warps: all in shared memory, neighbours beside each other."""
-        block, size = self.block, self.block.size
-        others = [axis for axis in range(3) if axis not in block.axes]
-        stride = 1 if block.contiguous else block.threads // size
-        row = f"{size}*tm_tree + tm_place" if stride == 1 else f"{stride}*tm_place + tm_tree"
-        several = size < block.threads
-        partner = f"{self.parts}[tm_at + {'' if stride == 1 else f'{stride}*'}tm_step]"
-        own = f"{self.parts}[tm_at]"
-        whole = first_step(size) * 2 == size
-        pair = "tm_place < tm_step" if whole else f"tm_place < tm_step && tm_place + tm_step < {size}"
-        step = cgen.Block([cgen.Statement("TM_BARRIER()"), _if(pair, [self._combined(own, own, partner)])])
-        first = f"{self.parts}[tm_at - {'' if stride == 1 else f'{stride}*'}tm_place]"
-        end: Lines = [cgen.Statement("TM_BARRIER()"), cgen.Assign(place, first)]
-        return [
-            self._numbered("tm_place", block.axes),
-            *([self._numbered("tm_tree", others)] if several else []),
-            cgen.Statement(f"const int tm_at = {row if several else 'tm_place'}"),
-            *self._defined(block.shared_parts),
-            *self._free(),
-            cgen.Assign(own, value),
-            _for(f"int tm_step = {first_step(size)}", "tm_step > 0", "tm_step /= 2", step),
-            *(end if self.node.everyone else [_if("tm_place == 0", [cgen.Assign(place, own)])]),
-        ]
-
-    def _defined(self, count: int) -> Lines:
-        return [] if self.common else [_shared(self.dtype.c_name, self.parts, count)]
-
-    def _free(self) -> Lines:
-        """A barrier inside a loop, or after another copy: the parts of the tree before must have been read."""
-        return [cgen.Statement("TM_BARRIER()")] if self.common or self.statements.loops > 0 else []
-
-    def _combined(self, target: str, left: str, right: str) -> cgen.Generable:
+    def combined(self, target: str, left: str, right: str) -> cgen.Generable:
+        """``target = left op right``."""
         named = replace(self.scope, names={**self.scope.names, _PART: left, _OTHER: right})
         value = as_typed(self.node.operator(Iter(_PART, self.dtype), Iter(_OTHER, self.dtype)), self.dtype)
         return cgen.Assign(target, self.statements.scalars(named).text(value))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.expressions import Expr, as_typed
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
@@ -14,6 +14,7 @@ from tiramisu_py.backends.mpi.element_types import mpi_type
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import AllReduce, LoopFunction
 from tiramisu_py.ir import rewriting as transform
+from tiramisu_py.ir.expressions import Variable
 
 RUNTIME = "tm_mpi_reductions.h"
 _NUMBERS = {"sum": "MPI_SUM", "product": "MPI_PROD", "min": "MPI_MIN", "max": "MPI_MAX"}
@@ -45,5 +46,10 @@ def all_reduce(node: AllReduce, extents: Sequence[Expr], scope: Scope) -> list[c
     along = sum(1 << axis for axis in node.axes)
     count = f"TM_BYTES({kind}, {sizes})/{node.dtype.bytes}"
     given = [f'"{node.statement}"', kind, array.name, count, mpi_type(node.dtype)]
-    given += [operation(node.dtype, node.operator.name), str(along), *map(scalars.text, extents)]
+    where = [str(along), *map(scalars.text, extents)]
+    if node.tree and (node.dtype.is_half or not node.operator.own_name):
+        operands = (Variable(name, node.dtype) for name in ("tm_own", "tm_other"))
+        combined = scalars.text(as_typed(node.operator.combine(*operands), node.dtype))
+        return [cgen.Statement(f"TM_TREE_COMBINE({', '.join([*given, f'({combined})', *where])})")]
+    given += [operation(node.dtype, node.operator.name), *where]
     return [cgen.Statement(f"{'TM_TREE_REDUCE' if node.tree else 'TM_ALL_REDUCE'}({', '.join(given)})")]

@@ -39,7 +39,7 @@ MISTAKES = [
     (lambda: 1 if A[i] > 0 else 2, "tm.select"),
     (lambda: A[0:k], r"A\[0:k\] is a slice: write an iterator"),
     (lambda: [1, 2, 3][J[i]], "an input is a list"),
-    (lambda: tm.cast(A[i], tm.int32), r"write tm\.cast\(int32, A\[i\]\)"),
+    (lambda: tm.cast(A[i], tm.int32), r"write tm\.cast\(tm\.int32, A\[i\]\)"),
     (lambda: tm.params(["N", "M"]), r'write tm\.params\("N M"\)'),
     (lambda: tm.iters(3), r'write tm\.iters\("i j"\)'),
     (lambda: tm.params("N N"), "a name twice"),

@@ -7,10 +7,10 @@ import random
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.group_random import Groups
+from tests.oracle.generators.group_random import Groups
+from tests.oracle.generators.random_algorithms import Algorithms
+from tests.oracle.generators.script import Script
 from tests.oracle.kinds import Drawn, any_loops, compiled_together
-from tests.oracle.random_algorithms import Algorithms
-from tests.oracle.script import Script
 
 
 def scheduled(kind: type[Algorithms], seed: int) -> Script | None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.judge import judge, sizes
+from tests.oracle.judges.judge import judge, sizes
 
 T, N = tm.params("T N")
 t, i, j, k = tm.iters("t i j k")

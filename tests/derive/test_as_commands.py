@@ -40,7 +40,19 @@ def on_gpu() -> tm.Function:
     return f
 
 
-MAKERS = [blur, lambda: blur(4, 3, 4), heat, heat_on_grid, gathered, q_outermost, on_gpu]
+def of_one_value() -> tm.Function:
+    """What the host computes, without indices, and a GPU reads."""
+    f = tm.Function("shifted", params=[C], assume="C >= 2")
+    a = f.input("a", tm.float32, [C])
+    s = f.computation("s", {}, a[0] + a[1])
+    b = f.computation("b", {c: C}, a[c] + s[()])
+    f.outputs(b)
+    b.split(c, 4, q, r1)
+    b.tag_gpu([q], [r1])
+    return f
+
+
+MAKERS = [blur, lambda: blur(4, 3, 4), heat, heat_on_grid, gathered, q_outermost, on_gpu, of_one_value]
 
 
 @pytest.mark.parametrize("make", MAKERS)

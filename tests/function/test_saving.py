@@ -14,12 +14,12 @@ import pytest
 import tiramisu_py as tm
 from tests.folders import modules_of
 from tests.function.loading import ROOT, elsewhere, emitted
-from tests.oracle.cooperative_random import random_cooperative_script
-from tests.oracle.cpu_random import random_cpu_script
-from tests.oracle.gpu_random import random_gpu_script
-from tests.oracle.random_programs import random_script
-from tests.oracle.rank_random import random_derived_script, random_rank_script
-from tests.oracle.script import Script
+from tests.oracle.generators.cooperative_random import random_cooperative_script
+from tests.oracle.generators.cpu_random import random_cpu_script
+from tests.oracle.generators.gpu_random import random_gpu_script
+from tests.oracle.generators.random_programs import random_script
+from tests.oracle.generators.rank_random import random_derived_script, random_rank_script
+from tests.oracle.generators.script import Script
 from tests.programs.drafts import texts
 from tests.selection import first
 from tiramisu_py.function.saving.files import FORMAT
@@ -212,18 +212,19 @@ def test_a_file_that_ends_early_and_one_that_is_not_there_are_refused(tmp_path: 
         tm.load(tmp_path)
 
 
-def test_a_file_that_cannot_be_written_is_named_with_what_to_do_and_nothing_is_left_of_it(tmp_path: Path):
+@pytest.mark.parametrize("what", [tm.Function.save, tm.Function.certificate])
+def test_a_file_that_cannot_be_written_is_named_with_what_to_do_and_nothing_is_left_of_it(what: Any, tmp_path: Path):
     with pytest.raises(
         tm.SavedError, match=r"f.json cannot be written: there is no folder .*none; create it"
     ) as missing:
-        scale().save(tmp_path / "none" / "f.json")
+        what(scale(), tmp_path / "none" / "f.json")
     assert isinstance(missing.value.__cause__, FileNotFoundError)
     (tmp_path / "folder").mkdir()
     with pytest.raises(tm.SavedError, match="folder is a folder: give the path of a file"):
-        scale().save(tmp_path / "folder")
+        what(scale(), tmp_path / "folder")
     (tmp_path / "file").touch()
     with pytest.raises(tm.SavedError, match=r"there is no folder .*file; create it"):
-        scale().save(tmp_path / "file" / "f.json")
+        what(scale(), tmp_path / "file" / "f.json")
     assert {path.name for path in tmp_path.iterdir()} == {"folder", "file"}
 
 

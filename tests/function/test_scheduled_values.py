@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.reductions.test_grades import i, in_two_passes, k, k0, k1, on_blocks, rows, split, t
-from tests.selection import covering
+from tests.oracle.judges.rank_arrays import ran_on_ranks
+from tests.programs.ranks.sums import by_halves, in_a_tree, total
+from tests.proof.reductions.test_grades import i, in_the_last_block, in_two_passes, k, k0, k1, on_blocks, rows, split, t
+from tests.selection import covering, first
 from tiramisu_py.algorithm.evaluate.given_values import checked_arguments
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.scheduled_values import run_as_scheduled
 
 i0, i1 = tm.iters("i0 i1")
+FEW, SEEDS = 10, 50
 SIZES = [(1, 0), (2, 1), (3, 31), (2, 67), (1, 257)]
 Schedule = Callable[[tm.Function, Any], Any]
 
@@ -48,15 +51,15 @@ def bits(array: Any) -> bytes:
     return bytes(np.ascontiguousarray(array).tobytes())
 
 
+@pytest.mark.parametrize("seeds", first([FEW, SEEDS], 1))
 @pytest.mark.parametrize("schedule", EVERYWHERE)
-def test_bits_that_hold_everywhere_are_those_of_the_kernel(schedule: str) -> None:
+def test_bits_that_hold_everywhere_are_those_of_the_kernel(schedule: str, seeds: int) -> None:
     f, s = rows(determinism="everywhere")
     EVERYWHERE[schedule](f, s)
     kernel = f.compile()
-    for seed in range(10):
-        for n, count in SIZES:
-            a = terms(seed, n, count)
-            assert bits(kernel(a)) == bits(f.evaluate(a, as_scheduled=True))
+    for seed in range(seeds):
+        a = terms(seed, *SIZES[seed % len(SIZES)])
+        assert bits(kernel(a)) == bits(f.evaluate(a, as_scheduled=True))
     a = terms(1, 8, 257)
     assert bits(f.evaluate(a)) != bits(f.evaluate(a, as_scheduled=True))  # or the test would show nothing
 
@@ -80,19 +83,23 @@ TREES: dict[str, Schedule] = {
     "a warp a row": a_warp_a_row,
     "three warps": lambda f, s: threads_of(f, s, 96),
     "two passes": in_two_passes,
+    "the last block": in_the_last_block,
     "no whole warp": lambda f, s: threads_of(f, s, 20),
 }
 
 
+@pytest.mark.parametrize("seeds", first([FEW, SEEDS], 1))
 @pytest.mark.parametrize("schedule", TREES)
-def test_trees_of_blocks_have_the_bits_of_the_simulator(schedule: str) -> None:
+def test_trees_of_blocks_have_the_bits_of_the_simulator(schedule: str, seeds: int) -> None:
     f, s = rows(determinism="everywhere")
     TREES[schedule](f, s)
     kernel = f.compile(device="simulator")
-    for n, count in ((1, 0), (3, 1), (2, 300)):
-        a = terms(n, n, count)
+    for seed in range(seeds):
+        a = terms(seed, *SIZES[seed % len(SIZES)])
         expected = bits(f.evaluate(a, as_scheduled=True))
-        assert {bits(kernel.seeded(seed)(a)) for seed in range(17)} == {expected}
+        assert bits(kernel.seeded(seed)(a)) == bits(kernel.seeded(seeds + seed)(a)) == expected
+    a = terms(1, 2, 300)
+    expected = bits(f.evaluate(a, as_scheduled=True))
     assert bits(f.evaluate(a)) != expected
 
 
@@ -118,6 +125,39 @@ def test_private_copies_depend_on_the_number_of_threads(options: dict[str, Any],
     a = terms(2, 8, 257)
     found = {bits(f.evaluate(a, as_scheduled=True, threads=each)) for each in (1, 2, 3)}
     assert len(found) == 3
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 7])
+def test_trees_of_ranks_have_the_bits_of_their_halves(ranks: int) -> None:
+    share = -(-7 * 17 // ranks)
+    f, _ = in_a_tree(7 * 17, share)
+    in_order = 0
+    for seed in range(SEEDS):
+        x = terms(seed, 1, 7 * 17)[0]
+        found = bits(f.simulate(ranks, x=x))
+        assert found == bits(by_halves(x, share, ranks))
+        in_order += found == bits(f.evaluate(x=x))
+    assert (in_order == SEEDS) == (ranks == 1)  # or the test would show nothing
+
+
+def test_ranks_in_the_order_of_mpi_have_other_bits() -> None:
+    f, _ = total(dtype=tm.float32)
+    x = terms(0, 1, 103)[0]
+    assert len({bits(ran_on_ranks(f, seed=seed, x=x).outputs[0]) for seed in range(8)}) > 1
+
+
+@pytest.mark.parametrize("options", [{"combine": tm.ATOMIC}, {"combine": tm.PRIVATE, "schedule": "dynamic"}], ids=str)
+def test_threads_that_come_as_they_like_have_other_bits(options: dict[str, Any]) -> None:
+    f, s = rows()
+    s.update.parallelize(k, **options)
+    a = terms(0, 1, 5003)
+    kernel = f.compile(threads=4)
+    found = set[bytes]()
+    for _ in range(20_000):
+        found.add(bits(kernel(a)))
+        if len(found) > 1:
+            return
+    pytest.fail("all calls gave the same bits")
 
 
 def test_what_is_not_guaranteed_has_no_order_to_compute_in() -> None:

@@ -65,6 +65,17 @@ def test_other_shapes_are_refused(shape: Any, message: str) -> None:
         a.reshape(shape)
 
 
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (1, 1, 1)])
+@pytest.mark.parametrize("extents", [(1,), (1, 1)])
+def test_one_element_has_any_number_of_dimensions(shape: tuple[int, ...], extents: tuple[int, ...]) -> None:
+    f = tm.Function("views", params=[])
+    view = f.input("a", tm.int32, list(shape)).reshape(list(extents))
+    names = (i, j)[: len(extents)]
+    f.outputs(f.computation("o", dict(zip(names, extents, strict=True)), view[names] + 1))
+    assert f.check().ok
+    np.testing.assert_array_equal(f.compile()(np.full(shape, 4, np.int32)), np.full(extents, 5))
+
+
 def test_a_division_by_a_size_is_refused_with_what_to_declare() -> None:
     f = tm.Function("views", params=[N, M])
     a = f.input("a", tm.int32, [N, M])

@@ -7,7 +7,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.interpret.test_machine import number
-from tests.oracle.rank_arrays import agreed, ran_on_ranks
+from tests.oracle.judges.rank_arrays import agreed, ran_on_ranks
 from tests.programs.ranks.sums import (
     STORIES,
     again_and_again,

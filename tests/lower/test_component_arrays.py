@@ -63,7 +63,7 @@ SCHEDULES: dict[str, Callable[[Any], Any]] = {
 
 
 def program(op: tm.Operator, dtype: tm.DType, index: tm.DType | None = None) -> tuple[tm.Function, Any]:
-    f = tm.Function("f", params=[N, K])
+    f = tm.Function("f", params=[N, K], assume="K >= 1")
     a = f.input("a", dtype, [N, K])
     term = a[i, k] if index is None else (a[i, k], tm.cast(index, k))
     best = f.reduction("best", {i: N}, {k: K}, op, term)
@@ -118,11 +118,19 @@ def test_the_loops_of_a_tuple_run_in_any_order(schedule: str) -> None:
         expect((arrays["best_value"], arrays["best_index"]), x, np.argmin)
 
 
-def test_of_no_terms_there_is_the_identity() -> None:
-    f, _ = program(tm.argmax, tm.int16, tm.int32)
-    for found in (f.evaluate(np.zeros((2, 0), np.int16)), f.compile()(np.zeros((2, 0), np.int16))):
-        np.testing.assert_array_equal(found[0], [-(2**15)] * 2)
-        np.testing.assert_array_equal(found[1], [2**31 - 1] * 2)
+def test_of_no_terms_there_is_no_end_and_minima_of_nothing_are_the_identity() -> None:
+    f = tm.Function("f", params=[N, K])
+    x = f.input("x", tm.int16, [N, K])
+    best = f.reduction("best", {i: N}, {k: K}, tm.argmax, x[i, k])
+    least = f.reduction("least", {i: N}, {k: K}, tm.min, x[i, k])
+    f.outputs(best, least)
+    (violation,) = f.check().violations
+    assert "best[0] is tm.argmax over no k" in violation.message and "N = 1, K = 0" in violation.message
+    assert violation.repair is not None and violation.repair.startswith("assume K >= 1, or leave values without terms")
+    g = tm.Function("g", params=[N, K])
+    x = g.input("x", tm.int16, [N, K])
+    g.outputs(g.reduction("least", {i: N}, {k: K}, tm.min, x[i, k]))
+    np.testing.assert_array_equal(g.compile()(np.zeros((2, 0), np.int16)), [2**15 - 1] * 2)
 
 
 def test_each_component_is_an_array_of_the_c_function() -> None:
@@ -175,7 +183,7 @@ def test_threads_do_not_combine_several_values_at_once(combine: tm.Combine) -> N
     report = f.check()
     assert [violation.kind for violation in report.violations] == ["reduction"]
     assert f"by tm.{combine.name}, which is for one value, and best has several" in str(report)
-    assert "rfactor(k)" in str(report)
+    assert "best.update.split(k, 64, k0, k1) and then best.update.rfactor(k0)" in str(report)
 
 
 @pytest.mark.parametrize("combine", [tm.ATOMIC, tm.TREE])

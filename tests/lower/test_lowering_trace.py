@@ -13,7 +13,7 @@ import pytest
 
 from tests.lower.loops.test_lowering_loops import blur, product
 from tests.lower.statements.test_lowering_pieces import heat, padded, stencil
-from tests.oracle.executed_instances import asked_for, executions
+from tests.oracle.judges.executed_instances import asked_for, executions
 from tests.programs.by_hand import Author, iters, part, sets
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Iter

@@ -12,6 +12,7 @@ import pytest
 #: Refusals after the proof, by module, each with its reason. What else cannot go on is a `CompilerDefect`, an error of
 #: the compiler: a condition of the proof, or a command, has to say so before.
 ALLOWED = {
+    "executed_order.py": "isl may give up on the loops that it made; nothing that is proven tells before",
     "emitter.py": "the name of a C function is checked where the text is made, for functions without a program too",
 }
 

@@ -59,7 +59,7 @@ class Implementation:
     def environment(self) -> dict[str, str]:
         own = _OPEN_MPI if self.name == "openmpi" else {}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
-        path = os.pathsep.join(filter(None, [str(ROOT), inherited.get("PYTHONPATH")]))
+        path = os.pathsep.join(filter(None, [inherited.get("PYTHONPATH"), str(ROOT)]))
         return {**inherited, **own, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
 
     def run(

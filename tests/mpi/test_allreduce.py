@@ -30,7 +30,18 @@ def check_all(names: Iterable[str]) -> None:
 
 @pytest.mark.mpi(7)
 def test_every_rank_has_what_all_add_up():
-    check_all(("total", "total in a tree", "parametric", "threads", "grid", "threads and vectors"))
+    check_all(
+        (
+            "total",
+            "total in a tree",
+            "halves",
+            "an operator of the user",
+            "parametric",
+            "threads",
+            "grid",
+            "threads and vectors",
+        )
+    )
 
 
 @pytest.mark.mpi(4, everywhere=True)
@@ -46,6 +57,15 @@ def test_a_tree_has_the_bits_of_its_description(share: int):
     found = f.compile()(f.part("x", given["x"], comm.rank), comm=comm)
     if comm.rank * share < 700:
         np.testing.assert_array_equal(np.ravel(found), by_halves(given["x"], share))
+
+
+@pytest.mark.mpi(4)
+def test_each_operator_is_that_of_the_reduction():
+    for operator, dtype in (
+        (tm.product, tm.uint8), (tm.min, tm.float32), (tm.max, tm.int16), (tm.logical_and, tm.bool),
+        (tm.logical_or, tm.bool), (tm.logical_and, tm.int32), (tm.logical_or, tm.uint16),
+    ):  # fmt: skip
+        check(*total(operator, dtype))
 
 
 @pytest.mark.mpi(4)

@@ -12,7 +12,7 @@ import pytest
 from tests.mpi.launching import Implementation, implementations
 from tests.mpi.test_failures import pass_on
 from tests.programs.loop_ir.messages import compiled
-from tests.selection import covering
+from tests.selection import covering, first
 from tiramisu_py.build.calls.meeting import PATIENCE, patience
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError
@@ -59,6 +59,8 @@ if rank == 1:
         raise ValueError("on this rank alone")
     if what == "exit":
         sys.exit(0)
+    if what == "killed":
+        os.kill(os.getpid(), 9)
 try:
     kernel(mine)
 except tm.TiramisuError as error:
@@ -130,6 +132,13 @@ def test_a_rank_that_does_not_come_is_named_on_the_others(
         assert "on this rank alone" in said
     if what == "compile":
         assert "no-such-compiler" in said
+
+
+@needs_mpi
+@pytest.mark.parametrize("mpi", first(list(implementations().values()), 1), ids=lambda own: own.name)
+def test_a_rank_that_is_killed_ends_the_others_and_mpirun_says_so(mpi: Implementation, tmp_path: Path):
+    said = started(mpi, "killed", 1, "plain", tmp_path)
+    assert "signal 9" in said.lower() or "SIGNAL: 9" in said, said
 
 
 @needs_mpi

@@ -13,7 +13,7 @@ import pytest
 import tiramisu_py as tm
 from tests.mpi.launching import Implementation, implementations
 from tests.mpi.shared_work import ready
-from tests.oracle.rank_arrays import agreed, ran_on_ranks
+from tests.oracle.judges.rank_arrays import agreed, ran_on_ranks
 from tests.programs.ranks.mpi_programs import PROGRAMS, P, blur, c, exchanged, picture, r1, time_outside
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import LegalityError

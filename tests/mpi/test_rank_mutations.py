@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.rank_arrays import agreed, ran_on_ranks
+from tests.oracle.judges.rank_arrays import agreed, ran_on_ranks
 from tests.programs.ranks import mpi_stories as stories
 from tests.programs.ranks.mpi_programs import PROGRAMS
 from tiramisu_py.interpret import InterpretError

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.mpi.launching import Implementation, implementations
-from tests.oracle.rank_arrays import agreed, ran_on_ranks
+from tests.oracle.judges.rank_arrays import agreed, ran_on_ranks
 from tests.programs.ranks import mpi_stories as stories
 from tests.selection import covering, some
 

@@ -7,18 +7,15 @@ what the judges do with them.
 
 from __future__ import annotations
 
-import argparse
-import itertools
-import time
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tests.oracle.agreeing.agreement import NO_JUDGE
+from tests.oracle.generators.script import Script, shrunk
 from tests.oracle.kinds import KINDS, Drawn, Kind
-from tests.oracle.script import shrunk
-from tests.oracle.seeds import OF_SCRIPT, commits, first_of, of_commit
 
 #: How many programs are in one source.
 TOGETHER = 8
@@ -46,6 +43,9 @@ class Trial:
     seed: int
     came: str = ""
     wrong: str = ""
+    #: What the judge says, wrong or not; and the program, where there is one.
+    verdict: str = ""
+    script: Script | None = None
     by: set[str] = field(default_factory=set)
 
     @property
@@ -58,8 +58,9 @@ class Trial:
 class Campaign:
     """Programs of one kind from these seeds, until enough of them have been judged, run and compiled."""
 
-    def __init__(self, name: str, seeds: Iterable[int], wanted: Wanted) -> None:
+    def __init__(self, name: str, seeds: Iterable[int], wanted: Wanted, shrinks: bool = True) -> None:
         self.name = name
+        self.shrinks = shrinks
         self.kind: Kind = KINDS[name]
         self.seeds = seeds
         self.wanted = wanted
@@ -93,9 +94,24 @@ class Campaign:
         """What a judge says; an exception is something wrong, too."""
         try:
             return judge(trial, *given)
-        except Exception:  # whatever it is: the next programs are tried all the same
-            trial.came, trial.wrong = "raised", traceback.format_exc()
+        except Exception as error:  # whatever it is: the next programs are tried all the same
+            trial.came, trial.wrong, trial.verdict = "raised", traceback.format_exc(), type(error).__name__
+            trial.script = getattr(error, "script", trial.script)
             return None
+
+    def again(self, trial: Trial, script: Script) -> bool:
+        """Whether another program comes to the same as that of a trial."""
+        drawn = Drawn(trial.seed, script)
+        try:
+            found = self.kind.compared(script, trial.seed).kind
+            if trial.came in ("raised", "loops") and found == "accepted" and self.kind.runs(script):
+                found = "loops" if self.kind.wrong_loops(drawn) else found
+            code = self.kind.wrong_code
+            if trial.came in ("raised", "code") and found == "accepted" and code and self.kind.compiles(script):
+                found = "code" if any(code([drawn])) else found
+        except Exception as error:
+            return trial.came == "raised" and trial.verdict == type(error).__name__
+        return found == trial.came
 
     def _count(self, trial: Trial, judge: str) -> None:
         trial.by.add(judge)
@@ -103,11 +119,14 @@ class Campaign:
 
     def _judged(self, trial: Trial) -> Drawn:
         script, kind, seed = self.kind.made(trial.seed), self.kind, trial.seed
+        trial.script = script
         found = kind.compared(script, seed)
         self._count(trial, "judged")
+        if found.text == NO_JUDGE:
+            trial.by.remove("judged")
         self.seen["refused"] += found.kind == "refused"
-        trial.came = found.kind
-        if found.kind in kind.wrong:
+        trial.came, trial.verdict = found.kind, found.text
+        if found.kind in kind.wrong and self.shrinks:
             shorter = shrunk(script, lambda s: kind.compared(s, seed).kind == found.kind)
             trial.wrong = f"{kind.compared(shorter, seed).text}\n{shorter.text}"
         return Drawn(seed, script)
@@ -145,55 +164,3 @@ class Campaign:
             if len(programs) == 1:
                 return [("raised", f"{traceback.format_exc()}\n{programs[0].script.text}")]
             return [found for each in programs for found in self._found([each])]
-
-
-def turns(names: Sequence[str], first: int, programs: int | None) -> Iterator[tuple[str, range]]:
-    """Some seeds of each kind, then the next of each; `programs` of each in all."""
-    for start in itertools.count(first, TOGETHER):
-        left = TOGETHER if programs is None else min(TOGETHER, first + programs - start)
-        if left <= 0:
-            return
-        yield from ((name, range(start, start + left)) for name in names)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Tries programs, says what failed and how to have it again; answers the exit code."""
-    given = _options().parse_args(arguments)
-    end = time.monotonic() + 60 * given.minutes
-    counts: dict[str, Counter[str]] = {name: Counter() for name in given.kinds}
-    failed = 0
-    print(f"first seed {given.seed}", flush=True)
-    for name, seeds in turns(given.kinds, given.seed, given.programs):
-        if given.programs is None and time.monotonic() > end:
-            break
-        for trial in Campaign(name, seeds, Wanted(len(seeds), len(seeds), len(seeds))).trials():
-            counts[name][trial.came] += 1
-            counts[name].update(trial.by - {"judged"})
-            if trial.wrong:
-                failed += 1
-                print(f"\n{trial.text}", flush=True)
-    for name, found in counts.items():
-        print(f"{name}: {', '.join(f'{count} {came}' for came, count in sorted(found.items())) or 'none'}")
-    print(f"{failed} failed")
-    return int(failed > 0)
-
-
-def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__, formatter_class=_Formatter)
-    parser.add_argument("--minutes", type=float, default=10.0, help="for so long; ten, if nothing is said")
-    parser.add_argument("--programs", type=int, help="so many programs of each kind, however long they take")
-    own = first_of(OF_SCRIPT, of_commit(commits()))
-    parser.add_argument("--seed", type=int, default=own, help="the first seed; by default others with every commit")
-    parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS], help="of these kinds only")
-    return parser
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of the description."""
-
-    def __init__(self, *given: Any, **more: Any) -> None:
-        super().__init__(*given, **{**more, "max_help_position": 30})
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

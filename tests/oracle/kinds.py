@@ -11,27 +11,28 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.oracle import agreement, cooperative_agreement, gpu_agreement, rank_agreement
-from tests.oracle.after_passes import wrong_after_a_pass
-from tests.oracle.agreement import Call, Verdict
-from tests.oracle.cooperative_agreement import splits
-from tests.oracle.cooperative_random import random_cooperative_script
-from tests.oracle.cooperative_ranks import is_damaged, random_ranked_script, wrong_on_ranks
-from tests.oracle.cpu_judge import judged
-from tests.oracle.cpu_random import random_cpu_script
-from tests.oracle.fact_judge import calls, compiled_facts, of_facts
-from tests.oracle.fact_random import random_fact_script
-from tests.oracle.gpu_random import random_gpu_script
-from tests.oracle.group_random import random_group_script
-from tests.oracle.judge import judge, sizes
-from tests.oracle.one_source import kernels
-from tests.oracle.plain import points
-from tests.oracle.random_programs import random_script
-from tests.oracle.rank_agreement import RankCall
-from tests.oracle.rank_patterns import random_pattern_script
-from tests.oracle.rank_random import random_derived_script, random_rank_script
-from tests.oracle.script import Script
-from tests.oracle.stage_random import random_stage_script
+from tests.oracle.agreeing import agreement, cooperative_agreement, gpu_agreement, rank_agreement, whole_agreement
+from tests.oracle.agreeing.after_passes import wrong_after_a_pass
+from tests.oracle.agreeing.agreement import Call, Verdict
+from tests.oracle.agreeing.cooperative_agreement import splits
+from tests.oracle.agreeing.cooperative_ranks import is_damaged, random_ranked_script, wrong_on_ranks
+from tests.oracle.agreeing.fact_judge import calls, compiled_facts, of_facts
+from tests.oracle.agreeing.one_source import kernels
+from tests.oracle.agreeing.rank_agreement import RankCall
+from tests.oracle.generators.cooperative_random import random_cooperative_script
+from tests.oracle.generators.cpu_random import random_cpu_script
+from tests.oracle.generators.fact_random import random_fact_script
+from tests.oracle.generators.gpu_random import random_gpu_script
+from tests.oracle.generators.group_random import random_group_script
+from tests.oracle.generators.random_programs import random_script
+from tests.oracle.generators.rank_patterns import random_pattern_script
+from tests.oracle.generators.rank_random import random_derived_script, random_rank_script
+from tests.oracle.generators.script import Script
+from tests.oracle.generators.stage_random import random_stage_script
+from tests.oracle.generators.whole.scripts import random_whole_script
+from tests.oracle.judges.cpu_judge import judged
+from tests.oracle.judges.judge import judge, sizes
+from tests.oracle.judges.plain import points
 from tiramisu_py.ir import LoopFunction
 
 #: The bytes of a vector: of AVX-512, of AVX2, and of other processors.
@@ -239,7 +240,35 @@ def _rank_verdict(script: Script, _seed: int) -> Verdict:
     return rank_agreement.compared(script)
 
 
+# -- all targets
+
+
+def whole_loops(drawn: Drawn) -> str:
+    """For the vectors of one of several processors."""
+    return whole_agreement.wrong_loops(drawn.script, drawn.seed, random.Random(drawn.seed).choice(REGISTERS))
+
+
+def whole_code(programs: Sequence[Drawn]) -> list[str]:
+    """By one of several compilers, for one of several processors."""
+    on = whole_agreement.machine(random.Random(programs[0].seed).randrange(1000))
+    return whole_agreement.wrong_code([each.script for each in programs], [each.seed for each in programs], on)
+
+
+def runs_whole(script: Script) -> bool:
+    """Whether the adversarial machine knows all of it, though a judge may not."""
+    return whole_agreement.runs(script)
+
+
+def compiles_whole(script: Script) -> bool:
+    """On the host, the judge of other targets being its own machine."""
+    return runs_whole(script) and whole_agreement.target_of(script) == "cores"
+
+
 KINDS: Mapping[str, Kind] = {
+    "whole": Kind(
+        random_whole_script, whole_agreement.compared, whole_loops, whole_code,
+        runs=runs_whole, compiles=compiles_whole, wrong=("unsound",),
+    ),
     "any": Kind(random_script, of_any, any_loops, compiled_together),
     "cores": Kind(
         random_cpu_script, of_cores, core_loops, compiled_together, runs=lambda script: not is_padded(script)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.agreement import Call
-from tests.oracle.cpu_judge import judged
-from tests.oracle.judge import sizes
-from tests.oracle.script import Script
+from tests.oracle.agreeing.agreement import Call
+from tests.oracle.generators.script import Script
+from tests.oracle.judges.cpu_judge import judged
+from tests.oracle.judges.judge import sizes
 from tiramisu_py.lower import lower
 from tiramisu_py.passes import optimise
 

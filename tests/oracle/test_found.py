@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.oracle.agreement import Call, compared
-from tests.oracle.judge import sizes
-from tests.oracle.script import Script
+from tests.oracle.agreeing.agreement import Call, compared
+from tests.oracle.generators.script import Script
+from tests.oracle.judges.judge import sizes
 from tiramisu_py.lower import lower
 from tiramisu_py.passes import optimise
 

@@ -8,12 +8,13 @@ from functools import cache
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle import fuzzing, one_source, seeds
-from tests.oracle.after_passes import wrong_after_a_pass
-from tests.oracle.agreement import Call, Verdict
-from tests.oracle.fuzzing import main
+from tests.oracle import fuzzing, seeds
+from tests.oracle.agreeing import one_source
+from tests.oracle.agreeing.after_passes import wrong_after_a_pass
+from tests.oracle.agreeing.agreement import Call, Verdict
+from tests.oracle.generators.script import Script
 from tests.oracle.kinds import KINDS, larger
-from tests.oracle.script import Script
+from tests.oracle.product.__main__ import main
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import Emitted
 from tiramisu_py.ir import LoopFunction

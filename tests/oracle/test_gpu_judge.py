@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.gpu_agreement import compared, judged
-from tests.oracle.gpu_judge import judge
-from tests.oracle.judge import kinds, sizes
-from tests.oracle.script import Script
+from tests.oracle.agreeing.gpu_agreement import compared, judged
+from tests.oracle.generators.script import Script
+from tests.oracle.judges.gpu_judge import judge
+from tests.oracle.judges.judge import kinds, sizes
 
 (N,) = tm.params("N")
 i, i0, i1, j, k, k0, k1, t, y = tm.iters("i i0 i1 j k k0 k1 t y")

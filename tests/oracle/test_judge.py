@@ -8,8 +8,8 @@ import islpy as isl
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.judge import judge, kinds, sizes
-from tests.oracle.plain import function, integer
+from tests.oracle.judges.judge import judge, kinds, sizes
+from tests.oracle.judges.plain import function, integer
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import as_expr
 from tiramisu_py.program.loops import Loop

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.oracle.judge import kinds
-from tests.oracle.rank_judge import judge
-from tests.oracle.script import Script
+from tests.oracle.generators.script import Script
+from tests.oracle.judges.judge import kinds
+from tests.oracle.judges.rank_judge import judge
 
 HEAD = """N, = tm.params('N')
 i, j, q, x, r, c = tm.iters('i j q x r c')

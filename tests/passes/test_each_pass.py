@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import islice, pairwise
+from pathlib import Path
 
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.cpu_random import random_cpu_script
-from tests.oracle.gpu_random import random_gpu_script
-from tests.oracle.random_programs import random_script
-from tests.oracle.rank_random import random_rank_script
-from tests.oracle.script import Script
-from tests.passes.blame import shape, stages, wrong_pass
+from tests.oracle.generators.cpu_random import random_cpu_script
+from tests.oracle.generators.gpu_random import random_gpu_script
+from tests.oracle.generators.random_programs import random_script
+from tests.oracle.generators.rank_random import random_rank_script
+from tests.oracle.generators.script import Script
+from tests.passes.blame import wrong_pass
 from tests.programs.every_pass import SAMPLES, Sample
 from tiramisu_py.lower import lower
+from tiramisu_py.lower.pass_stages import shape, stages
 from tiramisu_py.passes.pipeline import PIPELINE, optimise
 
 #: A region of seeds, beside those of the fuzzers.
@@ -72,3 +74,11 @@ def test_a_pass_that_follows_another_one_says_which() -> None:
 @pytest.mark.parametrize("each", PIPELINE.passes, ids=lambda each: each.name)
 def test_the_docstring_of_a_pass_shows_before_and_after(each: tm.Function) -> None:
     assert "-->" in (type(each).__doc__ or "")
+
+
+def test_the_page_on_trust_says_what_watches_over_each_pass(root: Path) -> None:
+    rows = [
+        line.split("|")[1] for line in (root / "docs" / "trust.md").read_text().splitlines() if line.startswith("| ")
+    ]
+    for each in PIPELINE.passes:
+        assert sum(f"`{type(each).__name__}`" in row for row in rows) == 1, type(each).__name__

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tiramisu_py.interpret import run
 from tiramisu_py.ir import ArrayArgument
 from tiramisu_py.lower import lower
 from tiramisu_py.passes.pipeline import optimise
@@ -62,3 +64,21 @@ def test_an_array_that_is_also_read_elsewhere_keeps_what_that_needs() -> None:
     o.coalesce(i, j, k, into=n)
     assert f.check().ok
     assert extents(f, "a") == ["15 * N"]
+
+
+def test_a_kernel_finds_elements_of_joined_loops_without_divisions() -> None:
+    f, o = copied()
+    o.coalesce(i, j, k, into=n)
+    o.split(n, 64, i, j)
+    o.tag_gpu(blocks=[i], threads=[j])
+    f.derive_transfers()
+    function = optimise(lower(f.completed))
+    kernel = function.kernels[0]
+    (array,) = (a for a in kernel.arrays if a.name == "a")
+    assert [*map(str, array.extents)] == ["15 * N"] and [*map(str, array.passed_extents)] == ["N", "3", "5"]
+    assert "a[64*i + j]" in f.source()["copied.cu"]
+    given = np.arange(7 * 15, dtype=np.float32).reshape(7, 3, 5)
+    found = np.zeros_like(given)
+    run(function, {"a": given, "o": found}, {"N": 7})
+    np.testing.assert_array_equal(found, given + 1)
+    np.testing.assert_array_equal(f.compile(device="simulator", sanitize=True)(given), given + 1)

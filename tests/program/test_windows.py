@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.block_ranks import splits
+from tests.oracle.judges.block_ranks import splits
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.ranks.block_windows import outer_names, window

@@ -10,10 +10,11 @@ import pytest
 
 import tiramisu_py as tm
 from tests.programs.stories import blur, r, stages
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.derive import completion
 from tiramisu_py.derive.completion import CompletionStep
-from tiramisu_py.proof import Budget, check, theorem
+from tiramisu_py.proof import Budget, blame, check, theorem
 from tiramisu_py.proof.blame import NOT_FOUND, ONE_BY_ONE
 from tiramisu_py.proof.budget import MOMENT, SHARE
 from tiramisu_py.proof.violations.condition import Condition
@@ -153,6 +154,26 @@ def test_the_command_to_blame_is_found_however_long_ago_it_was_given(after: int)
     for _ in range(after):
         h.shift(i, 1)
     assert f.check().violations[0].command == "h.reverse(i)"
+
+
+def test_few_states_of_a_long_log_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    examined: list[MemoryAccesses] = []
+
+    class Counted(Flow):
+        def __init__(self, accesses: MemoryAccesses) -> None:
+            examined.append(accesses)
+            super().__init__(accesses)
+
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    a = f.input("a", tm.int64, [N])
+    h = f.computation("h", {i: N}, lambda h: tm.select(i == 0, a[i], h[i - 1] + a[i]))
+    f.outputs(h)
+    h.reverse(i)
+    for _ in range(239):
+        h.shift(i, 1)
+    monkeypatch.setattr(blame, "Flow", Counted)
+    assert f.check().violations[0].command == "h.reverse(i)"
+    assert len(examined) <= 1 + ONE_BY_ONE + 1 + 8  # this state, the last ones, the first one, a bisection of 224
 
 
 # -- what isl could not do before

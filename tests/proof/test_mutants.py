@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from tests.oracle.agreement import compared
-from tests.oracle.random_programs import random_script
+from tests.oracle.agreeing.agreement import compared
+from tests.oracle.generators.random_programs import random_script
 from tests.programs.mutants import mutated
 
 IN_A_CHUNK = 40

@@ -112,3 +112,57 @@ def test_a_sum_over_the_array_that_it_adds_up_gets_a_buffer_of_its_own() -> None
     f.derive_transfers()
     violation = violations(f)["another value is stored to a[0, 0] while terms of s[0] are added there, at N = 1, K = 1"]
     assert violation.repair == "keep s in a buffer of its own"
+
+
+def farthest(commutes: bool = True) -> tuple[tm.Function, tm.Reduction]:
+    """The place of the largest element; or the last one that is not negative, by an operator that does not commute."""
+    f = tm.Function("farthest", params=[N], assume="N >= 1")
+    a = f.input("a", tm.int32, [N])
+    last = tm.operator("last", lambda x, y: tm.select(y >= 0, y, x), -1, commutative=False)
+    t = f.reduction("t", {}, {k: N}, tm.argmax if commutes else last, a[k])
+    f.outputs(t)
+    return f, t
+
+
+def repaired(f: tm.Function) -> str:
+    """The repair of the only violation."""
+    (violation,) = violations(f).values()
+    return violation.repair or ""
+
+
+def test_a_loop_of_several_values_is_split_before_it_is_taken_apart() -> None:
+    f, t = farthest()
+    t.update.parallelize(k, combine=tm.PRIVATE)
+    assert "without combine=, t.update.split(k, 64, k0, k1) and then t.update.rfactor(k0)" in repaired(f)
+    f, t = farthest()
+    t.update.split(k, 64, k0, k1)
+    partial = t.update.rfactor(k0)
+    partial.update.after(partial.init, k0)
+    partial.update.parallelize(k0)
+    assert f.check().ok
+
+
+def test_repairs_on_a_gpu_name_what_the_user_has_declared_and_work() -> None:
+    for commutes, words in ((True, "take t apart before the loops are tagged"), (False, "then t.update.rfactor(k0)")):
+        f, t = farthest(commutes)
+        t.update.split(k, 256, k0, k).split(k, 64, i, k1)
+        t.tag_gpu(blocks=[k0], threads=[k1], combine=tm.TREE, across=tm.TWO_PASS if commutes else None)
+        f.derive_transfers()
+        found = [violation.repair or "" for violation in f.check().violations]
+        assert any(words in repair for repair in found) and not any("_blocks" in repair for repair in found)
+        f, t = farthest(commutes)
+        t.update.split(k, 64, k0, k1)
+        partial = t.update.rfactor(k0)
+        partial.split(k0, 32, i, i1)
+        partial.update.after(partial.init, i1)
+        partial.tag_gpu(blocks=[i], threads=[i1])
+        f.derive_transfers()
+        assert f.check().ok
+
+
+def test_coalesce_asks_for_the_name_of_its_loop() -> None:
+    f = tm.Function("sum_of_all", params=[N])
+    a = f.input("a", tm.int32, [N, 4])
+    t = f.reduction("t", {}, {i: N, k: 4}, tm.sum, a[i, k])
+    with pytest.raises(tm.CommandError, match=r"needs a name for the loop that it makes: coalesce\(i, k, into=j\)"):
+        t.update.coalesce(i, k)

@@ -234,7 +234,7 @@ def test_partial_results_are_combined_by_operators_and_in_types_that_mpi_has():
     own = tm.operator("larger", tm.maximum, 0)
     for operator, dtype, words in (
         (own, tm.int32, r"ranks combine int32 by tm\.sum, .*, and s is reduced by larger"),
-        (tm.sum, tm.float16, r"ranks do not combine float16: let s have dtype=tm\.float32"),
+        (tm.sum, tm.float16, r"MPI does not combine float16: use combine=tm\.TREE, or let s have dtype=tm\.float32"),
     ):
         f = tm.Function("f", params=[])
         a = f.input("a", dtype, [8])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.view.occupancy import GPUS, MULTIPROCESSORS, multiprocessor, occupancy
+from tiramisu_py.view.occupancy import COUNTS, GPUS, MULTIPROCESSORS, multiprocessor, multiprocessors, occupancy
 
 KIB = 1024
 
@@ -66,6 +66,9 @@ def test_a_kernel_that_does_not_fit_has_no_block():
 def test_gpus_are_known_by_name_and_by_architecture():
     assert multiprocessor("H200") is multiprocessor(90)
     assert set(GPUS.values()) <= set(MULTIPROCESSORS)
+    assert (
+        set(COUNTS) == set(GPUS) and multiprocessors("H200") == 132 and multiprocessors(80) == multiprocessors("A100")
+    )
     with pytest.raises(ArgumentError, match="'Voodoo' is not a known GPU: choose one of T4"):
         multiprocessor("Voodoo")
 

@@ -543,7 +543,8 @@ def select(condition: Operand, yes: Operand, no: Operand) -> Expr:
 def cast(dtype: Any, operand: Operand) -> Expr:
     """`operand` converted to `dtype`."""
     if isinstance(dtype, Expr) or isinstance(operand, DType):
-        raise DTypeError(f"tm.cast takes the type first: write tm.cast({operand}, {dtype})")
+        written = f"tm.{operand}" if isinstance(operand, DType) else "tm.float32"
+        raise DTypeError(f"tm.cast takes the type first: write tm.cast({written}, {dtype})")
     return as_typed(as_expr(operand), ty.as_dtype(dtype))
 
 

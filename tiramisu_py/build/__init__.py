@@ -6,6 +6,7 @@ from tiramisu_py.build.gpu.runtime import gpu_count
 from tiramisu_py.build.kernel import Kernel
 from tiramisu_py.build.machine.topology import MemoryNode, memory_nodes
 from tiramisu_py.build.target_processor import Target, target
+from tiramisu_py.build.timing import Timing
 from tiramisu_py.build.toolchains.c_compiler import Toolchain, find_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import Resources
@@ -20,6 +21,7 @@ __all__ = [
     "Processor",
     "Resources",
     "Target",
+    "Timing",
     "Toolchain",
     "Trace",
     "TraceEvent",

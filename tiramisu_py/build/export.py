@@ -35,13 +35,14 @@ from tiramisu_py.build.export_templates import (
     WIDTH_IF_THERE,
 )
 from tiramisu_py.build.gpu.gpu_support import GpuPart
-from tiramisu_py.build.toolchains.c_compiler import run_checked, work_folder
+from tiramisu_py.build.toolchains.c_compiler import work_folder
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import cuda_flags
 from tiramisu_py.build.toolchains.flags import GCC_TOGETHER, OPTIMISED, STRICT, fast_flags, sanitize_flags
 from tiramisu_py.build.toolchains.images import image_file
 from tiramisu_py.build.toolchains.library import Recipe
 from tiramisu_py.build.toolchains.processor import Processor
+from tiramisu_py.build.toolchains.tools import run_checked
 from tiramisu_py.errors import ToolchainError
 
 

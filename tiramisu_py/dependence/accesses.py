@@ -217,7 +217,7 @@ class MemoryAccesses:
         return frozenset(s.target for s in self.program.storing if s.role is Role.COMBINE)
 
     def _kernel_of(self, statement: Statement) -> KernelNest:
-        return next(nest for nest in self._kernels if nest.first in statement.loops)
+        return next(nest for nest in self._kernels if any(s.name == statement.name for s in nest.statements))
 
     @cached_property
     def _kernels(self) -> tuple[KernelNest, ...]:

@@ -59,6 +59,15 @@ def other_block(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     return _different(before, after, host, range(host, depth))
 
 
+def other_group(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
+    """``a -> b`` of one launch, one of them by a last block that has not counted the block of the other.
+
+    A last block has counted those with its own coordinates of the block loops that are not counted.
+    """
+    host, depth = len(nest.host), len(nest.host) + len(nest.blocks) - len(nest.counted)
+    return _different(a.prefix(depth), b.prefix(depth), host, range(host, depth))
+
+
 def same_thread(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     """``a -> b`` of one launch, one block and one thread."""
     return _threads(nest, a).apply_range(_threads(nest, b).reverse())

@@ -98,7 +98,7 @@ def _rank_loops(program: Program, statement: Statement) -> list[Loop]:
 
 def _point(statement: Statement) -> str:
     """The indices of the moved values."""
-    return ", ".join(_form(form, statement.dims) for form in sets.outputs(statement.point))
+    return ", ".join(_form(form, statement.dims) for form in sets.outputs(statement.point)) or "()"
 
 
 def _peer(half: Statement) -> str:

@@ -14,6 +14,7 @@ from tiramisu_py.dependence.vector_padding import with_room
 from tiramisu_py.derive.barriers.barriers import with_barriers
 from tiramisu_py.derive.barriers.rank_partials import with_rank_reductions
 from tiramisu_py.derive.barriers.rounds import with_rounds_apart
+from tiramisu_py.derive.barriers.tickets import with_tickets
 from tiramisu_py.derive.barriers.tree_partials import with_tree_reductions
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import spread
@@ -28,11 +29,13 @@ class CompletionStep:
     added: Callable[[Program], Program]
 
 
-#: The steps in order. Barriers come after tree reductions: the results of trees may be used in their kernel.
+#: The steps in order. Tickets come before what counts a kernel's threads and places its barriers. Barriers come after
+#: tree reductions: the results of trees may be used in their kernel.
 COMPLETION: tuple[CompletionStep, ...] = (
     CompletionStep(
         "room for whole vectors", "elements for what vectors store and load past the end of a loop", with_room
     ),
+    CompletionStep("tickets", "tickets of the blocks whose last one goes on with what follows", with_tickets),
     CompletionStep("rank reductions", "start, combination and end of what ranks reduce together", with_rank_reductions),
     CompletionStep(
         "tree reductions", "start, combination and end of what a block reduces in a tree", with_tree_reductions

@@ -22,6 +22,7 @@ from tiramisu_py.function.handles.selection import Part, Selection
 from tiramisu_py.function.handles.several import Several, chosen
 from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.saving.files import damaged, read, written
+from tiramisu_py.function.showing import Showing
 from tiramisu_py.function.specializing import Specializing
 from tiramisu_py.function.transfer_commands import TransferCommands
 from tiramisu_py.program.statement import Role
@@ -33,7 +34,9 @@ from tiramisu_py.schedule.loops.wavefronts import Goal
 from tiramisu_py.schedule.ranks import exchange as messages
 
 
-class Function(Declarations, TransferCommands, GpuTargets, BlockCommands, OnRanks, Specializing, AutomaticSchedules):
+class Function(
+    Declarations, TransferCommands, GpuTargets, BlockCommands, OnRanks, Showing, Specializing, AutomaticSchedules
+):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
     ::

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params, shape_value
-from tiramisu_py.algorithm.evaluate.given_values import checked_arguments
-from tiramisu_py.counting.communication import communication
+from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.results import Results
 from tiramisu_py.interpret import interpret_ranks
@@ -19,7 +18,6 @@ from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.program.machine.distribution import Distribution
 from tiramisu_py.program.ranks import holdings
 from tiramisu_py.program.ranks.spread import axes, ranks
-from tiramisu_py.view import channels_picture
 
 Array = npt.NDArray[Any]
 
@@ -115,17 +113,6 @@ class OnRanks(Results):
             raise ArgumentError(f"the process grid of {self.name} depends on {', '.join(missing)}: give its value")
         return tuple(side[1] + 1 for side in sides if side is not None)
 
-    def picture(self, **params: int) -> str:
-        """A picture of the messages at these sizes, as SVG text: ranks, and an arrow for each pair that communicates.
-
-        ::
-
-            Path("messages.svg").write_text(f.picture(C=201))
-
-        Raises `ArgumentError` for a program without ranks, and for more than 64 of them.
-        """
-        return channels_picture(communication(self._program, params))
-
     def simulate(self, number: int | None = None, seed: int = 0, **given: Any) -> Any:
         """Run the program on ranks in this process, and return its outputs as `evaluate()` does.
 
@@ -146,17 +133,23 @@ class OnRanks(Results):
             )
         if number is not None:
             _check_rank(number, "number")
-        function = self.lowered()
         arguments, params = self._arguments((), given)
-        checked = checked_arguments(self.algorithm, arguments, params)
-        values = dict(checked.params)
+        results = self._interpreted(self.lowered(), checked_arguments(self.algorithm, arguments, params), number, seed)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _interpreted(
+        self, function: LoopFunction, given: GivenValues, number: int | None = None, seed: int = 0
+    ) -> list[Array]:
+        """The outputs, whole, after the interpreter has run some loops: on ranks if the function has any."""
+        if function.grid is None:
+            return super()._interpreted(function, given)
+        values = dict(given.params)
         grid = self.process_grid(**values)
         count = int(np.prod(grid, dtype=np.int64)) if number is None else number
-        wholes = {**self._empty(function, values), **checked.inputs, **checked.initial}
+        wholes = {**self._empty(function, values), **given.inputs, **given.initial}
         each = [self._of_rank(function, wholes, rank, values) for rank in range(count)]
         interpret_ranks(function, each, values, seed)
-        results = [self._whole(name, each, wholes, grid, values) for name in function.outputs]
-        return results[0] if len(results) == 1 else tuple(results)
+        return [self._whole(name, each, wholes, grid, values) for name in function.outputs]
 
     def _empty(self, function: LoopFunction, params: Mapping[str, int]) -> dict[str, Array]:
         """The initial contents of arrays that the caller does not pass: zeros."""

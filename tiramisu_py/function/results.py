@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,25 +13,42 @@ import numpy as np
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.evaluate.evaluate import evaluate
-from tiramisu_py.algorithm.evaluate.given_values import checked_arguments, extents
+from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments, extents
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernel_text import kernel_names, signatures
 from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
 from tiramisu_py.build.toolchains.flags import fast_flags
 from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
+from tiramisu_py.function.applying.applied import AppliedStatements
 from tiramisu_py.function.applying.scheduled import Scheduled
-from tiramisu_py.function.scheduled_values import run_as_scheduled
+from tiramisu_py.function.saving.files import write_certificate
+from tiramisu_py.function.scheduled_values import interpreted, run_as_scheduled
+from tiramisu_py.function.validation import validated
 from tiramisu_py.ir import LoopFunction
 from tiramisu_py.lower import lower
+from tiramisu_py.lower.pass_stages import stages
 from tiramisu_py.passes import PIPELINE, optimise, traced
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.machine.pins import as_pin
 from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.progress import step
 from tiramisu_py.proof import Budget, Report, check, given_up
 from tiramisu_py.proof.certificates.certificate import certificate
+from tiramisu_py.proof.report import PRESERVED
 from tiramisu_py.proof.rounding import check_rounding
-from tiramisu_py.view import KernelFacts, ReadableLoops, annotated, kernel_facts, pseudocode, readable
+from tiramisu_py.styles import as_html
+from tiramisu_py.view import (
+    Explanation,
+    KernelFacts,
+    ReadableLoops,
+    annotated,
+    explained,
+    kernel_facts,
+    loop_nests,
+    pseudocode,
+    readable,
+)
 
 #: The sizes of vectors that `lowered` knows.
 VECTOR_BYTES = (8, 16, 32, 64)
@@ -52,7 +68,8 @@ class Results(Scheduled):
 
         ``scripts/verify_certificate`` checks it without this package: see [certificates](certificates.md). Raises
         `LegalityError` for a program that the proof refuses, and `UnsupportedError` for what no certificate covers yet:
-        GPUs, ranks, calls over whole arrays, computations with conditions on values.
+        GPUs, ranks, calls over whole arrays, computations with conditions on values. `SavedError`: the path cannot be
+        written.
         """
         self._require_outputs()
         report = self.check()
@@ -60,7 +77,7 @@ class Results(Scheduled):
             raise LegalityError(report.violations)
         found = certificate(report.program)
         if path is not None:
-            Path(path).write_text(json.dumps(found, indent=1), encoding="utf-8")
+            write_certificate(path, found)
         return found
 
     def _proven(self) -> Report:
@@ -71,7 +88,8 @@ class Results(Scheduled):
                 program = spread(self.completed)
         except isl.Error as error:
             return given_up(self.name, "completion", error)
-        return check(program, completion=as_proven)
+        with step(f"{self.name}: proof", "fewer symbolic sizes (assume= fixes them) make simpler sets"):
+            return check(program, completion=as_proven)
 
     def lowered(self, vector_bytes: int = 64, *, until: str | None = None) -> ReadableLoops:
         """The loops that will be emitted, for a processor with vectors of this size; they print as pseudocode.
@@ -88,15 +106,19 @@ class Results(Scheduled):
 
     def _loops(self, vector_bytes: int, until: str | None) -> ReadableLoops:
         self._require_outputs()
-        if vector_bytes not in VECTOR_BYTES:
-            said = "name a pass by until=" if isinstance(vector_bytes, str) else "choose 8, 16, 32 or 64"
-            raise ArgumentError(f"lowered: vectors of {vector_bytes!r} bytes: {said}")
+        self._require_vectors(vector_bytes)
         passes = PIPELINE if until is None else PIPELINE.until(until)
         report = self.check()
         if not report.ok:
             raise LegalityError(report.violations)
-        function = optimise(lower(self.completed, passes.first), vector_bytes, passes)
+        with step(f"{self.name}: loops", "unrolled, masked and separated loops make copies of each statement"):
+            function = optimise(lower(self.completed, passes.first), vector_bytes, passes)
         return readable(annotated(function) if until is None else function)
+
+    def _require_vectors(self, vector_bytes: object) -> None:
+        if vector_bytes not in VECTOR_BYTES:
+            said = "name a pass by until=" if isinstance(vector_bytes, str) else "choose 8, 16, 32 or 64"
+            raise ArgumentError(f"lowered: vectors of {vector_bytes!r} bytes: {said}")
 
     def _require_outputs(self) -> None:
         if not self.algorithm.outputs:
@@ -197,6 +219,39 @@ class Results(Scheduled):
         ordered = [results[name] for name in self.algorithm.output_arrays]
         return ordered[0] if len(ordered) == 1 else tuple(ordered)
 
+    def validate(self, /, *positional: Any, vector_bytes: int = 64, **named: Any) -> tuple[str, ...]:
+        """Run the loops as they are lowered, and again after each pass that changes them; compare with `evaluate()`.
+
+        ::
+
+            f.validate(x, N=9)          # ("lowering", "unroll_loops", "vectorize"): what made, and changed, the loops
+
+        Takes arguments as a compiled kernel does, and never modifies them; small ones, since the loops are run in
+        Python. Each time the loops must be sound, and compute the outputs that `evaluate()` does: bit for bit if the
+        report says that bits are preserved, else within the rounding of their type. Raises `CompilerDefect`, which
+        names the first pass after which that is not so; `LegalityError` for a program that the proof refuses; and
+        `ArgumentError` for blocks with bounds of their own (`Function.blocks`).
+        """
+        self._require_outputs()
+        self._require_vectors(vector_bytes)
+        if self._program.blocks is not None:
+            raise ArgumentError(f"{self.name} has blocks whose bounds are known only at run time: it is not validated")
+        report = self.check()
+        if not report.ok:
+            raise LegalityError(report.violations)
+        arguments, params = self._arguments(positional, named)
+        given = checked_arguments(self.algorithm, arguments, params)
+        wanted = self.evaluate(*positional, **named)
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        exact = report.bits == PRESERVED
+        return validated(
+            stages(self.completed, vector_bytes), lambda each: self._interpreted(each, given), wanted, exact
+        )
+
+    def _interpreted(self, function: LoopFunction, given: GivenValues) -> list[Any]:
+        """The outputs after the interpreter has run some loops."""
+        return interpreted(function, given)
+
     def _arguments(
         self, positional: tuple[Any, ...], named: Mapping[str, Any]
     ) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, int]]:
@@ -230,6 +285,33 @@ class Results(Scheduled):
         shape = self.algorithm.inputs[over].shape
         return len(own) == len(shape) and all(a.same_as(b) for a, b in zip(own, shape, strict=True))
 
+    def explain(self, computation: str | AppliedStatements) -> Explanation:
+        """The history of a computation: the commands that changed it, with its loops and storage after each.
+
+        ::
+
+            print(f.explain("down"))
+
+        Commands on other computations are listed where they changed the loops or the storage of this one. Raises
+        `DeclarationError` if there is no such computation.
+        """
+        name = str(computation if isinstance(computation, str) else getattr(computation, "name", ""))
+        if name not in self.algorithm.computations:
+            known = ", ".join(self.algorithm.computations) or "none yet"
+            raise DeclarationError(f"{self.name} has no computation {computation!r} to explain: it has {known}")
+        return explained(self._program, name)
+
+    def loop_nests(self) -> str:
+        """The loops as the commands have made them so far, with their tags, and the statements inside.
+
+        Unlike `pseudocode` it needs no outputs and no proof, so that it shows any step of a schedule.
+        """
+        return loop_nests(self._program) + "\n"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the loops."""
+        return as_html(f"{self!r}\n{self.loop_nests()}")
+
     def pseudocode(self) -> str:
         """The scheduled loops as text, to be read."""
         self._require_outputs()
@@ -260,8 +342,10 @@ def emission(
             raise ArgumentError(f"{option}={given!r}: give True or False")
     function = traced(function) if trace else function
     function = replace(function, pin=as_pin(pin, function.grid is not None), page_lock=page_lock)
+    with step(f"{f.name}: text"):
+        sources = emit(function)
     return partial(
-        compile_function, function, emit(function), f.algorithm, target=target, compiler=compiler,
+        compile_function, function, sources, f.algorithm, target=target, compiler=compiler,
         kernels=signatures(function), **options,
     )  # fmt: skip
 

@@ -31,13 +31,18 @@ def run_as_scheduled(function: LoopFunction, report: Report, given: GivenValues,
             f"as_scheduled=True: no order in which the terms of {free[0]} are combined follows from the schedule, "
             f"which is {Determinism.NOT_GUARANTEED}; {report.bits}"
         )
-    arrays = {one.name: _passed(one, given) for one in function.arguments}
     try:
-        run(function, arrays, given.params, threads=threads)
+        results = interpreted(function, given, threads)
     except InterpretError as error:
         raise ArgumentError(f"as_scheduled=True: {error}") from None
-    results = [arrays[name] for name in function.outputs]
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def interpreted(function: LoopFunction, given: GivenValues, threads: int = 1) -> list[Any]:
+    """The arrays of the outputs after the interpreter has run a function; raises `InterpretError`."""
+    arrays = {one.name: _passed(one, given) for one in function.arguments}
+    run(function, arrays, given.params, threads=threads)
+    return [arrays[name] for name in function.outputs]
 
 
 def _passed(argument: Any, given: GivenValues) -> Any:

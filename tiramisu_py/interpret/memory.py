@@ -23,7 +23,8 @@ class Array:
     `written` marks the elements that have a value; the others are poisoned. `rank` is the number of indices. If an
     element is a whole vector, `data` has an additional dimension, and an additional index names a lane. A `constant`
     array must not be written. `device` is the GPU whose memory it is in (None for the host's). Once `gone` gives a
-    reason, any access is an error. `claims` are the elements in use by incomplete messages.
+    reason, any access is an error. `claims` are the elements in use by incomplete messages. `of` is the array whose
+    elements these are, in another shape.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Array:
     device: int | None = None
     gone: str = ""
     claims: Claims = field(default_factory=Claims)
+    of: Array | None = None
 
     def read(self, indices: Element, where: str) -> Value:
         """The element, or one for each lane; a whole vector if elements are vectors."""
@@ -143,7 +145,7 @@ def allocated(node: Allocate, shape: tuple[int, ...]) -> Array:
     data = np.zeros(full, dtype=node.dtype.numpy)
     if node.ring:
         data.view(np.uint8).fill(0xA5 if node.dtype.kind != "b" else 1)
-    there = np.full(full, node.ring or node.padded)
+    there = np.full(full, node.ring or node.padded or node.zeroed is not None)
     return Array(node.buffer, data, there, len(extents), memory=node.memory, device=node.device)
 
 

@@ -10,15 +10,18 @@ from itertools import pairwise
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.ir import Barrier, Node, TreeReduce
+from tiramisu_py.ir import Barrier, LastBlock, Node, TreeReduce
 from tiramisu_py.program.loops import Parallel, Tag, Vector
 
 
 @dataclass(eq=False)
 class Meeting:
-    """A statement at which a thread waits for all others of its block; for a reduction, with its operand."""
+    """A statement at which a thread waits for all others of its block; for a reduction, with its operand.
 
-    node: Barrier | TreeReduce
+    After that of a ticket, the value says whether the block goes on.
+    """
+
+    node: Barrier | TreeReduce | LastBlock
     frame: Frame
     value: Value = None
     indices: tuple[int, ...] = ()

@@ -15,6 +15,7 @@ from tiramisu_py.ir.gpu_statements import (
     Copy,
     Deferred,
     Events,
+    LastBlock,
     Launch,
     Record,
     TreeReduce,
@@ -67,6 +68,7 @@ Node = (
     | Barrier
     | Deferred
     | TreeReduce
+    | LastBlock
     | Piece
     | Post
     | Requests
@@ -102,6 +104,7 @@ __all__ = [
     "KernelArray",
     "KernelFunction",
     "Lane",
+    "LastBlock",
     "Launch",
     "Let",
     "Load",

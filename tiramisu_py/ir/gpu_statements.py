@@ -141,3 +141,21 @@ class TreeReduce:
     statement: str
     axes: tuple[int, ...] = (0, 1, 2)
     everyone: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class LastBlock:
+    """The last of some blocks runs `body`: the one that takes the last of `count` tickets.
+
+    Each block takes one, once all of its threads have come here; then all of its stores are seen by the block that
+    takes the last ticket. ``tickets[index]`` has the number that these blocks have taken: 0 before the first, and 0
+    again after the last.
+    """
+
+    roles: ClassVar[Roles] = roles(names="tickets", operands="index count", inside="body", data="statement")
+
+    tickets: str
+    index: Expr
+    count: Expr
+    body: Node
+    statement: str

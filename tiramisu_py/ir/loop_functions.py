@@ -56,13 +56,22 @@ class ScalarArgument:
 
 @dataclass(frozen=True, eq=False)
 class KernelArray:
-    """An array parameter of a kernel, by the name that its body uses: row-major, of the given extents."""
+    """An array parameter of a kernel, by the name that its body uses: row-major, of the given extents.
+
+    If the body indexes dimensions of the array as one, `passed` are the extents of the array that launches pass.
+    """
 
     name: str
     dtype: DType
     extents: tuple[Expr, ...]
     is_constant: bool
     memory: Memory = Memory.GPU
+    passed: tuple[Expr, ...] | None = None
+
+    @property
+    def passed_extents(self) -> tuple[Expr, ...]:
+        """The extents of the array that launches pass."""
+        return self.extents if self.passed is None else self.passed
 
 
 @dataclass(frozen=True, eq=False)

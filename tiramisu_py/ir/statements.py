@@ -173,11 +173,14 @@ class Allocate:
     host, GPU memory of a device, SHARED memory of the block that runs the body (constant extents). With `pages` it
     is host memory in pages of its own, under this policy. The elements of a `ring` move along before all of them have
     values, so it starts as zeros. In a `padded` buffer, vectors may load elements without a value: lanes past the end
-    of a loop, whose results are dropped.
+    of a loop, whose results are dropped. GPU memory that is `zeroed` is set to zero, on that operation sequence.
     """
 
     roles: ClassVar[Roles] = roles(
-        names="buffer", operands="extents", inside="body", data="dtype register lanes memory device pages ring padded"
+        names="buffer",
+        operands="extents",
+        inside="body",
+        data="dtype register lanes memory device pages ring padded zeroed",
     )
 
     buffer: str
@@ -191,3 +194,4 @@ class Allocate:
     pages: Pages | None = None
     ring: bool = False
     padded: bool = False
+    zeroed: int | None = None

@@ -1,4 +1,6 @@
-"""Uniform control flow: all threads of a block must reach its barriers and tree reductions, whatever the conditions."""
+"""Uniform control flow: all threads of a block must reach its barriers, tree reductions and tickets, whatever the
+conditions.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,17 @@ from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.ir import Barrier, For, GpuIndex, If, Let, Load, Node, TreeReduce, Variable
+from tiramisu_py.ir import Barrier, For, GpuIndex, If, LastBlock, Let, Load, Node, TreeReduce, Variable
 from tiramisu_py.ir.rewriting import children, expressions
 from tiramisu_py.ir.rewriting import walk as every
 
+#: The statements at which all threads of a block meet.
+MEETINGS = (Barrier, TreeReduce, LastBlock)
+
 
 def meets(node: Node) -> bool:
-    """Whether a statement contains a barrier or tree reduction."""
-    return any(isinstance(inner, Barrier | TreeReduce) for inner in every(node))
+    """Whether a statement contains a barrier, a tree reduction or a ticket."""
+    return any(isinstance(inner, MEETINGS) for inner in every(node))
 
 
 def is_uniform(node: Node, varying: frozenset[str]) -> bool:
@@ -35,7 +40,7 @@ def check_uniform(node: Node, kernel: str, varying: frozenset[str] = frozenset()
 
 @deep_nest
 def _check(node: Node, kernel: str, varying: frozenset[str], divergent: bool) -> None:
-    if divergent and isinstance(node, Barrier | TreeReduce):
+    if divergent and isinstance(node, MEETINGS):
         raise CompilerDefect(
             f"{node.statement} in kernel {kernel} is under a condition that differs between threads of a block: "
             "move it out of loops whose bounds depend on the thread"

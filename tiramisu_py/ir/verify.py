@@ -40,6 +40,7 @@ from tiramisu_py.ir import (
     For,
     If,
     KernelFunction,
+    LastBlock,
     Launch,
     Let,
     LoopFunction,
@@ -69,7 +70,7 @@ from tiramisu_py.ir.uniform_control import is_uniform
 #: Statements of the host that command GPUs or communicate with other ranks.
 HOST_ONLY = (ArrayCall, Launch, Copy, Events, Record, Await, Post, Requests, Complete, Collective, AllReduce)
 #: Statements of the threads of a kernel.
-KERNEL_ONLY = (Barrier, Deferred, TreeReduce)
+KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock)
 
 
 def verify(function: LoopFunction) -> Iterator[str]:
@@ -108,7 +109,7 @@ def _kernel(kernel: KernelFunction) -> Iterator[str]:
     arrays = {array.name: KnownArray(array.dtype, len(array.extents)) for array in kernel.arrays}
     scope = KnownNames(values, arrays, in_kernel=True)
     for array in kernel.arrays:
-        for extent in array.extents:
+        for extent in (*array.extents, *array.passed_extents):
             yield from expected(extent, scope, int64)
     yield from _body(f"kernel {kernel.name}", kernel.body, scope)
     if not is_uniform(kernel.body, frozenset()):
@@ -179,6 +180,9 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from _stored(node, scope)
         case Deferred():
             yield from _stored(node.store, scope)
+        case LastBlock():
+            yield from element(node.tickets, (node.index,), scope)
+            yield from expected(node.count, scope, int64)
         case Prefetch():
             yield from element(node.buffer, node.indices, scope)
         case ArrayCall():
@@ -274,7 +278,7 @@ def _launched(node: Launch, scope: KnownNames) -> Iterator[str]:
         given = scope.arrays.get(name)
         if given is None:
             yield f"a launch passes {name}, which does not exist there"
-        elif (given.dtype, given.rank) != (array.dtype, len(array.extents)):
+        elif (given.dtype, given.rank) != (array.dtype, len(array.passed_extents)):
             yield f"a launch passes {name} for {array.name} of {node.kernel}, which has another type or rank"
 
 

@@ -10,6 +10,7 @@ import islpy as isl
 
 from tiramisu_py.algorithm.domains.from_isl import condition_of_params
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.ir import Node
 from tiramisu_py.ir.loop_functions import Precondition
 from tiramisu_py.lower.kernels.kernel_function import LoweredKernel, Maker
 from tiramisu_py.lower.operations.events import Waits
@@ -78,4 +79,12 @@ class GpuCode:
             return []
         pieces = pieces_of_operation(statement)
         grid = self.grids[statement.name]
-        return [launch(grid, kernel.function, piece, self.variables, kernel.blocks) for piece in pieces]
+        tickets = None if kernel.tickets is None else kernel.tickets.name
+        return [launch(grid, kernel.function, piece, self.variables, kernel.blocks, tickets) for piece in pieces]
+
+    def around(self, body: Node) -> Node:
+        """The body of the function, with the tickets of its kernels."""
+        for kernel in self.kernels.values():
+            if kernel.tickets is not None:
+                body = kernel.tickets.allocated(body)
+        return self.waits.around(body)

@@ -35,7 +35,7 @@ class HostCode:
 
     def around(self, body: Node) -> Node:
         """The body of the function, with the events and requests that its operations use."""
-        return self.messages.around(self.gpu.waits.around(body))
+        return self.messages.around(self.gpu.around(body))
 
     def bodies(self, statement: Statement) -> list[Code]:
         """The code of a statement of the host's part."""

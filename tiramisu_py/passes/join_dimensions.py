@@ -6,14 +6,24 @@ is element j of all its elements in their order, which nothing has to divide for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.traversal import kinds, rewrite
 from tiramisu_py.algorithm.traversal import walk as walk_expression
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.ir import Allocate, ArrayArgument, Load, LoopFunction, Node, Store
+from tiramisu_py.ir import (
+    Allocate,
+    ArrayArgument,
+    Copy,
+    KernelFunction,
+    Launch,
+    Load,
+    LoopFunction,
+    Node,
+    Store,
+)
 from tiramisu_py.ir.arithmetic.linear import Linear, linear
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import (
@@ -46,19 +56,13 @@ class JoinDimensions(FunctionPass):
     """
 
     def apply(self, what: LoopFunction, about: About) -> LoopFunction:
+        what = replace(what, kernels=tuple(_in_kernel(what, kernel) for kernel in what.kernels))
         arguments = {each.name: each for each in what.arguments if isinstance(each, ArrayArgument)}
         shapes = {name: each.extents for name, each in arguments.items() if _is_plain(each)}
         shapes |= {
             each.buffer: each.extents for each in walk(what.body) if isinstance(each, Allocate) and _is_own(each)
         }
-        shapes = {name: extents for name, extents in shapes.items() if len(extents) > 1}
-        if not shapes or contents(what.body).isdisjoint(_DIVISIONS):
-            return what
-        elsewhere, places = _used_otherwise(what), _places(what.body)
-        found = dict[str, list[range]]()
-        for name, extents in shapes.items():
-            if name not in elsewhere and (groups := _groups(places.get(name, []), extents)) is not None:
-                found[name] = groups
+        found = _found(what.body, shapes, _used_otherwise(what))
         if not found:
             return what
         joined = tuple(
@@ -66,6 +70,39 @@ class JoinDimensions(FunctionPass):
             for each in what.arguments
         )
         return replace(what, arguments=joined, body=_Joining(found, shapes).statement(what.body))
+
+
+def _in_kernel(function: LoopFunction, kernel: KernelFunction) -> KernelFunction:
+    """A kernel that indexes arrays of its GPU so; the arrays themselves stay as they are."""
+    arrays = {each.name: each for each in kernel.arrays if each.memory is Memory.GPU}
+    sent = _sent(function)
+    launches = [node for node in walk(function.body) if isinstance(node, Launch) and node.kernel == kernel.name]
+    kept = {
+        own.name for node in launches for given, own in zip(node.arrays, kernel.arrays, strict=True) if given in sent
+    }
+    shapes = {name: each.extents for name, each in arrays.items() if each.passed is None}
+    found = _found(kernel.body, shapes, _otherwise(kernel.body) | kept)
+    if not found:
+        return kernel
+    joined = tuple(
+        replace(each, extents=_shape(each.extents, found[each.name]), passed=each.extents)
+        if each.name in found
+        else each
+        for each in kernel.arrays
+    )
+    return replace(kernel, arrays=joined, body=_Joining(found, shapes).statement(kernel.body))
+
+
+def _found(body: Node, shapes: Mapping[str, Indices], otherwise: Collection[str]) -> dict[str, list[range]]:
+    """The arrays that may have fewer dimensions, and which of them become one."""
+    shapes = {name: extents for name, extents in shapes.items() if len(extents) > 1 and name not in otherwise}
+    if not shapes or contents(body).isdisjoint(_DIVISIONS):
+        return {}
+    places, found = _places(body), dict[str, list[range]]()
+    for name, extents in shapes.items():
+        if (groups := _groups(places.get(name, []), extents)) is not None:
+            found[name] = groups
+    return found
 
 
 def _is_plain(array: ArrayArgument) -> bool:
@@ -81,11 +118,21 @@ def _is_own(array: Allocate) -> bool:
 
 def _used_otherwise(function: LoopFunction) -> set[str]:
     """The arrays that something else than loads, stores and allocations uses: kernels, messages, calls, prefetches."""
-    found = {array.name for kernel in function.kernels for array in kernel.arrays}
-    for node in walk(function.body):
-        if not isinstance(node, Store | Allocate) and not node.roles.inside:
+    return {array.name for kernel in function.kernels for array in kernel.arrays} | _otherwise(function.body)
+
+
+def _otherwise(body: Node, *others: type[Node]) -> set[str]:
+    """The arrays that statements use, beside loads, stores, allocations, and statements of some types."""
+    found = set[str]()
+    for node in walk(body):
+        if not isinstance(node, (Store, Allocate, *others)) and not node.roles.inside:
             found |= names(node) - {load.buffer for e in expressions(node) for load in loads_in(e)}
     return found
+
+
+def _sent(function: LoopFunction) -> set[str]:
+    """The arrays that messages or calls use, by their indices."""
+    return _otherwise(function.body, Copy, Launch)
 
 
 def _places(node: Node) -> dict[str, list[Indices]]:
@@ -139,14 +186,30 @@ def _joined(place: Indices, extents: Indices, group: range) -> Expr:
     total = linear(simplified(place[group.start]))
     for dim in group[1:]:
         total = total.times(constant(extents[dim]) or 0).plus(linear(simplified(place[dim])))
-    return _without_remainders(total).expression()
+    return _without_remainders(_in_one_form(total)).expression()
+
+
+def _in_one_form(form: Linear) -> Linear:
+    """The form with ``(e + 4) // 5 - 1`` for ``(e - 1) // 5``, so that quotients that differ by a number are one."""
+    for atom, factor in form.terms.values():
+        divisor = constant(atom.right) if isinstance(atom, Binary) and atom.op == "//" else None
+        if divisor is None or divisor <= 0 or not isinstance(atom, Binary):
+            continue
+        inner = linear(atom.left)
+        whole = inner.constant // divisor
+        if whole and inner.exact:
+            left = Linear(inner.terms, inner.constant - whole * divisor).expression()
+            other = Linear({}, whole).plus(linear(Binary("//", left, atom.right, int64)))
+            return _in_one_form(form.without(atom.key()).plus(other, factor))
+    return form
 
 
 def _without_remainders(form: Linear) -> Linear:
     """The form with each ``e % m`` as ``e - e // m * m`` where the quotient then goes."""
     for atom, factor in form.terms.values():
         if isinstance(atom, Binary) and atom.op == "%" and (divisor := constant(atom.right)) is not None:
-            quotient = Linear({}, 0).plus(linear(simplified(Binary("//", atom.left, atom.right, int64))), -divisor)
+            taken = _in_one_form(linear(simplified(Binary("//", atom.left, atom.right, int64))))
+            quotient = Linear({}, 0).plus(taken, -divisor)
             whole = form.without(atom.key()).plus(linear(atom.left).plus(quotient), factor)
             if divisor > 0 and len(whole.terms) <= len(form.terms) and linear(atom.left).exact:
                 return _without_remainders(whole)

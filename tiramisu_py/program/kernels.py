@@ -4,6 +4,10 @@ A kernel is everything inside its outermost block loop. Its loops are, from the 
 and then sequential and thread loops in any order, with at most one thread loop per axis around each statement. Block
 and thread numbers count from the *corner* of a loop, its least coordinate: for a block loop within one launch, for a
 thread loop within one iteration of the loops around it.
+
+A kernel with counted block loops has two parts: what is inside these loops, and what follows them. Every block runs the
+first part, and the last of them the second one. Each part is a nest of its own, which the other one is `beside`; its
+blocks are those that run it. Block and thread numbers are those of the whole kernel.
 """
 
 from __future__ import annotations
@@ -26,11 +30,15 @@ from tiramisu_py.program.storage import Memory
 
 @dataclass(frozen=True, eq=False)
 class KernelNest:
-    """One kernel of a program: its outermost block loop, and the statements inside."""
+    """One kernel of a program, or a part of it: its outermost block loop, and the statements inside.
+
+    `beside` are the statements of the other part, if there is one.
+    """
 
     program: Program
     first: LoopId
     statements: tuple[Statement, ...]
+    beside: tuple[Statement, ...] = ()
 
     @property
     def gpu(self) -> GpuTarget:
@@ -75,7 +83,23 @@ class KernelNest:
     @property
     def without_trees(self) -> KernelNest:
         """The kernel with only the statements of the schedule: combining trees need no additional blocks or threads."""
-        return replace(self, statements=tuple(s for s in self.statements if s.combination is None))
+        own, others = (tuple(s for s in some if s.combination is None) for some in (self.statements, self.beside))
+        return replace(self, statements=own, beside=others)
+
+    @property
+    def other_part(self) -> KernelNest | None:
+        """The other part of the kernel, if there is one."""
+        return replace(self, statements=self.beside, beside=self.statements) if self.beside else None
+
+    @property
+    def counted(self) -> tuple[LoopId, ...]:
+        """The block loops whose last block goes on with the other part."""
+        return tuple(loop for loop in self.blocks if is_counted(self.program, loop))
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it is the part that the last block runs."""
+        return bool(self.beside) and not self.counted
 
     def thread_loops(self, statement: Statement) -> tuple[LoopId | None, LoopId | None, LoopId | None]:
         """The thread loops around a statement along x, y and z; None where only thread 0 of the axis runs it."""
@@ -135,7 +159,7 @@ class KernelNest:
         """``coordinates outside -> coordinate`` of a loop, over all statements; `corner` is its minimum."""
         inner = isinstance(self.program.loops[loop].tag, GpuThread)
         parts = list[isl.Map]()
-        for statement in self.statements:
+        for statement in self.statements if inner else (*self.statements, *self.beside):
             if loop not in statement.loops:
                 continue
             depth = statement.depth(loop)
@@ -170,6 +194,12 @@ class KernelNest:
     @cached_property
     def shape(self) -> tuple[int, int, int]:
         """The threads of a block along x, y and z: the most that any statement needs."""
+        own, other = self._own_shape, self.other_part
+        return own if other is None else _largest(own, other._own_shape)
+
+    @cached_property
+    def _own_shape(self) -> tuple[int, int, int]:
+        """The threads that the statements of this part need."""
         found = [1, 1, 1]
         for statement in self.statements:
             for axis, loop in enumerate(self.thread_loops(statement)):
@@ -180,13 +210,38 @@ class KernelNest:
 
 
 def kernels(program: Program) -> tuple[KernelNest, ...]:
-    """The kernels of a program, in the order of their first statements."""
+    """The kernels of a program, or their parts, in the order of their first statements."""
     found: dict[LoopId, list[Statement]] = {}
     for statement in program.statements.values():
         loop = program.kernel_of(statement)
         if loop is not None:
             found.setdefault(loop, []).append(statement)
-    return tuple(KernelNest(program, loop, tuple(inside)) for loop, inside in found.items())
+    return tuple(nest for loop, inside in found.items() for nest in _parts(program, loop, inside))
+
+
+def _parts(program: Program, first: LoopId, inside: Sequence[Statement]) -> tuple[KernelNest, ...]:
+    """A kernel, or its two parts: the statements inside its counted loops, and those that are not."""
+    counting = tuple(s for s in inside if any(is_counted(program, loop) for loop in s.loops))
+    after = tuple(s for s in inside if s not in counting)
+    if not counting or not after:
+        return (KernelNest(program, first, tuple(inside)),)
+    return KernelNest(program, first, counting, after), KernelNest(program, first, after, counting)
+
+
+def is_counted(program: Program, loop: LoopId) -> bool:
+    """Whether the last block of a loop goes on with what follows the loop."""
+    tag = program.loops[loop].tag
+    return isinstance(tag, GpuBlock) and tag.counted
+
+
+def renewed(nest: KernelNest, program: Program) -> KernelNest:
+    """The same kernel, or the same part of it, in a program to whose kernels statements have been added."""
+    found = [one for one in kernels(program) if one.first == nest.first]
+    return next((one for one in found if one.is_last == nest.is_last), found[0])
+
+
+def _largest(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+    return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2])
 
 
 def device_count(program: Program) -> int:

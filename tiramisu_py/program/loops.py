@@ -18,12 +18,14 @@ class Combine(Enum):
     element, and then atomically where several blocks add to it. Without a thread loop around the update, one thread of
     each block has all of its terms.
     TWO_PASS: across the blocks of a GPU; each block stores its result, and a second kernel combines these in a tree.
+    LAST_BLOCK: likewise, but in one kernel: the block that ends last combines the results of all.
     """
 
     PRIVATE = "private"
     ATOMIC = "atomic"
     TREE = "tree"
     TWO_PASS = "two_pass"
+    LAST_BLOCK = "last_block"
 
     def __repr__(self) -> str:
         return self.name
@@ -96,11 +98,16 @@ class Launch:
 
 @dataclass(frozen=True)
 class GpuBlock:
-    """Iterations run on blocks of threads, along one axis of the grid (0 is x); a kernel has one `launch`."""
+    """Iterations run on blocks of threads, along one axis of the grid (0 is x); a kernel has one `launch`.
+
+    If a loop is `counted`, what follows it in its kernel is run by the last of its blocks: each takes a ticket at its
+    end, and the one that takes the last ticket goes on.
+    """
 
     axis: int
     launch: Launch = Launch()
     combine: Combine | None = None
+    counted: bool = False
 
     name = "gpu block"
 

@@ -25,6 +25,9 @@ class Role(Enum):
     an operation sequence until operations are complete; a barrier blocks the threads of a block until all have reached
     it.
 
+    A TICKET, which stores nothing, comes after the counted block loops of a kernel: each of their blocks takes one, and
+    the block that takes the last goes on with what follows.
+
     If executors (ranks or threads) collect terms separately, COMBINE brings their partial results together when all
     have reached it; each then has the combined result in place of its own. MERGE combines such a result into the
     partial result in which all terms come together, or the complete one.
@@ -37,6 +40,7 @@ class Role(Enum):
     SEND = "send"
     WAIT = "wait"
     BARRIER = "barrier"
+    TICKET = "ticket"
     COMBINE = "combine"
     MERGE = "merge"
 
@@ -173,9 +177,9 @@ class Statement:
     `deferred` (cp.async, into shared memory) has happened only at the next barrier of its block. A WAIT has `waits`.
     Statements that start, combine or merge partial results have a `combination`. `onto` are the coordinates of the rank
     in whose memory an update stores, if that is not its own (see `program.ranks.combined_reductions`). Statements that
-    were `derived` (transfers, messages and waits) are derived anew by the next derivation. WAIT and BARRIER statements
-    have no source, no target and no meaningful body; their point is empty. `nontemporal` says whether, and when, its
-    stores go past the caches, and `prefetches` which of its loads are prefetched.
+    were `derived` (transfers, messages and waits) are derived anew by the next derivation. WAIT, BARRIER and TICKET
+    statements have no source, no target and no meaningful body; their point is empty. `nontemporal` says whether, and
+    when, its stores go past the caches, and `prefetches` which of its loads are prefetched.
     """
 
     name: str
@@ -203,13 +207,13 @@ class Statement:
 
     @property
     def stores(self) -> bool:
-        """Whether an execution stores a value; sends, waits and barriers do not."""
-        return self.role not in (Role.SEND, Role.WAIT, Role.BARRIER)
+        """Whether an execution stores a value; sends, waits, barriers and tickets do not."""
+        return self.role not in (Role.SEND, Role.WAIT, Role.BARRIER, Role.TICKET)
 
     @property
     def acts(self) -> bool:
-        """Whether an execution stores or takes a value; waits and barriers do neither."""
-        return self.role not in (Role.WAIT, Role.BARRIER)
+        """Whether an execution stores or takes a value; waits, barriers and tickets do neither."""
+        return self.role not in (Role.WAIT, Role.BARRIER, Role.TICKET)
 
     @property
     def adds(self) -> bool:

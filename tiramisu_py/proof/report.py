@@ -12,8 +12,17 @@ from tiramisu_py.algorithm.declarations import Determinism
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof.superfluous import superfluous
+from tiramisu_py.styles import as_html, styled
 
 PRESERVED = "bits preserved"
+#: The styles of the lines of a report, by patterns of what is at their beginning.
+_STYLES = {
+    r"\S+: proven": "good",
+    r"\S+: refused": "bad",
+    r" +repair:": "advice",
+    r" +on trust:": "doubt",
+    r" +not examined:": "doubt",
+}
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,14 @@ class Report:
             "unexamined": list(self.unexamined),
             "seconds": self.seconds,
         }
+
+    def styled(self) -> str:
+        """The report in colours, for a terminal."""
+        return styled(str(self), _STYLES)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the report in colours."""
+        return as_html(str(self), _STYLES)
 
     def __str__(self) -> str:
         took = f"{1000 * self.seconds:.0f} ms"

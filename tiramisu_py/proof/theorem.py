@@ -193,7 +193,7 @@ def _size(finding: Finding) -> int:
 
 def _undecided(condition: str, error: isl.Error) -> Violation:
     message = f"the condition {condition!r} could not be decided ({reason(error)})"
-    repair = "use constant sizes where you can, or fewer loops" if is_used_up(error) else ""
+    repair = "use constant sizes where you can, or fewer loops"
     return Violation("unknown", message, Witness({}), repair=repair)
 
 

@@ -6,13 +6,13 @@ from tiramisu_py.recipes.matmul import matmul
 from tiramisu_py.recipes.matmul_space import matmul_space
 from tiramisu_py.recipes.pointwise import pointwise
 from tiramisu_py.recipes.reductions.columns import columns
-from tiramisu_py.recipes.reductions.reduction import reduction
+from tiramisu_py.recipes.reductions.reduction import reduction, reduction_space
 from tiramisu_py.recipes.reductions.rows import rows
 from tiramisu_py.recipes.spmv import spmv
 from tiramisu_py.recipes.stencil import stencil
 from tiramisu_py.recipes.time_stencil import time_stencil
 
 __all__ = [
-    "Cpu", "columns", "convolution", "matmul", "matmul_space", "pointwise", "reduction", "rows", "spmv", "stencil",
-    "time_stencil",
+    "Cpu", "columns", "convolution", "matmul", "matmul_space", "pointwise", "reduction",
+    "reduction_space", "rows", "spmv", "stencil", "time_stencil",
 ]  # fmt: skip

@@ -81,7 +81,9 @@ class Recorded:
     def text(self) -> str:
         """The commands as Python, one on each line, after the declaration of their iterators."""
         commands: list[str] = []
-        for number, line in enumerate(map(str, self.function.commands[self._start :]), self._start):
+        of_function = re.compile(rf"^{self.function.name}\.")
+        lines = [of_function.sub("f.", str(command)) for command in self.function.commands[self._start :]]
+        for number, line in enumerate(lines, self._start):
             if number in self._handles:
                 commands.append(self._handles[number])
             commands.append(f"{self._made[line]} = {line}" if line in self._made else line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.kernels import axis_name
+from tiramisu_py.program.kernels import axis_name, is_counted
 from tiramisu_py.program.loops import Bulk, GpuBlock, GpuThread, Loop, LoopId, Parallel, Rank, Tag, Unroll, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -109,8 +109,10 @@ def _check_shared_blocks(program: Program, inside: tuple[Statement, ...]) -> Non
         if not blocks:
             continue
         other, theirs = first.setdefault(blocks[0], (statement, blocks))
-        if theirs != blocks:
-            few, many = sorted(((statement, blocks), (other, theirs)), key=lambda pair: len(pair[1]))
+        few, many = sorted(((statement, blocks), (other, theirs)), key=lambda pair: len(pair[1]))
+        counted = [is_counted(program, loop) for loop in many[1]]
+        in_parts = many[1][: len(few[1])] == few[1] and all(counted[len(few[1]) :])
+        if not in_parts:
             apart = next(x for x in many[1] if x not in few[1])
             raise CommandError(
                 f"{few[0].name} and {many[0].name} share the block loop {program.loops[blocks[0]].name}, but not "

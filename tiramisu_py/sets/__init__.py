@@ -29,6 +29,7 @@ from tiramisu_py.sets.affine_functions import (
     renamed,
     with_params_of,
     without_dim_names,
+    without_floors,
 )
 from tiramisu_py.sets.bounding_boxes import AxisInterval, greatest, interval_around, interval_between, nearest_bounds
 from tiramisu_py.sets.distances import Generator, generators, least_integers
@@ -88,6 +89,7 @@ from tiramisu_py.sets.domains import (
 from tiramisu_py.sets.forms import (
     Terms,
     as_function,
+    axes_of,
     constant,
     constant_of,
     extent_between,
@@ -204,6 +206,7 @@ __all__ = [
     "as_map",
     "as_set",
     "as_single_function",
+    "axes_of",
     "at_any_params",
     "at_any_point",
     "at_least_zero",
@@ -360,5 +363,6 @@ __all__ = [
     "leading_as_params",
     "with_inputs",
     "with_prefix",
+    "without_floors",
     "without_gaps",
 ]

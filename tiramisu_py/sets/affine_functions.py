@@ -139,6 +139,20 @@ def in_small_floors(of: isl.PwMultiAff) -> isl.PwMultiAff:
     return found
 
 
+def without_floors(of: isl.Aff, domain: isl.Set) -> isl.Aff:
+    """A form without floors that is equal on a domain, if equations tell it; else the form itself.
+
+    ``floor((2*i + j) / 2)`` is ``i`` where j is 0 or 1.
+    """
+    if not has_floors(of):
+        return of
+    hull = isl.Map.from_aff(of).intersect_domain(domain).affine_hull().to_map()
+    found: list[isl.Aff] = []
+    if hull.is_single_valued():
+        isl.PwMultiAff.from_map(hull).foreach_piece(carrying(lambda _, own: found.append(own.get_at(0))))
+    return found[0] if len(found) == 1 and not has_floors(found[0]) else of
+
+
 def identity_on(of: isl.Set) -> isl.PwMultiAff:
     """The identity on a set."""
     return isl.PwMultiAff.from_multi_aff(renamed(identity(of.get_space()), None)).intersect_domain(of)

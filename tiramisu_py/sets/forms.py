@@ -205,6 +205,11 @@ def involves(of: isl.Aff, names: Sequence[str]) -> bool:
     return any(p >= 0 and of.involves_dims(_PARAM, p, 1) for p in positions)
 
 
+def axes_of(of: isl.Aff) -> set[int]:
+    """The dimensions on which a form depends."""
+    return {axis for axis in range(of.dim(_IN)) if of.involves_dims(_IN, axis, 1)}
+
+
 def has_floors(of: isl.Aff) -> bool:
     """Whether a form has integer parts."""
     return int(of.dim(isl.dim_type.div)) > 0

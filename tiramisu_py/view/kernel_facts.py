@@ -26,6 +26,7 @@ from tiramisu_py.ir import (
     GpuIndex,
     If,
     KernelFunction,
+    LastBlock,
     Let,
     Load,
     LoopFunction,
@@ -149,12 +150,14 @@ def kernel_facts(kernel: KernelFunction, registers: Mapping[int, int] | None = N
 
 
 def _shared_bytes(kernel: KernelFunction) -> dict[tuple[str, str], int]:
-    """The bytes of each array in shared memory and of each tree, whose copies share one array."""
+    """The bytes of each array in shared memory, of each tree, whose copies share one array, and of the ticket."""
     found: dict[tuple[str, str], int] = {}
     for node in nodes(kernel.body):
         if isinstance(node, TreeReduce):
             parts = BlockTree(kernel.threads, node.axes, kernel.gpu.warp).shared_parts
             found["tree", node.statement] = parts * node.value.dtype.numpy.itemsize
+        if isinstance(node, LastBlock):
+            found["ticket", node.statement] = 1
         if isinstance(node, Allocate) and node.memory is Memory.SHARED:
             count = int(np.prod([int(_Lanes({})(e)) for e in node.extents]))
             key = ("array", node.buffer)

@@ -50,6 +50,13 @@ GPUS = {
 }  # fmt: skip
 
 
+#: Multiprocessors of a GPU; of an architecture, those of its first GPU here.
+COUNTS = {
+    "T4": 40, "RTX 2080": 46, "A100": 108, "A30": 56, "A10": 72, "A40": 84, "RTX 3090": 82, "Orin": 16, "L4": 58,
+    "L40": 142, "RTX 4090": 128, "H100": 132, "H200": 132, "GH200": 132, "B200": 148, "RTX 5090": 170,
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Occupancy:
     """Blocks and warps that a multiprocessor holds at a time, the share of its warps, and what limits it."""
@@ -72,6 +79,13 @@ def multiprocessor(gpu: str | int) -> Multiprocessor:
             f"or an architecture of {', '.join(map(str, MULTIPROCESSORS))}"
         )
     return MULTIPROCESSORS[architecture]
+
+
+def multiprocessors(gpu: str | int) -> int:
+    """The number of multiprocessors of a GPU by its name, or of the first of an architecture: `ArgumentError`."""
+    of = multiprocessor(gpu).architecture
+    name = gpu if isinstance(gpu, str) else next(name for name, architecture in GPUS.items() if architecture == of)
+    return COUNTS[name]
 
 
 def occupancy(gpu: str | int, threads: int, registers: int, shared: int) -> Occupancy:

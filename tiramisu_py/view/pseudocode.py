@@ -25,6 +25,7 @@ from tiramisu_py.ir import (
     For,
     If,
     KernelFunction,
+    LastBlock,
     Launch,
     Let,
     LoopFunction,
@@ -43,6 +44,7 @@ from tiramisu_py.ir.arithmetic.build import added
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.program.loops import AXES, Parallel, Unroll, Vector
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.styles import as_html
 
 _PAD = "    "
 #: How kinds of memory are called.
@@ -64,6 +66,9 @@ class ReadableLoops(LoopFunction):
         return pseudocode(self)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
 
 
 def readable(function: LoopFunction) -> ReadableLoops:
@@ -202,6 +207,10 @@ class Pseudocode(Visitor[list[str]]):
         element = f"{node.buffer}{_index(node.indices)}"
         where = "threads" if len(node.axes) > 1 else "".join(f"threadIdx.{AXES[axis]}" for axis in node.axes)
         return [f"{_PAD * depth}{element} = {node.operator.name} of {node.value} over {where or 'one thread'}"]
+
+    def visit_lastblock(self, node: LastBlock, depth: int) -> list[str]:
+        head = f"{_PAD * depth}the last of {node.count} blocks, by {node.tickets}[{node.index}]:"
+        return [head, *self(node.body, depth + 1)]
 
     # -- what a rank tells others
 

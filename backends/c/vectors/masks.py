@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.types import DType, strong, uint8
 from tiramisu_py.backends.c.expressions.parentheses import Code, call
+from tiramisu_py.backends.c.expressions.scope import NamedArray
 from tiramisu_py.ir import Load, Store
 from tiramisu_py.ir.rewriting import constant
 
@@ -48,9 +49,10 @@ def first_loaded(vectors: Vectors, e: Load, pointer: str, spaced: Spaced) -> Cod
         index = vectors(vectors.scope.arrays[e.buffer].flat(e.indices))
         return call("TM_GATHER_FIRST", name, pointer, index, count)
     place, step = spaced
+    first = _address(vectors, vectors.scope.arrays[e.buffer], place)
     if constant(step) == 1:
-        return call(f"load_first_{name}", f"&{place}", count)
-    return call("TM_STRIDED_FIRST", name, f"&{place}", vectors.scalars(step), count)
+        return call(f"load_first_{name}", first, count)
+    return call("TM_STRIDED_FIRST", name, first, vectors.scalars(step), count)
 
 
 def first_stored(vectors: Vectors, node: Store, value: Code, spaced: Spaced) -> Code:
@@ -60,14 +62,27 @@ def first_stored(vectors: Vectors, node: Store, value: Code, spaced: Spaced) -> 
     if spaced is None:
         return call("TM_SCATTER_FIRST", name, array.name, vectors(array.flat(node.indices)), value, count)
     place, step = spaced
+    first = _address(vectors, array, place)
     if constant(step) == 1:
-        return call(f"store_first_{name}", f"&{place}", value, count)
-    return call("TM_STORE_STRIDED_FIRST", name, f"&{place}", vectors.scalars(step), value, count)
+        return call(f"store_first_{name}", first, value, count)
+    return call("TM_STORE_STRIDED_FIRST", name, first, vectors.scalars(step), value, count)
 
 
 def _name(vectors: Vectors, dtype: DType) -> str:
     vectors.types.first.use(dtype, vectors.lanes)
     return vectors.type(dtype)
+
+
+def _address(vectors: Vectors, array: NamedArray, place: str) -> Code | str:
+    """The address of the element in lane 0, which need not exist where no lane is active: of the first strip, whose
+    count is a variable or a number, one is. The compiler knows the ends of arrays of constant extents alone: no address
+    past those is formed.
+    """
+    mask = vectors.scope.mask
+    assert mask is not None
+    begun = isinstance(mask.count, Iter) or constant(mask.count) is not None
+    known = all(constant(extent) is not None for extent in array.extents)
+    return call("TM_IF_ANY", _count(vectors), place) if known and not begun else f"&{place}"
 
 
 def _count(vectors: Vectors) -> Code:

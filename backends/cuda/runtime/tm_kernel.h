@@ -89,6 +89,9 @@ struct tm_bfloat16 {
 /* All threads of the block, or of the warp, meet here. */
 #define TM_BARRIER() __syncthreads()
 #define TM_WARP_BARRIER() __syncwarp()
+
+/* What this thread has seen and stored is seen by whoever takes a ticket after it; and the other way round. */
+#define TM_FENCE() __threadfence()
 #endif
 
 /* -- bits */
@@ -390,6 +393,10 @@ TM_HEADER T tm_atomic_update(T *place, F change) {
     seen = found;
   }
 }
+
+/* The tickets of blocks: how many have been taken before this one; and none, for the next launch. */
+TM_HEADER tm_uint32 tm_take_ticket(tm_uint32 *tickets) { return atomicAdd(tickets, 1u); }
+TM_HEADER void tm_reset_tickets(tm_uint32 *tickets) { atomicExch(tickets, 0u); }
 
 /* What CUDA has of its own: 32 and 64-bit integers (a signed 64-bit sum is an unsigned one), sums of floats. */
 #define TM_ATOMIC_NATIVE(name, cuda, T, As)                                     \

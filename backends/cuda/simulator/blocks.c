@@ -275,7 +275,8 @@ static void async_wait(unsigned newest, void *place) {
   self->copies = kept;
 }
 
-tm_simulator tm_services = {NULL, 0, barrier, meet, shared, async_copy, async_commit, async_wait, tm_access, tm_misaligned};
+tm_simulator tm_services = {NULL, 0, barrier, meet, shared, async_copy, async_commit, async_wait, tm_access, tm_misaligned,
+                            tm_fence, tm_ticket};
 
 /* -- a block */
 
@@ -301,6 +302,7 @@ static void start_fibers(tm_worker *worker) {
     fiber->state = READY;
     fiber->line = 0;
     fiber->warp_epoch = 1;
+    fiber->fenced = 0;
     fiber->group = 0;
     fiber->copies = 0;
     worker->order[i] = (unsigned short)(launch->options.order == REVERSE ? threads - 1 - i : i);

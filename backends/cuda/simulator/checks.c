@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -20,9 +21,19 @@ static bool is_current(const tm_worker *worker, const tm_record *record, bool sh
   return record->run - worker->launch->first_run < worker->launch->blocks && record->run != 0;
 }
 
+/* Both blocks took a ticket of one number, the recorded one earlier: a barrier and a fence lie between the recorded access
+   and the ticket there, and a fence and a barrier between the ticket and the access here. */
+static bool is_handed_over(const tm_launch *launch, const tm_record *before, const tm_record *now) {
+  if (launch->handovers == NULL || before->run - launch->first_run >= launch->blocks) return false;
+  const tm_handover *from = &launch->handovers[before->run - launch->first_run];
+  const tm_handover *to = &launch->handovers[now->run - launch->first_run];
+  return from->tickets != NULL && from->tickets == to->tickets && from->order < to->order && before->epoch < from->released &&
+         to->acquired != 0 && now->epoch > to->acquired;
+}
+
 /* A barrier, or within a warp a meeting of it, lies between the recorded access and this one. */
-static bool is_ordered(const tm_record *before, const tm_record *now) {
-  if (before->run != now->run) return false;
+static bool is_ordered(const tm_launch *launch, const tm_record *before, const tm_record *now) {
+  if (before->run != now->run) return is_handed_over(launch, before, now);
   if (before->thread / 32 == now->thread / 32 && before->warp_epoch < now->warp_epoch) return true;
   return before->epoch < now->epoch;
 }
@@ -32,7 +43,7 @@ static bool conflicts(const tm_worker *worker, const tm_record *before, const tm
   if (before->kind == TM_IN_FLIGHT) return !(worker->landing && before->thread == now->thread);
   if (before->run == now->run && before->thread == now->thread) return false;
   if (before->kind == TM_ATOMIC_ACCESS && now->kind == TM_ATOMIC_ACCESS) return false;
-  return !is_ordered(before, now);
+  return !is_ordered(worker->launch, before, now);
 }
 
 static void note(tm_worker *worker, const char *what, const tm_record *before, const tm_record *now, const void *address,
@@ -72,7 +83,7 @@ static void check_read(tm_worker *worker, tm_shadow *shadow, const tm_record *no
   if (conflicts(worker, &shadow->write, now, shared))
     note(worker, shadow->write.kind == TM_IN_FLIGHT ? in_flight : read_after_write, &shadow->write, now, address, bytes);
   tm_record *first = &shadow->reads[0];
-  const bool replace = !is_current(worker, first, shared) || is_ordered(first, now) ||
+  const bool replace = !is_current(worker, first, shared) || is_ordered(worker->launch, first, now) ||
                        (first->run == now->run && first->thread == now->thread);
   *(replace ? first : &shadow->reads[1]) = *now;
 }
@@ -146,6 +157,40 @@ void tm_misaligned(const void *address, unsigned bytes, void *place) {
   if (worker == NULL || !worker->in_kernel || worker->current == NULL) return;
   const tm_record now = record_of(worker, TM_READ, place);
   stop(worker, misaligned_access, &now, address, bytes);
+}
+
+/* -- tickets: only a checked library tells, and one worker runs its blocks */
+
+void tm_fence(void) {
+  tm_worker *worker = tm_me;
+  tm_launch *launch = worker->launch;
+  if (!launch->module->program->checked || worker->current == NULL) return;
+  worker->current->fenced = worker->epoch;
+  if (launch->handovers != NULL && launch->handovers[worker->run - launch->first_run].tickets != NULL)
+    launch->handovers[worker->run - launch->first_run].acquired = worker->epoch;
+}
+
+void tm_ticket(const uint32_t *tickets) {
+  tm_worker *worker = tm_me;
+  tm_launch *launch = worker->launch;
+  if (!launch->module->program->checked || worker->current == NULL) return;
+  if (launch->handovers == NULL) launch->handovers = calloc(launch->blocks, sizeof *launch->handovers);
+  if (launch->handovers == NULL) abort();
+  launch->handovers[worker->run - launch->first_run] =
+      (tm_handover){.tickets = tickets, .order = ++launch->taken, .released = worker->current->fenced};
+}
+
+/* The next launch counts from 0 again. */
+void tm_check_tickets(tm_launch *launch) {
+  if (launch->handovers == NULL || launch->failed != 0) return;
+  for (uint64_t i = 0; i < launch->blocks; i++) {
+    const uint32_t *tickets = launch->handovers[i].tickets;
+    if (tickets == NULL || *tickets == 0) continue;
+    snprintf(launch->words, sizeof launch->words, "kernel %s: the number of tickets that its blocks have taken is %u at its end, not 0",
+             launch->kernel->name, *tickets);
+    launch->failed = LAUNCH_FAILED;
+    return;
+  }
 }
 
 /* -- words */

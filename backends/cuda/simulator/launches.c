@@ -129,6 +129,7 @@ void tm_launch_free(tm_launch *launch) {
   free(launch->holders);
   free(launch->arguments);
   free(launch->order);
+  free(launch->handovers);
   free(launch);
 }
 
@@ -157,5 +158,8 @@ void tm_launch_run(tm_launch *launch) {
   while (started + 1 < (int)wanted && pthread_create(&others[started], NULL, run_part, launch) == 0) started++;
   run_part(launch);
   for (int i = 0; i < started; i++) pthread_join(others[i], NULL);
-  if (!checked) note_all_written(launch);
+  if (checked)
+    tm_check_tickets(launch);
+  else
+    note_all_written(launch);
 }

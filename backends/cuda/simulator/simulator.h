@@ -106,6 +106,14 @@ typedef struct tm_module {
   char path[1];
 } tm_module;
 
+/* What a block hands over by the ticket that it takes, and takes over. Epochs count its barriers. */
+typedef struct tm_handover {
+  const uint32_t *tickets;
+  uint64_t order;     /* among all tickets of the launch; from 1 on */
+  uint32_t released;  /* what it accessed in epochs before this one is seen by whoever takes a later ticket */
+  uint32_t acquired;  /* in epochs after this one it sees what others have released; from 1 on, 0: never */
+} tm_handover;
+
 typedef struct tm_launch {
   tm_simulated_launch shape;
   const tm_simulated_kernel *kernel;
@@ -118,6 +126,8 @@ typedef struct tm_launch {
   uint64_t seed;
   tm_options options;
   unsigned short *order;
+  tm_handover *handovers; /* of each block, once one takes a ticket */
+  uint64_t taken;
   int failed;
   char words[900];
 } tm_launch;
@@ -142,6 +152,7 @@ typedef struct tm_fiber {
   tm_state state;
   int line;                /* where it waits */
   uint32_t warp_epoch;     /* meetings of its warp that it took part in */
+  uint32_t fenced;         /* the epoch of its last fence; 0: none */
   unsigned group;          /* of asynchronous copies */
   int copies, copy_room;
   tm_pending_copy *copy;
@@ -228,6 +239,9 @@ enum { TM_IN_FLIGHT = 3 };
 void tm_checks_start(void);
 void tm_access(const void *address, size_t bytes, int kind, void *place);
 void tm_misaligned(const void *address, unsigned bytes, void *place);
+void tm_fence(void);
+void tm_ticket(const uint32_t *tickets);
+void tm_check_tickets(tm_launch *launch);
 void tm_report_findings(tm_worker *worker);
 
 /* -- faults.c */

@@ -75,6 +75,8 @@ static const tm_simulator *tm_simulator_services; /* set when the library is loa
 #define TM_BARRIER() tm_simulator_services->barrier(__LINE__)
 #define TM_WARP_BARRIER() tm_meet(__LINE__)
 
+#define TM_FENCE() tm_fence()
+
 #define TM_SHUFFLE_CALL(line, source, value, lane) tm_exchange(line, [](int me, int other) { return source; }, value, lane)
 #define tm_shuffle(value, lane) TM_SHUFFLE_CALL(__LINE__, (me & ~31) | (other & 31), value, lane)
 #define tm_shuffle_up(value, lane) TM_SHUFFLE_CALL(__LINE__, me - other < 0 ? me : me - other, value, lane)
@@ -148,6 +150,26 @@ T tm_atomic_update(T *place, F change) {
     __builtin_memcpy(&after, &replacement, sizeof replacement);
   } while (!__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return old;
+}
+
+TM_CALL void tm_fence() {
+  tm_simulator_services->fence();
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* A ticket says who has seen what: the blocks that took one before, what they had stored before their fences. */
+TM_CALL uint32_t tm_take_ticket(uint32_t *tickets) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(tickets, sizeof *tickets, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->ticket(tickets);
+  return __atomic_fetch_add(tickets, 1u, __ATOMIC_SEQ_CST);
+}
+TM_CALL void tm_reset_tickets(uint32_t *tickets) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(tickets, sizeof *tickets, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  __atomic_store_n(tickets, 0u, __ATOMIC_SEQ_CST);
 }
 
 TM_HEADER float rsqrtf(float x) { return 1.0f / sqrtf(x); }

@@ -66,6 +66,8 @@ typedef struct tm_simulator {
   void (*async_wait)(unsigned newest, void *place);
   void (*access)(const void *address, size_t bytes, int kind, void *place);
   void (*misaligned)(const void *address, unsigned bytes, void *place);
+  void (*fence)(void);
+  void (*ticket)(const uint32_t *tickets);
 } tm_simulator;
 
 /* What a library of kernels exports, under the name tm_simulated. */

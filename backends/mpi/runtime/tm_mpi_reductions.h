@@ -91,39 +91,81 @@ TM_INLINE void tm_mpi_all_reduce(const tm_mpi *mpi, const char *statement, void 
     TM_MPI_OWN(mpi, statement, MPI_Allreduce(MPI_IN_PLACE, (char *)place + done * bytes, some, type, operator, line));
   }
 }
+
 /* The same in a tree, by halves of the ranks' numbers in their line: rank r takes what rank r + step has, for steps of
    the largest power of two below their number, then half of that, and so on; the first one sends the outcome to all. */
 #define TM_MPI_TREE_PIECE 65536
+typedef struct tm_mpi_tree {
+  MPI_Comm line;
+  MPI_Datatype type;
+  int rank, ranks, most, step, some;
+  int64_t count, bytes, done;
+  char *own, *other;
+} tm_mpi_tree;
+
+TM_INLINE tm_mpi_tree tm_mpi_tree_of(const tm_mpi *mpi, const char *statement, void *place, int64_t count,
+                                     int64_t bytes, MPI_Datatype type, uint64_t along, int axes,
+                                     const int64_t *extents) {
+  tm_mpi_tree tree = {.line = tm_mpi_line_of(mpi, statement, along, axes, extents), .type = type, .most = 1,
+                      .count = count, .bytes = bytes, .own = place};
+  TM_MPI_OWN(mpi, statement, MPI_Comm_rank(tree.line, &tree.rank));
+  TM_MPI_OWN(mpi, statement, MPI_Comm_size(tree.line, &tree.ranks));
+  while (tree.most < tree.ranks) tree.most *= 2;
+  const int64_t piece = count < TM_MPI_TREE_PIECE ? count : TM_MPI_TREE_PIECE;
+  tree.other = tm_mpi_memory(mpi, statement, (size_t)(piece * bytes) + 1);
+  tree.step = tree.most;
+  tree.some = (int)piece;
+  return tree;
+}
+
+/* Whether there are `some` elements of another rank to be combined into this one's, own = own, other. */
+TM_INLINE int tm_mpi_tree_takes(const tm_mpi *mpi, const char *statement, tm_mpi_tree *tree) {
+  while (tree->done < tree->count) {
+    for (tree->step /= 2; tree->step > 0; tree->step /= 2) {
+      const int rank = tree->rank, step = tree->step;
+      if (rank < step && rank + step < tree->ranks) {
+        TM_MPI_OWN(mpi, statement,
+                   MPI_Recv(tree->other, tree->some, tree->type, rank + step, 0, tree->line, MPI_STATUS_IGNORE));
+        return 1;
+      }
+      if (rank >= step && rank < 2 * step)
+        TM_MPI_OWN(mpi, statement, MPI_Send(tree->own, tree->some, tree->type, rank - step, 0, tree->line));
+    }
+    TM_MPI_OWN(mpi, statement, MPI_Bcast(tree->own, tree->some, tree->type, 0, tree->line));
+    tree->done += tree->some;
+    tree->own += tree->some * tree->bytes;
+    if (tree->count - tree->done < tree->some) tree->some = (int)(tree->count - tree->done);
+    tree->step = tree->most;
+  }
+  free(tree->other);
+  return 0;
+}
+
 TM_INLINE void tm_mpi_tree_reduce(const tm_mpi *mpi, const char *statement, void *place, int64_t count, int64_t bytes,
                                   MPI_Datatype type, MPI_Op operator, uint64_t along, int axes, const int64_t *extents) {
-  const MPI_Comm line = tm_mpi_line_of(mpi, statement, along, axes, extents);
-  int rank, ranks, most = 1;
-  TM_MPI_OWN(mpi, statement, MPI_Comm_rank(line, &rank));
-  TM_MPI_OWN(mpi, statement, MPI_Comm_size(line, &ranks));
-  while (most < ranks) most *= 2;
-  const int64_t piece = count < TM_MPI_TREE_PIECE ? count : TM_MPI_TREE_PIECE;
-  char *const other = tm_mpi_memory(mpi, statement, (size_t)(piece * bytes) + 1);
-  for (int64_t done = 0; done < count; done += piece) {
-    const int some = (int)(count - done < piece ? count - done : piece);
-    char *const own = (char *)place + done * bytes;
-    for (int step = most / 2; step > 0; step /= 2) {
-      if (rank < step && rank + step < ranks) {
-        TM_MPI_OWN(mpi, statement, MPI_Recv(other, some, type, rank + step, 0, line, MPI_STATUS_IGNORE));
-        TM_MPI_OWN(mpi, statement, MPI_Reduce_local(own, other, some, type, operator)); /* other = own, other */
-        memcpy(own, other, (size_t)(some * bytes));
-      } else if (rank >= step && rank < 2 * step) {
-        TM_MPI_OWN(mpi, statement, MPI_Send(own, some, type, rank - step, 0, line));
-      }
-    }
-    TM_MPI_OWN(mpi, statement, MPI_Bcast(own, some, type, 0, line));
+  tm_mpi_tree tree = tm_mpi_tree_of(mpi, statement, place, count, bytes, type, along, axes, extents);
+  while (tm_mpi_tree_takes(mpi, statement, &tree)) {
+    TM_MPI_OWN(mpi, statement, MPI_Reduce_local(tree.own, tree.other, tree.some, type, operator));
+    memcpy(tree.own, tree.other, (size_t)(tree.some * bytes)); /* other = own, other */
   }
-  free(other);
 }
 
 /* The extents of the grid come last. */
 #define TM_TREE_REDUCE(statement, T, place, count, type, operator, along, ...)                                   \
   tm_mpi_tree_reduce(&mpi, statement, place, count, sizeof(T), type, operator, along,                            \
                      sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
+/* By an operator that MPI does not know: `combined` is what tm_own and tm_other give. */
+#define TM_TREE_COMBINE(statement, T, place, count, type, combined, along, ...)                                  \
+  do {                                                                                                           \
+    const int64_t tm_grid[] = {__VA_ARGS__};                                                                     \
+    tm_mpi_tree tm_tree = tm_mpi_tree_of(&mpi, statement, place, count, sizeof(T), type, along,                  \
+                                         sizeof(tm_grid) / sizeof(int64_t), tm_grid);                            \
+    while (tm_mpi_tree_takes(&mpi, statement, &tm_tree))                                                         \
+      for (int tm_k = 0; tm_k < tm_tree.some; tm_k++) {                                                          \
+        const T tm_own = ((const T *)tm_tree.own)[tm_k], tm_other = ((const T *)tm_tree.other)[tm_k];            \
+        ((T *)tm_tree.own)[tm_k] = combined;                                                                     \
+      }                                                                                                          \
+  } while (0)
 #define TM_ALL_REDUCE(statement, T, place, count, type, operator, along, ...)                                    \
   tm_mpi_all_reduce(&mpi, statement, place, count, sizeof(T), type, operator, along,                             \
                     sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})

@@ -1,4 +1,4 @@
-"""Domains that are left open: they are what is read, by the plain enumeration of `tests.oracle.values`."""
+"""Domains that are left open: they are what is read, by the plain enumeration of `tests.oracle.judges.values`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
-from tests.oracle.plain import points
-from tests.oracle.values import Values
+from tests.oracle.judges.plain import points
+from tests.oracle.judges.values import Values
 from tiramisu_py.lower import lower
 
 R, C = tm.params("R C")

@@ -125,7 +125,7 @@ def test_a_reduction_to_several_values_is_loaded_as_it_was(make: str, tmp_path: 
         f, w = variance()
         in_parts(w)
     else:
-        f = tm.Function("f", params=[N, K])
+        f = tm.Function("f", params=[N, K], assume="K >= 1")
         a = f.input("a", tm.float64, [N, K])
         f.outputs(f.reduction("best", {i: N}, {k: K}, tm.argmax, a[i, k]))
     f.save(tmp_path / "f.json")

@@ -30,7 +30,7 @@ from tests.programs.loop_ir.short_names import (
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import ExternFunction
-from tiramisu_py.algorithm.types import float32
+from tiramisu_py.algorithm.types import float32, uint8
 from tiramisu_py.backends import emit
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.ir import Comment, LoopFunction, Private
@@ -100,6 +100,15 @@ def test_an_output_that_overlaps_is_refused_and_inputs_may_overlap(compiled: Com
     assert "x" in error
     assert compiled.code({"N": 4}, **{**arrays(), "x": memory[1:5], "z": memory[5:9]}) == 0
     assert compiled.code({"N": 4}, **{**arrays(), "x": memory[1:5], "y": memory[2:6]}) == 0
+
+
+def test_arrays_that_share_one_byte_overlap() -> None:
+    copy = function("copy", "N", [given("x", N, dtype=uint8), result("y", N, dtype=uint8)],
+                    loop("i", N, store("y", i, load("x", i, dtype=uint8), uint8)))  # fmt: skip
+    memory, compiled = np.zeros(10, np.uint8), Compiled(copy)
+    assert compiled.code({"N": 4}, x=memory[3:7], y=memory[:4]) == 4
+    assert compiled.code({"N": 4}, x=memory[:4], y=memory[3:7]) == 4
+    assert compiled.code({"N": 4}, x=memory[4:8], y=memory[:4]) == 0
 
 
 def test_products_of_extents_that_overflow_are_refused() -> None:

@@ -25,7 +25,9 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Operator, logical_and, logical_or, max_, min_, product, sum_
 from tiramisu_py.algorithm.expressions import Cast, select
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.backends import emit
 from tiramisu_py.ir import LoopFunction, Private
+from tiramisu_py.passes.pipeline import optimise
 from tiramisu_py.program.loops import Combine, Parallel, Vector
 
 N, M, i, j = size("N"), size("M"), var("i"), var("j")
@@ -86,6 +88,24 @@ def test_updates_are_right_without_openmp(combine: Combine) -> None:
     found = np.zeros(5, np.int32)
     compiled({"N": 10}, k=np.arange(10, dtype=np.int32) % 5, x=np.ones(10, np.int32), h=found)
     np.testing.assert_array_equal(found, 2)
+
+
+def text(operator: Operator, combine: Combine, dtype: DType) -> str:
+    return emit(optimise(histogram(operator, combine, dtype)))["f.c"]
+
+
+def test_updates_that_may_meet_are_atomic() -> None:
+    """In the text: threads that happen not to meet would show nothing."""
+    assert "#pragma omp atomic\n" in text(sum_, Combine.ATOMIC, ty.int32)
+    exchanged = text(min_, Combine.ATOMIC, ty.float32)
+    assert "} while (!__atomic_compare_exchange(tm_place, &tm_old, &tm_new, 0," in exchanged
+    assert "omp atomic" not in exchanged and "__atomic_store" not in exchanged
+
+
+def test_copies_of_threads_have_cache_lines_of_their_own_and_are_complete_before_they_are_combined() -> None:
+    private = text(sum_, Combine.PRIVATE, ty.int32)
+    assert "h_slot = (h_elements + 15)/16*16;" in private
+    assert "#pragma omp for schedule(static)\n" in private and "nowait" not in private
 
 
 def test_private_sums_of_floats_are_the_same_in_every_run() -> None:

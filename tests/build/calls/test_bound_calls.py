@@ -77,6 +77,21 @@ def test_arguments_are_refused_as_in_any_call() -> None:
             kernel.bound(*inputs, **named)
 
 
+@pytest.mark.parametrize("passed", [True, False])
+def test_an_output_that_was_made_read_only_is_not_written(passed: bool) -> None:
+    x, k = arrays(4)
+    step = scaled().compile().bound(x, k, 1.0, z=np.zeros(4, np.float32) if passed else None)
+    z = step()
+    x += 1
+    z.flags.writeable = False
+    with pytest.raises(tm.ArgumentError, match="z is written, and was made read-only after it was bound"):
+        step()
+    np.testing.assert_array_equal(z, x[k] - 1)
+    z.flags.writeable = True
+    x.flags.writeable = False  # it is only read
+    np.testing.assert_array_equal(step(), x[k])
+
+
 def test_a_bound_call_takes_no_arguments() -> None:
     x, k = arrays(4)
     step = scaled().compile().bound(x, k, 1.0)

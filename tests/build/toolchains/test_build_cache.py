@@ -324,11 +324,31 @@ def test_a_cache_of_another_user_is_refused(tmp_path, monkeypatch):
         open_cache()
 
 
-def test_a_file_in_the_place_of_the_cache_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("file", "file is not a folder"),
+        ("file/cache", "file is not a folder"),
+        ("dangling", "dangling is a link to no folder"),
+        ("dangling/cache", "dangling is a link to no folder"),
+        ("loop", "loop is a link to no folder"),
+        ("x" * 300, "File name too long"),
+    ],
+)
+def test_what_is_no_folder_in_the_place_of_the_cache_is_refused(tmp_path, monkeypatch, name, words):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("TIRAMISU_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(ToolchainError, match="TIRAMISU_CACHE_DIR"):
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    monkeypatch.setenv("TIRAMISU_CACHE_DIR", str(tmp_path / name))
+    with pytest.raises(ToolchainError, match=f"TIRAMISU_CACHE_DIR=.* cannot be the cache: .*{words}"):
         open_cache()
+
+
+@pytest.mark.parametrize("name", ['it\'s "q" $HOME `x` ;', "a\nb größe", "a#b%c\\", "*?[x],b=c:d"])
+def test_the_cache_may_have_any_name(saxpy, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("TIRAMISU_CACHE_DIR", str(tmp_path / name))
+    library = saxpy.compile().library
+    assert library.parents[2] == tmp_path / name and saxpy.compile().library == library
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tiramisu_py.build import export, open_cache
-from tiramisu_py.build.toolchains import c_compiler as toolchain
-from tiramisu_py.build.toolchains import mpi
+from tiramisu_py.build.toolchains import mpi, tools
 from tiramisu_py.build.toolchains.c_compiler import find_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, replace_file
 from tiramisu_py.build.toolchains.processor import resolve_processor
@@ -74,7 +74,7 @@ def test_a_compiler_that_hangs_is_given_up_and_works_as_soon_as_it_is_mended(tmp
     compiler = script(tmp_path / "hanging", f'if [ -e {mended} ]; then sleep 1000; fi; exec {GCC} "$@"')
     mended.touch()
     with monkeypatch.context() as patch:
-        patch.setattr(toolchain, "PROBE_SECONDS", 0.2)
+        patch.setattr(tools, "PROBE_SECONDS", 0.2)
         with pytest.raises(ToolchainError, match=r"hanging.*does not answer within 0\.2 s"):
             find_toolchain(open_cache(), compiler)
     mended.unlink()
@@ -152,7 +152,7 @@ def test_too_many_open_files_are_no_missing_compiler(root):
 
 
 def test_a_temporary_folder_that_cannot_be_used_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(toolchain.tempfile, "tempdir", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(ToolchainError, match=r"temporary folder cannot be used.*nowhere.*set TMPDIR"):
         find_toolchain(open_cache())
 
@@ -232,6 +232,7 @@ def changes() -> dict[str, object]:
         "entry linked": linked,
         "library linked": library_linked,
         "names outside": outside,
+        "no names": lambda entry: (entry / "manifest.json").write_text('{"files": {}, "outside": {}}'),
         "truncated": lambda entry: replace_file(entry / "libsaxpy.so", b"\x7fELF"),
         "library missing": lambda entry: (entry / "libsaxpy.so").unlink(),
     }

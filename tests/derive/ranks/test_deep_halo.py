@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.rank_arrays import run_on_ranks
+from tests.oracle.judges.rank_arrays import run_on_ranks
 from tests.programs.ranks.derived import T, heat, heat_on_grid, i, i1, moved, q, t
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError

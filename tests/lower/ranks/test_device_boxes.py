@@ -51,6 +51,16 @@ def test_rows_are_cut_where_that_saves_more_than_a_border(low, high, whole, rows
     assert _extents(_rows(low, high, whole, assume=assume).lowered()) == {n: [rows, "M"] for n in ("o@gpu0", "a@gpu0")}
 
 
+def test_a_short_last_dimension_that_is_used_in_full_has_no_wider_rows():
+    f = tm.Function("narrow", params=[N])
+    a = f.input("a", tm.int32, [N, 5])
+    o = f.computation("o", {i: N, j: 5}, 2 * a[i, j])
+    f.outputs(o)
+    o.tag_gpu(blocks=[i], threads=[j])
+    f.derive_transfers()
+    assert _extents(f.lowered()) == {name: ["N", "5"] for name in ("o@gpu0", "a@gpu0")}
+
+
 def test_an_extent_is_at_least_0_where_conditions_do_not_say_that_it_is():
     assert _extents(_rows(G, K, N, assume="K <= N").lowered())["o@gpu0"] == ["max(K - G, 0)", "M"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.oracle.executed_instances import asked_for, executions
+from tests.oracle.judges.executed_instances import asked_for, executions
 from tests.programs.by_hand import Author, computed, every, iters, text
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Expr, Select, select

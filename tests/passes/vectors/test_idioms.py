@@ -100,6 +100,13 @@ def test_sums_that_stop_elsewhere_are_left_as_they_are() -> None:
     assert names(check(minimum(typed(FIRST + SECOND), 255))) == []  # wraps before
 
 
+@pytest.mark.parametrize("dtype", [ty.uint16, ty.uint32], ids=str)
+def test_a_difference_without_a_sign_wraps_before_it_stops(dtype: DType) -> None:
+    x, y = wide(dtype)
+    assert names(check(Cast(minimum(typed(x - y), 255), ty.uint8))) == []
+    assert names(check(Cast(maximum(typed(x - y), 0), ty.uint8))) == []
+
+
 @pytest.mark.parametrize("dtype", [ty.uint8, ty.int8], ids=str)
 def test_distances_as_users_write_them(dtype: DType) -> None:
     x, y = BYTES[dtype]
@@ -117,6 +124,7 @@ def test_means_of_two() -> None:
     assert names(check(Cast(typed((x + y + 1) >> 1), ty.uint8))) == ["average"]
     assert names(check(Cast(typed((x + y + 1) // 2), ty.uint8))) == ["average"]
     assert names(check(Cast(typed((x + y) >> 1), ty.uint8))) == []
+    assert names(check(Cast(typed((2 * x + y + 1) >> 1), ty.uint8))) == []
 
 
 def test_arithmetic_is_as_narrow_as_its_result_allows() -> None:

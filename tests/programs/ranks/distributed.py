@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tiramisu_py as tm
-from tests.oracle.rank_arrays import run_on_ranks
+from tests.oracle.judges.rank_arrays import run_on_ranks
 from tiramisu_py.ir import LoopFunction, Node
 from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.lower import lower

@@ -10,6 +10,9 @@ import tiramisu_py as tm
 
 i, q, i1, z, j, k, k1, t, p, j1, i0, i2, i3 = tm.iters("i q i1 z j k k1 t p j1 i0 i2 i3")
 
+#: An operator that MPI does not name.
+EITHER = tm.operator("either", lambda a, b: a ^ b, 0)
+
 Story = tuple[tm.Function, dict[str, Any]]
 
 
@@ -30,6 +33,12 @@ def total(
     s.update.split(i, 26, q, i1)
     s.update.tag_distribute(q, combine=combine)
     return f, {"x": whole(length, dtype=x.dtype.numpy)}
+
+
+def halves() -> Story:
+    """A sum of small whole numbers in half precision, which is exact."""
+    f, given = total(dtype=tm.float16, combine=tm.TREE)
+    return f, {"x": np.abs(given["x"]) % 5}
 
 
 def in_a_tree(length: int, share: int) -> Story:
@@ -200,6 +209,8 @@ def histogram() -> Story:
 STORIES = {
     "total": total,
     "total in a tree": lambda: total(combine=tm.TREE),
+    "halves": halves,
+    "an operator of the user": lambda: total(EITHER, tm.int32, combine=tm.TREE),
     "number": number,
     "in a buffer": lambda: number("result"),
     "parametric": parametric,

@@ -12,6 +12,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.effort import calls
+from tests.programs import pipelines
 from tests.programs.drafts import ByHand
 from tests.programs.gpu.stories import (
     N,
@@ -27,7 +28,9 @@ from tests.programs.gpu.stories import (
     tiled_stencil,
     twice,
 )
+from tiramisu_py import sets
 from tiramisu_py.derive.barriers.barriers import with_barriers
+from tiramisu_py.derive.completion import complete
 from tiramisu_py.program.loops import Bulk, Combine, GpuBlock, GpuThread, Launch, Parallel
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof import Report, check
@@ -154,6 +157,17 @@ def test_a_barrier_that_some_threads_miss_is_refused() -> None:
     assert any("under divergent control" in v.message and v.kind == "race" for v in report.violations), report
 
 
+def test_a_barrier_orders_nothing_where_it_does_not_run() -> None:
+    program = with_barriers(tiled_stencil().f.program)
+    (barrier,) = [each for each in program.statements.values() if each.role is Role.BARRIER]
+    assert check(program).ok
+    first, *_ = sets.variables(barrier.instances.get_space())
+    later = barrier.instances.intersect(sets.within(first, 1, 10**6))
+    elsewhere = replace(barrier, instances=later)
+    report = check(program.with_statement(elsewhere))
+    assert [v.kind for v in report.violations] == ["race"] and "q[0] reads p[1]" in report.violations[0].message
+
+
 def _prefix(q: Any, barrier: Any, name: str) -> Any:
     from_q = q.prefix(len(barrier.loops))
     return _renamed(from_q, name).set_tuple_name(isl.dim_type.out, barrier.name)
@@ -270,3 +284,63 @@ def test_a_barrier_inside_the_threads_of_a_tree_has_no_partial_result() -> None:
     f.derive_transfers()
     assert f.program.statements["filled"].role is Role.BARRIER
     assert f.check().ok
+
+
+def test_a_block_that_goes_on_as_another_one_needs_a_barrier_between_its_rounds() -> None:
+    s = pipelines.pair()
+    s.q.split(pipelines.i, 64, pipelines.i0, pipelines.i1)
+    s.p.store_in(tm.SHARED).compute_at(s.q, pipelines.i0)
+    s.q.tag_gpu(blocks=[pipelines.i0], threads=[pipelines.i1], grid=1)
+    s.p.tag_gpu(threads=[pipelines.i])
+    s.f.derive_transfers()
+    program = s.f.completed
+    (name,) = [each for each in program.statements if each.endswith("_round")]
+    statements = {each: statement for each, statement in program.statements.items() if each != name}
+    orders = tuple(order for order in program.orders if name not in (order.before, order.after))
+    assert check(program).ok
+    (violation,) = check(program.with_(statements=statements, orders=orders)).violations
+    assert violation.kind == "race" and "with grid=1 one block runs both rounds" in violation.message
+
+
+def test_blocks_that_combine_nothing_race_even_if_their_threads_combine() -> None:
+    f, b, t = tm.Function("total", params=[N], assume="N >= 1"), *tm.iters("b t")
+    x = f.input("x", tm.int32, [N])
+    s = f.reduction("s", {}, over={i: N}, op=tm.sum, expr=x[i])
+    f.outputs(s)
+    s.update.split(i, 32, b, t)
+    s.update.tag_gpu(blocks=[b], threads=[t], combine=tm.ATOMIC)
+    f.derive_transfers()
+    blocks = [loop for loop in f.program.loops.values() if isinstance(loop.tag, GpuBlock)]
+    alone = f.program.with_loop(*(replace(each, tag=replace(each.tag, combine=None)) for each in blocks))
+    kinds = [(each.kind, "by block 1 and block 0" in each.message) for each in check(complete(alone)).violations]
+    assert ("race", True) in kinds
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(1024, True), (1023, False)])
+def test_a_block_has_at_most_as_many_threads_as_its_gpu_lets(limit: int, fits: bool) -> None:
+    f, (j, i1, j1, i0, j0) = tm.Function("tiles", params=[N]), tm.iters("j i1 j1 i0 j0")
+    o = f.computation("o", {i: N, j: N}, i + j)
+    f.outputs(o)
+    o.gpu_tile(i, j, 32, 32, i0, j0, i1, j1)
+    f.derive_transfers()
+    report = check(complete(f.program.with_(gpu=replace(f.program.gpu, most_threads=limit))))
+    assert report.ok is fits
+    assert fits or "32 x 32 = 1,024 threads in a block" in str(report)
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(16, True), (15, False)])
+def test_a_tree_takes_shared_memory_in_whole_units(limit: int, fits: bool) -> None:
+    f, t = tm.Function("total", params=[N]), tm.iters("t")[0]
+    x = f.input("x", tm.int32, [N, 64])
+    s = f.reduction("s", {i: N}, over={t: 64}, op=tm.sum, expr=x[i, t])
+    f.outputs(s)
+    s.init.tag_gpu(blocks=[i])
+    s.update.tag_gpu(blocks=[i], threads=[t], combine=tm.TREE)
+    f.derive_transfers()
+    report = check(complete(f.program.with_(gpu=replace(f.program.gpu, most_shared=limit))))
+    assert report.ok is fits
+    assert (
+        fits
+        or "needs 16 bytes of shared memory in each block (the tree of s.update 8, each at a multiple of 16"
+        in str(report)
+    )

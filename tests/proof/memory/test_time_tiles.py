@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.judge import judge
+from tests.oracle.judges.judge import judge
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import Report, check
 from tiramisu_py.proof.budget import OPERATIONS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.block_ranks import Exchange, Half, Order, splits, verdict
+from tests.oracle.judges.block_ranks import Exchange, Half, Order, splits, verdict
 from tiramisu_py.program.ranks.spread import spread
 
 R, lo, hi = tm.params("R lo hi")

@@ -11,7 +11,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.effort import calls
-from tests.oracle.rank_random import random_rank_script
+from tests.oracle.generators.rank_random import random_rank_script
 from tests.programs.ranks.exchanges import Link, P, Step, T, Talk, build, deadlocks, found, q, t, x
 from tiramisu_py.proof.messages import deadlock
 

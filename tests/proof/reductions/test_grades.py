@@ -20,7 +20,7 @@ Schedule = Callable[[tm.Function, Any], Any]
 
 def rows(dtype: tm.DType = tm.float32, op: Any = tm.sum, **options: Any) -> tuple[tm.Function, Any]:
     """The sum of each row, or the same with another operator."""
-    f = tm.Function("rows", params=[N, K])
+    f = tm.Function("rows", params=[N, K], assume="K >= 1" if op is tm.argmax else None)
     a = f.input("a", dtype, [N, K])
     s = f.reduction("s", {i: N}, {k: K}, op, a[i, k], **options)
     f.outputs(s)
@@ -56,6 +56,14 @@ def in_two_passes(f: tm.Function, s: Any) -> None:
     f.derive_transfers()
 
 
+def in_the_last_block(f: tm.Function, s: Any) -> None:
+    """The same, combined by the last block."""
+    s.update.split(k, 256, b, k)
+    s.update.split(k, 64, k0, t)
+    s.tag_gpu(blocks=[i, b], threads=[t], combine=tm.TREE, across=tm.LAST_BLOCK)
+    f.derive_transfers()
+
+
 SCHEDULES: dict[str, tuple[str, Schedule]] = {
     "none": ("ordered", lambda f, s: None),
     "values on threads": ("ordered", lambda f, s: s.update.parallelize(i)),
@@ -68,6 +76,7 @@ SCHEDULES: dict[str, tuple[str, Schedule]] = {
     "a block for a row": ("everywhere", lambda f, s: on_blocks(f, s, combine=tm.TREE)),
     "trees of threads": ("everywhere", lambda f, s: split(s).update.parallelize(k0, combine=tm.TREE)),
     "two passes": ("everywhere", in_two_passes),
+    "the last block": ("everywhere", in_the_last_block),
     "private copies": ("run_to_run", lambda f, s: s.update.parallelize(k, combine=tm.PRIVATE)),
     "partial results in private copies": (
         "run_to_run", lambda f, s: split(s).rfactor(k0).update.parallelize(k, combine=tm.PRIVATE),

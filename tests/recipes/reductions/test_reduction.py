@@ -109,6 +109,35 @@ def scattered(f: tm.Function) -> tm.Computation:
     return f.scatter("counts", {x: 9}, {h: N}, at=[where[h]], op=tm.sum, expr=1)
 
 
+def test_columns_of_a_view_run_side_by_side_in_vectors() -> None:
+    f = tm.Function("viewed", params=[])
+    a = f.input("a", tm.float32, [4, 16, 12, 64])
+    t = f.reduction("t", {y: 768}, {x: 64}, tm.sum, a.reshape([64, 768])[x, y])
+    f.outputs(t)
+    text = tm.recipes.reduction(t, cpu=WIDE)
+    assert "combine=tm.PRIVATE" not in text
+    assert "GATHER" not in f.source()["viewed.c"] and "STRIDED" not in f.source()["viewed.c"]
+    values = np.random.default_rng(0).integers(-9, 9, (4, 16, 12, 64)).astype(np.float32)
+    np.testing.assert_array_equal(f.compile()(values), values.sum((0, 1)).ravel())
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_columns_over_the_same_points_are_read_once_unless_one_reads_the_other(reads: bool) -> None:
+    f = tm.Function("both", params=[N])
+    a = f.input("a", tm.int32, [4, 9, N])
+    s = f.reduction("s", {y: N}, {w: 4, x: 9}, tm.sum, a[w, x, y])
+    apart = f.computation("apart", {w: 4, x: 9, y: N}, a[w, x, y] - s[y] if reads else a[w, x, y])
+    t = f.reduction("t", {y: N}, {w: 4, x: 9}, tm.max, apart[w, x, y])
+    f.outputs(s, t)
+    text = tm.recipes.reduction(s, t, cpu=WIDE)
+    assert f.check().ok and ("t.update.after(s.update, y0)" in text) != reads
+    for size in (0, 1, 67):
+        values = np.random.default_rng(size).integers(-9, 9, (4, 9, size), np.int32)
+        sums, largest = f.compile()(values)
+        np.testing.assert_array_equal(sums, values.sum((0, 1)))
+        np.testing.assert_array_equal(largest, values.max((0, 1), initial=-(2**31)) - (sums if reads else 0))
+
+
 def test_a_declared_order_is_kept() -> None:
     f = tm.Function("kept", params=[N, M])
     a = f.input("a", tm.float32, [N, M])
@@ -126,6 +155,7 @@ def test_a_declared_order_is_kept() -> None:
         (lambda f, t: scattered(f), {}, "counts is a scatter, whose terms say where they go"),
         (lambda f, t: t.parallelize(h) and t, {}, "has been scheduled already"),
         (lambda f, t: t, {"on": "gpu"}, "on='gpu': it schedules for tm.cores"),
+        (lambda f, t: t, {"sizes": {"lane": 4}}, "there is no size 'lane' here: there are lanes, block, rows, strip"),
         (lambda f, t: t, {"determinism": "always"}, "determinism='always': give one of ordered, everywhere"),
     ],
 )
@@ -148,3 +178,28 @@ def test_tuples_run_side_by_side_in_a_power_of_two_of_lanes() -> None:
     for extent in (1, 33):
         given = np.random.default_rng(extent).standard_normal((7, extent), dtype=np.float32)
         np.testing.assert_array_equal(kernel(given)[1], given.argmax(axis=0))
+
+
+def test_a_schedule_of_its_space_is_found_by_tune() -> None:
+    space = tm.recipes.reduction_space(reduced("whole")[1], cpu=WIDE)
+    assert {name for name, values in space.items() if len(values) > 1} == {"lanes", "block"}
+
+    def make(**sizes: int) -> tm.Function:
+        f, t = reduced("whole")
+        tm.recipes.reduction(t, cpu=WIDE, sizes=sizes)
+        return f
+
+    found = tm.tune(make, space, sizes={"N": 5000}, search="random", points=2, repeats=1)
+    assert found.best.parameters.keys() == {"lanes", "block", "rows", "strip"}
+
+
+def test_blocks_of_neighbours_run_on_threads_where_the_operator_does_not_commute() -> None:
+    last = tm.operator("last", lambda a, b: tm.select(b >= 0, b, a), lambda dtype: -1, commutative=False)
+    f = tm.Function("last", params=[N])
+    a = f.input("a", tm.int32, [N])
+    t = f.reduction("t", {}, {h: N}, last, a[h])
+    f.outputs(t)
+    assert "parallelize(h0)" in tm.recipes.reduction(t, cpu=WIDE, sizes={"block": 8})
+    assert f.check().ok
+    given = np.where(np.arange(100) < 77, np.arange(100), -1).astype(np.int32)
+    assert f.compile(threads=2)(given) == 76

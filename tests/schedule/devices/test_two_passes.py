@@ -8,37 +8,10 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.programs.gpu.sums_over_blocks import rows, total
 
 N, M = tm.params("N M")
 i, k, i0, i1, b, m, t = tm.iters("i k i0 i1 b m t")
-
-
-def total(across: object = tm.TWO_PASS, dtype: tm.DType = tm.float32) -> tm.Function:
-    """The sum of everything, 1024 terms a block."""
-    f = tm.Function("total", params=[N])
-    a = f.input("a", dtype, [N])
-    s = f.reduction("s", {}, {k: N}, tm.sum, a[k])
-    f.outputs(s)
-    s.update.split(k, 1024, b, k)
-    s.update.split(k, 128, m, t)
-    s.tag_gpu(blocks=[b], threads=[t], combine=tm.TREE, across=across)
-    f.derive_transfers()
-    return f
-
-
-def rows() -> tm.Function:
-    """Sums of rows, four rows and 96 terms a block: a warp a row."""
-    f = tm.Function("rows", params=[N, M])
-    a = f.input("a", tm.float32, [N, M])
-    s = f.reduction("s", {i: N}, {k: M}, tm.sum, a[i, k])
-    f.outputs(s)
-    s.update.split(i, 4, i0, i1)
-    s.update.split(k, 96, b, k)
-    s.update.split(k, 32, m, t)
-    s.update.reorder(i0, b, i1, m, t)
-    s.update.tag_gpu(blocks=[i0, b], threads=[i1, t], combine=tm.TREE, across=tm.TWO_PASS)
-    f.derive_transfers()
-    return f
 
 
 @pytest.mark.parametrize(
@@ -91,7 +64,7 @@ def test_what_two_passes_are_not_for() -> None:
         s.update.tag_gpu(blocks=[i], threads=[t], combine=tm.TREE, across=tm.TWO_PASS)
     with pytest.raises(tm.CommandError, match=r"across=tm.TWO_PASS says what becomes of the results of trees"):
         s.update.tag_gpu(blocks=[i, m], threads=[t], combine=tm.ATOMIC, across=tm.TWO_PASS)
-    with pytest.raises(tm.CommandError, match=r"choose tm.ATOMIC or tm.TWO_PASS"):
+    with pytest.raises(tm.CommandError, match=r"choose tm.ATOMIC, tm.TWO_PASS or tm.LAST_BLOCK"):
         s.update.tag_gpu(blocks=[i, m], threads=[t], combine=tm.TREE, across=tm.PRIVATE)
     s.update.after(s.init, i)
     with pytest.raises(tm.CommandError, match=r"s.init shares loop i with s.update, and partial results are"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.oracle.judge import judge
+from tests.oracle.judges.judge import judge
 from tests.programs import pipelines as pl
 from tests.programs.drafts import texts
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tiramisu_py.tuning.search import progress
-from tiramisu_py.tuning.search.progress import Progress
+from tiramisu_py.tuning.search import status_line
+from tiramisu_py.tuning.search.status_line import Progress
 from tiramisu_py.tuning.search.turns import Turns
 
 
@@ -54,13 +54,13 @@ def test_a_terminal_has_one_line_that_is_rewritten(monkeypatch: pytest.MonkeyPat
 
 def test_elsewhere_there_are_lines_only_if_they_are_wanted_and_not_often(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(status_line.time, "monotonic", lambda: now[0])
     silent, stream = io.StringIO(), io.StringIO()
     for line in (Progress(None, silent), Progress(False, Terminal()), Progress(True, stream)):
         now[0] = 100.0
         for text in ("first", "too early", "late"):
             line.show(text)
-            now[0] += progress.APART / 2
+            now[0] += status_line.APART / 2
         line.show("done", last=True)
         line.close()
     assert silent.getvalue() == ""

@@ -12,7 +12,7 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, argmin
 from tiramisu_py.algorithm.declare.declared_ranges import bounded, broken_claim
 from tiramisu_py.algorithm.declare.shared_loops import Reads, shared_loops
 from tiramisu_py.algorithm.domains.affine import Affine
@@ -107,6 +107,7 @@ def violations(values: ValueSets) -> list[Violation]:
         found += _nonexistent(values, computation)
         claim = broken_claim(values.algorithm, computation)
         found += [] if claim is None else [claim]
+        found += _ends_of_nothing(values, computation)
         found += _endless(values, computation) if not computation.group else []
     groups = dict.fromkeys(each.group for each in values.algorithm.computations.values() if each.group)
     for group in groups:
@@ -235,7 +236,35 @@ def extent_in_words(values: ValueSets, source: str) -> str:
     return f"the values of {source}"
 
 
+def _ends_of_nothing(values: ValueSets, c: Computation) -> list[Violation]:
+    """A value of an argmin or argmax that has no terms, whatever the inputs are: nothing has no place, as in NumPy.
+
+    Conditions on values may leave out all terms, too; the index is then the largest of its type.
+    """
+    algorithm = values.algorithm
+    declared = algorithm.as_declared.computations.get(c.name)  # none for partial results
+    if c.op not in (argmin, argmax) or declared is None or declared.guards:
+        return []
+    terms = sets.named(sets.project_prefix(declared.points, len(c.iterators)), c.name)
+    empty = values.domain(c.name).subtract(terms)
+    if empty.is_empty():
+        return []
+    params = smallest.smallest_params(empty)
+    at = smallest.first(sets.fixed(empty, params))
+    witness = Witness(params, reader=(c.name, at))
+    message = (
+        f"{indexed(c.name, at)} is {c.op} over no {', '.join(declared.over)}, and among nothing no place is an end"
+    )
+    needed = missing_condition(empty, algorithm.context.intersect(values.domain(c.name).params()))
+    repair = f"leave values without terms out of the domain of {c.name}"
+    repair = f"assume {needed}, or {repair}" if needed else repair
+    return [Violation("reduction", f"{message}, {witness}", witness, repair=repair)]
+
+
 # -- recurrences
+
+#: What helps where no order of the values of recurrences is found.
+_IN_ORDER = "let each value read only values that are less in one iterator, or in a sum of multiples of iterators"
 
 
 def _endless(values: ValueSets, c: Computation) -> list[Violation]:
@@ -248,7 +277,8 @@ def _endless(values: ValueSets, c: Computation) -> list[Violation]:
     if cycle is None:
         params, value, needed = first_pair(depends)
         message = f"{c.name} may not end: no order of its values was found in which each comes after those it reads"
-        return [Violation("unknown", message, Witness(params, reader=(c.name, value), writer=(c.name, needed)))]
+        witness = Witness(params, reader=(c.name, value), writer=(c.name, needed))
+        return [Violation("unknown", message, witness, repair=_IN_ORDER)]
     params, value, needed = first_pair(cycle)
     witness = Witness(params, writer=(c.name, needed), reader=(c.name, value))
     message = f"{indexed(c.name, value)} depends on itself, {witness}: its reads lead back to it"
@@ -273,7 +303,8 @@ def _endless_group(values: ValueSets, members: Sequence[Computation]) -> list[Vi
     (reader, source), read = next(iter(reads.items()))
     params, value, needed = first_pair(read)
     message = f"{', '.join(names)} may not end: in no order that was found does each value come after those it reads"
-    return [Violation("unknown", message, Witness(params, reader=(reader, value), writer=(source, needed)))]
+    witness = Witness(params, reader=(reader, value), writer=(source, needed))
+    return [Violation("unknown", message, witness, repair=_IN_ORDER)]
 
 
 def _composed(steps: Reads, reads: Reads) -> Reads:

@@ -84,7 +84,8 @@ class Problem:
 
     def _in_one_group(self, *names: str) -> bool:
         statements = self.function.program.statements
-        groups = {self.computation(statements[name].source).group for name in names if name in statements}
+        sources = [self.algorithm.source(statements[name].source) for name in names if name in statements]
+        groups = {source.group if isinstance(source, Computation) else None for source in sources}
         return len(groups) == 1 and None not in groups
 
     def computation(self, name: str) -> Computation:

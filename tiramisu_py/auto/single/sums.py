@@ -154,7 +154,12 @@ def chained(problem: Problem, name: str) -> Iterator[Offer]:
         covered += [source for source in problem.sources(each) if source not in covered]
     sums = [each for each in covered[1:] if problem.computation(each).is_reduction]
     together = any(problem.computation(each).group for each in covered)
-    if together or not sums or not all(_is_of_rows(problem, each) for each in sums):
+    if (
+        together
+        or not sums
+        or not problem.computation(name).iterators
+        or not all(_is_of_rows(problem, each) for each in sums)
+    ):
         return
     if any(pair_of(problem, each) for each in sums):
         return  # another sum reads the same matrix: both are one nest

@@ -123,9 +123,7 @@ class Arguments:
     ) -> Array | DeviceArray:
         """The array returned for an output: the array that the caller passed, if any."""
         own = given.get(name)
-        if isinstance(arrays[name], DeviceArray) and own is not None:
-            return cast(DeviceArray, own)  # or an array of another library
-        return own if isinstance(own, np.ndarray) else arrays[name]
+        return arrays[name] if own is None else cast(Array | DeviceArray, own)  # or an array of another library
 
     def _viewed(self, argument: ArrayArgument, given: object) -> Array | DeviceArray:
         on = self._device_of(argument)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
+
+import numpy.typing as npt
 
 from tiramisu_py.errors import ArgumentError, KernelError
 
@@ -15,24 +17,39 @@ class BoundCall:
     caller passed, are the same arrays in every call.
     """
 
-    __slots__ = ("_failure", "_kept", "_name", "_results", "_run")
+    __slots__ = ("_failure", "_kept", "_name", "_results", "_run", "_written")
 
     def __init__(
-        self, name: str, run: Callable[[], int | None], failure: Callable[[int], KernelError], results: Any, kept: Any
+        self,
+        name: str,
+        run: Callable[[], int | None],
+        failure: Callable[[int], KernelError],
+        results: Any,
+        written: Mapping[str, npt.NDArray[Any]],
+        kept: Any,
     ) -> None:
-        """`run` calls the function and returns its code, of which `failure` makes an error."""
+        """`run` calls the function and returns its code, of which `failure` makes an error. `written` are the arrays of
+        the host that it writes, by name.
+        """
         self._name, self._run, self._failure, self._results, self._kept = name, run, failure, results, kept
+        self._written = tuple(written.items())
 
     def __call__(self, *others: object, **named: object) -> Any:
         """Runs the function, and returns what a call of the kernel does. Raises `KernelError` if it fails.
 
-        Takes no arguments; raises `ArgumentError` for any.
+        Takes no arguments; raises `ArgumentError` for any, and if an array that it writes was made read-only.
         """
         if others or named:
             raise ArgumentError(
                 f"a bound call of {self._name} has its arguments: change what the arrays hold, or bind others, "
                 "kernel.bound(...)"
             )
+        for name, array in self._written:
+            if not array.flags.writeable:
+                raise ArgumentError(
+                    f"{name} is written, and was made read-only after it was bound: make it writeable, or bind another "
+                    f"array as {name}"
+                )
         code = self._run()
         if code:
             raise self._failure(code)

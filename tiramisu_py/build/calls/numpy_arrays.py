@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import ElementStrides,
 from tiramisu_py.build.calls.device_arguments import refuse_on_host
 from tiramisu_py.build.calls.strided_arrays import are_interleaved, has_distinct_elements
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
+from tiramisu_py.build.gpu.foreign import host_array
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import ArrayArgument
 
@@ -65,8 +66,8 @@ def _shared(given: Any) -> Array:
     if hasattr(given, "__dlpack__"):
         try:
             return np.asarray(np.from_dlpack(given))
-        except _FAILURES:
-            return np.asarray(given, copy=False)  # a type that DLPack does not have
+        except _FAILURES:  # a type that NumPy does not know
+            return host_array(given)
     return np.asarray(given, copy=False)
 
 

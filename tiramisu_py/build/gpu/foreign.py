@@ -87,6 +87,30 @@ def _from_dlpack(given: Any) -> ForeignArray:
     return ForeignArray(shape, dtype, address, strides, LEGACY_STREAM, False, tensor.device_number, capsule)
 
 
+class _Lender:
+    """The memory of another library's array, by the array interface of NumPy; alive as long as the capsule is."""
+
+    def __init__(self, of: ForeignArray) -> None:
+        self.kept = of.owner
+        self.__array_interface__ = {
+            "version": 3, "shape": of.shape, "typestr": f"|V{of.dtype.itemsize}", "data": (of.address, False),
+            "strides": of.strides,
+        }  # fmt: skip
+
+
+def host_array(given: Any) -> np.ndarray[Any, Any]:
+    """The memory of another library's array on the host, not copied, if NumPy does not read its DLPack: by the array
+    interface or the buffer protocol, or, for types that NumPy has not (bfloat16), by DLPack read here.
+
+    Raises what the library raises.
+    """
+    try:
+        return np.asarray(given, copy=False)
+    except (TypeError, ValueError, BufferError, RuntimeError):
+        found = _from_dlpack(given)
+        return np.asarray(_Lender(found)).view(found.dtype)
+
+
 def _dtype(code: int, bits: int, lanes: int) -> np.dtype[Any]:
     kinds = {0: "int", 1: "uint", 2: "float"}
     if lanes == 1 and code in kinds:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import logging
 import os
 import platform
 import re
 import shlex
 import shutil
-import signal
 import struct
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tiramisu_py.build.toolchains.cache import Cache, digest
+from tiramisu_py.build.toolchains.tools import SHORTAGES, run, run_checked
 from tiramisu_py.errors import ToolchainError
-
-_log = logging.getLogger(__name__)
 
 _INSTALL = """install one:
   Debian, Ubuntu:  sudo apt-get install gcc libc6-dev
@@ -45,17 +40,8 @@ int probe(int *x, int n) {
 #: Operating systems, as Python and compilers both name them.
 _SYSTEMS = ("linux", "darwin", "freebsd")
 _WORD_BITS = 8 * struct.calcsize("P")
-#: The time limit in seconds for probing a tool; a tool that exceeds it is not used.
-PROBE_SECONDS = 120.0
 #: Environment variables that change the files that a compiler finds.
 _SEARCHED = ("COMPILER_PATH", "CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH", "PATH", "SDKROOT")
-#: Faults of this process or this machine, not of the tool that is started.
-_SHORTAGES = {
-    errno.EMFILE: "this process has too many open files; allow more: ulimit -n 1024",
-    errno.ENFILE: "this machine has too many open files",
-    errno.EAGAIN: "there are too many processes; allow more: ulimit -u",
-    errno.ENOMEM: "there is no memory for another process",
-}
 
 
 @dataclass(frozen=True)
@@ -275,55 +261,5 @@ def work_folder() -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="tiramisu_py-") as folder:
             yield Path(folder)
     except OSError as error:
-        advice = _SHORTAGES.get(error.errno or 0, "set TMPDIR to one that can be written, and has room")
+        advice = SHORTAGES.get(error.errno or 0, "set TMPDIR to one that can be written, and has room")
         raise ToolchainError(f"the temporary folder cannot be used ({error}): {advice}") from error
-
-
-def run(
-    command: Sequence[str], folder: Path | None = None, *, bounded: bool = True
-) -> subprocess.CompletedProcess[str]:
-    """Runs a tool, with messages in English. The return code is 127 if the tool cannot be started, and 124 if it takes
-    longer than `PROBE_SECONDS` (if `bounded`).
-
-    Raises `ToolchainError` if this process cannot start any tool.
-    """
-    try:
-        process = subprocess.Popen(
-            command, cwd=folder, env={**os.environ, "LC_ALL": "C"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=bounded,
-        )  # fmt: skip
-    except OSError as error:
-        if error.errno in _SHORTAGES:
-            raise ToolchainError(f"{command[0]} cannot be started: {_SHORTAGES[error.errno]}") from error
-        return subprocess.CompletedProcess(list(command), 127, "", str(error))
-    with process:
-        try:
-            out, said = process.communicate(timeout=PROBE_SECONDS if bounded else None)
-        except subprocess.TimeoutExpired:
-            out, said = "", f"it does not answer within {PROBE_SECONDS:g} s"
-            _end(process, whole=bounded)
-            return subprocess.CompletedProcess(list(command), 124, out, said)
-        except BaseException:
-            _end(process, whole=bounded)
-            raise
-    return subprocess.CompletedProcess(list(command), process.returncode, out, said)
-
-
-def _end(process: subprocess.Popen[str], whole: bool) -> None:
-    """Ends a tool, and the `whole` session if it leads one."""
-    with contextlib.suppress(ProcessLookupError):
-        if whole:
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    process.wait()
-
-
-def run_checked(command: Sequence[str], folder: Path) -> None:
-    """Runs a tool; raises `ToolchainError` with the command and the tool's own message if it fails."""
-    answer = run(command, folder, bounded=False)
-    if answer.returncode != 0:
-        failed = f"{Path(command[0]).name} failed (return code {answer.returncode})"
-        raise ToolchainError(f"{failed}:\n  {shlex.join(command)}\n{answer.stderr.strip()}")
-    if answer.stderr.strip():
-        _log.info("%s", answer.stderr.strip())

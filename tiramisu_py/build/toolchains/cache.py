@@ -188,7 +188,7 @@ def open_cache() -> Cache:
     """
     named = os.environ.get("TIRAMISU_CACHE_DIR")
     if named:
-        root, fault = _prepared(Path(named).expanduser())
+        root, fault = _prepared(Path(os.path.expanduser(named)))
         if fault:
             raise ToolchainError(f"TIRAMISU_CACHE_DIR={named} cannot be the cache: {fault}")
         return Cache(root)
@@ -215,6 +215,9 @@ def _prepared(root: Path) -> tuple[Path, str]:
         root.parent.mkdir(parents=True, exist_ok=True)
         root.mkdir(mode=0o700, exist_ok=True)
         root = root.resolve(strict=True)
+    except FileExistsError:
+        found = root if os.path.lexists(root) else root.parent
+        return root, f"{found} is {'a link to no folder' if found.is_symlink() else 'not a folder'}"
     except OSError as error:
         return root, f"{error.strerror or error}"
     for folder in (root, *(root / name for name in ("entries", "records") if os.path.lexists(root / name))):
@@ -275,7 +278,8 @@ def _is_intact(folder: Path) -> bool:
         if foreign_hand(folder) or not is_private_file(folder / _MANIFEST):
             return False
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        if not all(os.path.basename(name) == name and is_private_file(folder / name) for name in manifest["files"]):
+        own = [os.path.basename(name) == name and is_private_file(folder / name) for name in manifest["files"]]
+        if not own or not all(own):
             return False
         inside = all(_checksum(folder / name) == expected for name, expected in manifest["files"].items())
         return inside and all(_checksum(Path(name)) == expected for name, expected in manifest["outside"].items())

@@ -14,7 +14,9 @@ from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.images import Architecture, Image
 from tiramisu_py.build.toolchains.nvcc import find_nvcc
 from tiramisu_py.build.toolchains.nvrtc import find_nvrtc
+from tiramisu_py.build.toolchains.tools import RunningTools
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.progress import step
 
 #: The default architectures, used if neither the user nor a GPU determines them.
 USUAL = (75, 80, 90)
@@ -108,7 +110,12 @@ def compile_kernels(
     key = digest(["kernels", file, needed, compiler.identity, flags, names])
 
     def build(folder: Path) -> list[Path]:
-        with ThreadPoolExecutor(max_workers=len(architectures)) as pool:
+        tools = RunningTools()
+        with (
+            step(f"{file}: {compiler} for {', '.join(names)}", "name the architectures that you need: architectures="),
+            ThreadPoolExecutor(max_workers=len(architectures), initializer=tools.enrol) as pool,
+            tools,
+        ):
             made = list(pool.map(lambda a: compiler.compile(file, needed, a, (*flags, *_verbose(a))), architectures))
         for architecture, (content, _) in zip(architectures, made, strict=True):
             (folder / architecture.name).write_bytes(content)

@@ -11,8 +11,8 @@ import cgen
 
 from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.backends.c.definitions import declarer, given, prototype, signature_check
-from tiramisu_py.build.toolchains.c_compiler import run
 from tiramisu_py.build.toolchains.library import Recipe
+from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
 
 _POINTER = re.compile(r"['‘]([^'’]*\(\*\)\([^'’]*\))['’]")

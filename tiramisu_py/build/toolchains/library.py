@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tiramisu_py.backends.c import Emitted
-from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain, run
+from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, digest, open_cache, package_digest
 from tiramisu_py.build.toolchains.flags import (
     CLANG_WARNINGS,
@@ -29,13 +29,18 @@ from tiramisu_py.build.toolchains.loading import loaded_library
 from tiramisu_py.build.toolchains.mpi import Mpi
 from tiramisu_py.build.toolchains.precompiled import included_headers, precompiled_intrinsics, uses_intrinsics
 from tiramisu_py.build.toolchains.processor import Processor, resolve_processor
+from tiramisu_py.build.toolchains.tools import RunningTools, run
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.progress import step
 
 #: The GPU runtime, which is part of a library.
 RUNTIME = "tm_gpu.c"
 
 _log = logging.getLogger(__name__)
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+#: What makes a C compiler faster, for those who wait for it.
+SHORTER = "unrolled loops and many versions of loops make long functions; the next call takes it from the cache"
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,8 @@ class Recipe:
         """
         _write(self.files, folder)
         sources = [name for name in self.files if name.endswith(".c")]
-        with ThreadPoolExecutor(max_workers=len(sources) or 1) as pool:
+        tools = RunningTools()
+        with ThreadPoolExecutor(max_workers=len(sources) or 1, initializer=tools.enrol) as pool, tools:
             return list(pool.map(lambda name: self._compiled(name, folder, cache), sources))
 
     def _compiled(self, source: str, folder: Path, cache: Cache | None) -> str:
@@ -166,8 +172,9 @@ class Recipe:
 
     def build(self, folder: Path, cache: Cache | None = None) -> list[Path]:
         """Makes the shared library in `folder`; returns the included headers outside of it."""
-        objects = self.compile_objects(folder, cache)
-        self.toolchain.link(objects, self.file_name, self.flags, folder, self.linked)
+        with step(f"{self.name}: {self.toolchain.command[0]}", SHORTER):
+            objects = self.compile_objects(folder, cache)
+            self.toolchain.link(objects, self.file_name, self.flags, folder, self.linked)
         headers = [header for made in objects for header in included_headers(folder / Path(made).with_suffix(".d"))]
         for leftover in [*folder.glob("*.o"), *folder.glob("*.d")]:
             leftover.unlink()

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.build.toolchains.c_compiler import run
 from tiramisu_py.build.toolchains.cache import Cache, digest
+from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
 
 _INSTALL = "pip install 'tiramisu_py[mpi]' brings mpi4py and MPICH with its mpicc"

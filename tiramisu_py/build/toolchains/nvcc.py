@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.build.toolchains.c_compiler import run, work_folder
+from tiramisu_py.build.toolchains.c_compiler import work_folder
 from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.images import Architecture
+from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
 
 _log = logging.getLogger(__name__)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tiramisu_py.build.toolchains.c_compiler import Toolchain, run
+from tiramisu_py.build.toolchains.c_compiler import Toolchain
 from tiramisu_py.build.toolchains.cache import Cache, digest
+from tiramisu_py.build.toolchains.tools import run
 
 #: An empty file, included first. gcc reads what it finds compiled beside it instead, unless that is for another gcc or
 #: for other flags; then it reads this, and each source includes what it needs.

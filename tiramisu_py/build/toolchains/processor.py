@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tiramisu_py.backends.c.runtime_files import packaged
-from tiramisu_py.build.toolchains.c_compiler import Toolchain, run, this_architecture
+from tiramisu_py.build.toolchains.c_compiler import Toolchain, this_architecture
 from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.flags import width_flag
+from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")

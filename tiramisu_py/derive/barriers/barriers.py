@@ -21,7 +21,7 @@ from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.derive.barriers.fewest_points import fewest
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.fresh_names import free_name
-from tiramisu_py.program.kernels import KernelNest, kernels
+from tiramisu_py.program.kernels import KernelNest, kernels, renewed
 from tiramisu_py.program.loops import GpuThread, LoopId, Vector
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
@@ -180,12 +180,7 @@ def _inserted(nest: KernelNest, node: tuple[LoopId, ...], place: int, name: str)
     after = [statement for statement, child in children.items() if child >= place]
     program = with_barrier(nest.program, name, node, before[-1], None, "")
     orders = [Order(other, name, node[-1]) for other in before] + [Order(name, other, node[-1]) for other in after]
-    return _nest_of(nest, program.with_(orders=(*program.orders, *orders)))
-
-
-def _nest_of(nest: KernelNest, program: Program) -> KernelNest:
-    inside = tuple(s for s in program.statements.values() if nest.first in s.loops)
-    return KernelNest(program, nest.first, inside)
+    return renewed(nest, program.with_(orders=(*program.orders, *orders)))
 
 
 def _pruned(nest: KernelNest, made: list[str], found: list[Conflict]) -> KernelNest:
@@ -203,4 +198,4 @@ def _without(nest: KernelNest, name: str) -> KernelNest:
     program = nest.program
     statements = {key: s for key, s in program.statements.items() if key != name}
     orders = tuple(order for order in program.orders if name not in (order.before, order.after))
-    return _nest_of(nest, program.with_(statements=statements, orders=orders))
+    return renewed(nest, program.with_(statements=statements, orders=orders))

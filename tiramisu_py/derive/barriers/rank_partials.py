@@ -79,7 +79,7 @@ class _Reduction:
         end = self._statement("end", Role.MERGE, values, last, self._loaded(), self.first.target)
         start = replace(start, combination=combination)
         met, end = (replace(s, sources=mine, combination=combination) for s in (met, end))
-        program = self._ordered(program, start, met, end)
+        program = one_after_another(program, self.outside, self.first, start, met, end)
         return program.with_statement(*(replace(update, target=self.partial) for update in self.updates))
 
     def _in_tree(self) -> bool:
@@ -137,23 +137,30 @@ class _Reduction:
             coords=sets.function(frame, None, variables), body=body, target=target,
         )  # fmt: skip
 
-    def _ordered(self, program: Program, start: Statement, met: Statement, end: Statement) -> Program:
-        """Start, the loop, the combination and the end one after the other, with nothing else in between."""
-        level = self.outside[-1] if self.outside else None
-        beside = [s for s in program.statements.values() if s.loops[: self.depth] == self.outside]
-        here = program.positions[self.first.name][self.depth]
-        at = {s.name: program.positions[s.name][self.depth] for s in beside}
-        program = program.with_statement_before(start, [name for name, place in at.items() if place == here])
-        program = program.with_statement(met, end)
-        orders = [Order(met.name, end.name, level)]
-        for name, place in at.items():
-            if place < here:
-                orders.append(Order(name, start.name, level))
-            elif place > here:
-                orders.append(Order(end.name, name, level))
-            else:
-                orders += [Order(start.name, name, level), Order(name, met.name, level)]
-        return program.with_(orders=(*program.orders, *orders))
+
+def one_after_another(
+    program: Program, around: tuple[LoopId, ...], terms: Statement, start: Statement, met: Statement, end: Statement
+) -> Program:
+    """The program with start, terms, combination and end in this order, in each iteration of the loops around.
+
+    `terms` is a statement of those that collect them. What is beside them keeps its place, before the start or after
+    the end.
+    """
+    depth, level = len(around), around[-1] if around else None
+    beside = [s.name for s in program.statements.values() if s.loops[:depth] == around]
+    here = program.positions[terms.name][depth]
+    at = {name: program.positions[name][depth] for name in beside}
+    program = program.with_statement_before(start, [name for name, place in at.items() if place == here])
+    program = program.with_statement(met, end)
+    orders = [Order(met.name, end.name, level)]
+    for name, place in at.items():
+        if place < here:
+            orders.append(Order(name, start.name, level))
+        elif place > here:
+            orders.append(Order(end.name, name, level))
+        else:
+            orders += [Order(start.name, name, level), Order(name, met.name, level)]
+    return program.with_(orders=(*program.orders, *orders))
 
 
 def partial_name(program: Program, what: str) -> str:

@@ -24,11 +24,11 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, value_names
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
-from tiramisu_py.derive.barriers.rank_partials import partial_name
+from tiramisu_py.derive.barriers.rank_partials import one_after_another, partial_name
+from tiramisu_py.derive.barriers.trees_together import with_trees_together
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.kernels import KernelNest, all_threads, is_tree, kernels, thread_number
 from tiramisu_py.program.loops import GpuThread, Loop, LoopId
-from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Combination, Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
@@ -44,7 +44,7 @@ def with_tree_reductions(program: Program) -> Program:
                 program = program if found is None else _Tree(nest, statement, found).added_to(program)
             except UnsupportedError:  # threads that cannot be numbered: the proof says why
                 continue
-    return program
+    return with_trees_together(program)
 
 
 class _Tree:
@@ -76,7 +76,8 @@ class _Tree:
         end = self._statement("end", Role.MERGE, one, merged, self._loaded(), self.update.target)
         start = replace(start, combination=combination)
         met, end = (replace(s, sources=mine, combination=combination) for s in (met, end))
-        return self._ordered(program, start, met, end).with_statement(replace(self.update, target=partial))
+        program = one_after_another(program, self.around, self.update, start, met, end)
+        return program.with_statement(replace(self.update, target=partial))
 
     def _stored(self, program: Program, name: str) -> Program:
         """The program with one register per thread, in each iteration of the loops around."""
@@ -154,24 +155,6 @@ class _Tree:
             instances=instances, point=sets.function(frame, self.source.name, point), loops=tuple(loops),
             coords=sets.function(frame, None, variables), body=body, target=target,
         )  # fmt: skip
-
-    def _ordered(self, program: Program, start: Statement, met: Statement, end: Statement) -> Program:
-        """Start, terms, combination and end one after the other, in each iteration of the loops around."""
-        depth, level = len(self.around), self.around[-1]
-        beside = [s.name for s in program.with_this_loop(level) if s.loops[:depth] == self.around]
-        here = program.positions[self.update.name][depth]
-        at = {name: program.positions[name][depth] for name in beside}
-        program = program.with_statement_before(start, [name for name, place in at.items() if place == here])
-        program = program.with_statement(met, end)
-        orders = [Order(met.name, end.name, level)]
-        for name, place in at.items():
-            if place < here:
-                orders.append(Order(name, start.name, level))
-            elif place > here:
-                orders.append(Order(end.name, name, level))
-            else:
-                orders += [Order(start.name, name, level), Order(name, met.name, level)]
-        return program.with_(orders=(*program.orders, *orders))
 
 
 def _over_threads(program: Program, axes: Sequence[int]) -> tuple[Program, tuple[LoopId, ...]]:

@@ -58,7 +58,7 @@ def batches(program: Program, need: Need, along: frozenset[LoopId] = frozenset()
         movable = _moved(writers, len(loops), need.spare.union(need.values))
         own = _own_axes(program, loops)
         values, allowed = (_unkeyed(program, need, own, relation) for relation in (chosen, movable))
-        inside = tuple(statement_of(w) for w in writers if w.actor.statement is not None)
+        inside = tuple(_as_scheduled(program, w) for w in writers if w.actor.statement is not None)
         for box in boxes(values, len(loops) + len(own), allowed):
             if not box.is_empty():
                 yield Batch(need, loops, own, box, inside)
@@ -147,10 +147,16 @@ def _around(program: Program, need: Need, writer: MemoryAccess, along: frozenset
     """The loops of the host in which a writer's values are moved; None if no loops are legal."""
     if writer.actor.statement is None:
         return ()
-    statement = statement_of(writer)
+    statement = _as_scheduled(program, writer)
     together = [shared(statement, statement_of(r)) for r in need.readers if r.actor.statement is not None]
     depth = max([len(program.frame(need.storage)), depth_in(program, statement, along), *together])
     return statement.loops[:depth] if depth <= program.host_depth(statement) else None
+
+
+def _as_scheduled(program: Program, access: MemoryAccess) -> Statement:
+    """The statement of an access, without the loops over ranks that a program with ranks is given for the proof."""
+    statement = statement_of(access)
+    return program.statements.get(statement.name, statement)
 
 
 def _apart(

@@ -21,6 +21,7 @@ from tiramisu_py.program.command import Command, Entry
 from tiramisu_py.program.initial import caught_up, initial_program
 from tiramisu_py.program.ordering import may_contradict, static_positions
 from tiramisu_py.program.program import Program
+from tiramisu_py.progress import step
 from tiramisu_py.proof import Report
 from tiramisu_py.schedule.command_fields import of_owner
 from tiramisu_py.view import ReadableLoops
@@ -89,7 +90,8 @@ class Scheduled:
     def completed(self) -> Program:
         """The program after the steps of its completion, which is proven and emitted."""
         if self._completed is None or self._completed[0] is not self._program:
-            self._completed = (self._program, complete(self._program))
+            with step(f"{self.name}: what the schedule leaves to be derived"):
+                self._completed = (self._program, complete(self._program))
         return self._completed[1]
 
     @property

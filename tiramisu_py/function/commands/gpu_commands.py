@@ -47,11 +47,13 @@ class GpuCommands(AppliedStatements):
         other thread loops each has a tree of its own (a warp a row). Without other blocks that add to it, the kernel
         may use the result: of ``tm.SHARED`` memory, or in each thread's own ``tm.REGISTER``. The results of several
         blocks are added atomically, or with ``across=tm.TWO_PASS`` stored, and combined by a second kernel, the same
-        way in each call: as values ``C_blocks`` of a reduction ``C``, made by `rfactor`. Barriers between threads are
-        placed where dependences need them, unless ``barriers=False``. A statement without loops (the start of a sum of
-        everything) is run by a single thread: ``total.init.tag_gpu()``, or together with the rest of its computation. A
-        second call replaces the first. A block has at most 1,024 threads (64 of them along z) and 48 KiB of shared
-        memory, or what `Function.gpu_target` says; if it would need more, the command or the proof says how many.
+        way in each call: as values ``C_blocks`` of a reduction ``C``, made by `rfactor`. With ``across=tm.LAST_BLOCK``
+        the block that ends last combines them, in the same kernel, and runs what is ordered after ``C.update`` at a
+        block loop over values (``once``, of one iteration, if there is none). Barriers between threads are placed where
+        dependences need them, unless ``barriers=False``. A statement without loops (the start of a sum of everything)
+        is run by a single thread: ``total.init.tag_gpu()``, or together with the rest of its computation. A second call
+        replaces the first. A block has at most 1,024 threads (64 of them along z) and 48 KiB of shared memory, or what
+        `Function.gpu_target` says; if it would need more, the command or the proof says how many.
         Source: TIRAMISU, ``computation::tag_gpu_level``.
         """
         command = TagGpu(

@@ -61,7 +61,7 @@ class LoopCommands(AppliedStatements):
         self._apply(Tile(self._named, arguments))
         return self
 
-    def coalesce(self, *loops: Iter, into: Iter, producers: bool = False) -> Self:
+    def coalesce(self, *loops: Iter, into: Iter | None = None, producers: bool = False) -> Self:
         """Join nested loops over a box into one loop, with the same order of iterations.
 
         ::
@@ -87,6 +87,9 @@ class LoopCommands(AppliedStatements):
         Raises `CommandError` for loops that are tagged, not directly nested, or no box, with an iteration that is
         missing. Source: Zhao et al., Panamera; OpenMP's ``collapse``, Halide's ``fuse``.
         """
+        if into is None:
+            names = ", ".join(map(str, loops))
+            raise CommandError(f"coalesce({names}) needs a name for the loop that it makes: coalesce({names}, into=j)")
         self._apply(Coalesce(self._named, loops, into=into, producers=producers))
         return self
 

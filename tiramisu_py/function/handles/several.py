@@ -17,12 +17,15 @@ from tiramisu_py.schedule.loops.wavefronts import Goal
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
+    from tiramisu_py.function.commands.all_commands import Commands as _Commands  # so that editors complete them
+else:
+    _Commands = object
 
 #: What is not a command: it belongs to one computation.
 _OF_ONE = ("name", "init", "update", "get_update", "statement_names", "then", "dtype")
 
 
-class Several:
+class Several(_Commands):
     """Computations, or parts of them, that take every command together: all do, or none does.
 
     ::
@@ -39,16 +42,18 @@ class Several:
         self._function = function
         self._handles = tuple(handles)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        command = None if name.startswith("_") else getattr(Selection, name, None)
-        if not callable(command) or name in _OF_ONE:
-            raise AttributeError(f"{self!r} has no command {name!r}: commands are those of a computation")
+    if not TYPE_CHECKING:
 
-        def applied(*arguments: Any, **named: Any) -> Any:
-            return self._each(name, arguments, named)
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            command = None if name.startswith("_") else getattr(Selection, name, None)
+            if not callable(command) or name in _OF_ONE:
+                raise AttributeError(f"{self!r} has no command {name!r}: commands are those of a computation")
 
-        applied.__name__, applied.__doc__ = name, command.__doc__
-        return applied
+            def applied(*arguments: Any, **named: Any) -> Any:
+                return self._each(name, arguments, named)
+
+            applied.__name__, applied.__doc__ = name, command.__doc__
+            return applied
 
     def skew_for(self, goal: Goal, *loops: Iter, tiles: Mapping[Iter, int] | None = None) -> Band:
         """`skew_for` of one nest of all: they are fused and shifted as far as needed."""

@@ -151,6 +151,8 @@ def _indices(given: Sequence[Expr], old: Sequence[Expr], new: Sequence[Expr]) ->
     """The indices of an array from those of its view, in one group of dimensions."""
     if len(old) == len(new) == 1:
         return [given[0]]
+    if not new:  # dimensions of one element, for which the view has none
+        return [Const(0, weak_int) for _ in old]
     number = reduce(lambda a, b: binary("+", a, b), map(_scaled, given, [list(new[k + 1 :]) for k in range(len(new))]))
     found = list[Expr]()
     for k in range(len(old)):

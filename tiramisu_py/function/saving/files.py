@@ -37,9 +37,23 @@ def written(path: str | os.PathLike[str], algorithm: Algorithm, commands: Iterab
         "algorithm": plain_algorithm(algorithm),
         "commands": [{"text": command.text, "command": plain(command)} for command in commands],
     }
+    _write_whole(target, json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_certificate(path: str | os.PathLike[str], found: dict[str, Any]) -> None:
+    """Write a certificate to a file, whole or not at all; raises `SavedError`."""
+    _write_whole(_file(path), json.dumps(found, indent=1))
+
+
+def write_page(path: str | os.PathLike[str], text: str) -> None:
+    """Write a page of HTML to a file, whole or not at all; raises `SavedError`."""
+    _write_whole(_file(path, "blur.html"), text)
+
+
+def _write_whole(target: Path, text: str) -> None:
     beside = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        beside.write_text(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        beside.write_text(text, encoding="utf-8")
         beside.replace(target)
     except OSError as error:
         with suppress(OSError):
@@ -94,13 +108,13 @@ def damaged(path: str | os.PathLike[str], error: Exception) -> SavedError:
     return SavedError(f"{path} is damaged: {said}")
 
 
-def _file(given: object) -> Path:
+def _file(given: object, such: str = "blur.json") -> Path:
     """The path of a file; raises `SavedError` for anything else."""
     if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str) or not os.fspath(given):
-        raise SavedError(f"{given!r} is not the path of a file: give a text, such as 'blur.json', or a pathlib.Path")
+        raise SavedError(f"{given!r} is not the path of a file: give a text, such as {such!r}, or a pathlib.Path")
     path = Path(given)
     if path.is_dir():
-        raise SavedError(f"{path} is a folder: give the path of a file, such as {str(path / 'blur.json')!r}")
+        raise SavedError(f"{path} is a folder: give the path of a file, such as {str(path / such)!r}")
     return path
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.arithmetic import Value
@@ -17,12 +18,14 @@ from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.partial_results import apply
 from tiramisu_py.interpret.strands import Meeting, Steps
-from tiramisu_py.ir import KernelArray, KernelFunction, TreeReduce
+from tiramisu_py.ir import KernelArray, KernelFunction, LastBlock, TreeReduce
 from tiramisu_py.program.combining.combination_trees import BlockTree
 from tiramisu_py.program.loops import AXES
 from tiramisu_py.program.storage import Memory
 
 Shape = tuple[int, int, int]
+#: The blocks that have taken a ticket of a number, by its array and index.
+Ended = dict[tuple[str, int], list[Clock]]
 #: How many blocks run at a time, and how many steps a thread takes before another one may come in between.
 RESIDENT = (1, 2, 5)
 BURSTS = (1, 3, 1000)
@@ -47,7 +50,7 @@ def launched(
         frame.variables[name] = arithmetic.convert(value, dtype)
     for declared, array in zip(kernel.arrays, arrays, strict=True):
         _check(kernel, declared, array, frame)
-        frame.arrays[declared.name] = array
+        frame.arrays[declared.name] = array if declared.passed is None else _in_other_shape(declared, array, frame)
     return _launch(kernel, grid, frame, choice)
 
 
@@ -65,7 +68,7 @@ def _check(kernel: KernelFunction, declared: KernelArray, array: Array, frame: F
     mapped = Memory.HOST_MAPPED in (array.memory, declared.memory) and array.device is None
     if array.device != frame.device and not mapped:
         raise InterpretError(f"kernel {kernel.name} is given {array.name}, which GPU {frame.device} cannot reach")
-    shape = tuple(max(0, Evaluator(frame).integer(extent)) for extent in declared.extents)
+    shape = _shape(declared.passed_extents, frame)
     if shape != array.data.shape or declared.dtype.numpy != array.data.dtype:
         raise InterpretError(
             f"kernel {kernel.name} takes {array.name} as {declared.dtype}{list(shape)}; "
@@ -73,17 +76,29 @@ def _check(kernel: KernelFunction, declared: KernelArray, array: Array, frame: F
         )
 
 
+def _shape(extents: Sequence[Expr], frame: Frame) -> tuple[int, ...]:
+    return tuple(max(0, Evaluator(frame).integer(extent)) for extent in extents)
+
+
+def _in_other_shape(declared: KernelArray, array: Array, frame: Frame) -> Array:
+    """The same elements by the indices that the body of a kernel uses."""
+    shape = _shape(declared.extents, frame)
+    data, written = array.data.reshape(shape), array.written.reshape(shape)
+    return replace(array, data=data, written=written, rank=len(shape), of=array)
+
+
 def _launch(kernel: KernelFunction, grid: Shape, frame: Frame, choice: random.Random) -> Steps:
     """All blocks of a grid in a random order, a few at a time."""
     frame.variables.update(_indices("gridDim", grid))
     traces = {name: AccessHistory() for name in frame.arrays}
+    ended: Ended = {}
     blocks = [(x, y, z) for x in range(grid[0]) for y in range(grid[1]) for z in range(grid[2])]
     choice.shuffle(blocks)
     many, burst = choice.choice(RESIDENT), choice.choice(BURSTS)
     resident: list[Steps] = []
     while blocks or resident:
         while blocks and len(resident) < many:
-            resident.append(ThreadBlock(kernel, blocks.pop(), frame, traces, choice).steps(burst))
+            resident.append(ThreadBlock(kernel, blocks.pop(), frame, traces, ended, choice).steps(burst))
         block = choice.choice(resident)
         try:
             yield next(block)
@@ -105,9 +120,16 @@ class ThreadBlock:
     """The threads of one block."""
 
     def __init__(
-        self, kernel: KernelFunction, at: Shape, frame: Frame, traces: dict[str, AccessHistory], choice: random.Random
+        self,
+        kernel: KernelFunction,
+        at: Shape,
+        frame: Frame,
+        traces: dict[str, AccessHistory],
+        ended: Ended,
+        choice: random.Random,
     ) -> None:
         self.kernel = kernel
+        self.ended = ended
         self.choice = choice
         self.clock = Clock(at)
         local = Local(self.clock, {})
@@ -153,10 +175,27 @@ class ThreadBlock:
             )
         if isinstance(node, TreeReduce):
             self._combine(node, meetings)
+        elif isinstance(node, LastBlock):
+            self._take_ticket(node, meetings)
         else:
             self.clock.epoch += 1
         for strand in self.strands:
             strand.meeting = None
+
+    def _take_ticket(self, node: LastBlock, meetings: Sequence[Meeting]) -> None:
+        """Count the block; if it is the last one, it goes on, and the number of tickets is 0 again."""
+        evaluate = Evaluator(meetings[0].frame)
+        index, count = (evaluate.integer(node.index),), evaluate.integer(node.count)
+        tickets = self.strands[0].thread.seen(meetings[0].frame, node.tickets).whole
+        taken = int(tickets.read(index, node.statement)) + 1
+        is_last = taken == count
+        tickets.write(index, 0 if is_last else taken, node.statement)
+        before = self.ended.setdefault((node.tickets, *index), [])
+        self.clock.ended = tuple(before) if is_last else ()
+        before.append(self.clock)
+        self.clock.epoch += 1
+        for meeting in meetings:
+            meeting.value = is_last
 
     def _combine(self, node: TreeReduce, meetings: Sequence[Meeting]) -> None:
         """Combine the values of each tree's threads; its first thread has the result, or all of them have it."""

@@ -1,7 +1,8 @@
 """Races: two unordered accesses of different threads of a launch to one element, at least one of them a write.
 
 In a launch, accesses of one thread are ordered, and accesses of one block with a barrier between them. So a block
-counts its barriers (its epoch), and for each element the last accesses of each kind are kept, by block.
+counts its barriers (its epoch), and for each element the last accesses of each kind are kept, by block. The last of
+some blocks that take tickets comes after all that the others did.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ class Kind(Enum):
 
 @dataclass(eq=False)
 class Clock:
-    """A block of a launch: its number, and the number of barriers that it has passed."""
+    """A block of a launch: its number, the number of barriers that it has passed, and the blocks that ended before."""
 
     block: tuple[int, int, int]
     epoch: int = 0
+    ended: tuple[Clock, ...] = ()
 
 
 #: For each kind and block, the last accesses: their epoch, the thread (or `MANY`), and its statement.
@@ -69,7 +71,9 @@ def _conflict(a: Kind, b: Kind) -> bool:
 
 
 def _ordered(before: Clock, epoch: int, by: int, after: Clock, thread: int) -> bool:
-    return before is after and (epoch < after.epoch or (by == thread and by != MANY))
+    if before is not after:
+        return before in after.ended
+    return epoch < after.epoch or (by == thread and by != MANY)
 
 
 def _named(thread: int) -> str:
@@ -123,7 +127,7 @@ class Watched(Array):
 def watched(array: Array, trace: AccessHistory, clock: Clock, thread: int, constant: bool = False) -> Watched:
     """An array as one thread sees it."""
     seen = Watched(**{**vars(array), "constant": array.constant or constant})
-    seen.whole, seen.trace, seen.clock, seen.thread = array, trace, clock, thread
+    seen.whole, seen.trace, seen.clock, seen.thread = array.of or array, trace, clock, thread
     return seen
 
 

@@ -12,7 +12,7 @@ from tiramisu_py.interpret.machine import Interpreter
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array, allocated
 from tiramisu_py.interpret.strands import Meeting, Nested, OwnSteps, Steps
-from tiramisu_py.ir import Allocate, Barrier, Deferred, Node, Store, TreeReduce
+from tiramisu_py.ir import Allocate, Barrier, Deferred, LastBlock, Node, Store, TreeReduce
 from tiramisu_py.program.storage import Memory
 
 
@@ -74,6 +74,13 @@ class Thread(Interpreter):
     def visit_barrier(self, node: Barrier, frame: Frame) -> Steps:
         self._settle()
         yield Meeting(node, frame)
+
+    def visit_lastblock(self, node: LastBlock, frame: Frame) -> OwnSteps:
+        self._settle()
+        meeting = Meeting(node, frame)
+        yield meeting
+        if meeting.value:
+            yield Nested(node.body, frame)
 
     def visit_deferred(self, node: Deferred, frame: Frame) -> Steps:
         store, frame = node.store, frame.branch()

@@ -29,6 +29,7 @@ from tiramisu_py.ir import (
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.rewriting import all_expressions, walk
 from tiramisu_py.ir.uniform_control import check_uniform
+from tiramisu_py.lower.kernels.block_tickets import Tickets, tickets_of
 from tiramisu_py.lower.kernels.thread_loops import KernelLoops, Threads
 from tiramisu_py.lower.kernels.tree_code import Tree, trees
 from tiramisu_py.lower.operations.launches import LaunchGrid
@@ -39,7 +40,7 @@ from tiramisu_py.lower.statements.instances import INSIDE, Instance
 from tiramisu_py.lower.statements.loop_names import loop_value, unique
 from tiramisu_py.lower.statements.operation import LoweredOperation
 from tiramisu_py.lower.statements.templates import of_operands
-from tiramisu_py.program.kernels import KernelNest, axis_name, meeting_threads
+from tiramisu_py.program.kernels import KernelNest, axis_name, meeting_threads, renewed
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
@@ -47,11 +48,30 @@ from tiramisu_py.program.storage import Memory
 
 @dataclass(frozen=True, eq=False)
 class LoweredKernel:
-    """A kernel, the user's functions that it calls, and the parameter for its number of blocks along x (or None)."""
+    """A kernel, the user's functions that it calls, the parameter for its number of blocks along x (or None), and the
+    tickets of its blocks, if one of them is to go on as the last.
+    """
 
     function: KernelFunction
     externs: tuple[ForeignFunction, ...]
     blocks: str | None
+    tickets: Tickets | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class KernelPart:
+    """A part of a kernel: its code, the thread's coordinates in it, its statements, and its shared memory."""
+
+    body: Node
+    threads: Mapping[str, Expr]
+    bodies: Sequence[Body | LoweredOperation]
+    shared: Sequence[Instance] = ()
+
+    def numbered(self, body: Node) -> Node:
+        """Code inside the definitions of the thread's coordinates."""
+        for name, number in self.threads.items():
+            body = Let(name, number, body)
+        return body
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,43 +86,63 @@ class Maker:
 
     def kernel(self) -> LoweredKernel | None:
         """The kernel; None if nothing is executed."""
-        nest, program = self.nest, self.nest.program
-        combined = trees(KernelNest(program, nest.first, program.with_this_loop(nest.first)))
+        other = self.nest.other_part
+        main = self._part(self.nest, self.grid)
+        last = None if other is None else self._part(other, LaunchGrid(other))
+        if main is None and last is None:
+            return None
+        parts = [part for part in (main, last) if part is not None]
+        found = tickets_of(self.grid, self.host, self._names()) if last is not None else None
+        blocks = self._blocks_name() if self.grid.persistent else None
+        if last is not None and found is not None:
+            nodes = [] if main is None else [self._in_blocks(main.numbered(main.body), found.counted, None)]
+            nodes.append(found.taken(last.numbered(last.body)))
+            body = self._in_blocks(Block(tuple(nodes)), list(found.groups), None)
+        else:
+            body = parts[0].numbered(self._in_blocks(parts[0].body, list(self.grid.loops), blocks))
+        for array in [array for part in reversed(parts) for array in reversed(part.shared)]:
+            body = allocating(array, body)
+        bodies = [each for part in parts for each in part.bodies]
+        used = frozenset(name for each in bodies for name in each.buffers)
+        externs = tuple(extern for each in bodies for extern in each.externs)
+        return LoweredKernel(self._function(body, used, blocks, found), externs, blocks, found)
+
+    def _part(self, nest: KernelNest, grid: LaunchGrid) -> KernelPart | None:
+        """A part of the kernel, or all of it; None if nothing is executed."""
+        program = nest.program
+        combined = trees(renewed(nest, program))
         scheduled = program
         for tree in combined:
             scheduled = tree.scheduled(scheduled)
-        bodies = [body for s in nest.statements for body in self._bodies(s)]
+        bodies = [body for s in nest.statements if s.role is not Role.TICKET for body in self._bodies(nest, s)]
         bodies += [body for tree in combined for body in tree.bodies(scheduled)]
         ends = tuple(scheduled.statements[tree.merge.name] for tree in combined)
         threads = Threads(replace(nest, program=scheduled, statements=(*nest.statements, *ends)))
         inside = self._inside(combined)
-        loops = KernelLoops(scheduled, self.grid, threads, bodies, self.variables, self.reserved, self.host, inside)
+        loops = KernelLoops(scheduled, grid, threads, bodies, self.variables, self.reserved, self.host, inside)
         found = loops.lowered()
         if found is None:
             return None
         registers = [a for a in inside.values() if a.name in found.waiting and a.buffer.memory is Memory.REGISTER]
         body = allocated_in([found], registers).node
         check_uniform(body, nest.name, frozenset(loops.thread_names.values()))
+        numbers = {
+            name: arithmetic.plus(GpuIndex("thread", axis), loops.threads.corners[axis])
+            for axis, name in loops.thread_names.items()
+        }
         shared = [a for a in inside.values() if a.name in found.waiting and a.buffer.memory is Memory.SHARED]
-        blocks = self._blocks_name() if self.grid.persistent else None
-        body = self._with_numbers(body, loops, blocks)
-        for array in reversed(shared):
-            body = allocating(array, body)
-        used = frozenset(name for each in bodies for name in each.buffers)
-        externs = tuple(extern for each in bodies for extern in each.externs)
-        return LoweredKernel(self._function(body, used, blocks), externs, blocks)
+        return KernelPart(body, numbers, bodies, shared)
 
     # -- the statements
 
-    def _bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
-        program = self.nest.program
+    def _bodies(self, nest: KernelNest, statement: Statement) -> list[Body | LoweredOperation]:
+        program = nest.program
         if statement.role is Role.BARRIER:
             instances = statement.instances.intersect_params(program.context)
             piece = DomainPiece(statement.name, statement, instances, statement.body)
             return [LoweredOperation(piece, (), Barrier(statement.name))]
         listed = [body_of(program, piece) for piece in pieces_of(program, statement, split=False)]
-        whole = replace(self.nest, statements=program.with_this_loop(self.nest.first))
-        atomic = meeting_threads(whole, statement)
+        atomic = meeting_threads(renewed(nest, program), statement)
         return [body.as_in_kernel(atomic, statement.deferred) for body in listed]
 
     def _inside(self, combined: Sequence[Tree]) -> dict[str, Instance]:
@@ -110,20 +150,20 @@ class Maker:
         found = {b.name: Instance(b.name, b) for b in self.nest.program.buffers.values() if b.memory in INSIDE}
         return found | {tree.partial.name: tree.partial for tree in combined}
 
-    # -- the numbers of blocks and threads
+    # -- the numbers of blocks
 
-    def _with_numbers(self, body: Node, loops: KernelLoops, blocks: str | None) -> Node:
-        """The body inside the definitions of block and thread coordinates."""
-        for axis in sorted(self.grid.loops):
+    def _names(self) -> frozenset[str]:
+        return self.reserved.union(self.variables.values())
+
+    def _in_blocks(self, body: Node, axes: Sequence[int], blocks: str | None) -> Node:
+        """The body inside the definitions of block coordinates along some axes."""
+        for axis in sorted(axes):
             loop = self.grid.loops[axis]
             number: Expr = GpuIndex("block", axis)
             if axis == 0 and blocks is not None:
                 body = self._rounds(body, loop, blocks)
             else:
                 body = Let(self.variables[loop], self._coordinate(loop, number), body)
-        for axis, name in loops.thread_names.items():
-            first = arithmetic.plus(GpuIndex("thread", axis), loops.threads.corners[axis])
-            body = Let(name, first, body)
         return body
 
     def _coordinate(self, loop: LoopId, number: Expr) -> Expr:
@@ -134,7 +174,7 @@ class Maker:
 
     def _rounds(self, body: Node, loop: LoopId, blocks: str) -> Node:
         """The body in a loop over blocks: block b executes b, b + grid, b + 2*grid and so on."""
-        name = unique("round", self.reserved.union(self.variables.values()))
+        name = unique("round", self._names())
         step = GpuIndex("grid", 0)
         number = Binary("+", GpuIndex("block", 0), Binary("*", Iter(name, int64), step, int64), int64)
         left = Binary("-", Binary("+", Param(blocks, int64), step, int64), GpuIndex("block", 0), int64)
@@ -144,11 +184,13 @@ class Maker:
 
     def _blocks_name(self) -> str:
         loop = self.grid.loops[0]
-        return unique(f"{self.variables[loop]}_blocks", self.reserved.union(self.variables.values()))
+        return unique(f"{self.variables[loop]}_blocks", self._names())
 
     # -- the function
 
-    def _function(self, body: Node, used: frozenset[str], blocks: str | None) -> KernelFunction:
+    def _function(
+        self, body: Node, used: frozenset[str], blocks: str | None, tickets: Tickets | None
+    ) -> KernelFunction:
         nest, program = self.nest, self.nest.program
         stored = {node.buffer for node in _stores(body)}
         arrays = tuple(
@@ -162,6 +204,7 @@ class Maker:
             for buffer in program.buffers.values()
             if buffer.name in used and buffer.memory not in INSIDE
         )
+        arrays += () if tickets is None else (tickets.array,)
         found = list(all_expressions(body))
         sizes = {e.name for e in [*found, *_of_extents(arrays)] if isinstance(e, Param)}
         coordinates = {e.name for e in found if isinstance(e, Iter)}
@@ -188,7 +231,8 @@ class Maker:
 
     def _documentation(self) -> tuple[str, ...]:
         nest, program = self.nest, self.nest.program
-        lines = [algorithm_line(program, s, s.body) for s in nest.statements if s.stores and s.role is not Role.COPY]
+        inside = [s for s in (*nest.statements, *nest.beside) if s.stores and s.role is not Role.COPY]
+        lines = [algorithm_line(program, s, s.body) for s in inside]
         blocks = ", ".join(f"{axis_name(a)} = {self.variables[loop]}" for a, loop in sorted(self.grid.loops.items()))
         return (*dict.fromkeys(lines), f"blocks: {blocks}; threads: {' x '.join(map(str, nest.shape))}")
 

@@ -22,7 +22,7 @@ from tiramisu_py.ir.uniform_control import is_uniform
 from tiramisu_py.lower.kernels.barrier_anchors import gathering_anchors
 from tiramisu_py.lower.loops.anchors import Anchor
 from tiramisu_py.lower.loops.dimensions import Dimension
-from tiramisu_py.lower.loops.isl_ast import LoopNode
+from tiramisu_py.lower.loops.isl_ast import LoopNode, Tree
 from tiramisu_py.lower.loops.nest import Nest
 from tiramisu_py.lower.operations.launches import LaunchGrid
 from tiramisu_py.lower.statements.allocation import Fragment
@@ -252,12 +252,13 @@ class KernelLoops(Nest):
         sequential = [depth for depth, loop in enumerate(array.buffer.scope) if not self._is_thread(loop)]
         return max(sequential, default=-1) + 1
 
-    def _verify(self) -> None:
+    def _verify(self, tree: Tree) -> dict[str, isl.Set]:
         """As in `Nest`, and every instance has a block and a thread that execute it."""
-        super()._verify()
+        executed = super()._verify(tree)
         for name, body in self.bodies.items():
-            launched = sets.without_params(sets.union_of(self.executed[name]), self.params)
+            launched = sets.without_params(executed[name], self.params)
             if not self.asked[name].is_subset(launched):
                 raise CompilerDefect(
                     f"kernel {self.nest.name} is launched with fewer threads than {body.piece.statement.name} needs"
                 )
+        return executed

@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import For, If, Let, Node
 from tiramisu_py.ir.rewriting import block
+from tiramisu_py.lower.loops.executed_order import Asked, ExecutedOrder, GeneratedLeaf
 from tiramisu_py.lower.loops.isl_ast import GuardNode, Leaf, LoopNode, generated, scheduled
 from tiramisu_py.lower.loops.tree_to_loops import TreeToLoops, upper_bound, value
 from tiramisu_py.lower.statements.operation import Template
@@ -73,14 +74,20 @@ class PointBoxes:
         names |= {it: Iter(name, int64) for it, name in zip(iterators, self.variables, strict=False)}
         forms = self.forms(depth, boxes)
         leaves: list[Node] = []
+        emitted: list[GeneratedLeaf] = []
 
         def at_leaf(leaf: Leaf) -> None:
-            values = [value(e, names) for e in leaf.values(forms)]
-            leaves.append(self.code(depth, boxes, values))
+            computed = leaf.values(forms)
+            emitted.append(GeneratedLeaf(leaf.statement, leaf.coordinates, computed))
+            leaves.append(self.code(depth, boxes, [value(e, names) for e in computed]))
 
-        schedule = scheduled([(boxes.prefixes, sets.renamed(sets.identity(boxes.prefixes.get_space()), None))])
+        time = sets.renamed(sets.identity(boxes.prefixes.get_space()), None)
         known = self.context if self.is_guarded else boxes.prefixes.params().intersect(self.context)
-        tree = generated(known, schedule, iterators, None, at_leaf)
+        tree = generated(known, scheduled([(boxes.prefixes, time)]), iterators, None, at_leaf)
+        known = known.align_params(boxes.prefixes.get_space().params())
+        asked = Asked("the elements of a message", boxes.prefixes.intersect_params(known), time, forms)
+        positions = {iterator: level for level, iterator in enumerate(iterators)}
+        ExecutedOrder(known, {sets.tuple_name(boxes.prefixes): asked}, emitted, positions, tree).executed()
         return _Loops(leaves, names).translated(tree)
 
 

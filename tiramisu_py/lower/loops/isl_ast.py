@@ -62,13 +62,13 @@ Tree = LoopNode | GuardNode | SequenceNode | LeafNode
 class Leaf:
     """One statement at one place of the tree.
 
-    `executed` is the set of instances that run there, `instance` the instance as a function of the enclosing
-    iterators. `build` turns functions of the instance into expressions valid at this place; it may only be used in
-    the callback that receives the leaf.
+    `instance` is the instance as a function of the enclosing iterators, and `coordinates` are its coordinates as isl's
+    code computes them. `build` turns functions of the instance into expressions valid at this place; it may only be
+    used in the callback that receives the leaf.
     """
 
     statement: str
-    executed: isl.Set
+    coordinates: Sequence[isl.AstExpr]
     instance: isl.PwMultiAff
     build: isl.AstBuild
 
@@ -101,6 +101,19 @@ def positions(tree: Tree) -> Iterator[int]:
             yield from positions(tree.body)
 
 
+@deep
+def loops_of(tree: Tree) -> list[LoopNode]:
+    """The loops of a tree."""
+    match tree:
+        case SequenceNode():
+            return [loop for child in tree.children for loop in loops_of(child)]
+        case GuardNode():
+            return loops_of(tree.then) + ([] if tree.otherwise is None else loops_of(tree.otherwise))
+        case LoopNode():
+            return [tree, *loops_of(tree.body)]
+    return []
+
+
 class _Callback:
     """The function that isl calls at each leaf; after a first exception, kept in `failure`, it does nothing."""
 
@@ -113,7 +126,7 @@ class _Callback:
         if self.failure is not None:
             return node
         try:
-            self.at_leaf(_leaf(build))
+            self.at_leaf(_leaf(node, build))
             marked = node.set_annotation(isl.Id(str(self.count), None, node.get_ctx()))
             self.count += 1
             return marked
@@ -122,10 +135,12 @@ class _Callback:
             return node
 
 
-def _leaf(build: isl.AstBuild) -> Leaf:
+def _leaf(node: isl.AstNode, build: isl.AstBuild) -> Leaf:
+    call = node.user_get_expr()
+    coordinates = [call.get_op_arg(i) for i in range(1, call.get_op_n_arg())]
     schedule = isl.Map.from_union_map(build.get_schedule())
     instance = sets.in_small_floors(isl.PwMultiAff.from_map(schedule.reverse()))
-    return Leaf(sets.in_name(schedule), schedule.domain(), instance, build)
+    return Leaf(sets.in_name(schedule), coordinates, instance, build)
 
 
 def generated(

@@ -12,7 +12,6 @@ from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Block, For, If, Let, Load, Node
 from tiramisu_py.ir.arithmetic.large_expressions import with_named_parts
 from tiramisu_py.ir.arithmetic.quotients import in_quotients
@@ -20,6 +19,7 @@ from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names
 from tiramisu_py.lower.loops.anchors import Anchor, anchors_of, parted
 from tiramisu_py.lower.loops.dimensions import Dimension
+from tiramisu_py.lower.loops.executed_order import Asked, ExecutedOrder, GeneratedLeaf
 from tiramisu_py.lower.loops.isl_ast import (
     GuardNode,
     Leaf,
@@ -75,7 +75,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         self.buffers = {body.piece.name: self._temporaries(body.buffers) for body in bodies}
         self.names = {body.piece.statement.name: self._names(body.piece.statement) for body in bodies}
         self.leaves: list[Fragment | Anchor] = []
-        self.executed: dict[str, list[isl.Set]] = {}
+        self.emitted: list[GeneratedLeaf | None] = []
         self.anchors: dict[str, Anchor] = {}
         taken = reserved.union(variables.values())
         used = {name for body in bodies for name in body.buffers}
@@ -106,7 +106,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         tree = self._tree(("separate", "atomic"))
         if len(self.leaves) > MOST_LEAVES * (1 + len(self.bodies)):
             tree = self._tree(("atomic", "atomic"))
-        self._verify()
+        self._verify(tree)
         fragments = self.translated(tree)
         if not fragments:
             return None
@@ -118,7 +118,7 @@ class Nest(TreeToLoops[list[Fragment]]):
     def _tree(self, choices: tuple[str, str]) -> Tree:
         """isl's tree, with one option for innermost loops and one for the loops around them."""
         self.leaves.clear()
-        self.executed.clear()
+        self.emitted.clear()
         dimensions = self._dimensions()
         schedule, space = self._schedule(dimensions)
         options = self._options(dimensions, space, choices)
@@ -128,14 +128,17 @@ class Nest(TreeToLoops[list[Fragment]]):
     def _dimensions(self) -> list[Dimension]:
         """The time dimensions that order instances within this nest."""
         statements = [body.piece.statement for body in self.bodies.values()]
-        depth = max(len(statement.loops) for statement in statements)
         kept = []
-        for position in range(self.first, 2 * depth + 1):
+        for position in self._positions():
             dimension = Dimension(position)
             anchored = any(anchor.level == dimension.depth for anchor in self._added())
             if dimension.is_loop or anchored or self._orders(statements, dimension.depth):
                 kept.append(dimension)
         return kept
+
+    def _positions(self) -> range:
+        """The positions in the time of what may order instances within this nest."""
+        return range(self.first, 2 * max(len(body.piece.statement.loops) for body in self.bodies.values()) + 1)
 
     def _added(self) -> list[Anchor | Rotation]:
         """The instances that are scheduled in addition to the statements."""
@@ -183,29 +186,42 @@ class Nest(TreeToLoops[list[Fragment]]):
     def _at_leaf(self, leaf: Leaf) -> None:
         if leaf.statement in self.anchors:
             self.leaves.append(self.anchors[leaf.statement])
+            self.emitted.append(None)
             return
         if leaf.statement in self.rotations:
+            self.emitted.append(GeneratedLeaf(leaf.statement, leaf.coordinates))
             rotation = self.rotations[leaf.statement]
             self.leaves.append(Fragment(rotation.node, rotation.statement, frozenset({rotation.ring.buffer})))
             return
         body = self.bodies[leaf.statement]
         statement = body.piece.statement
-        self.executed.setdefault(leaf.statement, []).append(leaf.executed)
         forms = leaf.values(body.forms) if isinstance(body, LoweredOperation) else leaf.expressions(body.forms)
+        self.emitted.append(GeneratedLeaf(leaf.statement, leaf.coordinates, forms))
         values = [value(e, self.names[statement.name]) for e in forms]
         waiting = frozenset(self.buffers[leaf.statement])
         node = with_named_parts(body.at(values), Names(self.reserved.union(self.variables.values())))
         self.leaves.append(Fragment(node, statement, waiting))
 
-    def _verify(self) -> None:
-        """Condition 5: the loops execute exactly the instances of the pieces."""
-        for name, body in self.bodies.items():
-            wanted = body.piece.instances
-            executed = sets.union_of([sets.empty(wanted.get_space()), *self.executed.get(name, ())])
-            if not executed.is_equal(wanted):
-                raise CompilerDefect(
-                    f"the loops generated for {body.piece.statement.name} do not execute its instances"
-                )
+    def _verify(self, tree: Tree) -> dict[str, isl.Set]:
+        """Condition 5: the loops execute exactly the instances of the pieces, in the order of their time."""
+        asked = {name: self._asked(body) for name, body in self.bodies.items()}
+        for rotation in self.rotations.values():
+            instances, time = rotation.instances, self._from_first(sets.outputs(rotation.time))
+            space = instances.get_space()
+            asked[rotation.name] = Asked(rotation.name, instances, sets.function(space, None, time))
+        listed = [Dimension(position) for position in self._positions()]
+        positions = {dimension.iterator: at for at, dimension in enumerate(listed)}
+        return ExecutedOrder(self.context, asked, self.emitted, positions, tree).executed()
+
+    def _asked(self, body: Body | LoweredOperation) -> Asked:
+        statement, frame = body.piece.statement, body.piece.frame
+        time = sets.function(statement.frame, None, self._from_first(self._time(statement)))
+        forms = body.forms if isinstance(body, LoweredOperation) else sets.outputs(body.forms)
+        return Asked(statement.name, body.piece.instances, sets.from_frame(time, frame), forms)
+
+    def _from_first(self, time: Sequence[isl.Aff]) -> list[isl.Aff]:
+        """A time without the dimensions that are the same in the whole nest."""
+        return [time[position] for position in self._positions()]
 
     # -- the tree
 

@@ -41,8 +41,8 @@ def host_of(program: Program, coordinates: Sequence[str] = ()) -> HostProgram:
 
     `coordinates` are the parameters of this rank's coordinates, on which collective calls do not depend.
     """
-    found_nests = kernels(program)
-    operation = {s.name: nest.name for nest in found_nests for s in nest.statements}
+    found_nests = [nest for nest in kernels(program) if not nest.is_last]
+    operation = {s.name: nest.name for nest in found_nests for s in (*nest.statements, *nest.beside)}
     nests = {nest.name: nest.without_trees for nest in found_nests}
     operation |= {s.name: s.name for s in program.acting if s.transfer is not None or s.message is not None}
     called = [s.name for s in program.acting if s.calls_ranks or s.is_call]
@@ -60,9 +60,18 @@ def host_of(program: Program, coordinates: Sequence[str] = ()) -> HostProgram:
         elif name in together:
             found[name] = _called(together[name], coordinates)
         elif name not in found:
-            group = nests[name].statements if name in nests else (statement,)
+            group = (*nests[name].statements, *nests[name].beside) if name in nests else (statement,)
             found[name] = _issued(program, name, group)
+    found = _in_order(program, found)
     return HostProgram(program.with_(statements=found, orders=renamed(program.orders, operation)), nests, operation)
+
+
+def _in_order(program: Program, found: Mapping[str, Statement]) -> dict[str, Statement]:
+    """The statements of the host's part as the program runs them: what is declared first comes first where no command
+    says otherwise, and a kernel is declared with the last of what keeps it in its place.
+    """
+    names = sorted(found, key=lambda name: program.positions[name])
+    return {name: found[name] for name in names}
 
 
 def _collectives(program: Program) -> tuple[Collective, ...]:

@@ -18,13 +18,16 @@ from tiramisu_py.ir.loop_functions import Precondition
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
-from tiramisu_py.program.kernels import KernelNest, axis_name
+from tiramisu_py.program.kernels import KernelNest, axis_name, is_counted
 from tiramisu_py.program.loops import GpuBlock, LoopId
 from tiramisu_py.program.program import Program
 
 
 class LaunchGrid:
-    """The blocks of a kernel: for each axis its loop, and the range of its coordinates in one launch."""
+    """The blocks of a kernel: for each axis its loop, and the range of its coordinates in one launch.
+
+    Along a counted loop there is at least one block, since a last one there must be.
+    """
 
     def __init__(self, nest: KernelNest) -> None:
         self.nest = nest
@@ -57,12 +60,24 @@ class LaunchGrid:
             relation = self.nest.iterations(loop).intersect_params(self.program.context)
             _, (high,) = sets.component_bounds(relation)
             found[loop] = high.gist(relation.domain()).coalesce()
+            if is_counted(self.program, loop):
+                corner = self.nest.corner(loop).to_pw_aff()
+                some = found[loop].max(corner)
+                found[loop] = some.union_add(corner.subtract_domain(some.domain())).coalesce()  # one block of nothing
         return found
 
     @cached_property
     def _extents(self) -> dict[LoopId, isl.PwAff]:
         corners = {loop: self.nest.corner(loop) for loop in self.nest.blocks}
         return {loop: sets.extent_between(corners[loop], self._largest[loop]) for loop in self.nest.blocks}
+
+    def most(self, axis: int, host: isl.Set) -> Expr:
+        """The most blocks along an axis in any launch; `host` are the iterations of the host."""
+        return arithmetic.rounded(simplified(of_params(self._most(axis, host), self.program.context)))
+
+    def _most(self, axis: int, host: isl.Set) -> isl.PwAff:
+        extents = sets.on_line(self.extent(axis).intersect_domain(sets.named(host, None)))
+        return sets.largest(extents.intersect_params(self.program.context), 0)
 
     def preconditions(self, host: isl.Set) -> list[Precondition]:
         """The conditions on sizes for all grids to be within the limits; `host` are the iterations of the host."""
@@ -71,11 +86,10 @@ class LaunchGrid:
             most = self.program.gpu.most_blocks[axis]
             if axis == 0 and self.nest.launch.grid is not None:
                 continue
-            extents = sets.on_line(self.extent(axis).intersect_domain(sets.named(host, None)))
-            count = sets.largest(extents.intersect_params(self.program.context), 0)
+            count = self._most(axis, host)
             limit = sets.constant(self.program.context.get_space(), most).to_pw_aff()
             if not self.program.context.intersect(count.gt_set(limit)).is_empty():
-                blocks = arithmetic.rounded(simplified(of_params(count, self.program.context)))
+                blocks = self.most(axis, host)
                 words = f"{blocks} <= {most}, the blocks of kernel {self.nest.name} along {axis_name(axis)}"
                 found.append((Binary("<=", blocks, arithmetic.number(most), bool_), words))
         return found
@@ -88,7 +102,12 @@ def _axis(program: Program, loop: LoopId) -> int:
 
 
 def launch(
-    grid: LaunchGrid, kernel: KernelFunction, piece: DomainPiece, variables: Mapping[LoopId, str], blocks: str | None
+    grid: LaunchGrid,
+    kernel: KernelFunction,
+    piece: DomainPiece,
+    variables: Mapping[LoopId, str],
+    blocks: str | None,
+    tickets: str | None,
 ) -> LoweredOperation:
     """The launch of a kernel in each iteration of the host's loops around it."""
     nest, here, template = grid.nest, sets.identity(piece.frame), Template()
@@ -99,7 +118,10 @@ def launch(
     coordinates = template.places([aff.to_pw_aff() for aff in sets.outputs(here)])
     host = dict(zip((variables[loop] for loop in nest.host), coordinates, strict=True))
     host |= {} if blocks is None else {blocks: count}
-    names = tuple(array_name(nest.program.buffers[array.name], nest.launch.device) for array in kernel.arrays)
+    names = tuple(
+        array.name if array.name == tickets else array_name(nest.program.buffers[array.name], nest.launch.device)
+        for array in kernel.arrays
+    )
     node = Launch(
         kernel=kernel.name,
         grid=(x, y, z),
@@ -108,7 +130,7 @@ def launch(
         device=nest.launch.device,
         stream=nest.launch.stream,
     )
-    return LoweredOperation(piece, tuple(template.forms), node, frozenset(names))
+    return LoweredOperation(piece, tuple(template.forms), node, frozenset(names).difference([tickets]))
 
 
 def _values(kernel: KernelFunction, host: Mapping[str, Expr]) -> tuple[Expr, ...]:

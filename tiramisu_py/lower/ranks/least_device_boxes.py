@@ -81,7 +81,7 @@ def _side(program: Program, buffer: Buffer, accessed: isl.Set, axis: int) -> Box
     if bounds is None:
         return None
     low, highs = bounds
-    if not any(_saves(there, whole, high.sub(low)) for high in highs):
+    if not any(_saves(there, whole, sets.plus(high.sub(low), 1)) for high in highs):
         return None
     first, end, row = _expression(low), _least(highs), program.gpu.warp
     if is_last:

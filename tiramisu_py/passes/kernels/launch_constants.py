@@ -65,7 +65,13 @@ def _with(kernel: KernelFunction, known: Mapping[str, Expr]) -> KernelFunction:
     def literal(e: Expr) -> Expr | None:
         return known.get(e.name) if isinstance(e, Iter | Param) else None
 
-    arrays = tuple(replace(a, extents=tuple(rewrite(e, literal) for e in a.extents)) for a in kernel.arrays)
+    def known_extents(extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple(rewrite(e, literal) for e in extents)
+
+    arrays = tuple(
+        replace(a, extents=known_extents(a.extents), passed=None if a.passed is None else known_extents(a.passed))
+        for a in kernel.arrays
+    )
     return replace(
         kernel,
         params=tuple(name for name in kernel.params if name not in known),

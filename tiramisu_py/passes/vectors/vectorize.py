@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.traversal import kinds
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import (
     Assign,
@@ -185,6 +186,8 @@ class VectorLoop:
         lane = self._lane()
         whole = replace(self, loop=loop)
         vectors = whole._vectors(Accumulation(loop.body, (), self.width, lane), masked=True)
+        if self.width * widest(vectors) > self.register and _names_vectors(vectors):
+            return replace(loop, tag=None, reductions=())  # a name cannot be under the masks of several registers
         node = masked(loop, vectors, self.width, strips, self.taken)
         return limited(self._in_parts(node, lane), lane)
 
@@ -221,6 +224,11 @@ class VectorLoop:
         body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
         reduced = frozenset(private.buffer for private in loop.reductions)
         return remarked(Strips(self.width, accumulation.lane, reduced, self.atomic).vectors(body, lanes))
+
+
+def _names_vectors(node: Node) -> bool:
+    """Whether a vector has a name, such as the new values of several that are combined at once."""
+    return any(isinstance(each, Let) and Ramp in kinds(each.value) for each in walk(node))
 
 
 def _assigns(node: Node) -> bool:

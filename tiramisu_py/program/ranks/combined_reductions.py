@@ -14,6 +14,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, logical_and, logical_or, max_, min_, product, sum_
+from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.program.loops import GpuThread, LoopId, Rank, Tag
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Combination, Role, Statement
@@ -80,16 +81,22 @@ def _onto_all(program: Program, statement: Statement, combined: dict[int, LoopId
     return replace(changed, onto=sets.function(frame, None, onto))
 
 
-def not_combined(source: Computation) -> str:
-    """Why ranks do not combine the partial results of a reduction; empty where they do."""
+def not_combined(source: Computation, in_tree: bool = False) -> str:
+    """Why ranks do not combine the partial results of a reduction; empty where they do.
+
+    In a tree they compute the operator themselves, which may be one of the user's; else it is MPI that knows it.
+    """
     numbers, truths = (sum_, product, min_, max_), (logical_and, logical_or)
     known = truths if source.dtype.is_bool else numbers if source.dtype.is_float else (*numbers, *truths)
+    if in_tree and source.op is not None and not isinstance(source.dtype, TupleType):
+        return ""
     if not any(source.op is operator for operator in known):
         names = ", ".join(f"tm.{operator.name}" for operator in known)
         name = "nothing" if source.op is None else source.op.name
-        return f"ranks combine {source.dtype} by {names}, and {source.name} is reduced by {name}"
+        others = "" if isinstance(source.dtype, TupleType) else ", or by other operators with combine=tm.TREE"
+        return f"ranks combine {source.dtype} by {names}{others}, and {source.name} is reduced by {name}"
     if source.dtype.is_half:
-        return f"ranks do not combine {source.dtype}: let {source.name} have dtype=tm.float32"
+        return f"MPI does not combine {source.dtype}: use combine=tm.TREE, or let {source.name} have dtype=tm.float32"
     return ""
 
 

@@ -32,14 +32,19 @@ _PARTS = {Role.VALUE: "value", Role.INIT: "start", Role.UPDATE: "term"}
 _ROLES = {*_PARTS, Role.COPY}
 
 
-def certificate(program: Program) -> dict[str, Any]:
-    """The certificate of a proven program. Raises `UnsupportedError` for what no certificate covers yet."""
-    return _Certificate(program).document()
+def certificate(program: Program, *, partial: bool = False) -> dict[str, Any]:
+    """The certificate of a proven program. Raises `UnsupportedError` for what no certificate covers yet.
+
+    `partial` writes what evidence there is, also where some read has none, as in a program that the proof refused:
+    a checker rejects it.
+    """
+    return _Certificate(program, partial).document()
 
 
 class _Certificate:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, partial: bool) -> None:
         self.program = program
+        self.partial = partial
         self.values = ValueSets(program.algorithm)
         self.accesses = MemoryAccesses(program, self.values)
         self.flow = Flow(self.accesses)
@@ -175,6 +180,11 @@ class _Certificate:
             self._names[key] = fresh_name(f"{access.source}_{end}", taken)
         return self._names[key]
 
+    def _reader(self, read: MemoryAccess) -> str:
+        """Who reads, in words."""
+        statement = read.actor.statement
+        return "the caller" if statement is None else statement.handle
+
     @property
     def _time_size(self) -> int:
         return max(state.time_size for state in self.program.history)
@@ -212,7 +222,9 @@ class _Certificate:
             for read in self.accesses.readers(home):
                 reader = self._name(read)
                 pairs, found = self._pairs(read), flow.setdefault(reader, {}).setdefault(read.source, {})
+                missing = read.domain
                 for write, served in self.claims.serving(read):
+                    missing = missing.subtract(served.domain())
                     renamed = served.set_tuple_name(isl.dim_type.out, self._name(write))
                     found[self._name(write)] = str(pairs.apply_range(renamed).coalesce())
                     if write.role is Role.INIT:
@@ -221,6 +233,10 @@ class _Certificate:
                             claim = self._by_term(update, pairs.apply_range(updated))
                             own = update.actor.name
                             added[own] = claim.union(added[own]) if own in added else claim
+                if not (self.partial or missing.is_empty()):
+                    raise UnsupportedError(
+                        f"no certificate covers this yet: {self._reader(read)} finds a copy in place of {read.source}"
+                    )
             reference = self.claims.reference(home)
             if reference is not None:
                 references[str(home)] = {name: str(self._time(reference, name)) for name in reference.statements}

@@ -61,6 +61,12 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
             yield fault("bounds", "extents", nest.statements[0], message, repair)
             return
     sizes = {buffer.name: shared_bytes(buffer) for buffer in buffers} | _of_trees(nest)
+    other = nest.other_part
+    if nest.is_last:
+        return  # what both parts need is looked at once
+    if other is not None:
+        sizes |= {buffer.name: shared_bytes(buffer) for buffer in shared_buffers(other)} | _of_trees(other)
+        sizes["the ticket"] = 1
     total = sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes.values())
     if total > nest.gpu.most_shared:
         parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.words.stages import StageCall
@@ -101,6 +102,10 @@ def structure(nest: KernelNest) -> Iterator[Finding]:
     """What keeps the blocks and threads of a kernel from being numbered; at most one fault."""
     program = nest.program
     blocks = nest.blocks
+    apart = _parted(nest)
+    if apart is not None:
+        yield apart
+        return
     for statement in nest.statements:
         found = _nested(nest, statement, blocks) or _tags(nest, statement) or _foreign(statement)
         if found is not None:
@@ -113,6 +118,51 @@ def structure(nest: KernelNest) -> Iterator[Finding]:
         yield fault("reach", "launch", nest.statements[0], message, "give all of them in one tag_gpu")
         return
     yield from _unnumbered(nest)
+
+
+def _parted(nest: KernelNest) -> Finding | None:
+    """The fault of a kernel whose last block cannot go on: its parts share too little, or are not in order."""
+    other, program = nest.other_part, nest.program
+    if other is None or not nest.is_last:
+        return None
+    counting = other.blocks
+    names = ", ".join(program.loops[loop].name for loop in counting)
+    if nest.blocks != tuple(loop for loop in counting if loop not in other.counted) or other.launch.grid is not None:
+        first = nest.statements[0]
+        message = (
+            f"{first.handle} is in the kernel of {other.handle}, outside of block loops whose last block goes on, but "
+            f"its block loops are not the outermost ones of {names}"
+        )
+        return fault("reach", "blocks", first, message, "statements of one kernel share all of its block loops")
+    depth = len(nest.host) + len(nest.blocks)
+    position, last = program.positions, program.loops[other.counted[-1]].name
+    ends = max(position[s.name][depth] for s in other.statements)
+    tickets = [s for s in nest.statements if s.role is Role.TICKET]
+    for statement in nest.statements:
+        taken = [t for t in tickets if position[t.name][depth] <= position[statement.name][depth]]
+        if position[statement.name][depth] > ends and not _is_counted(nest, statement, taken):
+            message = (
+                f"{statement.handle} is for the last block of loop {last}, but no tickets tell which block that is"
+            )
+            return fault("race", "ticket", statement, message)
+        if position[statement.name][depth] < ends:
+            message = (
+                f"{statement.handle} is in the kernel of {other.handle} before its loop {last} over blocks: the last "
+                "block runs what comes after that loop, and no block what comes before"
+            )
+            repair = f"order it after {other.handle}, or give it a kernel of its own before"
+            return fault("reach", "blocks", statement, message, repair)
+    return None
+
+
+def _is_counted(nest: KernelNest, statement: Statement, tickets: Sequence[Statement]) -> bool:
+    """Whether tickets are taken wherever a statement of the last block is executed."""
+    around = len(nest.host) + len(nest.blocks)
+    groups = [
+        sets.graph(s.prefix(around), s.instances.intersect_params(nest.program.context.params())).range()
+        for s in (statement, *tickets)
+    ]
+    return bool(groups[0].is_subset(sets.union_of([sets.empty(groups[0].get_space()), *groups[1:]])))
 
 
 def _nested(nest: KernelNest, statement: Statement, blocks: tuple[LoopId, ...]) -> Finding | None:

@@ -46,8 +46,10 @@ def nests_by_statement(flow: Flow) -> dict[str, KernelNest]:
 
 
 def _between(flow: Flow, nests: dict[str, KernelNest], a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
-    nest = nests.get(a.actor.name)
-    if nest is None or nests.get(b.actor.name) is not nest or (a is b and _alone(a)):
+    nest, other = nests.get(a.actor.name), nests.get(b.actor.name)
+    if nest is not None and other is not None and nest is not other and nest.first == other.first:
+        yield from _between_parts(flow, nest, a, b)
+    if nest is None or other is not nest or (a is b and _alone(a)):
         return
     conflict = flow.same_place(a, b)
     if conflict.is_empty():
@@ -58,6 +60,15 @@ def _between(flow: Flow, nests: dict[str, KernelNest], a: MemoryAccess, b: Memor
     bad = across_threads(nest, a, b, conflict)
     if not bad.is_empty() and not (bad := flow.exclusions.possible(a, b, bad)).is_empty():
         yield Finding(pair_key(_RACE, a, b), partial(_thread_race, flow, nest, a, b, bad))
+
+
+def _between_parts(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
+    """Conflicts of the last block with blocks that it has not counted: those of another group."""
+    bad = flow.same_place(a, b)
+    if not bad.is_empty():
+        bad = bad.intersect(kernel_order.other_group(nest, a, b))
+    if not bad.is_empty() and not (bad := flow.exclusions.possible(a, b, bad)).is_empty():
+        yield Finding(pair_key(_RACE, a, b), partial(_group_race, flow, nest, a, b, bad))
 
 
 def _rounds(flow: Flow, nests: dict[str, KernelNest], a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
@@ -157,6 +168,20 @@ def _block_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess, 
     elif first is not second:
         apart = f"end the kernel between {first.handle} and {second.handle}: tag each of them as a kernel of its own"
     return Violation("race", message, witness, repair=apart)
+
+
+def _group_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:
+    witness, one, other = pair_spots(flow, a, b, bad)
+    whole = nest.other_part if nest.is_last else nest
+    assert whole is not None
+    kept = [nest.program.loops[loop].name for loop in whole.blocks if loop not in whole.counted]
+    counted = [nest.program.loops[loop].name for loop in whole.counted]
+    message = (
+        f"{_conflict(flow, one, other)}, by blocks of different iterations of loop {', '.join(kept)}, and the last "
+        f"block of loop {', '.join(counted)} comes after those of its own iteration alone, {witness}"
+    )
+    late = next(s for s in statements(a, b) if not any(loop in s.loops for loop in whole.counted))
+    return Violation("race", message, witness, repair=f"end the kernel before {late.handle}: give it one of its own")
 
 
 def _thread_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:

@@ -163,7 +163,8 @@ def _outside(flow: Flow, buffer: Buffer, sought: Key | None) -> Iterator[Finding
     except NotAffine as error:
         message = f"the extents of {buffer.name} cannot be checked: {error.part} is not affine in the parameters"
         witness = Witness({}, element=(buffer.name, ()))
-        yield Finding.of(Key(_EXTENTS, (buffer.name,)), Violation("unknown", message, witness))
+        repair = f"give {buffer.name} extents that are affine in the parameters"
+        yield Finding.of(Key(_EXTENTS, (buffer.name,)), Violation("unknown", message, witness, repair=repair))
         return
     for access in flow.accesses.of_buffer(buffer.name):
         key = Key(_OUTSIDE, access_key(access))

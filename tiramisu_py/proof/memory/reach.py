@@ -116,6 +116,12 @@ def _shared(program: Program, nest: KernelNest, who: str, buffer: Buffer) -> tup
     if buffer.scope == expected:
         return None
     loops = _names(program, nest.blocks)
+    counted = nest.other_part.counted if nest.is_last and nest.other_part is not None else ()
+    if set(counted) & set(buffer.scope):
+        return (
+            f"{who}, which is in the shared memory of each block of loop {_names(program, counted)}, in the last one",
+            ("keep it in memory=tm.GPU, where all blocks reach it"),
+        )
     if expected[: len(buffer.scope)] == buffer.scope:
         return f"{who}, which is in shared memory, but not within the block loops {loops} of its kernel", (
             f"compute it at {program.loops[nest.blocks[-1]].name}, or inside"

@@ -147,6 +147,13 @@ def _unlocked(flow: Flow, c: Computation, a: MemoryAccess, b: MemoryAccess, bad:
     message = f"{kept}, but two terms of {words(one.named)} are combined in another order, {witness}"
     over = ", ".join(c.over)
     repair = f"keep the order of the loops over {over}"
-    if not c.ordered:
+    program = flow.accesses.program
+    if not c.ordered and any(program.loops[loop].is_gpu for s in program.statements_of(c.name) for loop in s.loops):
+        repair = (
+            f"on a GPU, give each thread neighbours before the loops are tagged: {c.name}.update.split({c.over[0]}, "
+            f"64, {c.over[0]}0, {c.over[0]}1), then {c.name}.update.rfactor({c.over[0]}0), and run loop {c.over[0]}0 "
+            "of its partial results there, without combine="
+        )
+    elif not c.ordered:
         repair += ", without combine= but parallelize(..., combine=tm.PRIVATE), whose threads have ranges of neighbours"
     return Violation("reduction", message, witness, repair=repair)

@@ -11,12 +11,14 @@ from functools import partial
 
 import islpy as isl
 
+from tiramisu_py import sets
 from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import Combine, LoopId, Parallel, Vector
+from tiramisu_py.program.loops import Combine, Loop, LoopId, Parallel, Vector
 from tiramisu_py.program.private_buffers import meet, private_copies
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.memory.races import all_pairs, pair_key, pair_spots, race_at, statements, unordered
 from tiramisu_py.proof.memory.values import first_spot
@@ -68,8 +70,14 @@ def _meets(flow: Flow, update: MemoryAccess, depth: int) -> bool:
 # -- several values at once
 
 
+def _combines_elsewhere(program: Program, statement: Statement) -> bool:
+    """Whether iterations of some loop around a statement, which combines partial results, update one value."""
+    loops = [each for each in statement.loops if getattr(program.loops[each].tag, "combine", None) is not None]
+    return any(meet(program, [statement], each) for each in loops)
+
+
 def _of_several_values(flow: Flow) -> Iterator[Finding]:
-    """Reductions to several values that iterations of a loop would combine: neither copies nor atomic updates can."""
+    """Reductions to several values that iterations of a loop would combine: no copies, atomic updates or trees can."""
     program = flow.accesses.program
     for loop in program.loops.values():
         combine: Combine | None = getattr(loop.tag, "combine", None)
@@ -77,13 +85,47 @@ def _of_several_values(flow: Flow) -> Iterator[Finding]:
             continue
         for statement in (s for s in program.with_this_loop(loop.id) if s.role is Role.UPDATE):
             dtype = program.algorithm.source(statement.source).dtype
-            if isinstance(dtype, TupleType) and meet(program, [statement], loop.id):
+            if not isinstance(dtype, TupleType):
+                continue
+            met = meet(program, [statement], loop.id)
+            alone = combine is Combine.TREE and loop.is_gpu and not _combines_elsewhere(program, statement)
+            if met or alone:  # a tree is made even if no two threads meet
                 message = (
                     f"loop {loop.name} combines partial results of {statement.source} by tm.{combine.name}, which is "
                     f"for one value, and {statement.source} has several, {dtype}"
                 )
-                repair = f"{statement.handle}.rfactor({loop.name}), and run the loop over its partial results"
+                repair = _taken_apart(program, statement, loop)
+                if not (met and _over_terms(program, statement, loop.id)):
+                    repair = f"leave combine= out: each iteration of {loop.name} adds to values of its own"
                 yield fault("reduction", f"several values {loop.id} {statement.source}", statement, message, repair)
+
+
+def _over_terms(program: Program, statement: Statement, loop: LoopId) -> bool:
+    """Whether a loop of an update runs over terms, not over the values that they belong to."""
+    source = program.algorithm.computations[statement.source]
+    if statement.dims != source.point_iterators:
+        return True
+    form = sets.outputs(statement.coords)[statement.depth(loop)]
+    return bool(form.involves_dims(isl.dim_type.in_, len(source.iterators), len(source.over)))
+
+
+def _taken_apart(program: Program, statement: Statement, loop: Loop) -> str:
+    """How to take a reduction to several values apart, so that its partial results run in a loop."""
+    whole = program.algorithm.wholes.get(statement.source)
+    if whole is not None or loop.is_gpu:
+        name, where = statement.source if whole is None else whole.name, "on the GPU" if loop.is_gpu else "in parallel"
+        return (
+            f"leave out combine= and run loops over values of {name} {where}, or take {name} apart before the "
+            f"loops are tagged, {name}.update.rfactor(...) of blocks of terms, and run its partial results there"
+        )
+    others = [x for x in statement.loops if x != loop.id and _over_terms(program, statement, x)]
+    if others:
+        return f"{statement.handle}.rfactor({loop.name}), and run the loop over its partial results"
+    block = f"{loop.name}0"
+    return (
+        f"without combine=, {statement.handle}.split({loop.name}, 64, {block}, {loop.name}1) and then "
+        f"{statement.handle}.rfactor({block}), and run loop {block} over its partial results"
+    )
 
 
 # -- other uses of the buffer

@@ -43,7 +43,7 @@ def _of_combination(program: Program, met: Statement) -> Iterator[Finding]:
     assert met.combination is not None
     update, source = program.statements[met.combination.of], program.algorithm.source(met.source)
     loops = combined_loops(program, update)
-    why = not_combined(source) if isinstance(source, Computation) else ""
+    why = not_combined(source, met.combination.tree) if isinstance(source, Computation) else ""
     if why and loops:
         loop = program.loops[next(iter(loops.values()))].name
         yield fault("reduction", "operator", update, f"{update.handle}: {why}", f"keep loop {loop} on one rank")

@@ -137,9 +137,10 @@ def _over_ranks(chains: Chains, update: MemoryAccess) -> str:
     assert statement is not None
     loops = (chains.flow.accesses.program.loops[number] for number in statement.loops)
     found = [loop for loop in loops if isinstance(loop.tag, Rank) and loop.tagged_by]
-    if not found or update.home in chains.partials or not_combined(chains.computation):
+    by_mpi = not not_combined(chains.computation)
+    if not found or update.home in chains.partials or not (by_mpi or not not_combined(chains.computation, True)):
         return ""
-    return f"{statement.handle}.tag_distribute({found[0].name}, combine=tm.PRIVATE)"
+    return f"{statement.handle}.tag_distribute({found[0].name}, combine=tm.{'PRIVATE' if by_mpi else 'TREE'})"
 
 
 def _on_one_rank(chains: Chains) -> str:

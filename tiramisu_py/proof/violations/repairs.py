@@ -170,7 +170,7 @@ def create_xfer(flow: Flow, read: MemoryAccess, source: Device, target: Device) 
     options = f", device={devices[0]}" if devices[0] else ""
     options += f", to_device={devices[1]}" if len(devices) > 1 else ""
     direction = f"tm.{ends[0].upper()}2{ends[1].upper()}"
-    return f"{name}.create_xfer({{{ranges}}}, {read.source}[{', '.join(dims)}], {direction}{options})"
+    return f"{name}.create_xfer({{{ranges}}}, {read.source}[{', '.join(dims) or '()'}], {direction}{options})"
 
 
 def onto_gpu(flow: Flow, host: Statement, kernel: Statement) -> str:

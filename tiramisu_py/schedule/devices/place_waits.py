@@ -44,7 +44,7 @@ def with_barrier(
     nest_ = _kernel_around(program, loops, after)
     dims = distinct([program.loops[loop].name for loop in loops])
     instances = sets.with_dims(sets.named(_uniform(nest_, loops), name), dims)
-    statement = _idle(Role.BARRIER, name, dims, instances, loops, sets.variables(instances.get_space()))
+    statement = idle(Role.BARRIER, name, dims, instances, loops, sets.variables(instances.get_space()))
     program = _declared_after(program, statement, [after])
     level = loops[-1]
     orders = [Order(after, name, level, command)]
@@ -81,7 +81,7 @@ def _uniform(nest_: KernelNest, loops: tuple[LoopId, ...]) -> isl.Set:
     return found.coalesce()
 
 
-def _idle(
+def idle(
     role: Role,
     name: str,
     dims: Sequence[str],
@@ -152,7 +152,7 @@ def wait(
         raise CommandError(f"{of} is no operation: there is nothing to wait for")
     if domain is None:
         space = program.algorithm.frame(name, ())
-        made = _idle(
+        made = idle(
             Role.WAIT,
             name,
             (),
@@ -169,7 +169,7 @@ def wait(
     instances, coords = _moved(sets.with_dims(sets.named(points, name), dims), [apart for _, apart in places])
     by_iterator = awaited[0].message is not None
     waiting = Waiting(of, tuple(position for position, _ in places), on, device, by_iterator, by_loop)
-    made = _idle(Role.WAIT, name, dims, instances, tuple(loop.id for loop in loops), coords, waiting)
+    made = idle(Role.WAIT, name, dims, instances, tuple(loop.id for loop in loops), coords, waiting)
     program = _declared_after(program.with_loop(*loops), made, names)
     for loop in loops:
         check_nesting(program, loop.id)

@@ -13,10 +13,11 @@ from tiramisu_py.program.editing import Coordinates, Rewrite
 from tiramisu_py.program.kernels import KernelNest, axis_name, kernels
 from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, Loop, LoopId
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.schedule.command_arguments import find, listed, loop_name, loops_named, size, statements, unused
 from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.devices.last_blocks import Ending, results_of_blocks, with_ending
 from tiramisu_py.schedule.devices.two_passes import in_two_passes
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.loops.transforms import parted, tile
@@ -35,7 +36,7 @@ class Tagging:
     threads: tuple[str, ...]
     launch: Launch
     combine: Combine | None = None
-    two_passes: bool = False
+    across: Combine | None = None
 
 
 def tagging(asked: TagGpu | GpuTile, blocks: Sequence[Iter], threads: Sequence[Iter]) -> Tagging:
@@ -56,11 +57,16 @@ def tagging(asked: TagGpu | GpuTile, blocks: Sequence[Iter], threads: Sequence[I
     )
     if inner and not outer and launch != Launch():
         raise CommandError("stream, device, grid, minimum_blocks and barriers are for the kernel: name its block loops")
-    if asked.across not in (None, Combine.ATOMIC, Combine.TWO_PASS):
-        raise CommandError(f"across={asked.across!r}: choose tm.ATOMIC or tm.TWO_PASS")
+    if asked.across not in (None, Combine.ATOMIC, Combine.TWO_PASS, Combine.LAST_BLOCK):
+        raise CommandError(f"across={asked.across!r}: choose tm.ATOMIC, tm.TWO_PASS or tm.LAST_BLOCK")
+    if asked.across is Combine.LAST_BLOCK and asked.grid is not None:
+        raise CommandError(
+            "across=tm.LAST_BLOCK counts the blocks that have ended, and with grid= a block goes on as another one: "
+            "leave grid= out, or use across=tm.TWO_PASS"
+        )
     if asked.across is not None and asked.combine is not Combine.TREE:
         raise CommandError(f"across=tm.{asked.across.name} says what becomes of the results of trees: combine=tm.TREE")
-    return Tagging(outer, inner, launch, asked.combine, asked.across is Combine.TWO_PASS)
+    return Tagging(outer, inner, launch, asked.combine, asked.across)
 
 
 def _named(given: Sequence[Iter], what: str) -> tuple[str, ...]:
@@ -72,8 +78,12 @@ def _named(given: Sequence[Iter], what: str) -> tuple[str, ...]:
 
 def tag_gpu(program: Program, names: Sequence[str], tagged: Tagging, command: str) -> Program:
     """Run loops on blocks and threads; a statement without loops is run by one thread."""
-    if tagged.two_passes:
+    _check_again(program, names, tagged)
+    ending: Ending | None = None
+    if tagged.across is Combine.TWO_PASS:
         program, names = in_two_passes(program, names, tagged.blocks, tagged.launch, command)
+    if tagged.across is Combine.LAST_BLOCK:
+        program, names, ending = results_of_blocks(program, names, tagged.blocks, tagged.threads, command)
     wanted = (*tagged.blocks, *tagged.threads)
     own = statements(program, names)
     alone = [s for s in own if not s.loops] if tagged.blocks or not wanted else []
@@ -91,11 +101,34 @@ def tag_gpu(program: Program, names: Sequence[str], tagged: Tagging, command: st
     for statement in alone:
         program = _alone(program, statement, tagged, command)
     names = [*(statement.name for statement in chosen), *without]
+    if ending is not None:
+        program = with_ending(program, ending, tagged.launch, command)
+        names += [f"{ending.of}_init", f"{ending.of}_update"]
     for name in names:
         for loop in program.statements[name].loops:
             check_nesting(program, loop)
     check_limits(program, names)
     return without_single_iterations(settled(program))
+
+
+def _check_again(program: Program, names: Sequence[str], tagged: Tagging) -> None:
+    """Refuse a second command for a reduction whose blocks' results are values: its terms are in other loops now."""
+    for update in (s for s in statements(program, names) if s.role is Role.UPDATE):
+        made = f"{update.source}_blocks"
+        whole = program.algorithm.wholes.get(made)
+        tags = [program.loops[loop] for loop in update.loops if program.loops[loop].tag is not None]
+        if whole is None or whole.name != update.source or not tags:
+            continue
+        own = {loop.name for loop in tags if isinstance(loop.tag, GpuBlock)}
+        lacking = any(find(program, update, name) is None for name in tagged.threads)
+        if not lacking and tagged.across is None and own.issuperset(tagged.blocks):
+            continue
+        before = tags[0].tagged_by
+        raise CommandError(
+            f"the blocks of {update.source} have results of their own, {made}, since {before}, and {update.handle} "
+            f"combines these: {program.algorithm.name}.undo() to before that command, to give another one, or tag the "
+            f"loops of {made}.update"
+        )
 
 
 def _lacks_threads(program: Program, statement: Statement, tagged: Tagging) -> bool:
@@ -148,9 +181,9 @@ def _with_tag(program: Program, number: LoopId, tag: GpuBlock | GpuThread, comma
 
 
 def kernel_around(program: Program, statement: Statement) -> KernelNest | None:
-    """The kernel that a statement is in."""
-    first = program.kernel_of(statement)
-    return next((found for found in kernels(program) if found.first == first), None) if first is not None else None
+    """The kernel that a statement is in, or the part of it."""
+    found = (nest for nest in kernels(program) if any(s.name == statement.name for s in nest.statements))
+    return next(found, None)
 
 
 def check_limits(program: Program, names: Sequence[str]) -> None:
@@ -195,7 +228,7 @@ def _extent(kernel: KernelNest, loop: LoopId | None) -> int:
 
 def _check_shared(kernel: KernelNest) -> None:
     program = kernel.program
-    used = {program.storages[s.target].buffer for s in kernel.statements if s.stores}
+    used = {program.storages[s.target].buffer for s in (*kernel.statements, *kernel.beside) if s.stores}
     shared = [b for b in map(program.buffers.__getitem__, used) if b.memory is Memory.SHARED]
     sizes = {buffer.name: bytes_of(buffer) for buffer in sorted(shared, key=lambda b: b.name)}
     total = sum(sizes.values())

@@ -10,7 +10,7 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.declarations import Algorithm, value_names
 from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import parse_domain
@@ -66,14 +66,14 @@ def with_transfer(
     return collapsed(program, made.name, made.loops, command) if bulk else program
 
 
-def source_of(access: object, owner: object) -> str:
+def source_of(access: object, algorithm: Algorithm) -> str:
     """The name of the input or computation whose values a transfer moves."""
-    if isinstance(access, Access) and access.owner is not owner:
+    if isinstance(access, Access) and access.owner is not algorithm.owner:
         other = f" {access.owner.name}" if isinstance(access.owner, Owner) else ""
         raise CommandError(f"{access!r} belongs to another function{other}: name a value of this one")
     if not isinstance(access, Access):
         raise CommandError(f"{access!r} names no value to transfer: give one such as image[r, c] of this function")
-    if not access.indices:
+    if access.source in algorithm.inputs and algorithm.inputs[access.source].scalar:
         raise CommandError(f"{access.source} is a scalar: kernels are passed it, and need no transfer")
     return access.source
 
@@ -271,7 +271,7 @@ class CreateTransfer(OnFunction):
 
     def made(self, program: Program) -> str:
         """The name of the transfer; raises `CommandError`."""
-        taken, transfer = source_of(self.access, program.algorithm.owner), self.transfer()
+        taken, transfer = source_of(self.access, program.algorithm), self.transfer()
         return free_name(program, default_name(taken, transfer)) if self.name is None else self.name
 
     def applied(self, program: Program) -> Program:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 
+from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, LoopId, Parallel, Rank, Tag, Vector
@@ -84,6 +85,8 @@ def _at_level(
     for a, b in pairs:
         first, second = program.statements[a], program.statements[b]
         kept, joining = (first, second) if keep_first else (second, first)
+        program = _inside_single_blocks(program, kept, joining, level)
+        joining = program.statements[joining.name]
         count = _depth(program, kept, joining, level)
         if count is None:
             continue
@@ -98,6 +101,32 @@ def _at_level(
         advice = f"; a wait with a domain has loops: wait({{{level}: ...}})" if once else ""
         raise CommandError(f"there is no loop {level} to share: {words}{advice}")
     return program
+
+
+def _inside_single_blocks(program: Program, kept: Statement, joining: Statement, level: str) -> Program:
+    """The program in which a statement without loops is inside loops of its own, of one iteration each, if those up to
+    the level are block loops of one iteration: the kernel of a sum of everything, which something goes on with.
+    """
+    loop = find(program, kept, level)
+    if (
+        joining.loops
+        or loop is None
+        or not all(_is_single_block(program, kept, k) for k in range(kept.depth(loop) + 1))
+    ):
+        return program
+    first = program.next_loop()
+    around = kept.loops[: kept.depth(loop) + 1]
+    copies = [replace(program.loops[x], id=first + k) for k, x in enumerate(around)]
+    coords = sets.function(joining.frame, None, [sets.constant(joining.frame, 0)] * len(copies))
+    loops = tuple(copy.id for copy in copies)
+    return program.with_loop(*copies).with_statement(replace(joining, loops=loops, coords=coords))
+
+
+def _is_single_block(program: Program, statement: Statement, depth: int) -> bool:
+    """Whether a loop runs on blocks and has one iteration, numbered 0."""
+    form = sets.outputs(statement.coords)[depth]
+    tagged = isinstance(program.loops[statement.loops[depth]].tag, GpuBlock)
+    return tagged and sets.is_constant(form) and sets.constant_of(form) == 0
 
 
 def _depth(program: Program, kept: Statement, joining: Statement, level: str) -> int | None:

@@ -74,7 +74,7 @@ def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combin
         )
     for statement in over:
         source = program.algorithm.source(statement.source)
-        fault = not_combined(source) if isinstance(source, Computation) else ""
+        fault = not_combined(source, combine is Combine.TREE) if isinstance(source, Computation) else ""
         if fault:
             raise CommandError(f"combine=tm.{combine.name}: {fault}")
 

@@ -237,7 +237,7 @@ class CreateExchange(OnFunction):
         made, owner = self.made(program), program.algorithm.owner
         halves = {"send": self.send, "to": self.to, "recv": self.recv, "source": self.source}
         check_given(halves, self.direction)
-        source_of(self.access, owner)
+        source_of(self.access, program.algorithm)
         send = exchange_half.half(program, made, Role.SEND, self.send, self.access, self.to, self.send_props, owner)
         receive = exchange_half.half(
             program, made, Role.COPY, self.recv, self.access, self.source, self.recv_props, owner

@@ -12,9 +12,9 @@ from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
 from tiramisu_py.tuning.search.bench import MeasuringRequest, bench_for
-from tiramisu_py.tuning.search.progress import Progress
 from tiramisu_py.tuning.search.proposals import proposals_for
 from tiramisu_py.tuning.search.space import checked_space
+from tiramisu_py.tuning.search.status_line import Progress
 from tiramisu_py.tuning.search.stopwatch import Stopwatch
 from tiramisu_py.tuning.search.tuned import Tuned
 from tiramisu_py.tuning.search.tuner import SearchLimits, Tuner

@@ -25,9 +25,9 @@ from tiramisu_py.program.ranks.spread import axes
 from tiramisu_py.tuning.search.bench import Bench
 from tiramisu_py.tuning.search.database import Label, Outcome, label_of
 from tiramisu_py.tuning.search.identity import program_key
-from tiramisu_py.tuning.search.progress import Progress
 from tiramisu_py.tuning.search.proposals import EveryPoint, Proposals
 from tiramisu_py.tuning.search.space import Point
+from tiramisu_py.tuning.search.status_line import Progress
 from tiramisu_py.tuning.search.stopwatch import Measured, Rivals, Samples, Stopwatch, TimedCalls
 from tiramisu_py.tuning.search.tuned import TunedPoint, duration
 from tiramisu_py.tuning.search.turns import Turns

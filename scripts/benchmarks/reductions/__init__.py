@@ -1,0 +1,1 @@
+"""Reductions beside NumPy, PyTorch and numba."""

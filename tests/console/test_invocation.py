@@ -1,0 +1,274 @@
+"""The command line, in this process: what it prints, and its exit codes; and once as users start it."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiramisu_py.console import main
+
+SCRIPT = """
+import tiramisu_py as tm
+
+(N,) = tm.params("N")
+i, i0, i1 = tm.iters("i i0 i1")
+f = tm.Function("twice", params=[N], assume="N >= 1")
+a = f.input("a", tm.float32, [N])
+b = f.computation("b", {i: N}, 2 * a[i])
+f.outputs(b)
+b.split(i, 8, i0, i1)
+b.vectorize(i1, 8)
+print("what the script prints is no part of the answer")
+
+if __name__ == "__main__":
+    raise AssertionError("the command line does not run this")
+"""
+
+REFUSED = """
+import tiramisu_py as tm
+
+N, = tm.params("N")
+i, = tm.iters("i")
+f = tm.Function("prefix", params=[N], assume="N >= 2")
+a = f.input("a", tm.float64, [N])
+b = f.computation("b", {i: N}, lambda b: tm.select(i >= 1, b[i - 1], 0.0) + a[i])
+f.outputs(b)
+b.parallelize(i)
+"""
+
+MAKERS = """
+from __future__ import annotations
+import tiramisu_py as tm
+
+N, = tm.params("N")
+i, = tm.iters("i")
+
+def made(name: str) -> tm.Function:
+    f = tm.Function(name, params=[N])
+    a = f.input("a", tm.int32, [N])
+    f.outputs(f.computation("b", {i: N}, a[i] + 1))
+    return f
+
+def first(threads: int = 1) -> tm.Function:
+    return made("first")
+
+def second() -> tm.Function:
+    return made("second")
+
+def pair():
+    return made("third"), 3
+"""
+
+ALIKE = """
+plain = made("g")
+also_plain = plain
+tiled = made("g")
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """The exit code of a command, and what it printed on both streams."""
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def written(folder: Path, text: str, name: str = "script.py") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def unshown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIRAMISU_PROGRESS", "0")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    return written(tmp_path, SCRIPT)
+
+
+def test_check_proves_a_script(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "check", script)
+    assert code == 0
+    assert out.startswith("twice: proven")
+    assert "what the script prints" in err
+    assert "what the script prints" not in out
+
+
+def test_check_refuses_with_the_witness_as_text_and_as_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = written(tmp_path, REFUSED)
+    code, out, _ = run(capsys, "check", script)
+    assert code == 1
+    assert "prefix: refused" in out
+    assert "N = 2" in out
+    code, out, _ = run(capsys, "check", script, "--json")
+    (report,) = json.loads(out)
+    assert code == 1
+    assert (report["name"], report["ok"]) == ("prefix", False)
+    assert report["violations"]
+
+
+def test_show_prints_loops_history_and_commands(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "vector(8)" in run(capsys, "show", script)[1]
+    _, out, _ = run(capsys, "show", script, "--explain", "b")
+    assert out.index("b, as declared") < out.index("b.split(i, 8, i0, i1)") < out.index("for i1, vector of 8:")
+    assert run(capsys, "show", script, "--commands")[1] == "b.split(i, 8, i0, i1)\nb.vectorize(i1, 8)\n"
+    code, _, err = run(capsys, "show", script, "--explain", "c")
+    assert code == 2
+    assert "no computation 'c' to explain: twice has b" in err
+
+
+def test_a_computation_is_explained_in_the_functions_that_have_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = written(tmp_path, SCRIPT + REFUSED.replace("f =", "g =").replace("f.", "g.").replace('"b"', '"c"'))
+    code, out, _ = run(capsys, "show", script, "--explain", "c")
+    assert code == 0
+    assert "c, as declared" in out
+    assert "b, as declared" not in out
+
+
+def test_show_draws_a_picture(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "show", script, "-o", tmp_path / "twice.html", "N=20")
+    assert code == 0
+    assert out.strip() == str(tmp_path / "twice.html")
+    assert (tmp_path / "twice.html").read_text().startswith("<!DOCTYPE html>")
+    assert run(capsys, "show", script, "-o", tmp_path / "none" / "x.html")[0] == 2
+
+
+def test_emit_prints_or_writes_the_text(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "emit", script, "--target", "x86-64-v3")
+    assert "/* ---- twice.c ---- */" in out
+    code, out, _ = run(capsys, "emit", script, "-o", tmp_path / "made")
+    assert code == 0
+    assert str(tmp_path / "made" / "twice.c") in out.splitlines()
+    assert "int twice(" in (tmp_path / "made" / "twice.h").read_text()
+
+
+def test_build_writes_a_library(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "build", script, "-o", tmp_path / "made", "--json")
+    assert code == 0
+    assert str(tmp_path / "made" / "libtwice.so") in json.loads(out)["files"]
+
+
+def test_bench_times_calls(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "bench", script, "N=100", "--seconds", "0.001", "--json")
+    found: dict[str, Any] = json.loads(out)
+    assert code == 0
+    assert found["bytes"] == 800
+    assert found["operations"] == 100
+    assert 0 < found["minimum"] <= found["median"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["bench", "{script}"], "twice needs sizes: add N=1000"),
+        (["bench", "{script}", "M=3"], "'M=3' is no size of twice: give N=1000"),
+        (["bench", "{script}", "N=-3"], "'N=-3' is no size of twice"),
+        (["check", "{folder}/none.py"], "there is no file"),
+        (["bench", "{script}", "N=100000000000000"], "the arrays of twice are too large for this machine at N=1000"),
+        (["show", "{script}", "N=3"], "N=3: sizes are for a picture: add -o FILE.html"),
+        (["check", "{script}", "--function", "g"], "has no 'g'; it has f"),
+        (["check", "{script}", "--function", "N"], "N of {script} is"),
+        (["build", "{makers}", "-o", "x"], "has 2 functions: choose one with --function first, second"),
+        (["build", "{alike}", "-o", "x"], "has 2 functions: choose one with --function plain, tiled"),
+        (["check", "{makers}", "--function", "made"], "cannot be called without arguments"),
+        (["check", "{empty}"], "has no scheduled function"),
+        (["check", "{ended}"], "ended itself (exit 3)"),
+        (["check", "{bad}"], "is no Python script"),
+    ],
+)
+def test_wrong_use_says_what_to_do(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {
+        "script": written(tmp_path, SCRIPT), "makers": written(tmp_path, MAKERS, "makers.py"),
+        "alike": written(tmp_path, MAKERS + ALIKE, "alike.py"),
+        "empty": written(tmp_path, "x = 1", "empty.py"), "bad": written(tmp_path, "x = (", "bad.py"),
+        "ended": written(tmp_path, "raise SystemExit(3)", "ended.py"), "folder": tmp_path,
+    }  # fmt: skip
+    code, _, err = run(capsys, *[argument.format(**names) for argument in arguments])
+    assert code == 2
+    assert words.format(**names) in err
+
+
+def test_functions_that_return_one_are_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = written(tmp_path, MAKERS)
+    out = run(capsys, "check", script)[1]
+    assert "first: proven" in out
+    assert "second: proven" in out
+    assert "third" not in out
+    assert "third: proven" in run(capsys, "check", script, "--function", "pair")[1]
+
+
+def test_an_error_of_the_script_is_shown_from_its_own_line_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "check", written(tmp_path, "def f():\n    return 1 / 0\n\nf()\n"))
+    assert code == 2
+    assert "line 4, in <module>" in err
+    assert "invocation.py" not in err
+    code, out, err = run(capsys, "check", tmp_path / "script.py", "--json")
+    assert code == 2
+    assert json.loads(out) == {"error": "ZeroDivisionError", "message": "division by zero"}
+    assert "line 4, in <module>" in err
+
+
+def test_an_error_of_a_declaration_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "check", written(tmp_path, 'import tiramisu_py as tm\ntm.Function("int")\n'))
+    assert code == 1
+    assert "Traceback" not in err
+    assert "int" in err
+    code, out, _ = run(capsys, "check", tmp_path / "script.py", "--json")
+    assert json.loads(out)["error"] == "DeclarationError"
+
+
+def test_doctor_finds_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "doctor")
+    assert code == 0
+    assert {line.split()[0] for line in out.splitlines()} >= {"Python", "cache", "processor", "MPI", "GPU"}
+
+
+def test_doctor_says_how_to_get_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIRAMISU_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", "no-such-compiler")
+    code, out, _ = run(capsys, "doctor")
+    assert code == 1
+    assert "MISSING: CC=no-such-compiler is not a usable C compiler" in out
+    assert "apt-get install gcc" in out
+    found = {each["what"]: each for each in json.loads(run(capsys, "doctor", "--json")[1])}
+    assert found["C compiler"]["missing"]
+
+
+def test_a_saved_function_is_a_script_too(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(script))["f"].save(tmp_path / "twice.json")
+    assert "twice: proven" in run(capsys, "check", tmp_path / "twice.json")[1]
+
+
+def test_it_runs_as_a_module_and_ends_with_the_code(script: Path) -> None:
+    command = [sys.executable, "-m", "tiramisu_py", "check", str(script)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("twice: proven")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is one of Linux")
+def test_an_answer_that_cannot_be_written_is_one_message(script: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "tiramisu_py", "show", str(script)]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert ended.returncode == 2
+    assert "the answer cannot be written: [Errno 28]" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "Exception ignored" not in ended.stderr

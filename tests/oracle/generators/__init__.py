@@ -1,0 +1,1 @@
+"""What makes random programs: algorithms, commands and damage, as lines of a script that a user could write."""

@@ -1,0 +1,241 @@
+"""What is in a picture: the same instances, order, places and writers that plain runs of the program find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+import tiramisu_py as tm
+from tests.oracle.generators.random_programs import random_script
+from tests.oracle.judges.events import Execution
+from tests.oracle.judges.executed_instances import executions
+from tests.oracle.judges.plain import function
+from tests.oracle.judges.values import Values
+from tests.oracle.seeds import first_of
+from tests.programs import pictured
+from tests.selection import first
+from tiramisu_py.dependence.accesses import MemoryAccesses
+from tiramisu_py.dependence.cases import EqualValues
+from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.view.pictures.picture_instances import ordered_instances
+from tiramisu_py.view.pictures.picture_reads import PictureMemory
+from tiramisu_py.view.pictures.scene import CALLER, NOBODY, Scene
+
+#: Programs on one core after another, and the sizes of their pictures: whole tiles, and a rest.
+CORES: list[tuple[Callable[[], tm.Function], dict[str, int]]] = [
+    (pictured.plain, {"N": 3, "M": 2}),
+    (pictured.tiled, {"N": 5, "M": 6}),
+    (pictured.fused, {"N": 4, "M": 3}),
+    (pictured.refused, {"N": 3, "M": 2}),
+    (pictured.skewed, {"T": 5, "N": 7}),
+    (pictured.product, {"N": 3}),
+]
+
+
+def scene(f: tm.Function, **sizes: int) -> Scene:
+    (found,) = f.show(**sizes).scenes
+    return found
+
+
+@pytest.mark.parametrize(("build", "sizes"), CORES)
+def test_instances_places_and_reads_are_those_of_a_run_by_hand(
+    build: Callable[[], tm.Function], sizes: dict[str, int]
+) -> None:
+    f = build()
+    drawn, program = scene(f, **sizes), f.completed
+    events = Execution(program, sizes, Values(program.algorithm, sizes)).events()
+    events.sort(key=lambda event: event.time)
+    expected = [
+        (program.statements[e.statement].handle, e.point, e.value[1], (*e.target[1], *e.target[2])) for e in events
+    ]
+    assert [(drawn.statements[x.statement].name, x.point, x.value, x.element) for x in drawn.instances] == expected
+    assert [x.order for x in drawn.instances] == list(range(len(events)))
+    memory: dict[object, tuple[int, object]] = {}
+    reads = set()
+    for order, event in enumerate(events):
+        for place, named in event.reads:
+            nothing = CALLER if place[0] in program.algorithm.inputs else NOBODY
+            writer, held = memory.get(place, (nothing, named if nothing == CALLER else None))
+            reads.add((order, place[0], (*place[1], *place[2]), *named, writer, held != named))
+        memory[event.target] = (order, event.value)
+    found = {
+        (x.reader, drawn.arrays[x.array].name, x.element, x.source, x.value, x.writer, x.wrong)
+        for x in drawn.reads
+        if not x.chain
+    }
+    assert found == reads
+
+
+@pytest.mark.parametrize(("build", "sizes"), [case for case in CORES if case[0] is not pictured.refused])
+def test_the_order_of_a_picture_is_that_of_the_loops_that_are_emitted(
+    build: Callable[[], tm.Function], sizes: dict[str, int]
+) -> None:
+    f = build()
+    program, drawn = f.completed, scene(f, **sizes)
+    points = {name: function(statement.point, sizes) for name, statement in program.statements.items()}
+    ran = [(program.statements[name].handle, points[name](at)) for name, at in executions(program, sizes)]
+    assert [(drawn.statements[x.statement].name, x.point) for x in drawn.instances] == ran
+
+
+def judged_as_refused(f: tm.Function, sizes: Mapping[str, int]) -> list[bool]:
+    """Whether each read of a program is wrong, whatever the proof says."""
+    accesses = MemoryAccesses(spread(f.completed))
+    memory = PictureMemory(accesses, ordered_instances(accesses.program, sizes), sizes)
+    return [read.wrong for read in memory.reads(True)]
+
+
+@pytest.mark.parametrize("seed", first(range(first_of(71), first_of(71) + 60), 8))
+def test_reads_are_wrong_in_refused_programs_alone(seed: int) -> None:
+    f = random_script(seed).function
+    report = f.check()
+    if report.ok:
+        assert not any(judged_as_refused(f, scene(f).sizes))
+    if EqualValues(f.program.algorithm).parents is not None:
+        return  # a place may hold an equal value, which the report does not always know
+    for violation in report.violations:
+        if violation.kind in ("order", "overwritten"):
+            assert any(judged_as_refused(f, violation.witness.params))
+
+
+PROVEN: list[tuple[Callable[[], tm.Function], dict[str, int]]] = [
+    *(case for case in CORES if case[0] is not pictured.refused),
+    (pictured.distributed, {"C": 3}),
+    (pictured.cooperative, {"R": 6, "C": 5, "G": 3}),
+    (pictured.shared_sums, {"N": 10}),
+]
+
+
+@pytest.mark.parametrize(("build", "sizes"), PROVEN)
+def test_what_is_read_was_stored_in_an_earlier_step(build: Callable[[], tm.Function], sizes: dict[str, int]) -> None:
+    drawn = scene(build(), **sizes)
+    assert drawn.verdict == "proven"
+    assert all(read.writer != NOBODY for read in drawn.reads)
+    for read in drawn.reads:
+        if read.writer != CALLER:
+            assert drawn.instances[read.writer].step < drawn.instances[read.reader].step, read
+
+
+def test_steps_count_what_runs_at_once_as_one() -> None:
+    """A tile is 6 rows of 4 sums, one after another, then 4 vectors; 3 tiles in a row, 3 such rows at the same time."""
+    assert scene(pictured.tiled(), N=12, M=12).steps == 3 * (6 * 4 + 4)
+    assert scene(pictured.plain(), N=3, M=2).steps == 5 * 2 + 3 * 2
+
+
+def test_a_tile_is_what_agrees_in_the_loops_over_tiles() -> None:
+    drawn = scene(pictured.tiled(), N=8, M=8)
+    assert [statement.tile_loops for statement in drawn.statements] == [2, 2]
+    for instance in drawn.instances:
+        if drawn.statements[instance.statement].name == "by":
+            assert instance.coords[:2] == (instance.point[0] // 4, instance.point[1] // 4)
+
+
+def test_each_instance_has_its_executor() -> None:
+    drawn = scene(pictured.tiled(), N=8, M=4)
+    for instance in drawn.instances:
+        assert drawn.executors[instance.who].iteration == (instance.coords[0],)
+    drawn = scene(pictured.distributed(), C=3)
+    for instance in drawn.instances:
+        if drawn.statements[instance.statement].name == "by":
+            assert drawn.executors[instance.who].rank == (instance.point[0] // 4,)
+    drawn = scene(pictured.cooperative(), R=6, C=5, G=4)
+    for instance in drawn.instances:
+        if drawn.statements[instance.statement].name == "by_0":
+            who, (row, column) = drawn.executors[instance.who], instance.point
+            assert (who.device, who.block, who.thread) == (0, (row // 2, column // 4), (column % 4, row % 2))
+
+
+def test_messages_are_those_that_are_counted() -> None:
+    f = pictured.distributed()
+    drawn, counted = scene(f, C=3), f.communication(C=3)
+    assert len(drawn.messages) == counted.messages == 4
+    assert sum(len(message.pairs) for message in drawn.messages) == counted.elements
+    assert sum(message.bytes for message in drawn.messages) == counted.bytes
+    for message in drawn.messages:
+        for send, receive in message.pairs:
+            assert drawn.instances[send].value == drawn.instances[receive].value
+        assert message.sent < message.arrived
+    f = pictured.cooperative()
+    drawn, counted = scene(f, R=6, C=5, G=3), f.communication(R=6, C=5, G=3)
+    assert [len(message.pairs) for message in drawn.messages] == [moved.elements for moved in counted.transfers]
+
+
+def test_a_refused_schedule_is_drawn_at_its_counterexample_and_at_larger_sizes() -> None:
+    f = pictured.refused()
+    (violation,) = f.check().violations
+    least, larger = f.show().scenes
+    assert least.sizes == violation.witness.params == {"N": 1, "M": 1}
+    (drawn,) = least.violations
+    assert (drawn.kind, drawn.message, drawn.command, drawn.repair) == (
+        violation.kind, violation.message, violation.command, violation.repair
+    )  # fmt: skip
+    assert drawn.here
+    pair = [least.instances[order] for order in (drawn.writer, drawn.reader) if order is not None]
+    named = [(least.statements[x.statement].source, x.value) for x in pair]
+    assert named == [violation.witness.writer, violation.witness.reader]
+    assert not larger.violations[0].here
+    assert larger.violations[0].reader is not None
+
+
+def test_a_race_is_drawn_as_the_pair_that_meets() -> None:
+    f = pictured.raced()
+    found = f.show().scenes[0]
+    (violation,) = found.violations
+    assert violation.kind == "race"
+    assert violation.writer is not None
+    assert violation.reader is not None
+    assert found.instances[violation.writer].who != found.instances[violation.reader].who
+
+
+def test_pairs_in_another_order_are_those_that_a_double_loop_finds() -> None:
+    f, g = pictured.tiled(), pictured.plain()
+    picture = f.show(beside=g, N=5, M=5)
+    left, right = picture.scenes
+    runs = [
+        [((drawn.statements[x.statement].name, x.point), x.step) for x in drawn.instances] for drawn in (left, right)
+    ]
+    names = [[name for name, _ in run] for run in runs]
+    once = [name for name in names[0] if names[0].count(name) == 1 and names[1].count(name) == 1]
+    steps = [dict(run) for run in runs]
+    signs = [
+        [(step[a] > step[b]) - (step[a] < step[b]) for n, a in enumerate(once) for b in once[n + 1 :]] for step in steps
+    ]
+    both = list(zip(*signs, strict=True))
+    found = picture.differences
+    assert found is not None
+    assert (found.pairs, found.different) == (len(both), sum(a != b for a, b in both))
+    assert found.reversed == sum(a * b < 0 for a, b in both) > 0
+    assert (found.apart, found.joined) == (sum(a == 0 != b for a, b in both), sum(b == 0 != a for a, b in both))
+    assert found.dependent == 0
+    assert found.alone == (len(names[0]) - len(once), len(names[1]) - len(once))
+
+
+def test_two_schedules_of_which_one_is_refused_have_dependent_pairs_in_another_order() -> None:
+    found = pictured.fused().show(beside=pictured.refused(), N=3, M=3).differences
+    assert found is not None
+    assert found.dependent > 0
+
+
+def test_sizes_are_chosen_so_that_there_is_something_to_see() -> None:
+    drawn = scene(pictured.tiled())
+    assert drawn.sizes == {"N": 16, "M": 16}
+    assert scene(pictured.tiled(), N=4).sizes["N"] == 4
+    assert scene(pictured.cooperative()).sizes == {"R": 12, "C": 12, "G": 6}
+    f = tm.Function("whole", params=[pictured.N], assume="N % 32 = 0 and N >= 1")
+    a = f.input("a", tm.float32, [pictured.N])
+    f.outputs(f.computation("b", {pictured.i: pictured.N}, 2 * a[pictured.i]))
+    assert scene(f).sizes == {"N": 64}
+
+
+def test_sizes_that_cannot_be_drawn_are_refused() -> None:
+    f = pictured.plain()
+    with pytest.raises(tm.ArgumentError, match="not defined for N = 0"):
+        f.show(N=0, M=1)
+    with pytest.raises(tm.ArgumentError, match=r"cannot be seen: .* give smaller sizes, such as N=8, M=8"):
+        f.show(N=1000, M=1000)
+    with pytest.raises(tm.ArgumentError, match="has the parameters N, M: K is not one of them"):
+        f.show(K=3)
+    with pytest.raises(tm.ArgumentError, match="give its path first"):
+        f.picture(beside=f, N=3)  # type: ignore[call-overload]
+    with pytest.raises(tm.ArgumentError, match="is no function"):
+        f.show(beside=3)  # type: ignore[arg-type]

@@ -1,0 +1,80 @@
+"""The cost of a schedule, beside the instances, reads and elements of its picture, counted one by one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+import pytest
+
+import tiramisu_py as tm
+from tests.programs import pictured
+
+#: Programs at sizes with whole tiles and vectors, and with a rest.
+CASES: list[tuple[Callable[[], tm.Function], dict[str, int]]] = [
+    (pictured.tiled, {"N": 9, "M": 7}),
+    (pictured.skewed, {"T": 6, "N": 11}),
+    (pictured.product, {"N": 4}),
+    (pictured.distributed, {"C": 3}),
+    (pictured.cooperative, {"R": 7, "C": 6, "G": 3}),
+]
+
+
+@pytest.mark.parametrize(("build", "sizes"), CASES)
+def test_counts_are_those_of_all_instances_one_by_one(build: Callable[[], tm.Function], sizes: dict[str, int]) -> None:
+    f = build()
+    cost, (drawn,) = f.cost(**sizes), f.show(**sizes).scenes
+    instances: dict[str, int] = defaultdict(int)
+    loaded: dict[str, int] = defaultdict(int)
+    stored: dict[str, int] = defaultdict(int)
+    elements = defaultdict(set)
+    tiles: dict[tuple[object, ...], dict[tuple[int, ...], set[object]]] = defaultdict(lambda: defaultdict(set))
+
+    def use(order: int, array: int, element: tuple[int, ...]) -> None:
+        instance = drawn.instances[order]
+        statement = drawn.statements[instance.statement]
+        elements[array].add(element)
+        loops = tuple(loop.name for loop in statement.loops[: statement.tile_loops])
+        if loops:
+            tiles[loops][instance.coords[: len(loops)]].add((array, element))
+
+    for instance in drawn.instances:
+        statement = drawn.statements[instance.statement]
+        instances[statement.name] += 1
+        if instance.element is not None and statement.array is not None:
+            stored[statement.name] += drawn.arrays[statement.array].bytes
+            use(instance.order, statement.array, instance.element)
+    for read in drawn.reads:
+        loaded[drawn.statements[drawn.instances[read.reader].statement].name] += drawn.arrays[read.array].bytes
+        use(read.reader, read.array, read.element)
+    for counted in cost.statements:
+        expected = (instances[counted.name], loaded[counted.name], stored[counted.name])
+        assert (counted.instances, counted.loaded, counted.stored) == expected, counted.name
+    found = sorted((array.name, array.elements, array.bytes) for array in cost.arrays)
+    each = ((drawn.arrays[k], len(used)) for k, used in elements.items())
+    assert found == sorted((array.name, number, number * array.bytes) for array, number in each)
+    assert cost.accessed == sum(loaded.values()) + sum(stored.values())
+    totals = {loops: (len(of), sum(len(used) for used in of.values()) * 4) for loops, of in tiles.items()}
+    if len({tile.loops for tile in cost.tiles}) == len(cost.tiles):  # otherwise nests have loops of the same names
+        assert {tile.loops: (tile.tiles, tile.total) for tile in cost.tiles} == totals
+
+
+def test_operations_lanes_and_footprints_in_closed_form() -> None:
+    cost = pictured.tiled().cost(N=1000, M=1001)
+    bx, by = cost.statements
+    rows, strips = 250, 251
+    assert by.operations == 3 * 1000 * 1001
+    assert bx.instances == rows * 6 * 1001
+    assert by.lanes == 1001 / (strips * 4)
+    assert bx.lanes is None
+    (tile,) = cost.tiles
+    assert (tile.tiles, tile.arrays) == (rows * strips, (("a", 6 * 6 * 4), ("bx", 6 * 4 * 4), ("by", 4 * 4 * 4)))
+    assert cost.compulsory == 4 * (1002 * 1003 + 1000 * 1001)
+    assert cost.intensity == cost.operations / cost.compulsory
+    assert "1,001,000 instances, 3,003,000 operations" in str(cost)
+    assert cost.as_dict()["operations"] == bx.operations + by.operations
+
+
+def test_sizes_are_all_given() -> None:
+    with pytest.raises(tm.ArgumentError, match="blur has the parameters N, M: M has no value"):
+        pictured.tiled().cost(N=3)

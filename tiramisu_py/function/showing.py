@@ -1,0 +1,98 @@
+"""Pictures of a schedule: in a notebook, in a file, beside another schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import overload
+
+from tiramisu_py.counting.communication import communication
+from tiramisu_py.errors import ArgumentError, DeclarationError
+from tiramisu_py.function.results import Results
+from tiramisu_py.function.saving.files import write_page
+from tiramisu_py.program.ranks.spread import axes, spread
+from tiramisu_py.view import Picture, Scene, ScheduleCost, channels_picture, pictured, schedule_cost, side_by_side
+
+
+class Showing(Results):
+    """The pictures of a scheduled function."""
+
+    def show(self, *, beside: Showing | None = None, **sizes: int) -> Picture:
+        """A picture of the schedule at small sizes, which a notebook displays.
+
+        ::
+
+            f.show()
+            f.show(N=8)
+
+        It shows the instances of each statement and who runs them (thread, block, rank), their order with a slider for
+        the time, tiles, dependences, the elements of each array that are read and stored, and messages. The sizes that
+        are not given are chosen so that there is something to see. A program that the proof refuses is shown too, at
+        the sizes of its counterexample, with the violation in red. `beside` is another schedule, drawn beside this one
+        at the same sizes, and compared. Raises `ArgumentError` for sizes that are too large to be drawn.
+        """
+        if beside is not None and not isinstance(beside, Showing):
+            raise ArgumentError(f"{beside!r} is no function: give beside= another schedule, such as f.copy()")
+        if beside is None:
+            return side_by_side(self._scenes(sizes))
+        first = self._scenes(sizes)[-1:]
+        return side_by_side(first, beside._scenes(first[0].sizes)[-1:])
+
+    @overload
+    def picture(self, path: None = None, /, *, beside: None = None, **params: int) -> str: ...
+
+    @overload
+    def picture(self, path: str | Path, /, *, beside: Showing | None = None, **params: int) -> Picture: ...
+
+    def picture(
+        self, path: str | Path | None = None, /, *, beside: Showing | None = None, **params: int
+    ) -> Picture | str:
+        """Write a picture of the schedule at small sizes to an HTML file, which needs nothing else.
+
+        ::
+
+            f.picture("blur.html")                      sizes that are easy to see
+            f.picture("blur.html", N=8, M=8)
+            f.picture("both.html", beside=g)            two schedules, and the pairs of instances in another order
+
+        `Function.show` says what is in it. Without a path: only the messages at these sizes, as SVG text, with an arrow
+        for each pair of ranks that communicates: ``Path("messages.svg").write_text(f.picture(C=201))``. This raises
+        `ArgumentError` for a program without ranks, and for more than 64 of them. Raises `SavedError` if the file
+        cannot be written.
+        """
+        if path is None and beside is not None:
+            raise ArgumentError(f"{self.name}.picture(beside=...) is written to a file: give its path first")
+        if path is None:
+            return self._messages(params)
+        found = self.show(beside=beside, **params)
+        write_page(path, found.html)
+        return found
+
+    def cost(self, **params: int) -> ScheduleCost:
+        """What the schedule does at these sizes, counted before it runs: exact numbers of operations and bytes.
+
+        ::
+
+            print(f.cost(N=1000, M=1000))
+
+        Each statement has its instances, its operations, the bytes that it loads and stores, and the share of the lanes
+        of its vectors that it fills; each array the elements that are used; loops over tiles the most bytes that a tile
+        uses; transfers and messages what they move. `f.facts()` has the sectors, bank conflicts and occupancy of a
+        GPU's kernels. Raises `ArgumentError` for a parameter without a value.
+        """
+        moved = communication(self._program, params)
+        return schedule_cost(spread(self.completed), params, moved)
+
+    def _messages(self, params: Mapping[str, int]) -> str:
+        if not axes(self._program):
+            raise ArgumentError(
+                f"{self.name} has no ranks, and so no messages to draw: for a picture of its schedule give a file, "
+                f'{self.name}.picture("{self.name}.html")'
+            )
+        return channels_picture(communication(self._program, params))
+
+    def _scenes(self, sizes: Mapping[str, int]) -> tuple[Scene, ...]:
+        if self._open_domains:
+            raise DeclarationError(f"{self.name} cannot be drawn: {self._open_domains}")
+        report = self.check()
+        return pictured(spread(self.completed), report, sizes)

@@ -1,0 +1,214 @@
+"""What the recipe for reductions finds out about one: its form, the loops along one run of memory, facts on sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation as Declared
+from tiramisu_py.algorithm.declarations import Determinism
+from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
+from tiramisu_py.algorithm.traversal import accesses, iterators
+from tiramisu_py.algorithm.types import TupleType
+from tiramisu_py.errors import CommandError
+from tiramisu_py.function import Reduction
+from tiramisu_py.function.handles.selection import Selection
+from tiramisu_py.recipes.recorded import Recorded
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a term reads of an array: for each index, the iterator that it is, None for other indices.
+
+    `mentions` are the iterators on which the indices depend.
+    """
+
+    source: str
+    bytes: int
+    indices: tuple[str | None, ...]
+    mentions: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class ReductionForm:
+    """One reduction, whose terms are combined one by one if that is `asked_in_order`."""
+
+    recipe: Recorded
+    target: Reduction
+    asked_in_order: bool = False
+
+    @property
+    def declared(self) -> Declared:
+        """The declaration of the reduction."""
+        return self.recipe.function.algorithm.computations[self.target.name]
+
+    @property
+    def has_one_value(self) -> bool:
+        """Whether an element is one value, not several at once."""
+        return not isinstance(self.target.dtype, TupleType)
+
+    @cached_property
+    def values(self) -> list[Iter]:
+        """The iterators of its values."""
+        return [Iter(name) for name in self.declared.iterators]
+
+    @cached_property
+    def terms(self) -> list[Iter]:
+        """The iterators of its terms, beside those of values."""
+        return [Iter(name) for name in self.declared.over]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether terms are combined one by one, or as neighbours."""
+        asked = self.declared.determinism is Determinism.ORDERED
+        return self.asked_in_order or asked or self.declared.in_order
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether terms are combined one by one: neighbours are not enough."""
+        return self.in_order and (self.declared.op is None or self.declared.op.commutative or self.asked_in_order)
+
+    @cached_property
+    def contiguous(self) -> str:
+        """The iterator along which most of what a term reads is contiguous: the last index; or the last over terms."""
+        votes = dict[str, int]()
+        for access in accesses(self.declared.expr):
+            last = access.indices[-1] if isinstance(access, Access) and access.indices else None
+            if isinstance(last, Binary) and last.op == "%":  # of a view: runs of as many elements
+                last = last.left
+            if isinstance(last, Iter):
+                votes[last.name] = votes.get(last.name, 0) + len(access.indices)
+        return max(votes, key=lambda name: votes[name], default=self.declared.over[-1])
+
+    @property
+    def is_of_columns(self) -> bool:
+        """Whether memory is contiguous along the values, not along the terms."""
+        return self.contiguous in self.declared.iterators and bool(self.declared.over)
+
+    def joined(self, loops: Sequence[Iter]) -> list[Iter]:
+        """Loops of terms as one where they are a box whose inner extents are constants; else as many inner ones."""
+        if not all(map(self._begins_at_0, self.declared.over)):
+            return list(loops)
+        for first in range(len(loops) - 1):
+            if self._are_neighbours([loop.name for loop in loops[first:]]):
+                into = self._coalesced(self.target.update, loops[first:])
+                if into is not None:
+                    return [*loops[:first], into]
+        return list(loops)
+
+    def joined_values(self) -> list[Iter]:
+        """The loops of values, start and terms, as one where they are a box whose inner extents are constants."""
+        into = self._coalesced(self.target, self.values) if len(self.values) > 1 else None
+        return self.values if into is None else [into]
+
+    def _coalesced(self, statements: Selection, loops: Sequence[Iter]) -> Iter | None:
+        """The loop into which `coalesce` joins others; None where it is refused."""
+        into = self.recipe.fresh("j")
+        try:
+            statements.coalesce(*loops, into=into)
+        except CommandError:
+            return None
+        return into
+
+    def run(self) -> Sequence[str]:
+        """The innermost iterators of terms that `joined` makes one loop of."""
+        over = self.declared.over
+        for first in range(len(over)):
+            constant = all(map(self._is_constant, over[first + 1 :]))
+            if constant and (first == len(over) - 1 or self._are_neighbours(over[first:])):
+                return over[first:]
+        return over[-1:]
+
+    def _is_constant(self, name: str) -> bool:
+        points = self._along(name)
+        return bool(sets.at_any_params(points).intersect_params(points.params()).is_subset(points))
+
+    def most(self, names: Sequence[str]) -> int | None:
+        """The most iterations that these iterators have together, from facts about sizes; None if there are none."""
+        found = [self._most_of(name) for name in names]
+        known = [each for each in found if each is not None]
+        return prod(known) if len(known) == len(found) else None
+
+    def _most_of(self, name: str) -> int | None:
+        points = self._along(name)
+        if points.is_empty():
+            return 0
+        low, high = sets.smallest_value(points, 0), sets.largest_value(points, 0)
+        return None if low is None or high is None else high - low + 1
+
+    def extent(self, name: str) -> int:
+        """The constant number of iterations of a loop over terms; they begin at 0."""
+        return (sets.largest_value(self._along(name), 0) or 0) + 1
+
+    @cached_property
+    def reads(self) -> list[Read]:
+        """What a term reads once the elementwise chain before the reduction is inlined."""
+        names = {name: name for name in self.declared.point_iterators}
+        return list(self._reads(self.declared.expr, names))
+
+    def _reads(self, expression: Expr, names: Mapping[str, str]) -> Iterator[Read]:
+        """What an expression reads, whose iterators have other names in the reduction."""
+        for access in accesses(expression):
+            found = [names.get(each.name) if isinstance(each, Iter) else None for each in access.indices]
+            if access.source in self._chain:
+                made = self.recipe.function.algorithm.computations[access.source]
+                pairs = zip(made.iterators, found, strict=True)
+                yield from self._reads(made.expr, {own: name for own, name in pairs if name is not None})
+                continue
+            own = (iterators(index) for index in access.indices)
+            mentioned = frozenset(names[each] for each in frozenset[str]().union(*own) if each in names)
+            yield Read(access.source, access.dtype.bytes, tuple(found), mentioned)
+
+    @cached_property
+    def _chain(self) -> list[str]:
+        return _chain(self.recipe.function.algorithm.computations, self.declared)
+
+    def inline_chain(self) -> None:
+        """Inline the elementwise chain that the reduction reads."""
+        algorithm = self.recipe.function.algorithm
+        for name in self._chain:
+            stage = self.recipe.function[name]
+            if name not in algorithm.outputs and len(self.recipe.function.program.statements_of(name)) == 1:
+                self.recipe.from_function(stage)
+                stage.inline()
+
+    def _along(self, name: str) -> isl.Set:
+        context = self.recipe.function.program.context
+        points = self.declared.points.intersect_params(context.params())
+        return sets.component_of(points, self.declared.point_iterators.index(name))
+
+    def _are_neighbours(self, names: Sequence[str]) -> bool:
+        """Whether elements along some iterators are contiguous, in every access that has them."""
+        places = [[str(index) for index in access.indices] for access in accesses(self.declared.expr)]
+        used = [place for place in places if set(names) & set(place)]
+        return all(place[len(place) - len(names) :] == [*names] for place in used)
+
+    def _begins_at_0(self, name: str) -> bool:
+        points = sets.component_of(self.declared.points, self.declared.point_iterators.index(name))
+        return sets.smallest_value(points, 0) == 0
+
+
+def _chain(computations: Mapping[str, Declared], declared: Declared) -> list[str]:
+    """The computations that a reduction reads at its own point, and those that these read there; readers first."""
+    found, waiting = list[str](), [declared]
+    while waiting:
+        for access in accesses(waiting.pop(0).expr):
+            made = computations.get(access.source)
+            if made is not None and access.source not in found and _is_elementwise(access, made):
+                found.append(access.source)
+                waiting.append(made)
+    return found
+
+
+def _is_elementwise(access: Access, made: Declared) -> bool:
+    """Whether a computation that can be inlined is read at different iterators."""
+    if made.is_reduction or made.group or made.guards or made.stage is not None:
+        return False
+    names = [index.name for index in access.indices if isinstance(index, Iter)]
+    own = any(inner.source == made.name for inner in accesses(made.expr))
+    return len(names) == len(access.indices) == len(set(names)) and not own
