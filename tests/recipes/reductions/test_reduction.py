@@ -203,3 +203,29 @@ def test_blocks_of_neighbours_run_on_threads_where_the_operator_does_not_commute
     assert f.check().ok
     given = np.where(np.arange(100) < 77, np.arange(100), -1).astype(np.int32)
     assert f.compile(threads=2)(given) == 76
+
+
+@pytest.mark.parametrize(("columns", "shared"), [(40, True), (33, True), (1025, False), (M, False)])
+@pytest.mark.parametrize("rows", [39, 67])
+def test_threads_share_blocks_of_rows_where_all_columns_are_one_strip(columns: Any, shared: bool, rows: int) -> None:
+    sizes = [N] if isinstance(columns, int) else [N, M]
+    f = tm.Function("few", params=sizes, assume="N >= 32")
+    a = f.input("a", tm.float32, [N, columns])
+    t = f.reduction("t", {w: columns}, {h: N}, tm.sum, a[h, w])
+    f.outputs(t)
+    text = tm.recipes.reduction(t, cpu=WIDE, sizes={"block": 8, "rows": 4})
+    assert ("t_partial.update.parallelize(h2)" in text) == shared
+    assert "everywhere" in str(f.check())
+    given = np.random.default_rng(rows).standard_normal((rows, columns if isinstance(columns, int) else 7), np.float32)
+    scheduled = f.evaluate(given, as_scheduled=True)
+    np.testing.assert_allclose(scheduled, given.sum(0, dtype=np.float64), rtol=1e-4, atol=1e-5)
+    for threads in (1, 3):
+        np.testing.assert_array_equal(f.compile(threads=threads)(given), scheduled)
+
+
+def test_blocks_of_rows_need_rows_at_every_size() -> None:
+    f = tm.Function("few", params=[N])
+    a = f.input("a", tm.float32, [N, 40])
+    t = f.reduction("t", {w: 40}, {h: N}, tm.sum, a[h, w])
+    f.outputs(t)
+    assert "t.update.parallelize(w2)" in tm.recipes.reduction(t, cpu=WIDE)

@@ -101,6 +101,66 @@ def _reduction(recipe: Recorded, result: Computation) -> tuple[Reduction, Iter, 
 
 def in_strips(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes, by_rows: bool) -> None:
     """Apply the commands: strips of columns, or rows, on threads."""
+    groups, update = _groups_of_rows(recipe, result, r, c, sizes), result.update
+    if by_rows:
+        r2 = recipe.fresh(f"{r.name}2")
+        update.split(groups.row, BLOCK // sizes.rows, r2, groups.row)
+        update.reorder(r2, *groups.loops)
+        update.parallelize(r2, combine=Combine.PRIVATE)
+    else:
+        c2 = recipe.fresh(f"{c.name}2")
+        update.split(groups.column, sizes.vectors, c2, groups.column)
+        update.reorder(c2, *groups.loops)
+        update.parallelize(c2)
+    groups.in_registers(r, c, sizes)
+
+
+def in_blocks_of_rows(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes, rows: int) -> None:
+    """Apply the commands: threads share blocks of rows, each with its own results, which are combined in order."""
+    fresh, update = recipe.fresh, result.update
+    r2, c2, c3 = fresh(f"{r.name}2"), fresh(f"{c.name}2"), fresh(f"{c.name}3")
+    update.split(r, rows, r2, fresh(f"{r.name}3"))
+    block = update.rfactor(r2)
+    recipe.named(block.name)
+    block.store_in([r2, c])
+    update.split(c, sizes.lanes, c2, c3)
+    update.reorder(c2, r2, c3)
+    update.vectorize(c3, sizes.lanes, remainder="mask")
+    groups = _groups_of_rows(recipe, block, r, c, sizes)
+    block.init.reorder(r2, c)
+    block.init.vectorize(c, sizes.lanes, remainder="mask")
+    block.update.reorder(r2, *groups.loops)
+    block.update.after(block.init, r2)
+    block.update.parallelize(r2)
+    groups.in_registers(r, c, sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class _GroupsOfRows:
+    """A reduction whose rows are combined a few at a time: the partial results, and the loops over groups and lanes."""
+
+    result: Reduction
+    partial: Reduction
+    row: Iter
+    column: Iter
+    lane: Iter
+
+    @property
+    def loops(self) -> tuple[Iter, Iter, Iter]:
+        return self.row, self.column, self.lane
+
+    def in_registers(self, r: Iter, c: Iter, sizes: ColumnSizes) -> None:
+        """Keep the partial results of a vector of columns in registers."""
+        partial, update = self.partial, self.result.update
+        update.vectorize(self.lane, sizes.lanes, remainder="mask")
+        partial.compute_at(update, self.column)
+        partial.store_in(Memory.REGISTER)
+        partial.update.reorder(r, c)
+        partial.update.unroll(r, remainder="specialize")
+        partial.vectorize(c, sizes.lanes, remainder="mask")
+
+
+def _groups_of_rows(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes) -> _GroupsOfRows:
     fresh, update = recipe.fresh, result.update
     r0, r1 = fresh(f"{r.name}0"), fresh(f"{r.name}1")
     c0, c1 = fresh(f"{c.name}0"), fresh(f"{c.name}1")
@@ -108,19 +168,4 @@ def in_strips(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: Colu
     partial = update.rfactor(r0)
     recipe.named(partial.name)
     update.split(c, sizes.lanes, c0, c1)
-    if by_rows:
-        r2 = fresh(f"{r.name}2")
-        update.split(r0, BLOCK // sizes.rows, r2, r0)
-        update.reorder(r2, r0, c0, c1)
-        update.parallelize(r2, combine=Combine.PRIVATE)
-    else:
-        c2 = fresh(f"{c.name}2")
-        update.split(c0, sizes.vectors, c2, c0)
-        update.reorder(c2, r0, c0, c1)
-        update.parallelize(c2)
-    update.vectorize(c1, sizes.lanes, remainder="mask")
-    partial.compute_at(update, c0)
-    partial.store_in(Memory.REGISTER)
-    partial.update.reorder(r, c)
-    partial.update.unroll(r, remainder="specialize")
-    partial.vectorize(c, sizes.lanes, remainder="mask")
+    return _GroupsOfRows(result, partial, r0, c0, c1)

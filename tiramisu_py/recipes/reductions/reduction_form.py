@@ -141,6 +141,11 @@ class ReductionForm:
         low, high = sets.smallest_value(points, 0), sets.largest_value(points, 0)
         return None if low is None or high is None else high - low + 1
 
+    def reaches(self, name: str, value: int) -> bool:
+        """Whether an iterator has a value at every size that the facts allow."""
+        there = self._along(name).fix_val(isl.dim_type.set, 0, isl.Val(value))
+        return bool(self.recipe.function.program.context.params().is_subset(there.params()))
+
     def extent(self, name: str) -> int:
         """The constant number of iterations of a loop over terms; they begin at 0."""
         return (sets.largest_value(self._along(name), 0) or 0) + 1

@@ -13,13 +13,15 @@ from tiramisu_py.function import Reduction
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.statement import Role
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.reductions.columns import ColumnSizes, in_strips
+from tiramisu_py.recipes.reductions.columns import ColumnSizes, in_blocks_of_rows, in_strips
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.rows import MOST_LANES, accumulating
 from tiramisu_py.recipes.sizes_by_name import with_sizes
 
 #: Terms of a block of a sum of everything: enough for a thread, and small beside the array of partial results.
 BLOCK = 1 << 14
+#: Rows of a thread's block where all columns are one strip: their results are few beside what they read.
+ROWS_OF_BLOCK = 1 << 10
 #: Rows that are added at once to a strip of columns, and the vectors of a strip.
 ROWS, STRIP = 8, 8
 
@@ -28,8 +30,8 @@ ROWS, STRIP = 8, 8
 class CoreReductionSizes:
     """The sizes of a schedule on cores.
 
-    `lanes` of a vector loop; `block` of terms of a single value; `rows` that are combined at once, of columns; `strip`
-    of columns, in vectors.
+    `lanes` of a vector loop; `block` of terms of a single value, or of rows where all columns are one strip; `rows`
+    that are combined at once, of columns; `strip` of columns, in vectors.
     """
 
     lanes: int
@@ -44,7 +46,7 @@ class CoreReductionSizes:
         lanes = 1 << (most.bit_length() - 1)  # a power of two, also of tuples
         if in_registers(form):
             columns = ColumnSizes.of(form.target, cpu)
-            return cls(columns.lanes, BLOCK, columns.rows, columns.vectors)
+            return cls(columns.lanes, ROWS_OF_BLOCK, columns.rows, columns.vectors)
         return cls(lanes if form.is_of_columns else accumulating(lanes, cpu), BLOCK, ROWS, STRIP)
 
     def replaced(self, given: Mapping[str, int]) -> CoreReductionSizes:
@@ -53,7 +55,7 @@ class CoreReductionSizes:
 
     def space(self, form: ReductionForm) -> dict[str, list[int]]:
         """Values of each size that are worth trying: one for what the form of the reduction does not use."""
-        whole, columns = not form.values, form.is_of_columns and bool(form.values)
+        whole, columns = not form.values or self.has_one_strip(form), form.is_of_columns and bool(form.values)
         lanes = {
             each for each in (self.lanes // 4, self.lanes // 2, self.lanes, 2 * self.lanes) if 2 <= each <= MOST_LANES
         }
@@ -63,6 +65,13 @@ class CoreReductionSizes:
             "rows": [4, 8, 16] if columns and not form.in_order else [self.rows],
             "strip": sorted({max(self.strip * part // 4, 1) for part in (1, 2, 4, 8)}) if columns else [self.strip],
         }
+
+    def has_one_strip(self, form: ReductionForm) -> bool:
+        """Whether all columns are one strip, and rows blocks enough for threads, at every size."""
+        if not in_registers(form):
+            return False
+        columns, rows = form.most(form.declared.iterators), 4 * self.block
+        return columns is not None and columns <= self.lanes * self.strip and form.reaches(form.terms[0].name, rows - 1)
 
 
 def in_registers(form: ReductionForm) -> bool:
@@ -109,7 +118,11 @@ class ReductionOnCores:
         form, sizes = self.form, self.sizes
         if in_registers(form):
             columns = ColumnSizes(sizes.rows, sizes.lanes, sizes.strip)
-            in_strips(form.recipe, form.target, form.terms[0], form.values[0], columns, by_rows=False)
+            loops = form.recipe, form.target, form.terms[0], form.values[0], columns
+            if sizes.has_one_strip(form):
+                in_blocks_of_rows(*loops, sizes.block)
+            else:
+                in_strips(*loops, by_rows=False)
         elif form.is_of_columns:
             return self.columns(form.values, form.terms, beside=beside)
         elif form.values:
