@@ -107,6 +107,11 @@
   TM_IDIOM(R, R##_from_##V, (V a), TM_OWN_##entry, \
            __builtin_convertvector(__builtin_convertvector(a, between), R))
 
+/* Of 16-bit floats, and to them: TM_OF_HALVES(float32x8, float16x8, tm_from_float16, float16_to_float32x8) defines
+ * float32x8_from_float16x8(a), lane by lane where no instruction does it.
+ */
+#define TM_OF_HALVES(R, V, function, entry) TM_IDIOM(R, R##_from_##V, (V a), TM_OWN_##entry, TM_MAP(R, function, a))
+
 /* TM_SATURATED(uint8x16, int16x16, uint8x16_from_int16x16, max_int16x16, min_int16x16, 0, 255, int16_to_uint8x16)
  * defines uint8x16_saturated_from_int16x16(a): an end of the narrower type for what it does not hold.
  */

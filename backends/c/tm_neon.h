@@ -12,6 +12,11 @@
 #define TM_NEON_TO_4(a) vget_lane_u32(vreinterpret_u32_u8(a), 0)
 #define TM_NEON_TO_2(a) vget_lane_u16(vreinterpret_u16_u8(a), 0)
 
+/* 16-bit floats */
+#define TM_OWN_float16_to_float32x4 ~, vcvt_f32_f16((float16x4_t)a)
+#define TM_OWN_float32_to_float16x4 ~, vcvt_f16_f32((float32x4_t)a)
+#define TM_OWN_bfloat16_to_float32x4 ~, vshll_n_u16((uint16x4_t)a, 16)
+
 /* minimum and maximum, the distance of two integers */
 #define TM_OWN_min_uint8x16 ~, vminq_u8((uint8x16_t)a, (uint8x16_t)b)
 #define TM_OWN_min_uint8x8 ~, vmin_u8((uint8x8_t)a, (uint8x8_t)b)

@@ -592,4 +592,23 @@ TM_QUADS_BY_PAIRS(512, __m512i)
                 spread_signed)
 #endif
 
+/* 16-bit floats: rounded to nearest, to even between two. */
+#ifdef __AVX512F__
+#define TM_OWN_float16_to_float32x16 ~, _mm512_cvtph_ps((__m256i)a)
+#define TM_OWN_float32_to_float16x16 ~, _mm512_cvtps_ph((__m512)a, _MM_FROUND_TO_NEAREST_INT)
+#define TM_OWN_bfloat16_to_float32x16 ~, _mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)a), 16)
+#endif
+#ifdef __F16C__
+#define TM_OWN_float16_to_float32x8 ~, _mm256_cvtph_ps((__m128i)a)
+#define TM_OWN_float32_to_float16x8 ~, _mm256_cvtps_ph((__m256)a, _MM_FROUND_TO_NEAREST_INT)
+#define TM_OWN_float16_to_float32x4 ~, _mm_cvtph_ps(TM_FROM_8(a))
+#define TM_OWN_float32_to_float16x4 ~, TM_TO_8(_mm_cvtps_ph((__m128)a, _MM_FROUND_TO_NEAREST_INT))
+#endif
+#ifdef __AVX2__
+#define TM_OWN_bfloat16_to_float32x8 ~, _mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)a), 16)
+#endif
+#ifdef __SSE4_1__
+#define TM_OWN_bfloat16_to_float32x4 ~, _mm_slli_epi32(_mm_cvtepu16_epi32(TM_FROM_8(a)), 16)
+#endif
+
 #endif

@@ -61,7 +61,7 @@ class Target:
 
 
 #: Without these macros, no section of the headers for a processor is compiled: vector extensions are all that is left.
-GENERIC = tuple(f"-U__{feature}__" for feature in ("SSE2", "SSE4_1", "AVX", "AVX2", "AVX512F", "AVX512BW"))
+GENERIC = tuple(f"-U__{feature}__" for feature in ("SSE2", "SSE4_1", "AVX", "AVX2", "F16C", "AVX512F", "AVX512BW"))
 _ARM_GCC, _ARM_CLANG = ("aarch64-linux-gnu-gcc",), ("clang", "--target=aarch64-linux-gnu")
 _QEMU = ("qemu-aarch64",)
 

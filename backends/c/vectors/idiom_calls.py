@@ -63,6 +63,13 @@ class Idioms:
         self._lines[f"TM_CONVERSION({wanted}, {given}, {through}, {entry})"] = None
         return f"{wanted}_from_{given}"
 
+    def of_halves(self, source: DType, target: DType, lanes: int) -> str:
+        """The function that makes float32 of 16-bit floats, or rounds it to them."""
+        given, wanted = self._name(source, lanes), self._name(target, lanes)
+        scalar = f"tm_to_{target.name}" if target.is_half else f"tm_from_{source.name}"
+        self._lines[f"TM_OF_HALVES({wanted}, {given}, {scalar}, {source.name}_to_{target.name}x{lanes})"] = None
+        return f"{wanted}_from_{given}"
+
     def saturated(self, source: DType, target: DType, lanes: int) -> str:
         """The function that makes lanes narrower, each at most the largest and at least the least value of the type."""
         convert = self.conversion(source, target, lanes)

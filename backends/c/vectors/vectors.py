@@ -22,11 +22,12 @@ from tiramisu_py.backends.c.expressions.math_functions import OWN, PREDICATES, h
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.c.vectors import dots, doubled, masks, quads, widths
+from tiramisu_py.backends.c.vectors import dots, doubled, halves, masks, quads, widths
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
 from tiramisu_py.ir.arithmetic.intervals import saturated
+from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import along_lanes
 from tiramisu_py.ir.rewriting import constant
 
@@ -67,6 +68,8 @@ class Vectors:
         if e.dtype.is_bool and not isinstance(e, Iter | Load | Shifted):
             mask, _ = self.mask(e, 8)
             return cast(self.type(e.dtype), infix("&", mask, Code("1")))
+        if is_half(e.dtype) and not isinstance(e, Iter | Load | Shifted):
+            return halves.computed(self, e)
         match e:
             case Iter():
                 return Code(self.scope.names.get(e.name, e.name))
@@ -169,6 +172,8 @@ class Vectors:
         target = self.type(dtype)
         if source == dtype:
             return self(e)
+        if is_half(source):
+            return self._of_float(halves.as_float(self, e), dtype)
         if isinstance(e, Ramp) and dtype.is_integer:
             return self._narrow_ramp(e, dtype)
         if source.is_bool:
@@ -191,6 +196,12 @@ class Vectors:
         if clamped is not None:
             return call(self.types.idioms.saturated(source, dtype, self.lanes), self(clamped))
         return widths.converted(self.types, self(e), source, dtype, self.lanes)
+
+    def _of_float(self, code: Code, dtype: DType) -> Code:
+        """A vector of float32 in another type."""
+        if dtype.name in ("uint32", "uint64"):
+            return call("TM_MAP", self.type(dtype), f"tm_to_{dtype.name}", code)
+        return widths.converted(self.types, code, float32, dtype, self.lanes)
 
     def _apart(self, e: Load, dtype: DType) -> tuple[str, int] | None:
         """The first element and the stride of a strided load that is done by shuffles."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Iter, Param, Select
+from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import kinds, walk
 from tiramisu_py.algorithm.types import DType
@@ -26,12 +26,13 @@ MOST_ARGUMENTS = 2
 class Lanes:
     """The lanes of the variables in sight, and of the elements of buffers: (number of indices, lanes).
 
-    `foreign` says whether the user's functions may be called for all lanes.
+    `foreign` says whether the user's functions may be called for all lanes, `halves` whether 16-bit floats have vectors.
     """
 
     variables: Mapping[str, int] = field(default_factory=dict)
     buffers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     foreign: bool = True
+    halves: bool = False
 
     def with_variable(self, name: str, lanes: int) -> Lanes:
         """The lanes with one variable added."""
@@ -85,7 +86,7 @@ class Lanes:
         return all(self._computable(part, safe) for part in walk(e) if self.of(part) > 1)
 
     def _computable(self, e: Expr, safe: _Safe) -> bool:
-        if is_half(e.dtype):
+        if _has_halves(e) and not (self.halves and in_float32(e)):
             return False
         match e:
             case Load() if self.of_element(e.buffer, len(e.indices)) > 1:
@@ -96,14 +97,38 @@ class Lanes:
                 return all(load.key() in safe.loads for load in (*loads_in(e.yes), *loads_in(e.no)))
             case Call():
                 return len(e.arguments) <= MOST_ARGUMENTS and (self.foreign or e.extern is None)
-            case Cast():
-                return not is_half(e.operand.dtype)
         return True
 
 
 def is_half(dtype: DType) -> bool:
-    """Whether a type is one of the 16-bit floats, which have no vectors."""
+    """Whether a type is one of the 16-bit floats, which processors store, but compute in float32."""
     return dtype.is_half
+
+
+def in_float32(e: Expr) -> bool:
+    """Whether an expression with 16-bit floats is one operation in float32 between conversions, or no operation.
+
+    Values that float32 does not hold are rounded to 16 bits at once, one by one.
+    """
+    match e:
+        case Load() | Iter():
+            return True
+        case Cast() if is_half(e.dtype):
+            return is_half(e.operand.dtype) or _is_held(e.operand.dtype)
+        case Cast():
+            return not e.dtype.is_bool
+        case Unary() | Binary():
+            return is_half(e.dtype) and e.op in ("-", "+", "*", "/", "min", "max")
+    return False
+
+
+def _is_held(dtype: DType) -> bool:
+    """Whether float32 has all values of a type."""
+    return dtype.bits <= 32 if dtype.is_float else dtype.bits < 32
+
+
+def _has_halves(e: Expr) -> bool:
+    return is_half(e.dtype) or any(is_half(part.dtype) for part in e.children())
 
 
 def _is_foreign(e: Expr) -> bool:

@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import kinds, rewrite
 from tiramisu_py.algorithm.types import int32
 from tiramisu_py.ir import Idiom, Joined, Let, Load, Node, Ramp, Store, Variable
+from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import along_lanes
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names
@@ -63,6 +64,8 @@ class Joining:
             return e if kinds(e).isdisjoint((Variable, Load)) else None
         if isinstance(e, Load):
             return self.kept(e) if e.dtype.bytes <= self.element else None
+        if any(is_half(part.dtype) for part in (e, *e.children())):  # computed in float32
+            return None
         if isinstance(e, Cast):
             return self._narrowed(e)
         narrow = all(child.dtype.bytes <= self.element for child in e.children())

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import kinds, mentions, rewrite
-from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py.algorithm.types import DType, float32, int64
 from tiramisu_py.ir import (
     Allocate,
     Assign,
@@ -29,6 +29,7 @@ from tiramisu_py.ir import (
     Store,
     Variable,
 )
+from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import number
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import (
@@ -46,16 +47,30 @@ from tiramisu_py.passes.vectors.pack_stores import is_contiguous, joined_store
 
 
 def widest(node: Node) -> int:
-    """The bytes of the widest type among the values that a statement computes, loads or stores."""
-    return max((dtype.bytes for dtype in _types(node)), default=1)
+    """The bytes of the widest type among the values that a statement computes, loads or stores.
+
+    16-bit floats that are computed, not only moved, are so in float32.
+    """
+    return max((_computed(e).bytes for e in _typed(node)), default=1)
 
 
-def _types(node: Node) -> Iterator[DType]:
+def widest_stored(node: Node) -> int:
+    """The same, but of the types that values have in memory."""
+    return max((e.dtype.bytes for e in _typed(node)), default=1)
+
+
+def _computed(e: Expr) -> DType:
+    """The type in which a value is computed."""
+    moved = isinstance(e, Load | Iter)
+    return float32 if not moved and any(is_half(part.dtype) for part in (e, *e.children())) else e.dtype
+
+
+def _typed(node: Node) -> Iterator[Expr]:
     for statement in walk(node):
         if isinstance(statement, Store | Assign | Declare):
-            yield statement.value.dtype
+            yield statement.value
         for e in expressions(statement)[-1:] if isinstance(statement, Store) else expressions(statement):
-            yield from (part.dtype for part in _values(e) if isinstance(part, Load | Cast))
+            yield from (part for part in _values(e) if isinstance(part, Load | Cast))
 
 
 def _values(e: Expr) -> Iterator[Expr]:

@@ -39,7 +39,7 @@ from tiramisu_py.passes.vectors.accumulators import Accumulation, accumulated
 from tiramisu_py.passes.vectors.epilogue import each_whole, limited, masked, most_iterations, overlapping
 from tiramisu_py.passes.vectors.idioms import with_idioms
 from tiramisu_py.passes.vectors.remarks import remarked
-from tiramisu_py.passes.vectors.split_registers import RegisterParts, widest
+from tiramisu_py.passes.vectors.split_registers import RegisterParts, widest, widest_stored
 from tiramisu_py.passes.vectors.widen import Strips
 from tiramisu_py.program.loops import Combine, Vector
 
@@ -209,7 +209,7 @@ class VectorLoop:
     def _in_parts(self, node: Node, lane: str, accumulation: Accumulation | None = None) -> Node:
         """The strips with vectors split into parts that fit a register, then the combination of partial results."""
         node = with_idioms(node, lane) if self.on_host else node
-        size = max(self.register // widest(node if self.on_host else self.loop.body), 2)
+        size = max(self.register // (widest(node) if self.on_host else widest_stored(self.loop.body)), 2)
         parts = RegisterParts(self.width, size, lane, self.taken, self.register if self.on_host else 0)
         if size < self.width:
             registers = {name: parts.named(name) for name in accumulation.variables} if accumulation else {}
@@ -220,7 +220,7 @@ class VectorLoop:
 
     def _vectors(self, accumulation: Accumulation, masked: bool = False) -> Node:
         loop = self.loop
-        lanes = Lanes(dict.fromkeys(accumulation.variables, self.width), foreign=not masked)
+        lanes = Lanes(dict.fromkeys(accumulation.variables, self.width), foreign=not masked, halves=self.on_host)
         body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
         reduced = frozenset(private.buffer for private in loop.reductions)
         return remarked(Strips(self.width, accumulation.lane, reduced, self.atomic).vectors(body, lanes))

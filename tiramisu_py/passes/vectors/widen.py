@@ -94,7 +94,7 @@ class Strips:
         whole = lanes.vectorisable(node.value, target) and all(map(lanes.vectorisable, node.indices))
         if node.update is not None and not self._independent(node):
             return self.by_lanes(node, lanes)
-        if uniform != private or is_half(node.value.dtype):
+        if uniform != private or (is_half(node.value.dtype) and not lanes.halves):
             return self.by_lanes(node, lanes)
         return node if whole else self._choice(node, lanes)
 
@@ -152,7 +152,8 @@ class Strips:
 
     def _allocate(self, node: Allocate, lanes: Lanes) -> Node:
         """A buffer of the strip: each element becomes a vector, one lane for each lane's own buffer."""
-        if is_half(node.dtype) or any(lanes.of(extent) > 1 for extent in node.extents):
+        stored = is_half(node.dtype) and not lanes.halves
+        if stored or any(lanes.of(extent) > 1 for extent in node.extents):
             return self.by_lanes(node, lanes)
         inside = lanes.with_buffer(node.buffer, len(node.extents), self.width)
         return replace(node, lanes=self.width, body=self.vectors(node.body, inside))
