@@ -1,4 +1,4 @@
-"""16-bit floats in vectors: their bits in memory and in variables, computed in float32, rounded after each operation."""
+"""16-bit floats in vectors: bits in memory and in variables, computed in float32, rounded after each operation."""
 
 from __future__ import annotations
 

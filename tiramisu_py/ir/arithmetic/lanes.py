@@ -26,7 +26,8 @@ MOST_ARGUMENTS = 2
 class Lanes:
     """The lanes of the variables in sight, and of the elements of buffers: (number of indices, lanes).
 
-    `foreign` says whether the user's functions may be called for all lanes, `halves` whether 16-bit floats have vectors.
+    `foreign` says whether the user's functions may be called for all lanes, `halves` whether 16-bit floats have
+    vectors.
     """
 
     variables: Mapping[str, int] = field(default_factory=dict)

@@ -16,9 +16,10 @@ from tiramisu_py.proof.reductions.bits import rounds
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
-from tiramisu_py.recipes.reductions.reduction_on_cores import CoreReductionSizes, ReductionOnCores, StripLoops
+from tiramisu_py.recipes.reductions.reduction_on_cores import CoreReductionSizes, ReductionOnCores
 from tiramisu_py.recipes.reductions.reduction_on_gpu import ReductionOnGpu, sizes_on_gpu
 from tiramisu_py.recipes.reductions.reduction_on_ranks import ReductionOnRanks
+from tiramisu_py.recipes.reductions.strips import StripLoops
 from tiramisu_py.schedule.instances.target_kinds import cores
 
 GRADES = ("ordered", "everywhere", "run_to_run", "not_guaranteed", "gpu_to_gpu")

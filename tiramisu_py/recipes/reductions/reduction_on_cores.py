@@ -8,22 +8,22 @@ from itertools import accumulate
 from operator import mul
 
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.function import Reduction
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.statement import Role
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.reductions.columns import ColumnSizes, in_blocks_of_rows, in_strips
+from tiramisu_py.recipes.reductions.columns import PAGE, SHARE, ColumnSizes, in_blocks_of_rows, in_strips
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.rows import MOST_LANES, accumulating
+from tiramisu_py.recipes.reductions.strips import StripLoops, for_all_terms, in_blocks_of_terms
 from tiramisu_py.recipes.sizes_by_name import with_sizes
 
 #: Terms of a block of a sum of everything: enough for a thread, and small beside the array of partial results.
 BLOCK = 1 << 14
 #: Rows of a thread's block where all columns are one strip: their results are few beside what they read.
 ROWS_OF_BLOCK = 1 << 10
-#: Rows that are added at once to a strip of columns, and the vectors of a strip.
-ROWS, STRIP = 8, 8
+#: Rows that are added at once to a strip of columns.
+ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ class CoreReductionSizes:
         if in_registers(form):
             columns = ColumnSizes.of(form.target, cpu)
             return cls(columns.lanes, ROWS_OF_BLOCK, columns.rows, columns.vectors)
-        return cls(lanes if form.is_of_columns else accumulating(lanes, cpu), BLOCK, ROWS, STRIP)
+        if form.is_of_columns and form.values:
+            return cls(lanes, ROWS_OF_BLOCK, ROWS, strip_of(form, lanes, cpu))
+        return cls(accumulating(lanes, cpu), BLOCK, ROWS, 1)
 
     def replaced(self, given: Mapping[str, int]) -> CoreReductionSizes:
         """The sizes, those that the user gives instead; raises `ArgumentError`."""
@@ -66,44 +68,38 @@ class CoreReductionSizes:
             "strip": sorted({max(self.strip * part // 4, 1) for part in (1, 2, 4, 8)}) if columns else [self.strip],
         }
 
+    @property
+    def of_columns(self) -> ColumnSizes:
+        """The sizes of strips of columns."""
+        return ColumnSizes(self.rows, self.lanes, self.strip)
+
     def has_one_strip(self, form: ReductionForm) -> bool:
         """Whether all columns are one strip, and rows blocks enough for threads, at every size."""
-        if not in_registers(form):
+        if not form.is_of_columns or len(form.values) != 1 or not form.has_one_value or form.in_order:
             return False
-        columns, rows = form.most(form.declared.iterators), 4 * self.block
-        return columns is not None and columns <= self.lanes * self.strip and form.reaches(form.terms[0].name, rows - 1)
+        columns, inner = form.most(form.declared.iterators), form.most(form.declared.over[1:])
+        if columns is None or columns > self.lanes * self.strip or not inner:
+            return False
+        return form.reaches(form.terms[0].name, 4 * self.first_of_block(form) - 1)
+
+    def first_of_block(self, form: ReductionForm) -> int:
+        """The iterations of the first loop over terms that make a block of rows."""
+        return max(self.block // (form.most(form.declared.over[1:]) or 1), 1)
+
+
+def strip_of(form: ReductionForm, lanes: int, cpu: Cpu) -> int:
+    """The vectors of a strip: long runs of each row, which memory delivers faster, but strips enough for threads.
+
+    Where it is not known how many strips there are, and only strips are shared, they are narrower.
+    """
+    shared = len(form.values) > 1 or form.most(form.declared.iterators) is not None
+    return max(min(cpu.first // SHARE, PAGE if shared else PAGE // 4) // (lanes * form.target.dtype.bytes), 1)
 
 
 def in_registers(form: ReductionForm) -> bool:
     """Whether rows are combined in registers before they are added to strips of columns."""
     plain = len(form.values) == len(form.terms) == 1
     return form.is_of_columns and plain and form.has_one_value and not form.in_order
-
-
-@dataclass(frozen=True, eq=False)
-class StripLoops:
-    """The loops of a reduction of columns, by name, in which another one over the same points may run."""
-
-    form: ReductionForm
-    names: tuple[Iter, ...]
-
-    def serve(self, other: ReductionForm) -> bool:
-        """Whether another reduction has the same points and order, and reads nothing of this one."""
-        mine, its = self.form.declared, other.declared
-        same = (mine.iterators, mine.over, mine.dtype) == (its.iterators, its.over, its.dtype)
-        apart = self.form.target.name not in _read(other) and self.form.in_order == other.in_order
-        return same and apart and mine.points.reset_tuple_id().is_equal(its.points.reset_tuple_id())
-
-
-def _read(form: ReductionForm) -> set[str]:
-    """What a reduction reads, and what that is computed from."""
-    computations, found, waiting = form.recipe.function.algorithm.computations, set[str](), [form.target.name]
-    while waiting:
-        for access in accesses(computations[waiting.pop()].expr):
-            if access.source not in found:
-                found.add(access.source)
-                waiting += [access.source] if access.source in computations else []
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +113,13 @@ class ReductionOnCores:
         """Apply the commands, in the loops of another reduction of columns if they serve; the loops for the next."""
         form, sizes = self.form, self.sizes
         if in_registers(form):
-            columns = ColumnSizes(sizes.rows, sizes.lanes, sizes.strip)
-            loops = form.recipe, form.target, form.terms[0], form.values[0], columns
+            loops = form.recipe, form.target, form.terms[0], form.values[0], sizes.of_columns
             if sizes.has_one_strip(form):
                 in_blocks_of_rows(*loops, sizes.block)
             else:
                 in_strips(*loops, by_rows=False)
+        elif sizes.has_one_strip(form):
+            return in_blocks_of_terms(form, sizes.of_columns, sizes.first_of_block(form), beside)
         elif form.is_of_columns:
             return self.columns(form.values, form.terms, beside=beside)
         elif form.values:
@@ -151,28 +148,7 @@ class ReductionOnCores:
         beside: StripLoops | None = None,
     ) -> StripLoops:
         """Values side by side in vectors, a strip of them for all terms; threads share the strips."""
-        update, fresh = self.form.target.update, self.form.recipe.fresh
-        last, outer, row = values[-1], list(values[:-1]), terms[-1]
-        if beside is not None and not beside.serve(self.form):
-            beside = None
-        made = [fresh(f"{last.name}{k}") for k in range(3)] + [fresh(f"{row.name}{k}") for k in range(2)]
-        names = tuple(made) if beside is None else beside.names
-        c0, c1, c2, r0, r1 = names
-        inner = [c0, c1]
-        if not self.form.in_order:
-            update.split(row, self.sizes.rows, r0, r1)
-            terms, inner = [*terms[:-1], r0], [c0, r1, c1]
-        update.split(last, self.sizes.lanes, c0, c1)
-        update.split(c0, self.sizes.strip, c2, c0)
-        update.reorder(*within, *outer, c2, *terms, *inner)
-        if beside is None:
-            update.parallelize(*outer, c2)
-        else:
-            update.after(beside.form.target.update, c0)
-        if not self.form.in_order:
-            update.unroll(r1, remainder="specialize")
-        update.vectorize(c1, self.sizes.lanes, remainder="mask")
-        return StripLoops(self.form, names)
+        return for_all_terms(self.form, self.sizes.of_columns, values, terms, within, beside)
 
     def _whole(self, terms: Sequence[Iter]) -> None:
         """One value: blocks of terms on threads, whose partial results are combined in order."""

@@ -1,0 +1,129 @@
+"""Reductions of columns in strips: values side by side in vectors, for all terms, or for blocks of terms on threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.function import Reduction
+from tiramisu_py.recipes.reductions.columns import ColumnSizes
+from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
+
+
+@dataclass(frozen=True, eq=False)
+class StripLoops:
+    """The loops of a reduction of columns, by name, in which another one over the same points may run.
+
+    They are those of its `part`, the partial results of blocks of terms or the reduction itself.
+    """
+
+    form: ReductionForm
+    names: tuple[Iter, ...]
+    part: Reduction
+
+    def serve(self, other: ReductionForm) -> bool:
+        """Whether another reduction has the same points and order, and reads nothing of this one."""
+        mine, its = self.form.declared, other.declared
+        same = (mine.iterators, mine.over, mine.dtype) == (its.iterators, its.over, its.dtype)
+        apart = self.form.target.name not in _read(other) and self.form.in_order == other.in_order
+        return same and apart and mine.points.reset_tuple_id().is_equal(its.points.reset_tuple_id())
+
+
+def _read(form: ReductionForm) -> set[str]:
+    """What a reduction reads, and what that is computed from."""
+    computations, found, waiting = form.recipe.function.algorithm.computations, set[str](), [form.target.name]
+    while waiting:
+        for access in accesses(computations[waiting.pop()].expr):
+            if access.source not in found:
+                found.add(access.source)
+                waiting += [access.source] if access.source in computations else []
+    return found
+
+
+def for_all_terms(
+    form: ReductionForm,
+    sizes: ColumnSizes,
+    values: Sequence[Iter],
+    terms: Sequence[Iter],
+    within: Sequence[Iter] = (),
+    beside: StripLoops | None = None,
+) -> StripLoops:
+    """A strip of values for all terms; threads share the strips. In the loops of another reduction if they serve."""
+    update, last, outer = form.target.update, values[-1], list(values[:-1])
+    beside = beside if beside is not None and beside.serve(form) else None
+    made = _names(form, last, terms[-1])
+    c0, c1, c2, r0, r1 = names = made if beside is None else beside.names
+    terms, inner = _in_groups(form, form.target, sizes, terms, (c0, c1, r0, r1))
+    update.split(last, sizes.lanes, c0, c1)
+    update.split(c0, sizes.vectors, c2, c0)
+    update.reorder(*within, *outer, c2, *terms, *inner)
+    if beside is None:
+        update.parallelize(*outer, c2)
+    else:
+        update.after(beside.part.update, c0)
+    _in_vectors(form, form.target, sizes, r1, c1)
+    return StripLoops(form, names, form.target)
+
+
+def in_blocks_of_terms(
+    form: ReductionForm, sizes: ColumnSizes, block: int, beside: StripLoops | None = None
+) -> StripLoops:
+    """All values are one strip: threads share blocks of the first loop over terms, whose results are combined in order.
+
+    In the loops of another reduction if they serve.
+    """
+    update, column, first = form.target.update, form.values[-1], form.terms[0]
+    beside = beside if beside is not None and beside.serve(form) else None
+    made = (*_names(form, column, form.terms[-1]), form.recipe.fresh(f"{first.name}2"))
+    c0, c1, _, r0, r1, t2 = names = made if beside is None else beside.names
+    update.split(first, block, t2, form.recipe.fresh(f"{first.name}3"))
+    part = update.rfactor(t2)
+    form.recipe.named(part.name)
+    part.store_in([t2, column])
+    _combined_in_order(form, sizes, t2)
+    part.init.reorder(t2, column)
+    part.init.vectorize(column, sizes.lanes, remainder="mask")
+    terms, inner = _in_groups(form, part, sizes, form.terms, (c0, c1, r0, r1))
+    part.update.split(column, sizes.lanes, c0, c1)
+    part.update.reorder(t2, *terms, *inner)
+    if beside is None:
+        part.update.after(part.init, t2)
+        part.update.parallelize(t2)
+    else:
+        part.init.after(beside.part.init, t2)
+        part.update.after(beside.part.update, c0)
+    _in_vectors(form, part, sizes, r1, c1)
+    return StripLoops(form, names, part)
+
+
+def _names(form: ReductionForm, column: Iter, row: Iter) -> tuple[Iter, ...]:
+    fresh = form.recipe.fresh
+    return (*(fresh(f"{column.name}{k}") for k in range(3)), *(fresh(f"{row.name}{k}") for k in range(2)))
+
+
+def _combined_in_order(form: ReductionForm, sizes: ColumnSizes, block: Iter) -> None:
+    """The combination of the partial results of blocks, a vector of columns at a time."""
+    update, fresh, column = form.target.update, form.recipe.fresh, form.values[-1]
+    strip, lane = fresh(f"{column.name}2"), fresh(f"{column.name}3")
+    update.split(column, sizes.lanes, strip, lane)
+    update.reorder(strip, block, lane)
+    update.vectorize(lane, sizes.lanes, remainder="mask")
+
+
+def _in_groups(
+    form: ReductionForm, part: Reduction, sizes: ColumnSizes, terms: Sequence[Iter], names: tuple[Iter, ...]
+) -> tuple[list[Iter], list[Iter]]:
+    """The loops over terms, and those inside: a few of the last terms at once, unless they are combined one by one."""
+    c0, c1, r0, r1 = names
+    if form.in_order:
+        return list(terms), [c0, c1]
+    part.update.split(terms[-1], sizes.rows, r0, r1)
+    return [*terms[:-1], r0], [c0, r1, c1]
+
+
+def _in_vectors(form: ReductionForm, part: Reduction, sizes: ColumnSizes, row: Iter, lane: Iter) -> None:
+    if not form.in_order:
+        part.update.unroll(row, remainder="specialize")
+    part.update.vectorize(lane, sizes.lanes, remainder="mask")
