@@ -114,8 +114,9 @@ def test_shifts_and_divisions_by_constants(kind: str, tmp_path: Path) -> None:
     agree(known(kind), list(INTEGERS), [by_constants(dtype) for dtype in INTEGERS], tmp_path)
 
 
+@pytest.mark.parametrize("lanes", [0, 4, 8, 16])
 @pytest.mark.parametrize("dtype", [tm.float16, tm.bfloat16], ids=str)
-def test_every_value_of_16_bits_and_every_tie_between_two_is_rounded_as_numpy_does(dtype: tm.DType) -> None:
+def test_every_value_of_16_bits_and_every_tie_between_two_is_rounded_as_numpy_does(dtype: tm.DType, lanes: int) -> None:
     f = tm.Function("f", params=[N])
     x, y = f.input("x", dtype, [N]), f.input("y", tm.float32, [N])
     z = f.input("z", tm.float64, [N])
@@ -123,6 +124,8 @@ def test_every_value_of_16_bits_and_every_tie_between_two_is_rounded_as_numpy_do
     back = f.computation("back", {i: N}, tm.cast(dtype, y[i]))
     wide = f.computation("wide", {i: N}, tm.cast(dtype, z[i]))
     f.outputs(there, back, wide)
+    for result in (there, back, wide) if lanes else ():
+        result.vectorize(i, lanes, remainder="mask")
     every = np.arange(2**16, dtype=np.uint16).view(dtype.numpy)
     exact = every.astype(np.float32)
     kernel = f.compile()

@@ -130,7 +130,7 @@ def test_parts_of_a_vector_have_masks_of_their_own() -> None:
 
 
 def test_lanes_that_run_one_by_one_are_those_that_are_active() -> None:
-    half = store("y", i, load("x", i), ty.float16)
+    half = store("y", i, load("x", i, dtype=ty.float64), ty.float16)
     assert [str(lanes.upper) for lanes in loops(vectorised(loop("i", 5, half, tag=MASK)))] == ["5"]
     found = vectorised(loop("i", least(8, N), half, tag=MASK))
     assert [str(lanes.upper) for lanes in loops(found)] == ["min(i_left, 8)"]

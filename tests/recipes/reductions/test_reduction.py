@@ -229,3 +229,54 @@ def test_blocks_of_rows_need_rows_at_every_size() -> None:
     t = f.reduction("t", {w: 40}, {h: N}, tm.sum, a[h, w])
     f.outputs(t)
     assert "t.update.parallelize(w2)" in tm.recipes.reduction(t, cpu=WIDE)
+
+
+def several(columns: int, rows: int) -> tuple[tm.Function, list[tm.Reduction]]:
+    """Two sums over N times so many rows of two arrays."""
+    f = tm.Function("several", params=[N], assume="N >= 64")
+    a, b = (f.input(name, tm.float32, [N, rows, columns]) for name in ("a", "b"))
+    both = [a[h, x, w] * b[h, x, w], a[h, x, w] + b[h, x, w]]
+    sums = [f.reduction(f"s{k}", {w: columns}, {h: N, x: rows}, tm.sum, term) for k, term in enumerate(both)]
+    f.outputs(*sums)
+    return f, sums
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "shared"), [(40, 5, "h2"), (33, 16, "h"), (40, 1, "h2"), (1030, 5, ""), (40, 0, "")]
+)
+def test_threads_share_blocks_of_terms_over_several_loops(columns: int, rows: int, shared: str) -> None:
+    f, sums = several(columns, rows)
+    text = tm.recipes.reduction(*sums, cpu=WIDE, sizes={"block": 16, "rows": 4})
+    assert (f"s0_partial.update.parallelize({shared})" if shared else "s0.update.parallelize(w2)") in text
+    assert ("s1_partial.update.after(s0_partial.update, w0)" in text) == bool(shared)
+    assert ("everywhere" in str(f.check())) == bool(shared)
+    random = np.random.default_rng(rows)
+    given = [random.standard_normal((67, rows, columns), np.float32) for _ in range(2)]
+    scheduled = f.evaluate(*given, as_scheduled=True)
+    for found, exact in zip(scheduled, (given[0] * given[1], given[0] + given[1]), strict=True):
+        np.testing.assert_allclose(found, exact.sum((0, 1), dtype=np.float64), rtol=1e-4, atol=1e-4)
+    for threads in (1, 3):
+        for found, value in zip(f.compile(threads=threads)(*given), scheduled, strict=True):
+            np.testing.assert_array_equal(found, value)
+
+
+def test_terms_in_order_are_not_cut_in_blocks() -> None:
+    f, sums = several(40, 5)
+    assert "rfactor" not in tm.recipes.reduction(*sums, cpu=WIDE, sizes={"block": 16}, determinism="ordered")
+    given = [np.random.default_rng(k).standard_normal((67, 5, 40), np.float32) for k in range(2)]
+    for found, value in zip(f.compile(threads=2)(*given), f.evaluate(*given), strict=True):
+        np.testing.assert_array_equal(found, value)
+
+
+@pytest.mark.parametrize("dtype", [tm.float16, tm.bfloat16], ids=str)
+def test_sums_of_halves_have_the_same_bits_on_any_number_of_threads(dtype: tm.DType) -> None:
+    f = tm.Function("halves", params=[N], assume="N >= 64")
+    a = f.input("a", tm.float32, [N, 75])
+    t = f.reduction("t", {w: 75}, {h: N}, tm.sum, tm.cast(dtype, a[h, w]), accumulate=tm.float32)
+    f.outputs(t)
+    tm.recipes.reduction(f["t_float32"], cpu=WIDE, sizes={"block": 16, "rows": 4})
+    assert "everywhere" in str(f.check())
+    given = np.random.default_rng(0).standard_normal((131, 75), np.float32)
+    scheduled = f.evaluate(given, as_scheduled=True)
+    for threads in (1, 2, 3):
+        np.testing.assert_array_equal(f.compile(threads=threads)(given), scheduled)

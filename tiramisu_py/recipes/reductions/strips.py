@@ -76,16 +76,18 @@ def in_blocks_of_terms(
     """
     update, column, first = form.target.update, form.values[-1], form.terms[0]
     beside = beside if beside is not None and beside.serve(form) else None
-    made = (*_names(form, column, form.terms[-1]), form.recipe.fresh(f"{first.name}2"))
+    made = (*_names(form, column, form.terms[-1]), form.recipe.fresh(f"{first.name}2") if block > 1 else first)
     c0, c1, _, r0, r1, t2 = names = made if beside is None else beside.names
-    update.split(first, block, t2, form.recipe.fresh(f"{first.name}3"))
+    if block > 1:
+        update.split(first, block, t2, form.recipe.fresh(f"{first.name}3"))
     part = update.rfactor(t2)
     form.recipe.named(part.name)
     part.store_in([t2, column])
     _combined_in_order(form, sizes, t2)
     part.init.reorder(t2, column)
     part.init.vectorize(column, sizes.lanes, remainder="mask")
-    terms, inner = _in_groups(form, part, sizes, form.terms, (c0, c1, r0, r1))
+    others = form.terms if block > 1 else form.terms[1:]
+    terms, inner = _in_groups(form, part, sizes, others, (c0, c1, r0, r1))
     part.update.split(column, sizes.lanes, c0, c1)
     part.update.reorder(t2, *terms, *inner)
     if beside is None:
