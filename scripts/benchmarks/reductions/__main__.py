@@ -24,12 +24,14 @@ PROJECTS = ("tiramisu_py", "numpy", "torch", "numba")
 RULES = f"""\
 Sub-graphs are those of Zhao et al., Panamera (PACT 2022), table 2, at the paper's shapes and, with a longer first axis,
 past 128 MB; forms are all, x (terms contiguous) and y (values contiguous), and the numbers are values and terms. One
-process for each program, with its own copy of the same data (huge pages where the system gives them); the programs take
-turns, and times are minima of all turns, in milliseconds. Before that the results of each are compared with those in
-float64. Our kernels are C functions, called from C; the others are called from Python. Programs whose arrays have at
-most {SMALL >> 20} MB are called many times in a row. `torch.compile` is PyTorch's compiler (Inductor) for the same
-formula and these shapes; numba has the loops, with reassociation. Our sums have the same bits on any number of threads
-(the grade `everywhere`). Ratios are how many times as fast ours is: above 1, ours is faster. The read limit is the rate
+process for each program, with its own copy of the same data (huge pages where the system gives them); the programs
+take turns, and times are minima of all turns, in milliseconds. Before that the results of each are compared with those
+in float64. Our kernels are C functions, called from C; the others are called from Python. Programs whose arrays have
+at most {SMALL >> 20} MB are called many times in a row. `torch.compile` is PyTorch's compiler (Inductor) for the same
+formula and these shapes; numba has the loops, with reassociation. For sub-graphs 1 and 2 the code that Inductor makes
+here leaves out the rounding of the terms to float16 and adds the float32 values as they are; all others round. Our
+sums have the same bits on any number of threads (the grade `everywhere`). Ratios are how many times as fast ours is:
+above 1, ours is faster. The read limit is the rate
 at which the same machine reads an array of that size in a plain loop of vectors (`limits.c`)."""
 Least = Mapping[str, float]
 

@@ -10,7 +10,7 @@ from typing import Any
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import kinds, walk
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.types import DType, float16, float64, strong
 from tiramisu_py.ir import Joined, Lane, Load, Ramp, Scalar
 from tiramisu_py.ir.rewriting import loads_in, names_in
 
@@ -109,23 +109,18 @@ def is_half(dtype: DType) -> bool:
 def in_float32(e: Expr) -> bool:
     """Whether an expression with 16-bit floats is one operation in float32 between conversions, or no operation.
 
-    Values that float32 does not hold are rounded to 16 bits at once, one by one.
+    A float64 is rounded to float16 at once, one by one; integers that float32 does not hold are too large for float16.
     """
     match e:
         case Load() | Iter():
             return True
         case Cast() if is_half(e.dtype):
-            return is_half(e.operand.dtype) or _is_held(e.operand.dtype)
+            return strong(e.dtype) != float16 or strong(e.operand.dtype) != float64
         case Cast():
             return not e.dtype.is_bool
         case Unary() | Binary():
             return is_half(e.dtype) and e.op in ("-", "+", "*", "/", "min", "max")
     return False
-
-
-def _is_held(dtype: DType) -> bool:
-    """Whether float32 has all values of a type."""
-    return dtype.bits <= 32 if dtype.is_float else dtype.bits < 32
 
 
 def _has_halves(e: Expr) -> bool:
