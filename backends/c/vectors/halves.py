@@ -29,8 +29,8 @@ def computed(vectors: Vectors, e: Expr) -> Code:
         case Unary():
             return _rounded(vectors, prefix(e.op, as_float(vectors, operand(e.operand, dtype))), dtype)
         case Binary():
-            sides = [as_float(vectors, operand(side, dtype)) for side in (e.left, e.right)]
-            return _rounded(vectors, _binary(vectors, e.op, sides, dtype), dtype)
+            left, right = (as_float(vectors, operand(side, dtype)) for side in (e.left, e.right))
+            return _rounded(vectors, _binary(vectors, e.op, left, right, dtype), dtype)
         case Cast() if strong(e.operand.dtype) == dtype:
             return vectors(e.operand)
         case Cast():
@@ -38,12 +38,12 @@ def computed(vectors: Vectors, e: Expr) -> Code:
     raise CompilerDefect(f"the C emitter has no vectors of 16-bit floats for {type(e).__name__}: {e}")
 
 
-def _binary(vectors: Vectors, op: str, sides: list[Code], dtype: DType) -> Code:
+def _binary(vectors: Vectors, op: str, left: Code, right: Code, dtype: DType) -> Code:
     if op not in ("min", "max"):
-        return infix(op, *sides)
+        return infix(op, left, right)
     if op in SCALAR_TYPES[dtype].functions:
-        return call("TM_MAP_2", vectors.type(float32), f"tm_{op}_{dtype.name}", *sides)
-    return call(vectors.types.idioms.operation(op, float32, vectors.lanes), *sides)
+        return call("TM_MAP_2", vectors.type(float32), f"tm_{op}_{dtype.name}", left, right)
+    return call(vectors.types.idioms.operation(op, float32, vectors.lanes), left, right)
 
 
 def _rounded(vectors: Vectors, code: Code, dtype: DType) -> Code:

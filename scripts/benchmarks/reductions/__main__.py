@@ -31,8 +31,8 @@ at most {SMALL >> 20} MB are called many times in a row. `torch.compile` is PyTo
 formula and these shapes; numba has the loops, with reassociation. For sub-graphs 1 and 2 the code that Inductor makes
 here leaves out the rounding of the terms to float16 and adds the float32 values as they are; all others round. Our
 sums have the same bits on any number of threads (the grade `everywhere`). Ratios are how many times as fast ours is:
-above 1, ours is faster. The read limit is the rate
-at which the same machine reads an array of that size in a plain loop of vectors (`limits.c`)."""
+above 1, ours is faster. The read limit is the rate at which the same machine reads an array of that size in a plain
+loop of vectors (`limits.c`)."""
 Least = Mapping[str, float]
 
 

@@ -51,12 +51,13 @@ def reduction(
     only (`everywhere`); with ``determinism="ordered"`` terms are combined one by one, and with ``"not_guaranteed"`` in
     any order where that is faster.
 
-    On ``tm.cores()`` threads share the values, or blocks of terms of a single value. On ``tm.gpu()`` a thread, a warp
-    or a block has the terms of each value, and loads 16 bytes at once where rows begin at multiples of them (by a fact
-    such as ``assume="C % 4 == 0"``). Where facts about sizes show that the values do not fill `gpu` (a name, or an
-    architecture), several blocks share each, and combine in a second kernel (``across=tm.TWO_PASS``). Give
-    `derive_transfers` afterwards. On ``tm.cores(ranks=range(4))`` each rank has a block of the values, or of the terms
-    of a single value, which ranks combine in a tree; inputs that are not distributed yet are, alike.
+    On ``tm.cores()`` threads share the values, or blocks of terms of a single value or of a few columns. On
+    ``tm.gpu()`` a thread, a warp or a block has the terms of each value, and loads 16 bytes at once where rows begin at
+    multiples of them (by a fact such as ``assume="C % 4 == 0"``). Where facts about sizes show that the values do not
+    fill `gpu` (a name, or an architecture), several blocks share each, and combine in a second kernel
+    (``across=tm.TWO_PASS``). Give `derive_transfers` afterwards. On ``tm.cores(ranks=range(4))`` each rank has a block
+    of the values, or of the terms of a single value, which ranks combine in a tree; inputs that are not distributed yet
+    are, alike.
 
     `sizes` are given by name, instead of those that follow from sizes and machine; `reduction_space` has values to
     choose among with `tune`. Returns the commands that were applied, to be pasted and edited, over the function `f`.
