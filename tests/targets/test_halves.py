@@ -108,3 +108,65 @@ def test_only_float64_is_rounded_to_float16_lane_by_lane() -> None:
         f.outputs(o)
         o.vectorize(i, 16, remainder="mask")
         assert bool(lane_loops(f)) == (source == tm.float64), source
+
+
+def placed(dtype: tm.DType, remainder: str) -> tm.Function:
+    """Elements backwards, a few apart, at places from a table, and past the caches, in vectors of 16."""
+    f = tm.Function("f", params=[N])
+    x, t = f.input("x", dtype, [3 * N]), f.input("t", tm.int32, [N], values=(0, 7))
+    table = f.input("table", dtype, [7])
+    values = [x[N - 1 - i], x[2 * i], x[3 * i + 1], table[t[i]] * x[i], x[i] + 1, x[i]]
+    outputs = [f.computation(f"o{k}", {i: N}, value) for k, value in enumerate(values)]
+    f.outputs(*outputs)
+    for each in outputs:
+        each.vectorize(i, 16, remainder=remainder)
+    outputs[4].store_nontemporal()
+    return f
+
+
+@pytest.mark.parametrize("remainder", ["mask", "overlap", "scalar"])
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_halves_are_found_wherever_they_are(dtype: tm.DType, remainder: str) -> None:
+    f, random = placed(dtype, remainder), np.random.default_rng(1)
+    kernel = f.compile()
+    for size in (0, 5, 16, 67):
+        given = random.standard_normal(3 * size).astype(dtype.numpy), random.integers(0, 7, size, np.int32)
+        table = random.standard_normal(7).astype(dtype.numpy)
+        for found, wanted in zip(kernel(*given, table), f.evaluate(*given, table), strict=True):
+            assert same(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_a_stage_of_halves_slides_in_registers(dtype: tm.DType) -> None:
+    f = tm.Function("blur", params=[R, C])
+    x = f.input("x", dtype, [R + 2, C + 2])
+    down = f.computation("down", {r: R, c: C + 2}, x[r, c] + x[r + 1, c] + x[r + 2, c])
+    across = f.computation("across", {r: R, c: C}, (down[r, c] + down[r, c + 1]) * down[r, c + 2])
+    f.outputs(across)
+    r0, c0, r1, c1 = tm.iters("r0 c0 r1 c1")
+    across.tile(r, c, 4, 16, r0, c0, r1, c1)
+    across.parallelize(r0)
+    across.vectorize(c1, 16, remainder="mask")
+    down.compute_at(across, c0)
+    down.slide(c0, c, 16)
+    down.vectorize(c, 16, remainder="mask")
+    down.store_in(tm.REGISTER)
+    kernel, random = f.compile(), np.random.default_rng(2)
+    for shape in ((3, 3), (9, 18), (21, 70)):
+        given = random.standard_normal(shape).astype(dtype.numpy)
+        assert same(kernel(given), f.evaluate(given))
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_pairs_of_halves_are_stored_in_turn(dtype: tm.DType) -> None:
+    f = tm.Function("pairs", params=[N])
+    x, y = f.input("x", dtype, [N]), f.input("y", dtype, [N])
+    pair = f.computation("pair", {i: N, c: 2}, tm.select(c == 0, x[i] + y[i], x[i] * y[i]))
+    f.outputs(pair)
+    pair.reorder(i, c)
+    pair.unroll(c)
+    pair.vectorize(i, 16, remainder="mask")
+    random = np.random.default_rng(3)
+    for size in (1, 16, 67):
+        given = [random.standard_normal(size).astype(dtype.numpy) for _ in range(2)]
+        assert same(f.compile()(*given), f.evaluate(*given))
