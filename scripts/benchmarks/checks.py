@@ -27,8 +27,8 @@ FOLDERS = ("cpu", "gpu", "mpi", "cooperative", "linear", "sparse", "apps", "poly
 SLOWEST = 12
 GOALS = """\
 Goals: a program of at most 40 statements is checked within 2 s, and the command to blame is found within 3 s in a log
-of 240 commands; the proof of the order of the emitted loops takes at most 20 % of the rest of lowering. Processor time of
-one process, in milliseconds, on a machine that may do other work."""
+of 240 commands; the proof of the order of the emitted loops takes at most 20 % of the rest of lowering. Processor time
+of one process, in milliseconds, on a machine that may do other work."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,13 @@ def on_cores(stages: int) -> Long:
     n, m = tm.params("N M")
     i, j = tm.iters("i j")
     f = tm.Function("stencils", params=[n, m], assume="N >= 200 and M >= 200")
-    value, made = f.input("v0", tm.float32, [n, m]), []
+    value: tm.Input | tm.Computation = f.input("v0", tm.float32, [n, m])
+    made: list[tm.Computation] = []
     for s in range(1, stages + 1):
-        value = f.computation(f"v{s}", {i: (s, n - s), j: (s, m - s)}, value[i, j] + value[i + 1, j] + value[i, j - 1])
+        term = value[i, j] + value[i + 1, j] + value[i, j - 1]
+        value = f.computation(f"v{s}", {i: (s, n - s), j: (s, m - s)}, term)
         made.append(value)
-    f.outputs(value)
+    f.outputs(made[-1])
     return Long(f, made, j)
 
 
