@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+import tiramisu_py as tm
 from tests.programs.drafts import Draft
 from tests.programs.stories import K, N, i, i0, i1, j, j0, j1, k, k0, k1, kinds, product, refusal, root, written
 from tiramisu_py import sets
