@@ -17,8 +17,8 @@ from tests.function.test_reduction_forms import (
     expected,
     i,
     k,
-    sample,
     same,
+    sample,
     specials,
 )
 from tests.selection import covering
