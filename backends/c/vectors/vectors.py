@@ -22,7 +22,7 @@ from tiramisu_py.backends.c.expressions.math_functions import OWN, PREDICATES, h
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.c.vectors import dots, doubled, halves, masks, quads, widths
+from tiramisu_py.backends.c.vectors import dots, doubled, half_floats, masks, quads, widths
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
@@ -69,7 +69,7 @@ class Vectors:
             mask, _ = self.mask(e, 8)
             return cast(self.type(e.dtype), infix("&", mask, Code("1")))
         if is_half(e.dtype) and not isinstance(e, Iter | Load | Shifted):
-            return halves.computed(self, e)
+            return half_floats.computed(self, e)
         match e:
             case Iter():
                 return Code(self.scope.names.get(e.name, e.name))
@@ -173,7 +173,7 @@ class Vectors:
         if source == dtype:
             return self(e)
         if is_half(source):
-            return self._of_float(halves.as_float(self, e), dtype)
+            return self._of_float(half_floats.as_float(self, e), dtype)
         if isinstance(e, Ramp) and dtype.is_integer:
             return self._narrow_ramp(e, dtype)
         if source.is_bool:
