@@ -213,9 +213,9 @@ PROVEN: dict[str, tuple[Callable[[], tm.Function], str, dict[str, int], str, str
     "copies of two values": (
         pair(lambda s: s.update.parallelize(k, combine=tm.PRIVATE)), "reduction", {},
         "tm.PRIVATE, which is for one value", "s.update.split(k, 64, k0, k1) and then s.update.rfactor(k0)"),
-    "a tree of two values": (
-        lambda: blocks(rows(PAIR, tm.float64, twice=True), combine=tm.TREE), "reduction", {},
-        "tm.TREE, which is for one value", "take s apart before the loops are tagged, s.update.rfactor(...)"),
+    "blocks that merge two values": (
+        lambda: blocks(rows(PAIR, tm.float64, twice=True), combine=tm.TREE), "reduction", {"N": 1, "K": 257},
+        "several blocks merge what they collect into s[0], which has several values", "s.update across=tm.TWO_PASS"),
     "any order of a reduction that is ordered": (
         scheduled(lambda: rows(ordered=True), lambda s: s.update.parallelize(k, combine=tm.ATOMIC)), "reduction",
         {"N": 1, "K": 2}, "s is ordered", "keep the order of the loops over k"),

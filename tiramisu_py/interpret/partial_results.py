@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tiramisu_py.algorithm.components import combined as combined_parts
+from tiramisu_py.algorithm.components import component_types
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.types import DType, as_dtype
@@ -15,6 +17,9 @@ from tiramisu_py.interpret.evaluator import Frame, bound
 from tiramisu_py.interpret.memory import private
 from tiramisu_py.ir import Private, Scalar
 from tiramisu_py.program.loops import Combine
+
+#: A value by its components; a scalar has one.
+Parts = tuple[Value, ...]
 
 
 def privatised(reductions: Sequence[Private], frame: Frame) -> Frame:
@@ -38,13 +43,21 @@ def combined(reductions: Sequence[Private], own: Frame, frame: Frame) -> None:
             continue
         shared, partial = frame.array(reduction.buffer), own.array(reduction.buffer)
         where = f"the combination of {reduction.buffer}"
+        apply = application(reduction.operator, as_dtype(shared.data.dtype))
         for element in map(tuple, np.argwhere(partial.written)):
-            value = apply(reduction.operator, shared.read(element, where), partial.data[element])
+            (value,) = apply((shared.read(element, where),), (partial.data[element],))
             shared.write(element, value, where)
 
 
-def apply(operator: Operator, left: Value, right: Value) -> Value:
-    """``operator(left, right)`` in the type of its operands."""
-    dtype: DType = as_dtype(left.dtype)
-    expression = operator(Scalar("left", dtype), Scalar("right", dtype))
-    return arithmetic.convert(bound({"left": left, "right": right})(expression), dtype)
+def application(operator: Operator, dtype: DType) -> Callable[[Parts, Parts], Parts]:
+    """``operator(left, right)`` in the type of its operands, which are given by their components, as the result is."""
+    types = component_types(dtype)
+    left, right = ([f"{side}{k}" for k in range(len(types))] for side in ("left", "right"))
+    operands = ([Scalar(name, own) for name, own in zip(side, types, strict=True)] for side in (left, right))
+    found = combined_parts(operator, *operands, dtype)
+
+    def apply(a: Parts, b: Parts) -> Parts:
+        evaluate = bound(dict(zip([*left, *right], [*a, *b], strict=True)))
+        return tuple(arithmetic.convert(evaluate(e), own) for e, own in zip(found, types, strict=True))
+
+    return apply

@@ -313,8 +313,10 @@ def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
     for inner in walk(node):
         _collect_names(inner, found)
         store = inner.store if isinstance(inner, Deferred) else inner
-        if isinstance(store, Store | Prefetch | TreeReduce):
+        if isinstance(store, Store | Prefetch):
             needed += _factors(store.indices, extents.get(store.buffer, ()))
+        elif isinstance(store, TreeReduce):
+            needed += [e for buffer in store.buffers for e in _factors(store.indices, extents.get(buffer, ()))]
         elif isinstance(store, ArrayCall):
             needed += [extent for buffer in store.arrays for extent in extents.get(buffer, ())]
         elif isinstance(store, For):

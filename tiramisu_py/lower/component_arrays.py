@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from tiramisu_py.algorithm.expressions import Component, Expr, Select, TupleValue
+from tiramisu_py.algorithm.components import Components
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.stacks import deep_nest
-from tiramisu_py.algorithm.traversal import rewrite, walk
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
@@ -30,6 +32,7 @@ from tiramisu_py.ir import (
     Node,
     Prefetch,
     Store,
+    TreeReduce,
 )
 from tiramisu_py.ir import rewriting as nodes
 from tiramisu_py.ir.device_boxes import DeviceBox
@@ -113,6 +116,11 @@ class _Splitting:
 
     # -- statements
 
+    @cached_property
+    def components(self) -> Components:
+        """Expressions of one value each, on arrays of components."""
+        return Components(self._loaded)
+
     @deep_nest
     def node(self, node: Node) -> Node:
         """A statement, on arrays of components."""
@@ -135,11 +143,13 @@ class _Splitting:
                 )
             case Launch():
                 arrays = tuple(own for name in node.arrays for own in self._names(name))
-                return with_expressions(replace(node, arrays=arrays), self.expression)
+                return with_expressions(replace(node, arrays=arrays), self.components.single)
             case ArrayCall():
                 return self._call(node)
             case Prefetch() if parts := self.of(node.buffer):
                 return block(replace(self._plain(node), buffer=name) for name, _ in parts)
+            case TreeReduce() if any(map(self.of, node.buffers)):
+                return self._combined(node)
             case For():
                 self._check_combined(node)
             case _:
@@ -147,7 +157,7 @@ class _Splitting:
         return with_children(self._plain(node), self.node)
 
     def _plain(self, node: Any) -> Any:
-        return with_expressions(node, self.expression)
+        return with_expressions(node, self.components.single)
 
     def _call(self, node: ArrayCall) -> Node:
         """A call that writes an array for each component: its parameters have their names."""
@@ -156,14 +166,22 @@ class _Splitting:
             parts = self.of(array) if of.is_stored else ()
             names_of = [own for own, _ in node.stage.stored]
             arrays.append(parts[names_of.index(name)][0] if parts else array)
-        return with_expressions(replace(node, arrays=tuple(arrays)), self.expression)
+        return with_expressions(replace(node, arrays=tuple(arrays)), self.components.single)
+
+    def _combined(self, node: TreeReduce) -> Node:
+        """Threads combine the components of a value together."""
+        ((buffer,), (value,)) = node.buffers, node.values
+        parts = self.of(buffer)
+        values = tuple(self.components.component(value, k) for k in range(len(parts)))
+        indices = tuple(map(self.components.single, node.indices))
+        return replace(node, buffers=tuple(name for name, _ in parts), indices=indices, values=values)
 
     def _store(self, node: Store, parts: Parts) -> Node:
         """All components are computed before the first of them is stored, if they need what is stored there."""
         if node.atomic:
             raise CompilerDefect(_not_together(node.buffer, node.statement))
-        indices = tuple(map(self.expression, node.indices))
-        values = [self.component(node.value, k) for k in range(len(parts))]
+        indices = tuple(map(self.components.single, node.indices))
+        values = [self.components.component(node.value, k) for k in range(len(parts))]
         own = [name for name, _ in parts]
         if not any(isinstance(e, Load) and e.buffer in own for value in values for e in walk(value)):
             return self._stores(node, parts, indices, values)
@@ -186,7 +204,7 @@ class _Splitting:
                 raise CompilerDefect(_not_together(private.buffer, f"loop {node.variable}"))
 
     def _check_known(self, node: Node) -> None:
-        """Other statements on such arrays are refused before: messages, and trees of a block's threads."""
+        """Other statements on such arrays are refused before: messages."""
         roles = getattr(node, "roles", None)
         if roles is None:
             return
@@ -201,26 +219,12 @@ class _Splitting:
 
     # -- expressions
 
-    def expression(self, e: Expr) -> Expr:
-        """An expression of one value, on arrays of components."""
-
-        def changed(inner: Expr) -> Expr | None:
-            return self.component(inner.whole, inner.position) if isinstance(inner, Component) else None
-
-        return rewrite(e, changed)
-
-    def component(self, whole: Expr, position: int) -> Expr:
-        """One of several values."""
-        match whole:
-            case TupleValue():
-                return self.expression(whole.values[position])
-            case Load():
-                name, dtype = self.of(whole.buffer)[position]
-                return Load(name, tuple(map(self.expression, whole.indices)), dtype)
-            case Select():
-                yes, no = (self.component(branch, position) for branch in (whole.yes, whole.no))
-                return Select(self.expression(whole.condition), yes, no, yes.dtype)
-        raise CompilerDefect(f"{whole} has several values, and is no element of an array")
+    def _loaded(self, whole: Expr, position: int) -> Expr:
+        """A component of an element."""
+        if not isinstance(whole, Load):
+            raise CompilerDefect(f"{whole} has several values, and is no element of an array")
+        name, dtype = self.of(whole.buffer)[position]
+        return Load(name, tuple(map(self.components.single, whole.indices)), dtype)
 
 
 def _over_stores(node: Node, change: Callable[[Store], Node]) -> Node:

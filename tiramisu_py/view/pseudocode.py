@@ -204,9 +204,10 @@ class Pseudocode(Visitor[list[str]]):
         return [f"{line}  (until the next barrier)" for line in self(node.store, depth)]
 
     def visit_treereduce(self, node: TreeReduce, depth: int) -> list[str]:
-        element = f"{node.buffer}{_index(node.indices)}"
+        element = ", ".join(f"{buffer}{_index(node.indices)}" for buffer in node.buffers)
+        value = ", ".join(map(str, node.values))
         where = "threads" if len(node.axes) > 1 else "".join(f"threadIdx.{AXES[axis]}" for axis in node.axes)
-        return [f"{_PAD * depth}{element} = {node.operator.name} of {node.value} over {where or 'one thread'}"]
+        return [f"{_PAD * depth}{element} = {node.operator.name} of {value} over {where or 'one thread'}"]
 
     def visit_lastblock(self, node: LastBlock, depth: int) -> list[str]:
         head = f"{_PAD * depth}the last of {node.count} blocks, by {node.tickets}[{node.index}]:"

@@ -14,7 +14,7 @@ import numpy as np
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.interpret.partial_results import apply
+from tiramisu_py.interpret.partial_results import application
 from tiramisu_py.ir import AllReduce
 from tiramisu_py.program.combining.combination_trees import CombinationTree
 
@@ -115,7 +115,8 @@ class Combinations:
 
     def _outcome(self, node: AllReduce, values: Sequence[Value]) -> Value:
         """All values combined: in a tree of the ranks' numbers, or in any order."""
+        apply = application(node.operator, node.dtype)
         if node.tree:
-            return CombinationTree((len(values),)).combined(values, lambda a, b: apply(node.operator, a, b))
+            return CombinationTree((len(values),)).combined([(value,) for value in values], apply)[0]
         order = self.choice.sample(range(len(values)), len(values))
-        return reduce(lambda a, b: apply(node.operator, a, b), [values[k] for k in order])
+        return reduce(apply, [(values[k],) for k in order])[0]
