@@ -208,18 +208,17 @@ class _Tree:
     def _combined(self, left: Sequence[str], right: Sequence[str]) -> Lines:
         """``left = left op right``, each by its components: all are computed before the first one is assigned."""
         types = component_types(self.node.dtype)
-        operands, names = [], dict(self.scope.names)
-        for mark, given in ((_PART, left), (_OTHER, right)):
-            operands.append([Iter(f"{mark}{k}", dtype) for k, dtype in enumerate(types)])
-            names |= {f"{mark}{k}": text for k, text in enumerate(given)}
-        scalars = self.statements.scalars(replace(self.scope, names=names))
-        values = [scalars.text(e) for e in combined(self.node.operator, *operands, self.node.dtype)]
+        mine, others = ([Iter(f"{mark}{k}", own) for k, own in enumerate(types)] for mark in (_PART, _OTHER))
+        pairs = zip([*mine, *others], [*left, *right], strict=True)
+        named = replace(self.scope, names={**self.scope.names, **{e.name: text for e, text in pairs}})
+        scalars = self.statements.scalars(named)
+        values = [scalars.text(e) for e in combined(self.node.operator, mine, others, self.node.dtype)]
         if len(values) == 1:
             return [cgen.Assign(left[0], values[0])]
         new = [f"tm_new{one.number}" for one in self.parts]
-        named = zip(self.parts, new, values, strict=True)
+        made = zip(self.parts, new, values, strict=True)
         return [
-            *(cgen.Statement(f"const {one.c_type} {name} = {value}") for one, name, value in named),
+            *(cgen.Statement(f"const {one.c_type} {name} = {value}") for one, name, value in made),
             *(cgen.Assign(target, name) for target, name in zip(left, new, strict=True)),
         ]
 

@@ -29,6 +29,7 @@ from tests.function.test_reduction_forms import (
 from tests.selection import covering
 from tiramisu_py.build import open_cache
 from tiramisu_py.build.toolchains.nvcc import find_nvcc
+from tiramisu_py.interpret import run
 
 N, K = tm.params("N K")
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -64,6 +65,7 @@ OPERATORS: dict[str, tuple[Any, tm.DType, Callable[[Any], Any]]] = {
     "softmax": (SOFTMAX, tm.float32, lambda x: (x, tm.cast(tm.float32, 1))),
 }
 FORMS = {"rows": 1, "columns": 0}
+SPECIALS = ((np.nan,), (np.inf, -np.inf), (-0.0,), (-np.inf, np.nan, -0.0))
 
 
 def reduced(operator: str, form: str = "rows") -> tuple[tm.Function, Any]:
@@ -104,6 +106,84 @@ def expect(operator: str, form: str, x: Any, found: tuple[Any, ...]) -> None:
         top = x.max(axis, keepdims=True)
         np.testing.assert_array_equal(found[0], top.squeeze(axis))
         np.testing.assert_allclose(found[1], np.exp(x.astype(np.float64) - top).sum(axis), rtol=1e-5)
+
+
+def a_few_columns(f: tm.Function, s: Any) -> None:
+    """Threads share rows, and each has its own copy of all columns."""
+    s.update.reorder(k, i)
+    s.update.parallelize(k, combine=tm.PRIVATE)
+
+
+def lanes_of_threads(f: tm.Function, s: Any) -> None:
+    s.update.split(k, 32, k0, k1)
+    s.update.parallelize(k0, combine=tm.PRIVATE).vectorize(k1, 8, combine=tm.PRIVATE)
+
+
+def lanes_of_chunks(f: tm.Function, s: Any) -> None:
+    s.update.split(k, 64, k0, k1)
+    s.update.parallelize(k0, combine=tm.TREE)
+    f["s_chunks"].update.vectorize(k1, 16, combine=tm.PRIVATE)
+
+
+ON_CORES: dict[str, tuple[str, Schedule]] = {
+    "lanes": ("rows", lambda f, s: s.update.vectorize(k, 8, combine=tm.PRIVATE)),
+    "lanes of several registers": ("rows", lambda f, s: s.update.vectorize(k, 64, combine=tm.PRIVATE)),
+    "copies of threads": ("rows", lambda f, s: s.update.parallelize(k, combine=tm.PRIVATE)),
+    "copies of columns": ("columns", a_few_columns),
+    "lanes of threads": ("rows", lanes_of_threads),
+    "lanes of chunks in a tree": ("rows", lanes_of_chunks),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("operator", "schedule"), covering([*OPERATORS], [*ON_CORES]))
+def test_lanes_and_threads_combine_tuples(operator: str, schedule: str) -> None:
+    form, scheduled = ON_CORES[schedule]
+    f, s = reduced(operator, form)
+    scheduled(f, s)
+    assert f.check().ok, f.check()
+    kernel = f.compile(threads=2)
+    for extent in EXTENTS[1:]:
+        expect(operator, form, sample(operator, form, extent), kernel(sample(operator, form, extent)))
+    if operator.endswith("floats"):
+        for values in SPECIALS:
+            x = sample(operator, form, 97, values)
+            expect(operator, form, x, kernel(x))
+    if f.check().determinism["s"] == "everywhere" and operator != "softmax":  # exp is the C library's
+        x = np.random.default_rng(0).standard_normal(sample(operator, form, 257).shape).astype(np.float32)
+        for found, wanted in zip(kernel(x), f.evaluate(x, as_scheduled=True), strict=True):
+            assert found.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("schedule", ["lanes", "copies of columns", "lanes of threads"])
+def test_the_machine_combines_copies_of_tuples_in_any_order(schedule: str) -> None:
+    form, scheduled = ON_CORES[schedule]
+    f, s = reduced("argmax of floats", form)
+    scheduled(f, s)
+    function = f.lowered()
+    for seed in range(SEEDS):
+        x = sample("argmax of floats", form, 33, (np.nan, -0.0))
+        found = {"s_value": np.zeros(3, np.float32), "s_index": np.zeros(3, np.int64)}
+        run(function, {"a": x, **found}, {"N": 3, "K": 33}, seed=seed)
+        expect("argmax of floats", form, x, (found["s_value"], found["s_index"]))
+
+
+def test_lanes_of_tuples_are_whole_vectors() -> None:
+    f, s = reduced("argmin of integers")
+    s.update.vectorize(k, 16, combine=tm.PRIVATE)
+    text = f.compile().source["reduced.c"]
+    assert "int32x16 s_value_partial" in text and "int32x16 s_index_partial" in text and "lane < 16" not in text
+
+
+def test_lanes_whose_value_is_a_half_are_combined_one_by_one() -> None:
+    f = tm.Function("f", params=[N, K], assume="K >= 1")
+    a = f.input("a", tm.float16, [N, K])
+    s = f.reduction("s", {i: N}, {k: K}, tm.argmax, a[i, k])
+    f.outputs(s)
+    s.update.vectorize(k, 8, combine=tm.PRIVATE)
+    kernel = f.compile()
+    for extent in EXTENTS[1:]:
+        x = sample("argmax of floats", "rows", extent, (np.nan, np.inf)).astype(np.float16)
+        expect("argmax of floats", "rows", x, kernel(x))
 
 
 def last_block(f: tm.Function, s: Any) -> None:
@@ -158,7 +238,7 @@ def test_threads_of_a_block_combine_tuples(operator: str, schedule: str) -> None
         for seed in range(SEEDS if extent == 33 else 2):
             expect(operator, form, x, kernel.seeded(seed)(x))
     if operator.endswith("floats"):
-        for values in ((np.nan,), (np.inf, -np.inf), (-0.0,), (-np.inf, np.nan, -0.0)):
+        for values in SPECIALS:
             x = sample(operator, form, 33, values)
             expect(operator, form, x, kernel(x))
     if operator != "softmax":  # exp is the C library's

@@ -320,7 +320,8 @@ def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
         elif isinstance(store, ArrayCall):
             needed += [extent for buffer in store.arrays for extent in extents.get(buffer, ())]
         elif isinstance(store, For):
-            copied = (one.buffer for one in store.reductions if one.combine is Combine.PRIVATE)
+            own = (one.buffers for one in store.reductions if one.combine is Combine.PRIVATE)
+            copied = (buffer for buffers in own for buffer in buffers)
             needed += [extent for buffer in copied for extent in extents.get(buffer, ())]
         for expression in expressions(inner):
             found |= names_in(expression)

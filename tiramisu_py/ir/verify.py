@@ -221,9 +221,13 @@ def _loop(node: For, scope: KnownNames) -> Iterator[str]:
     if node.step < 1:
         yield f"loop {node.variable} has step {node.step}"
     for private in node.reductions:
-        if private.buffer not in scope.arrays:
-            yield f"loop {node.variable} has private copies of {private.buffer}, which does not exist there"
-    if len({private.buffer for private in node.reductions}) < len(node.reductions):
+        for buffer in private.buffers:
+            if buffer not in scope.arrays:
+                yield f"loop {node.variable} has private copies of {buffer}, which does not exist there"
+        if private.dtype is not None and len(private.buffers) != len(private.dtype.fields):
+            yield f"loop {node.variable} has private copies of {len(private.buffers)} buffers for {private.dtype}"
+    copied = [buffer for private in node.reductions for buffer in private.buffers]
+    if len({*copied}) < len(copied):
         yield f"loop {node.variable} has two private copies of a buffer"
 
 

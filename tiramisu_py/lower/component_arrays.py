@@ -31,6 +31,7 @@ from tiramisu_py.ir import (
     LoopFunction,
     Node,
     Prefetch,
+    Private,
     Store,
     TreeReduce,
 )
@@ -39,6 +40,7 @@ from tiramisu_py.ir.device_boxes import DeviceBox
 from tiramisu_py.ir.expressions import Variable
 from tiramisu_py.ir.rewriting import Names, block, names, with_children, with_expressions
 from tiramisu_py.passes.base import About
+from tiramisu_py.program.loops import Combine
 
 #: The arrays of a buffer, with their types.
 Parts = tuple[tuple[str, DType], ...]
@@ -47,14 +49,14 @@ Parts = tuple[tuple[str, DType], ...]
 def in_component_arrays(function: LoopFunction, about: About) -> tuple[LoopFunction, About]:
     """A function whose arrays all have elements of one value, and what passes may know of it.
 
-    What only such arrays can be, the proof has refused: sent between ranks, or combined from private copies.
+    What only arrays of single values can be, the proof has refused: sent between ranks, or updated atomically.
     """
     types = _types(function)
     if not types:
         return function, about
     within = (name for kernel in function.kernels for name in names(kernel.body))
     taken = Names({*names(function.body), *function.params, *(a.name for a in function.arguments), *within})
-    split = _Splitting(_parts(types, taken), taken)
+    split = _Splitting(types, _parts(types, taken), taken)
     boxes = {name: each for known, box in about.boxes.items() for name, each in split.boxes(known, box)}
     return split.function(function), replace(about, boxes=boxes)
 
@@ -79,6 +81,7 @@ def _parts(types: Mapping[str, TupleType], taken: Names) -> dict[str, Parts]:
 class _Splitting:
     """Puts the arrays of components in the place of their buffers."""
 
+    types: Mapping[str, TupleType]
     parts: Mapping[str, Parts]
     taken: Names
 
@@ -150,8 +153,8 @@ class _Splitting:
                 return block(replace(self._plain(node), buffer=name) for name, _ in parts)
             case TreeReduce() if any(map(self.of, node.buffers)):
                 return self._combined(node)
-            case For():
-                self._check_combined(node)
+            case For() if node.reductions:
+                node = self._copied(node)
             case _:
                 self._check_known(node)
         return with_children(self._plain(node), self.node)
@@ -198,10 +201,18 @@ class _Splitting:
             for (name, _), value in zip(parts, values, strict=True)
         )
 
-    def _check_combined(self, node: For) -> None:
-        for private in node.reductions:
-            if self.of(private.buffer):
-                raise CompilerDefect(_not_together(private.buffer, f"loop {node.variable}"))
+    def _copied(self, node: For) -> For:
+        """A loop whose iterations have private copies, of all components together."""
+        return replace(node, reductions=tuple(self._private(node, each) for each in node.reductions))
+
+    def _private(self, node: For, private: Private) -> Private:
+        parts = self.of(private.buffer)
+        if not parts:
+            return private
+        if private.combine is not Combine.PRIVATE:
+            raise CompilerDefect(_not_together(private.buffer, f"loop {node.variable}"))
+        first, *others = (name for name, _ in parts)
+        return replace(private, buffer=first, dtype=self.types[private.buffer.partition("@")[0]], beside=tuple(others))
 
     def _check_known(self, node: Node) -> None:
         """Other statements on such arrays are refused before: messages."""

@@ -70,24 +70,19 @@ def _meets(flow: Flow, update: MemoryAccess, depth: int) -> bool:
 # -- several values at once
 
 
-#: How each update of a loop would have to be combined that cannot be for several values.
-_ONE_BY_ONE = (Combine.ATOMIC, Combine.PRIVATE)
-
-
 def _of_several_values(flow: Flow) -> Iterator[Finding]:
     """Reductions to several values that a loop would update atomically: each of these is in an array of its own."""
     program = flow.accesses.program
     for loop in program.loops.values():
-        combine: Combine | None = getattr(loop.tag, "combine", None)
-        if combine not in _ONE_BY_ONE:
+        if getattr(loop.tag, "combine", None) is not Combine.ATOMIC:
             continue
         for source, updates in _updates_of_several(program, loop.id).items():
             if not meet(program, updates, loop.id):
                 continue
             statement, dtype = updates[0], program.algorithm.source(source).dtype
             message = (
-                f"loop {loop.name} combines partial results of {source} by tm.{combine.name}, which is for one value, "
-                f"and {source} has several, {dtype}: each is in an array of its own, and no atomic update changes them "
+                f"loop {loop.name} combines partial results of {source} by tm.ATOMIC, which is for one value, and "
+                f"{source} has several, {dtype}: each is in an array of its own, and no atomic update changes them "
                 "together"
             )
             repair = _repaired(program, statement, loop)
@@ -108,10 +103,11 @@ def _updates_of_several(program: Program, loop: LoopId) -> dict[str, list[Statem
 
 def _repaired(program: Program, statement: Statement, loop: Loop) -> str:
     """How partial results of several values are combined that no atomic update can add to."""
+    apart = _taken_apart(program, statement, loop)
     if loop.is_gpu:
         trees = f"give the command that runs {statement.handle} combine=tm.TREE, with across=tm.TWO_PASS where blocks "
-        return f"{trees}add to one value; {_taken_apart(program, statement, loop)}"
-    return _taken_apart(program, statement, loop)
+        return f"{trees}add to one value; or {apart}"
+    return f"use combine=tm.PRIVATE for loop {loop.name}, or {apart}"
 
 
 def _over_terms(program: Program, statement: Statement, loop: LoopId) -> bool:
