@@ -28,10 +28,12 @@ from tests.function.test_reduction_forms import (
 )
 from tests.selection import covering
 from tiramisu_py.build import open_cache
+from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.build.toolchains.nvcc import find_nvcc
 from tiramisu_py.interpret import run
 
 N, K = tm.params("N K")
+q = tm.iters("q")[0]
 ZERO, ONE = np.float32(0), np.float32(1)
 SEEDS = 20
 Schedule = Callable[[tm.Function, Any], Any]
@@ -345,6 +347,82 @@ def test_a_cuda_compiler_takes_trees_of_tuples(operator: str, schedule: str) -> 
     for name, by_architecture in kernel.resources.items():
         for resources in by_architecture.values():
             assert not resources.spilled_bytes and 0 <= resources.shared_bytes - shared[name] < 32
+
+
+def on_ranks(operator: str, extent: int, ranks: int, threads: bool = False) -> tuple[tm.Function, int]:
+    """Three rows whose columns are dealt out to ranks, and the number of columns of each."""
+    op, dtype, term = OPERATORS[operator]
+    share = max(-(-extent // ranks), 1)
+    f = tm.Function("dealt", params=[])
+    a = f.input("a", dtype, [3, extent])
+    s = f.reduction("s", {i: 3}, {k: extent}, op, term(a[i, k]))
+    f.outputs(s)
+    a.distribute([i, k], rank=k // share)
+    s.update.split(k, share, q, k1)
+    s.update.reorder(q, i, k1)
+    s.update.tag_distribute(q, combine=tm.TREE)
+    if threads:
+        s.update.parallelize(k1, combine=tm.PRIVATE)
+    return f, share
+
+
+def merged_by_halves(x: Any, share: int, ranks: int) -> list[Any]:
+    """Welford of one row in float32, each rank's terms in their order, and then the ranks by halves."""
+
+    def merged(a: Any, b: Any) -> Any:
+        (n, mean, squares), (m, other, others) = a, b
+        weight = ZERO if n + m == 0 else np.float32(m / (n + m))
+        apart = other - mean
+        return n + m, mean + apart * weight, squares + others + apart * apart * n * weight
+
+    parts: list[Any] = [(ZERO,) * 3] * ranks
+    for number, term in enumerate(x):
+        parts[number // share] = merged(parts[number // share], (ONE, term, ZERO))
+    step = 1
+    while 2 * step < len(parts):
+        step *= 2
+    while len(parts) > 1:
+        for low in range(len(parts) - step):
+            parts[low] = merged(parts[low], parts[low + step])
+        parts, step = parts[:step], step // 2
+    return list(merged((ZERO,) * 3, parts[0]))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 7])
+def test_ranks_combine_tuples_in_a_tree(ranks: int) -> None:
+    for operator in OPERATORS:
+        f, share = on_ranks(operator, 7 * 5, ranks, threads=operator == "softmax")
+        assert f.check().ok, f.check()
+        needed = -(-35 // share)
+        for values in SPECIALS if operator.endswith("floats") else ((),):
+            x = sample(operator, "rows", 35, values)
+            expect(operator, "rows", x, f.simulate(needed, a=x))
+    f, share = on_ranks("welford", 35, ranks)
+    assert f.check().determinism["s"] == ("everywhere" if ranks > 1 else "ordered")
+    for seed in range(SEEDS):
+        x = np.random.default_rng(seed).standard_normal((3, 35)).astype(np.float32)
+        found = f.simulate(needed, seed, a=x)
+        for row in range(3):
+            assert [each[row] for each in found] == merged_by_halves(x[row], share, needed)
+
+
+def test_mpi_combines_no_tuples_in_an_order_of_its_own() -> None:
+    f, _ = on_ranks("argmax of floats", 35, 4)
+    f.undo()
+    with pytest.raises(tm.CommandError, match="MPI does not combine several values at once"):
+        f["s"].update.tag_distribute(q, combine=tm.PRIVATE)
+
+
+@pytest.mark.mpi(4)
+def test_real_ranks_have_the_tuples_of_simulated_ones() -> None:
+    comm = mpi4py().COMM_WORLD
+    for operator in OPERATORS:
+        f, _ = on_ranks(operator, 97, 4)
+        x = sample(operator, "rows", 97)
+        found = f.compile()(f.part("a", x, comm.rank), comm=comm)
+        expect(operator, "rows", x, found)
+        if operator != "softmax":  # exp is the C library's
+            assert [each.tobytes() for each in found] == [each.tobytes() for each in f.simulate(4, a=x)]
 
 
 def test_pseudocode_names_all_components() -> None:

@@ -65,7 +65,7 @@ STATEMENTS: list[Any] = [
     ir.Requests("r", n(35), STORE),
     ir.Complete("r", n(36), n(37), "W"),
     ir.Collective("f", "t", float32, STORE, ir.Comment("c"), n(38), "G"),
-    ir.AllReduce("m", float32, sum_, (0,), "R"),
+    ir.AllReduce(("m",), float32, sum_, (0,), "R"),
     ir.Traced("send", "S", STORE, peer=n(39), bytes=n(40)),
 ]
 

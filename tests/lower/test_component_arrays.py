@@ -199,10 +199,10 @@ def test_threads_of_a_gpu_do_not_update_several_values_atomically() -> None:
     assert "best.update.rfactor(...)" in found.repair
 
 
-def test_ranks_do_not_combine_several_values_at_once() -> None:
+def test_mpi_does_not_combine_several_values_at_once() -> None:
     _, best = program(tm.argmin, tm.float32)
     best.update.split(k, 4, k0, k1)
-    with pytest.raises(tm.CommandError, match="best is reduced by argmin"):
+    with pytest.raises(tm.CommandError, match="MPI does not combine several values at once"):
         best.update.tag_distribute(k0, combine=tm.PRIVATE)
 
 

@@ -212,7 +212,10 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from _message(node.source, node.dtype, node.sends, scope)
             yield from _message(node.target, node.dtype, node.receives, scope)
         case AllReduce():
-            yield from _message(node.array, node.dtype, Block(()), scope)
+            for array, dtype in zip(node.arrays, component_types(node.dtype), strict=False):
+                yield from _message(array, dtype, Block(()), scope)
+            if len(node.arrays) != len(component_types(node.dtype)):
+                yield f"{node.statement} combines {node.dtype} in {len(node.arrays)} arrays"
 
 
 def _loop(node: For, scope: KnownNames) -> Iterator[str]:

@@ -20,6 +20,7 @@ from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
     Allocate,
+    AllReduce,
     ArrayCall,
     Copy,
     Deferred,
@@ -153,6 +154,8 @@ class _Splitting:
                 return block(replace(self._plain(node), buffer=name) for name, _ in parts)
             case TreeReduce() if any(map(self.of, node.buffers)):
                 return self._combined(node)
+            case AllReduce() if any(map(self.of, node.arrays)):
+                return replace(node, arrays=tuple(own for name in node.arrays for own in self._names(name)))
             case For() if node.reductions:
                 node = self._copied(node)
             case _:

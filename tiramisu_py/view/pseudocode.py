@@ -236,7 +236,7 @@ class Pseudocode(Visitor[list[str]]):
         axes = " and ".join(map(str, node.axes))
         which = f"axis {axes}" if len(node.axes) == 1 else f"axes {axes}"
         tree = ", in a tree" if node.tree else ""
-        return [f"{_PAD * depth}all ranks along {which}: {node.operator.name} of {node.array}{tree}"]
+        return [f"{_PAD * depth}all ranks along {which}: {node.operator.name} of {', '.join(node.arrays)}{tree}"]
 
     def visit_requests(self, node: Requests, depth: int) -> list[str]:
         return [f"{_PAD * depth}requests {node.name}[{node.count}]", *self(node.body, depth)]
