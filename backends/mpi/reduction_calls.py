@@ -79,7 +79,7 @@ def _of_components(node: AllReduce, extents: Sequence[Expr], scope: Scope) -> li
         cgen.Statement(f"const int64_t tm_grid[] = {{{', '.join(map(scalars.text, extents))}}}"),
         cgen.Statement(f"tm_mpi_part tm_parts[] = {{{parts}}}"),
         cgen.Statement(f"tm_mpi_tree tm_tree = TM_TREE_OF({statement}, tm_parts, {count}, {along}, tm_grid)"),
-        cgen.While(f"tm_mpi_tree_takes(&mpi, {statement}, &tm_tree)", each),
+        cgen.While(cgen.Line(f"tm_mpi_tree_takes(&mpi, {statement}, &tm_tree)"), each),
     ]
 
 
