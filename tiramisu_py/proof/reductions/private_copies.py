@@ -94,10 +94,9 @@ def _of_several_values(flow: Flow) -> Iterator[Finding]:
 def _updates_of_several(program: Program, loop: LoopId) -> dict[str, list[Statement]]:
     """The updates inside a loop of reductions to several values, by reduction."""
     found: dict[str, list[Statement]] = {}
-    for statement in program.with_this_loop(loop):
-        source = program.algorithm.source(statement.source)
-        if statement.role is Role.UPDATE and isinstance(source.dtype, TupleType):
-            found.setdefault(source.name, []).append(statement)
+    for statement in (s for s in program.with_this_loop(loop) if s.role is Role.UPDATE):
+        if isinstance(program.algorithm.source(statement.source).dtype, TupleType):
+            found.setdefault(statement.source, []).append(statement)
     return found
 
 
