@@ -235,7 +235,7 @@ def _together(group: list[Node], node: Node) -> bool:
     if not isinstance(last, TreeReduce) or not isinstance(node, TreeReduce):
         return not isinstance(last, TreeReduce) and not isinstance(node, TreeReduce)
     others = (one for one in group if isinstance(one, TreeReduce))
-    alone = all(one.statement != node.statement and one.buffer != node.buffer for one in others)
+    alone = all(one.statement != node.statement and not {*one.buffers} & {*node.buffers} for one in others)
     return alone and (last.axes, last.everyone) == (node.axes, node.everyone)
 
 

@@ -8,12 +8,14 @@ keeps them apart. Trees over the same threads that follow each other share their
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Iter, as_typed
+from tiramisu_py.algorithm.components import combined, component_types
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.backends.c.expressions.scalars import operand
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.cuda.kernel_scalars import builtin
@@ -41,8 +43,8 @@ def definitions(kernel: KernelFunction) -> Iterator[cgen.Generable]:
     for statement, name in common_arrays(kernel).items():
         node = nodes[statement]
         count = BlockTree(kernel.threads, node.axes, kernel.gpu.warp).shared_parts
-        if count:
-            yield _shared(node.value.dtype.c_name, name, count)
+        for own, dtype in _components(node) if count else ():
+            yield _shared(dtype.c_name, name + own, count)
 
 
 class TreeCalls:
@@ -56,10 +58,15 @@ class TreeCalls:
         numbers = [f"_{number}" if len(nodes) > 1 else "" for number in range(len(nodes))]
         self.trees = [_Tree(statements, node, scope, number) for node, number in zip(nodes, numbers, strict=True)]
 
+    @property
+    def parts(self) -> list[_Part]:
+        """The components of all trees."""
+        return [one for tree in self.trees for one in tree.parts]
+
     def lines(self) -> Lines:
         """Combines the values of each tree's threads; the result is stored by the first of them, or by all."""
         if self.block.size == 1:
-            return [cgen.Assign(tree.place, tree.value) for tree in self.trees if tree.value != tree.place]
+            return [line for tree in self.trees for line in tree.kept()]
         return [cgen.Block(self._by_shuffles() if self.block.by_shuffles else self._by_halves())]
 
     def _numbered(self, name: str, axes: Sequence[int]) -> cgen.Generable:
@@ -80,16 +87,15 @@ class TreeCalls:
         number = self._numbered("tm_number", range(3))
         lines: Lines = []
         for tree in self.trees:
-            lines += [cgen.Statement(f"{tree.dtype.c_name} {tree.part} = {tree.value}")]
+            lines += [cgen.Statement(f"{one.c_type} {one.part} = {one.value}") for one in tree.parts]
             lines += tree.steps(min(size, self.warp), "")
         if size > self.warp:
             return [number, *lines, *self._over_warps()]
-        for tree in self.trees:
-            if self.node.everyone and size == self.warp:
-                lines.append(cgen.Assign(tree.part, f"tm_shuffle({tree.part}, 0)"))
-            elif self.node.everyone:
-                lines.append(cgen.Assign(tree.part, f"tm_shuffle({tree.part}, tm_number / {size} * {size})"))
-            lines.append(cgen.Assign(tree.place, tree.part))
+        first = "0" if size == self.warp else f"tm_number / {size} * {size}"
+        for one in self.parts:
+            if self.node.everyone:
+                lines.append(cgen.Assign(one.part, f"tm_shuffle({one.part}, {first})"))
+            lines.append(cgen.Assign(one.place, one.part))
         return [number, *lines] if self.node.everyone and size != self.warp else lines
 
     def _over_warps(self) -> Lines:
@@ -100,19 +106,20 @@ class TreeCalls:
         condition = "" if first_step(warps) * 2 == warps else f"{lane} + tm_step < {warps}"
         second: Lines = []
         for tree in self.trees:
-            second += [cgen.Assign(tree.part, f"{tree.parts}[{row} + ({own})]"), *tree.steps(warps, condition)]
+            second += [cgen.Assign(one.part, f"{one.array}[{row} + ({own})]") for one in tree.parts]
+            second += tree.steps(warps, condition)
             if self.node.everyone:
-                second.append(cgen.Assign(tree.part, f"tm_shuffle({tree.part}, 0)"))
+                second += [cgen.Assign(one.part, f"tm_shuffle({one.part}, 0)") for one in tree.parts]
         if not self.node.everyone:
             second = [_if(f"tm_number % {size} < {self.warp}", second)]
-        stored: Lines = [cgen.Assign(f"{tree.parts}[tm_number / {self.warp}]", tree.part) for tree in self.trees]
+        stored: Lines = [cgen.Assign(f"{one.array}[tm_number / {self.warp}]", one.part) for one in self.parts]
         return [
             *self._defined(self.block.shared_parts),
             *self._free(),
             _if(f"{lane} == 0", stored),
             cgen.Statement("TM_BARRIER()"),
             *second,
-            *(cgen.Assign(tree.place, tree.part) for tree in self.trees),
+            *(cgen.Assign(one.place, one.part) for one in self.parts),
         ]
 
     # -- in shared memory
@@ -127,11 +134,11 @@ class TreeCalls:
         times = "" if stride == 1 else f"{stride}*"
         whole = first_step(size) * 2 == size
         pair = "tm_place < tm_step" if whole else f"tm_place < tm_step && tm_place + tm_step < {size}"
-        combined = [tree.combined(tree.own, tree.own, f"{tree.parts}[tm_at + {times}tm_step]") for tree in self.trees]
+        combined = [line for tree in self.trees for line in tree.combined_in_array(f"tm_at + {times}tm_step")]
         step = cgen.Block([cgen.Statement("TM_BARRIER()"), _if(pair, combined)])
-        end: Lines = [cgen.Assign(tree.place, tree.own) for tree in self.trees]
+        end: Lines = [cgen.Assign(one.place, one.own) for one in self.parts]
         if self.node.everyone:
-            first = [cgen.Assign(tree.place, f"{tree.parts}[tm_at - {times}tm_place]") for tree in self.trees]
+            first = [cgen.Assign(one.place, f"{one.array}[tm_at - {times}tm_place]") for one in self.parts]
             end = [cgen.Statement("TM_BARRIER()"), *first]
         return [
             self._numbered("tm_place", block.axes),
@@ -139,43 +146,54 @@ class TreeCalls:
             cgen.Statement(f"const int tm_at = {row if several else 'tm_place'}"),
             *self._defined(block.shared_parts),
             *self._free(),
-            *(cgen.Assign(tree.own, tree.value) for tree in self.trees),
+            *(cgen.Assign(one.own, one.value) for one in self.parts),
             _for(f"int tm_step = {first_step(size)}", "tm_step > 0", "tm_step /= 2", step),
             *(end if self.node.everyone else [_if("tm_place == 0", end)]),
         ]
 
     def _defined(self, count: int) -> Lines:
-        return [_shared(tree.dtype.c_name, tree.parts, count) for tree in self.trees if not tree.common]
+        return [_shared(one.c_type, one.array, count) for one in self.parts if not one.common]
 
     def _free(self) -> Lines:
         """A barrier inside a loop, or after another copy: the parts of the tree before must have been read."""
-        again = any(tree.common for tree in self.trees) or self.statements.loops > 0
+        again = any(one.common for one in self.parts) or self.statements.loops > 0
         return [cgen.Statement("TM_BARRIER()")] if again else []
 
 
 class _Tree:
-    """One of the reductions: the names of its variables and of its array end in `number`."""
+    """One of the reductions: the names of its variables and of its arrays have its `number`."""
 
     def __init__(self, statements: KernelStatements, node: TreeReduce, scope: Scope, number: str) -> None:
         self.statements = statements
         self.node = node
         self.scope = scope
-        self.dtype = scope.arrays[node.buffer].dtype
-        self.common = statements.common_parts.get(node.statement)
-        self.parts = self.common or (f"tm_parts_of{number}" if number else "tm_parts")
-        self.part = f"tm_part{number}"
-        self.own = f"{self.parts}[tm_at]"
+        common = statements.common_parts.get(node.statement)
+        array = common or (f"tm_parts_of{number}" if number else "tm_parts")
         scalars = statements.scalars(scope)
-        self.value = scalars.text(operand(node.value, self.dtype))
-        self.place = scalars.element(node.buffer, node.indices)
+        self.parts = [
+            _Part(
+                dtype, number + own, array + own, common is not None, scalars.text(operand(value, dtype)),
+                scalars.element(buffer, node.indices),
+            )
+            for (own, dtype), buffer, value in zip(_components(node), node.buffers, node.values, strict=True)
+        ]  # fmt: skip
+
+    def kept(self) -> Lines:
+        """The result of a tree of one thread: its value."""
+        return [cgen.Assign(one.place, one.value) for one in self.parts if one.value != one.place]
 
     def steps(self, count: int, condition: str) -> Lines:
         """The first `count` lanes by halves; a lane that has no partner below `count` keeps its part."""
-        step = self.combined(self.part, self.part, "tm_other")
+        others = [f"tm_other{own}" for own, _ in _components(self.node)]
+        step = self._combined([one.part for one in self.parts], others)
+        pairs = zip(self.parts, others, strict=True)
         body = cgen.Block(
             [
-                cgen.Statement(f"const {self.dtype.c_name} tm_other = tm_shuffle_down({self.part}, tm_step)"),
-                _if(condition, [step]) if condition else step,
+                *(
+                    cgen.Statement(f"const {one.c_type} {other} = tm_shuffle_down({one.part}, tm_step)")
+                    for one, other in pairs
+                ),
+                *([_if(condition, step)] if condition else step),
             ]
         )
         return [
@@ -183,11 +201,62 @@ class _Tree:
             _for(f"int tm_step = {first_step(count)}", "tm_step > 0", "tm_step /= 2", body),
         ]
 
-    def combined(self, target: str, left: str, right: str) -> cgen.Generable:
-        """``target = left op right``."""
-        named = replace(self.scope, names={**self.scope.names, _PART: left, _OTHER: right})
-        value = as_typed(self.node.operator(Iter(_PART, self.dtype), Iter(_OTHER, self.dtype)), self.dtype)
-        return cgen.Assign(target, self.statements.scalars(named).text(value))
+    def combined_in_array(self, at: str) -> Lines:
+        """The thread's part in shared memory, combined with the one at an index."""
+        return self._combined([one.own for one in self.parts], [f"{one.array}[{at}]" for one in self.parts])
+
+    def _combined(self, left: Sequence[str], right: Sequence[str]) -> Lines:
+        """``left = left op right``, each by its components: all are computed before the first one is assigned."""
+        types = component_types(self.node.dtype)
+        mine, others = ([Iter(f"{mark}{k}", own) for k, own in enumerate(types)] for mark in (_PART, _OTHER))
+        pairs = zip([*mine, *others], [*left, *right], strict=True)
+        named = replace(self.scope, names={**self.scope.names, **{e.name: text for e, text in pairs}})
+        scalars = self.statements.scalars(named)
+        values = [scalars.text(e) for e in combined(self.node.operator, mine, others, self.node.dtype)]
+        if len(values) == 1:
+            return [cgen.Assign(left[0], values[0])]
+        new = [f"tm_new{one.number}" for one in self.parts]
+        made = zip(self.parts, new, values, strict=True)
+        return [
+            *(cgen.Statement(f"const {one.c_type} {name} = {value}") for one, name, value in made),
+            *(cgen.Assign(target, name) for target, name in zip(left, new, strict=True)),
+        ]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One component of a reduction: the ends of the names of its variables, its array, and what it is combined from.
+
+    `common` arrays are those of several copies of a tree. The result goes to `place`.
+    """
+
+    dtype: DType
+    number: str
+    array: str
+    common: bool
+    value: str
+    place: str
+
+    @property
+    def c_type(self) -> str:
+        return self.dtype.c_name
+
+    @property
+    def part(self) -> str:
+        """The variable of a thread's partial result."""
+        return f"tm_part{self.number}"
+
+    @property
+    def own(self) -> str:
+        """The thread's element of the array."""
+        return f"{self.array}[tm_at]"
+
+
+def _components(node: TreeReduce) -> list[tuple[str, DType]]:
+    """The types of the components of a reduction, and what the names of each end in."""
+    if not isinstance(node.dtype, TupleType):
+        return [("", node.dtype)]
+    return [(f"_{name}", dtype) for name, dtype in node.dtype.fields]
 
 
 def _shared(c_type: str, name: str, count: int) -> cgen.Generable:

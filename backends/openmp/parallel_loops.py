@@ -7,15 +7,18 @@ thread does everything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Iter, as_typed
+from tiramisu_py.algorithm.components import combined, neutral
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.expressions.scalars import Scalars
-from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.ir import Block, Comment, For, LoopFunction, Node, Private
 from tiramisu_py.ir.rewriting import of_kind, variables
@@ -44,7 +47,7 @@ class ParallelLoops:
         copies = [PrivateArrays(p, scope) for p in private]
         before = [line for own in copies for line in own.allocation(self.statements, scope)]
         for own in copies:
-            inner.arrays[own.private.buffer] = own.array
+            inner.arrays |= own.arrays
         fallible = self.statements.temporaries.fallible
         nest, loops = self._nest(node, inner)
         fails = self.statements.temporaries.fallible > fallible
@@ -136,11 +139,52 @@ def _clauses(tag: object, loops: int) -> str:
 
 
 class PrivateArrays:
-    """The private copies of one buffer: a slot of whole cache lines for each thread."""
+    """The private copies of one buffer, or of those of the components of values that are combined together."""
 
     def __init__(self, private: Private, scope: Scope) -> None:
         self.private = private
-        self.shared = scope.arrays[private.buffer]
+        self.copies = [_Copies(scope.arrays[buffer]) for buffer in private.buffers]
+        self.dtype: DType = self.copies[0].shared.dtype if private.dtype is None else private.dtype
+
+    @property
+    def arrays(self) -> dict[str, NamedArray]:
+        """What a thread has in the place of each buffer."""
+        return {name: own.array for name, own in zip(self.private.buffers, self.copies, strict=True)}
+
+    def allocation(self, statements: Statements, scope: Scope) -> Lines:
+        """Memory for one copy for each thread."""
+        return [line for own in self.copies for line in own.allocation(statements, scope)]
+
+    def start(self) -> Lines:
+        """The first lines of each thread: its own copies, filled with the neutral element."""
+        text, values = Scalars(Scope({})).text, neutral(self.private.operator, self.dtype)
+        return [line for own, e in zip(self.copies, values, strict=True) for line in own.start(text(e))]
+
+    def combination(self) -> Lines:
+        """The last lines of the threads: combine the copies into the buffers, for each element in thread order."""
+        totals = [Iter(f"{own.shared.name}[tm_e]", own.shared.dtype) for own in self.copies]
+        parts = [Iter(f"{own.all}[tm_t*{own.slot} + tm_e]", own.shared.dtype) for own in self.copies]
+        values = [Scalars(Scope({})).text(e) for e in combined(self.private.operator, totals, parts, self.dtype)]
+        each = (cgen.Line("int tm_t = 0"), cgen.Line("tm_t < tm_team()"), cgen.Line("tm_t++"))
+        threads = cgen.For(*each, cgen.Block(_assigned_at_once(totals, values)))
+        return [cgen.Pragma("omp for schedule(static)"), self.copies[0].each(threads)]
+
+
+def _assigned_at_once(targets: Sequence[Iter], values: Sequence[str]) -> Lines:
+    """Assignments of values that are all computed before the first one."""
+    if len(targets) == 1:
+        return [cgen.Assign(targets[0].name, values[0])]
+    new = [f"tm_new_{k}" for k in range(len(targets))]
+    pairs = zip(targets, new, values, strict=True)
+    lines: Lines = [cgen.Statement(f"const {target.dtype.c_name} {name} = {value}") for target, name, value in pairs]
+    return [*lines, *(cgen.Assign(target.name, name) for target, name in zip(targets, new, strict=True))]
+
+
+class _Copies:
+    """The private copies of one buffer: a slot of whole cache lines for each thread."""
+
+    def __init__(self, shared: NamedArray) -> None:
+        self.shared = shared
         name = self.shared.name
         self.all, self.own = f"{name}_copies", f"{name}_own"
         self.slot, self.elements = f"{name}_slot", f"{name}_elements"
@@ -160,22 +204,12 @@ class PrivateArrays:
         words = f"of private copies of {self.shared.name}"
         return lines + statements.temporaries.array(self.all, self.kind, ["tm_threads()", self.slot], words, scope)
 
-    def start(self) -> Lines:
-        """The first lines of each thread: its own copy, filled with the neutral element."""
-        nothing = Scalars(Scope({})).text(self.private.operator.neutral(self.shared.dtype))
+    def start(self, nothing: str) -> Lines:
+        """A thread's own copy, filled with the neutral element."""
         own = f"{self.kind} *const {self.own} = &{self.all}[tm_thread()*{self.slot}]"
-        return [cgen.Statement(own), self._each(cgen.Assign(f"{self.own}[tm_e]", nothing))]
+        return [cgen.Statement(own), self.each(cgen.Assign(f"{self.own}[tm_e]", nothing))]
 
-    def combination(self) -> Lines:
-        """The last lines of the threads: combine the copies into the buffer, for each element in thread order."""
-        dtype = self.shared.dtype
-        total, part = f"{self.shared.name}[tm_e]", f"{self.all}[tm_t*{self.slot} + tm_e]"
-        value = as_typed(self.private.operator(Iter(total, dtype), Iter(part, dtype)), dtype)
-        update = cgen.Assign(total, Scalars(Scope({})).text(value))
-        each = (cgen.Line("int tm_t = 0"), cgen.Line("tm_t < tm_team()"), cgen.Line("tm_t++"))
-        threads = cgen.For(*each, cgen.Block([update]))
-        return [cgen.Pragma("omp for schedule(static)"), self._each(threads)]
-
-    def _each(self, body: cgen.Generable) -> cgen.For:
+    def each(self, body: cgen.Generable) -> cgen.For:
+        """A loop over the elements."""
         header = (cgen.Line("int64_t tm_e = 0"), cgen.Line(f"tm_e < {self.elements}"), cgen.Line("tm_e++"))
         return cgen.For(*header, cgen.Block([body]))

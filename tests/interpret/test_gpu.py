@@ -343,7 +343,7 @@ def test_updates_by_several_threads_are_right_when_they_are_atomic_and_race_othe
 def test_a_tree_combines_what_all_threads_of_a_block_bring() -> None:
     value = Select(op("<", GLOBAL, N), load("a", GLOBAL), _real(0), ty.float64)
     part = Load("part", (), ty.float64)
-    tree = TreeReduce("part", (), value, sum_, "b_update")
+    tree = TreeReduce(("part",), (), (value,), ty.float64, sum_, "b_update")
     merge = Store("b", (number(0),), op("+", load("b", number(0)), part), "b_update", sum_, atomic=True)
     merged = If(op("<", THREAD, number(1)), merge)
     tree = Allocate("part", (), ty.float64, Block((tree, merged)), memory=Memory.REGISTER)

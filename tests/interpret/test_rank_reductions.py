@@ -173,7 +173,7 @@ def started(index: int) -> Node:
     return Store("s", (number(index),), number(1), "start")
 
 
-COMBINED = AllReduce("s", ty.int64, sum_, (0,), "the sum")
+COMBINED = AllReduce(("s",), ty.int64, sum_, (0,), "the sum")
 ON_RANK_0 = binary("==", Param("rank0", ty.int64), number(0))
 
 
@@ -183,7 +183,7 @@ ON_RANK_0 = binary("==", Param("rank0", ty.int64), number(0))
         (Block((started(0), If(ON_RANK_0, COMBINED))), "rank 0 waits in the sum for rank 1 to combine partial results"),
         (Block((started(0), If(ON_RANK_0, started(1)), COMBINED)), "elements that some ranks have not started"),
         (
-            Block((started(0), If(ON_RANK_0, AllReduce("s", ty.int64, sum_, (0,), "another")), COMBINED)),
+            Block((started(0), If(ON_RANK_0, AllReduce(("s",), ty.int64, sum_, (0,), "another")), COMBINED)),
             "combines .* where others combine",
         ),
     ],

@@ -57,7 +57,7 @@ STATEMENTS: list[Any] = [
     ir.Await("e", (n(25),), 0, None, "W"),
     ir.Barrier("B"),
     ir.Deferred(STORE),
-    ir.TreeReduce("b", (n(26),), n(27), sum_, "T"),
+    ir.TreeReduce(("b",), (n(26),), (n(27),), float32, sum_, "T"),
     ir.LastBlock("k", n(46), n(47), STORE, "L"),
     ir.Piece((n(28),), (ir.Side(n(29), (1,)), ir.Side(n(30), (0,))), n(31)),
     ir.Piece((n(32),), ()),
@@ -65,7 +65,7 @@ STATEMENTS: list[Any] = [
     ir.Requests("r", n(35), STORE),
     ir.Complete("r", n(36), n(37), "W"),
     ir.Collective("f", "t", float32, STORE, ir.Comment("c"), n(38), "G"),
-    ir.AllReduce("m", float32, sum_, (0,), "R"),
+    ir.AllReduce(("m",), float32, sum_, (0,), "R"),
     ir.Traced("send", "S", STORE, peer=n(39), bytes=n(40)),
 ]
 

@@ -132,8 +132,8 @@ def repaired(f: tm.Function) -> str:
 
 def test_a_loop_of_several_values_is_split_before_it_is_taken_apart() -> None:
     f, t = farthest()
-    t.update.parallelize(k, combine=tm.PRIVATE)
-    assert "without combine=, t.update.split(k, 64, k0, k1) and then t.update.rfactor(k0)" in repaired(f)
+    t.update.parallelize(k, combine=tm.ATOMIC)
+    assert "use combine=tm.PRIVATE for loop k, or without combine=, t.update.split(k, 64, k0, k1) and then t.update.rfactor(k0)" in repaired(f)
     f, t = farthest()
     t.update.split(k, 64, k0, k1)
     partial = t.update.rfactor(k0)
@@ -143,10 +143,13 @@ def test_a_loop_of_several_values_is_split_before_it_is_taken_apart() -> None:
 
 
 def test_repairs_on_a_gpu_name_what_the_user_has_declared_and_work() -> None:
-    for commutes, words in ((True, "take t apart before the loops are tagged"), (False, "then t.update.rfactor(k0)")):
+    for commutes, combine, words in (
+        (True, tm.ATOMIC, "take t apart before the loops are tagged"),
+        (False, tm.TREE, "then t.update.rfactor(k0)"),
+    ):
         f, t = farthest(commutes)
         t.update.split(k, 256, k0, k).split(k, 64, i, k1)
-        t.tag_gpu(blocks=[k0], threads=[k1], combine=tm.TREE, across=tm.TWO_PASS if commutes else None)
+        t.tag_gpu(blocks=[k0], threads=[k1], combine=combine)
         f.derive_transfers()
         found = [violation.repair or "" for violation in f.check().violations]
         assert any(words in repair for repair in found) and not any("_blocks" in repair for repair in found)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params, shape_value
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments
+from tiramisu_py.algorithm.types import array_names
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.results import Results
 from tiramisu_py.interpret import interpret_ranks
@@ -75,7 +76,14 @@ class OnRanks(Results):
 
     def _in_buffer(self, name: str) -> str:
         """The first of the caller's arrays that is stored in a buffer; the name itself if there is none."""
-        return next((array for array in self._callers() if self._program.storages[array].buffer == name), name)
+        buffer = self._whole_buffer(name)
+        return next((array for array in self._callers() if self._program.storages[array].buffer == buffer), name)
+
+    def _whole_buffer(self, name: str) -> str:
+        """The buffer of values of which an array holds one component; the name itself if there is none."""
+        buffers = self._program.buffers
+        whole = (b.name for b in buffers.values() if name in array_names(b.name, b.dtype) and name not in buffers)
+        return next(whole, name)
 
     def _is_callers(self, name: str) -> bool:
         callers = {*self.algorithm.inputs, *self.algorithm.outputs}
@@ -161,7 +169,7 @@ class OnRanks(Results):
     def _empty(self, function: LoopFunction, params: Mapping[str, int]) -> dict[str, Array]:
         """The initial contents of arrays that the caller does not pass: zeros."""
         arrays = [argument for argument in function.arguments if isinstance(argument, ArrayArgument)]
-        extents = {array.name: self._program.buffers[array.name].extents for array in arrays}
+        extents = {array.name: self._program.buffers[self._whole_buffer(array.name)].extents for array in arrays}
         return {array.name: np.zeros(shape_value(extents[array.name], params), array.dtype.numpy) for array in arrays}
 
     def _of_rank(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tiramisu_py.algorithm.components import combined as combined_parts
+from tiramisu_py.algorithm.components import component_types, neutral
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.types import DType, as_dtype
@@ -16,6 +18,9 @@ from tiramisu_py.interpret.memory import private
 from tiramisu_py.ir import Private, Scalar
 from tiramisu_py.program.loops import Combine
 
+#: A value by its components; a scalar has one.
+Parts = tuple[Value, ...]
+
 
 def privatised(reductions: Sequence[Private], frame: Frame) -> Frame:
     """A thread's view of the frame: private copies, each the neutral element, and the set of atomic buffers."""
@@ -24,10 +29,11 @@ def privatised(reductions: Sequence[Private], frame: Frame) -> Frame:
         if reduction.combine is Combine.ATOMIC:
             own.atomic |= {reduction.buffer}
         else:
-            shared = frame.array(reduction.buffer)
-            identity = reduction.operator.neutral(as_dtype(shared.data.dtype))
-            assert isinstance(identity, Const)
-            own.arrays[reduction.buffer] = private(shared, arithmetic.literal(identity.value, identity.dtype))
+            identities = neutral(reduction.operator, _dtype(reduction, frame))
+            for buffer, identity in zip(reduction.buffers, identities, strict=True):
+                assert isinstance(identity, Const)
+                start = arithmetic.literal(identity.value, identity.dtype)
+                own.arrays[buffer] = private(frame.array(buffer), start)
     return own
 
 
@@ -36,15 +42,30 @@ def combined(reductions: Sequence[Private], own: Frame, frame: Frame) -> None:
     for reduction in reductions:
         if reduction.combine is Combine.ATOMIC:
             continue
-        shared, partial = frame.array(reduction.buffer), own.array(reduction.buffer)
+        shared, partial = ([at.array(buffer) for buffer in reduction.buffers] for at in (frame, own))
         where = f"the combination of {reduction.buffer}"
-        for element in map(tuple, np.argwhere(partial.written)):
-            value = apply(reduction.operator, shared.read(element, where), partial.data[element])
-            shared.write(element, value, where)
+        apply = application(reduction.operator, _dtype(reduction, frame))
+        for element in map(tuple, np.argwhere(partial[0].written)):
+            held = tuple(array.read(element, where) for array in shared)
+            values = apply(held, tuple(array.data[element] for array in partial))
+            for array, value in zip(shared, values, strict=True):
+                array.write(element, value, where)
 
 
-def apply(operator: Operator, left: Value, right: Value) -> Value:
-    """``operator(left, right)`` in the type of its operands."""
-    dtype: DType = as_dtype(left.dtype)
-    expression = operator(Scalar("left", dtype), Scalar("right", dtype))
-    return arithmetic.convert(bound({"left": left, "right": right})(expression), dtype)
+def _dtype(reduction: Private, frame: Frame) -> DType:
+    """The type of the values of a buffer, or of the buffers of their components."""
+    return as_dtype(frame.array(reduction.buffer).data.dtype) if reduction.dtype is None else reduction.dtype
+
+
+def application(operator: Operator, dtype: DType) -> Callable[[Parts, Parts], Parts]:
+    """``operator(left, right)`` in the type of its operands, which are given by their components, as the result is."""
+    types = component_types(dtype)
+    left, right = ([f"{side}{k}" for k in range(len(types))] for side in ("left", "right"))
+    mine, others = ([Scalar(name, own) for name, own in zip(side, types, strict=True)] for side in (left, right))
+    found = combined_parts(operator, mine, others, dtype)
+
+    def apply(a: Parts, b: Parts) -> Parts:
+        evaluate = bound(dict(zip([*left, *right], [*a, *b], strict=True)))
+        return tuple(arithmetic.convert(evaluate(e), own) for e, own in zip(found, types, strict=True))
+
+    return apply

@@ -126,17 +126,22 @@ class Deferred:
 
 @dataclass(frozen=True, eq=False)
 class TreeReduce:
-    """Combine each thread's `value` with those of the threads that differ along `axes` of the block only, in a tree.
+    """Combine each thread's value with those of the threads that differ along `axes` of the block only, in a tree.
 
-    The result is stored in ``buffer[indices]``, an element that each thread has of its own: by the first thread of each
-    tree, or with `everyone` by all of them; other threads have any value there. All threads of the block reach it.
+    A value of `dtype` has several components if that is a tuple: `values`, of which the result is stored in
+    ``buffer[indices]`` of as many `buffers`; else there is one of each. That is an element that each thread has of its
+    own: by the first thread of each tree, or with `everyone` by all of them; other threads have any value there. All
+    threads of the block reach it.
     """
 
-    roles: ClassVar[Roles] = roles(names="buffer", operands="indices value", data="operator statement axes everyone")
+    roles: ClassVar[Roles] = roles(
+        names="buffers", operands="indices values", data="dtype operator statement axes everyone"
+    )
 
-    buffer: str
+    buffers: tuple[str, ...]
     indices: tuple[Expr, ...]
-    value: Expr
+    values: tuple[Expr, ...]
+    dtype: DType
     operator: Operator
     statement: str
     axes: tuple[int, ...] = (0, 1, 2)

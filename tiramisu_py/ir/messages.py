@@ -132,13 +132,13 @@ class AllReduce:
     """Combine an array of partial results over the ranks that differ from this one only along some `axes` of the grid.
 
     All elements of the array are combined, each with the `operator`, in an order that MPI chooses, or by halves of the
-    ranks' numbers in a `tree`. When all of these ranks have reached the call, each gets the result in place.
-    `statement` names its origin.
+    ranks' numbers in a `tree`. When all of these ranks have reached the call, each gets the result in place. There are
+    several `arrays` if values of `dtype` have several components. `statement` names its origin.
     """
 
-    roles: ClassVar[Roles] = roles(reads="array", data="dtype operator axes statement tree")
+    roles: ClassVar[Roles] = roles(reads="arrays", data="dtype operator axes statement tree")
 
-    array: str
+    arrays: tuple[str, ...]
     dtype: DType
     operator: Operator
     axes: tuple[int, ...]

@@ -313,12 +313,15 @@ def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
     for inner in walk(node):
         _collect_names(inner, found)
         store = inner.store if isinstance(inner, Deferred) else inner
-        if isinstance(store, Store | Prefetch | TreeReduce):
+        if isinstance(store, Store | Prefetch):
             needed += _factors(store.indices, extents.get(store.buffer, ()))
+        elif isinstance(store, TreeReduce):
+            needed += [e for buffer in store.buffers for e in _factors(store.indices, extents.get(buffer, ()))]
         elif isinstance(store, ArrayCall):
             needed += [extent for buffer in store.arrays for extent in extents.get(buffer, ())]
         elif isinstance(store, For):
-            copied = (one.buffer for one in store.reductions if one.combine is Combine.PRIVATE)
+            own = (one.buffers for one in store.reductions if one.combine is Combine.PRIVATE)
+            copied = (buffer for buffers in own for buffer in buffers)
             needed += [extent for buffer in copied for extent in extents.get(buffer, ())]
         for expression in expressions(inner):
             found |= names_in(expression)

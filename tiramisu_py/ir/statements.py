@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.ir.roles import Roles, roles
 from tiramisu_py.program.loops import Combine, Tag
 from tiramisu_py.program.machine.pages import Pages
@@ -57,11 +57,21 @@ class For:
 
 @dataclass(frozen=True, eq=False)
 class Private:
-    """A buffer that a loop's iterations only update with one operator: combined from private copies, or atomically."""
+    """A buffer that a loop's iterations only update with one operator: combined from private copies, or atomically.
+
+    Of values with several components, which have a `dtype`, each is in a buffer of its own: those `beside` the first.
+    """
 
     buffer: str
     operator: Operator
     combine: Combine
+    dtype: TupleType | None = None
+    beside: tuple[str, ...] = ()
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """The buffers of all components."""
+        return (self.buffer, *self.beside)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tiramisu_py.algorithm.components import component_types
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, bool_, int64
@@ -176,10 +177,12 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from _fits(f"{node.variable} of {node.lanes} lanes", node.value, node.value.dtype, node.lanes, scope)
         case Assign():
             yield from _assigned(node, scope)
-        case Store() | TreeReduce():
-            yield from _stored(node, scope)
+        case Store():
+            yield from _stored(node.buffer, node.indices, node.value, scope)
+        case TreeReduce():
+            yield from _combined(node, scope)
         case Deferred():
-            yield from _stored(node.store, scope)
+            yield from _stored(node.store.buffer, node.store.indices, node.store.value, scope)
         case LastBlock():
             yield from element(node.tickets, (node.index,), scope)
             yield from expected(node.count, scope, int64)
@@ -209,7 +212,10 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from _message(node.source, node.dtype, node.sends, scope)
             yield from _message(node.target, node.dtype, node.receives, scope)
         case AllReduce():
-            yield from _message(node.array, node.dtype, Block(()), scope)
+            for array, dtype in zip(node.arrays, component_types(node.dtype), strict=False):
+                yield from _message(array, dtype, Block(()), scope)
+            if len(node.arrays) != len(component_types(node.dtype)):
+                yield f"{node.statement} combines {node.dtype} in {len(node.arrays)} arrays"
 
 
 def _loop(node: For, scope: KnownNames) -> Iterator[str]:
@@ -218,9 +224,13 @@ def _loop(node: For, scope: KnownNames) -> Iterator[str]:
     if node.step < 1:
         yield f"loop {node.variable} has step {node.step}"
     for private in node.reductions:
-        if private.buffer not in scope.arrays:
-            yield f"loop {node.variable} has private copies of {private.buffer}, which does not exist there"
-    if len({private.buffer for private in node.reductions}) < len(node.reductions):
+        for buffer in private.buffers:
+            if buffer not in scope.arrays:
+                yield f"loop {node.variable} has private copies of {buffer}, which does not exist there"
+        if private.dtype is not None and len(private.buffers) != len(private.dtype.fields):
+            yield f"loop {node.variable} has private copies of {len(private.buffers)} buffers for {private.dtype}"
+    copied = [buffer for private in node.reductions for buffer in private.buffers]
+    if len({*copied}) < len(copied):
         yield f"loop {node.variable} has two private copies of a buffer"
 
 
@@ -233,12 +243,23 @@ def _assigned(node: Assign, scope: KnownNames) -> Iterator[str]:
     yield from _fits(node.variable, node.value, variable.dtype, variable.lanes, scope)
 
 
-def _stored(node: Store | TreeReduce, scope: KnownNames) -> Iterator[str]:
-    wrong = list(element(node.buffer, node.indices, scope))
+def _stored(buffer: str, indices: tuple[Expr, ...], value: Expr, scope: KnownNames) -> Iterator[str]:
+    wrong = list(element(buffer, indices, scope))
     yield from wrong
     if not wrong:
-        lanes = lanes_of_element(node.buffer, node.indices, scope)
-        yield from _fits(node.buffer, node.value, scope.arrays[node.buffer].dtype, lanes, scope)
+        lanes = lanes_of_element(buffer, indices, scope)
+        yield from _fits(buffer, value, scope.arrays[buffer].dtype, lanes, scope)
+
+
+def _combined(node: TreeReduce, scope: KnownNames) -> Iterator[str]:
+    types = component_types(node.dtype)
+    if not len(types) == len(node.buffers) == len(node.values):
+        yield f"{node.statement} combines {node.dtype} in {len(node.buffers)} arrays, from {len(node.values)} values"
+        return
+    for buffer, value, dtype in zip(node.buffers, node.values, types, strict=True):
+        yield from _stored(buffer, node.indices, value, scope)
+        if value.dtype != dtype:
+            yield f"{node.statement} combines {node.dtype}, but {buffer} is {value.dtype}"
 
 
 def _fits(target: str, value: Expr, dtype: DType, lanes: int, scope: KnownNames) -> Iterator[str]:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from tiramisu_py.algorithm.expressions import Component, Expr, Select, TupleValue
+from tiramisu_py.algorithm.components import Components
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.stacks import deep_nest
-from tiramisu_py.algorithm.traversal import rewrite, walk
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
     Allocate,
+    AllReduce,
     ArrayCall,
     Copy,
     Deferred,
@@ -29,13 +32,16 @@ from tiramisu_py.ir import (
     LoopFunction,
     Node,
     Prefetch,
+    Private,
     Store,
+    TreeReduce,
 )
 from tiramisu_py.ir import rewriting as nodes
 from tiramisu_py.ir.device_boxes import DeviceBox
 from tiramisu_py.ir.expressions import Variable
 from tiramisu_py.ir.rewriting import Names, block, names, with_children, with_expressions
 from tiramisu_py.passes.base import About
+from tiramisu_py.program.loops import Combine
 
 #: The arrays of a buffer, with their types.
 Parts = tuple[tuple[str, DType], ...]
@@ -44,14 +50,14 @@ Parts = tuple[tuple[str, DType], ...]
 def in_component_arrays(function: LoopFunction, about: About) -> tuple[LoopFunction, About]:
     """A function whose arrays all have elements of one value, and what passes may know of it.
 
-    What only such arrays can be, the proof has refused: sent between ranks, or combined from private copies.
+    What only arrays of single values can be, the proof has refused: sent between ranks, or updated atomically.
     """
     types = _types(function)
     if not types:
         return function, about
     within = (name for kernel in function.kernels for name in names(kernel.body))
     taken = Names({*names(function.body), *function.params, *(a.name for a in function.arguments), *within})
-    split = _Splitting(_parts(types, taken), taken)
+    split = _Splitting(types, _parts(types, taken), taken)
     boxes = {name: each for known, box in about.boxes.items() for name, each in split.boxes(known, box)}
     return split.function(function), replace(about, boxes=boxes)
 
@@ -76,6 +82,7 @@ def _parts(types: Mapping[str, TupleType], taken: Names) -> dict[str, Parts]:
 class _Splitting:
     """Puts the arrays of components in the place of their buffers."""
 
+    types: Mapping[str, TupleType]
     parts: Mapping[str, Parts]
     taken: Names
 
@@ -113,6 +120,11 @@ class _Splitting:
 
     # -- statements
 
+    @cached_property
+    def components(self) -> Components:
+        """Expressions of one value each, on arrays of components."""
+        return Components(self._loaded)
+
     @deep_nest
     def node(self, node: Node) -> Node:
         """A statement, on arrays of components."""
@@ -135,19 +147,23 @@ class _Splitting:
                 )
             case Launch():
                 arrays = tuple(own for name in node.arrays for own in self._names(name))
-                return with_expressions(replace(node, arrays=arrays), self.expression)
+                return with_expressions(replace(node, arrays=arrays), self.components.single)
             case ArrayCall():
                 return self._call(node)
             case Prefetch() if parts := self.of(node.buffer):
                 return block(replace(self._plain(node), buffer=name) for name, _ in parts)
-            case For():
-                self._check_combined(node)
+            case TreeReduce() if any(map(self.of, node.buffers)):
+                return self._combined(node)
+            case AllReduce() if any(map(self.of, node.arrays)):
+                return replace(node, arrays=tuple(own for name in node.arrays for own in self._names(name)))
+            case For() if node.reductions:
+                node = self._copied(node)
             case _:
                 self._check_known(node)
         return with_children(self._plain(node), self.node)
 
     def _plain(self, node: Any) -> Any:
-        return with_expressions(node, self.expression)
+        return with_expressions(node, self.components.single)
 
     def _call(self, node: ArrayCall) -> Node:
         """A call that writes an array for each component: its parameters have their names."""
@@ -156,14 +172,22 @@ class _Splitting:
             parts = self.of(array) if of.is_stored else ()
             names_of = [own for own, _ in node.stage.stored]
             arrays.append(parts[names_of.index(name)][0] if parts else array)
-        return with_expressions(replace(node, arrays=tuple(arrays)), self.expression)
+        return with_expressions(replace(node, arrays=tuple(arrays)), self.components.single)
+
+    def _combined(self, node: TreeReduce) -> Node:
+        """Threads combine the components of a value together."""
+        ((buffer,), (value,)) = node.buffers, node.values
+        parts = self.of(buffer)
+        values = tuple(self.components.component(value, k) for k in range(len(parts)))
+        indices = tuple(map(self.components.single, node.indices))
+        return replace(node, buffers=tuple(name for name, _ in parts), indices=indices, values=values)
 
     def _store(self, node: Store, parts: Parts) -> Node:
         """All components are computed before the first of them is stored, if they need what is stored there."""
         if node.atomic:
             raise CompilerDefect(_not_together(node.buffer, node.statement))
-        indices = tuple(map(self.expression, node.indices))
-        values = [self.component(node.value, k) for k in range(len(parts))]
+        indices = tuple(map(self.components.single, node.indices))
+        values = [self.components.component(node.value, k) for k in range(len(parts))]
         own = [name for name, _ in parts]
         if not any(isinstance(e, Load) and e.buffer in own for value in values for e in walk(value)):
             return self._stores(node, parts, indices, values)
@@ -180,13 +204,21 @@ class _Splitting:
             for (name, _), value in zip(parts, values, strict=True)
         )
 
-    def _check_combined(self, node: For) -> None:
-        for private in node.reductions:
-            if self.of(private.buffer):
-                raise CompilerDefect(_not_together(private.buffer, f"loop {node.variable}"))
+    def _copied(self, node: For) -> For:
+        """A loop whose iterations have private copies, of all components together."""
+        return replace(node, reductions=tuple(self._private(node, each) for each in node.reductions))
+
+    def _private(self, node: For, private: Private) -> Private:
+        parts = self.of(private.buffer)
+        if not parts:
+            return private
+        if private.combine is not Combine.PRIVATE:
+            raise CompilerDefect(_not_together(private.buffer, f"loop {node.variable}"))
+        first, *others = (name for name, _ in parts)
+        return replace(private, buffer=first, dtype=self.types[private.buffer.partition("@")[0]], beside=tuple(others))
 
     def _check_known(self, node: Node) -> None:
-        """Other statements on such arrays are refused before: messages, and trees of a block's threads."""
+        """Other statements on such arrays are refused before: messages."""
         roles = getattr(node, "roles", None)
         if roles is None:
             return
@@ -201,26 +233,12 @@ class _Splitting:
 
     # -- expressions
 
-    def expression(self, e: Expr) -> Expr:
-        """An expression of one value, on arrays of components."""
-
-        def changed(inner: Expr) -> Expr | None:
-            return self.component(inner.whole, inner.position) if isinstance(inner, Component) else None
-
-        return rewrite(e, changed)
-
-    def component(self, whole: Expr, position: int) -> Expr:
-        """One of several values."""
-        match whole:
-            case TupleValue():
-                return self.expression(whole.values[position])
-            case Load():
-                name, dtype = self.of(whole.buffer)[position]
-                return Load(name, tuple(map(self.expression, whole.indices)), dtype)
-            case Select():
-                yes, no = (self.component(branch, position) for branch in (whole.yes, whole.no))
-                return Select(self.expression(whole.condition), yes, no, yes.dtype)
-        raise CompilerDefect(f"{whole} has several values, and is no element of an array")
+    def _loaded(self, whole: Expr, position: int) -> Expr:
+        """A component of an element."""
+        if not isinstance(whole, Load):
+            raise CompilerDefect(f"{whole} has several values, and is no element of an array")
+        name, dtype = self.of(whole.buffer)[position]
+        return Load(name, tuple(map(self.components.single, whole.indices)), dtype)
 
 
 def _over_stores(node: Node, change: Callable[[Store], Node]) -> Node:

@@ -26,7 +26,6 @@ from tiramisu_py.ir import (
     LoopFunction,
     Node,
     Store,
-    TreeReduce,
 )
 from tiramisu_py.ir.arithmetic.build import number, subtracted
 from tiramisu_py.ir.arithmetic.simplify import simplified
@@ -122,6 +121,6 @@ def _moved(node: Node, boxes: Mapping[str, DeviceBox]) -> Node:
     node = with_expressions(node, lambda e: rewrite(e, load))
     if isinstance(node, Deferred) and node.store.buffer in boxes:
         node = Deferred(replace(node.store, indices=_inside(boxes[node.store.buffer], node.store.indices)))
-    if isinstance(node, Store | TreeReduce) and node.buffer in boxes:
+    if isinstance(node, Store) and node.buffer in boxes:
         node = replace(node, indices=_inside(boxes[node.buffer], node.indices))
     return with_children(node, lambda child: _moved(child, boxes))

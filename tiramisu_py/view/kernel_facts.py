@@ -155,7 +155,7 @@ def _shared_bytes(kernel: KernelFunction) -> dict[tuple[str, str], int]:
     for node in nodes(kernel.body):
         if isinstance(node, TreeReduce):
             parts = BlockTree(kernel.threads, node.axes, kernel.gpu.warp).shared_parts
-            found["tree", node.statement] = parts * node.value.dtype.numpy.itemsize
+            found["tree", node.statement] = parts * sum(value.dtype.numpy.itemsize for value in node.values)
         if isinstance(node, LastBlock):
             found["ticket", node.statement] = 1
         if isinstance(node, Allocate) and node.memory is Memory.SHARED:
@@ -241,7 +241,8 @@ def _accesses(node: Node) -> Iterator[tuple[Load, bool]]:
     if isinstance(node, Store):
         yield Load(node.buffer, node.indices, node.value.dtype), True
     if isinstance(node, TreeReduce):
-        yield Load(node.buffer, node.indices, node.value.dtype), True
+        for buffer, value in zip(node.buffers, node.values, strict=True):
+            yield Load(buffer, node.indices, value.dtype), True
     for root in expressions(node):
         for e in walk(root):
             if isinstance(e, Load):

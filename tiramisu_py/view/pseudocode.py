@@ -204,9 +204,10 @@ class Pseudocode(Visitor[list[str]]):
         return [f"{line}  (until the next barrier)" for line in self(node.store, depth)]
 
     def visit_treereduce(self, node: TreeReduce, depth: int) -> list[str]:
-        element = f"{node.buffer}{_index(node.indices)}"
+        element = ", ".join(f"{buffer}{_index(node.indices)}" for buffer in node.buffers)
+        value = ", ".join(map(str, node.values))
         where = "threads" if len(node.axes) > 1 else "".join(f"threadIdx.{AXES[axis]}" for axis in node.axes)
-        return [f"{_PAD * depth}{element} = {node.operator.name} of {node.value} over {where or 'one thread'}"]
+        return [f"{_PAD * depth}{element} = {node.operator.name} of {value} over {where or 'one thread'}"]
 
     def visit_lastblock(self, node: LastBlock, depth: int) -> list[str]:
         head = f"{_PAD * depth}the last of {node.count} blocks, by {node.tickets}[{node.index}]:"
@@ -235,7 +236,7 @@ class Pseudocode(Visitor[list[str]]):
         axes = " and ".join(map(str, node.axes))
         which = f"axis {axes}" if len(node.axes) == 1 else f"axes {axes}"
         tree = ", in a tree" if node.tree else ""
-        return [f"{_PAD * depth}all ranks along {which}: {node.operator.name} of {node.array}{tree}"]
+        return [f"{_PAD * depth}all ranks along {which}: {node.operator.name} of {', '.join(node.arrays)}{tree}"]
 
     def visit_requests(self, node: Requests, depth: int) -> list[str]:
         return [f"{_PAD * depth}requests {node.name}[{node.count}]", *self(node.body, depth)]

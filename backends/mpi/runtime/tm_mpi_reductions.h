@@ -95,24 +95,29 @@ TM_INLINE void tm_mpi_all_reduce(const tm_mpi *mpi, const char *statement, void 
 /* The same in a tree, by halves of the ranks' numbers in their line: rank r takes what rank r + step has, for steps of
    the largest power of two below their number, then half of that, and so on; the first one sends the outcome to all. */
 #define TM_MPI_TREE_PIECE 65536
+/* The components of values: an array each, of elements of this type and size, and what comes from another rank. */
+typedef struct tm_mpi_part {
+  MPI_Datatype type;
+  int64_t bytes;
+  char *own, *other;
+} tm_mpi_part;
+
 typedef struct tm_mpi_tree {
   MPI_Comm line;
-  MPI_Datatype type;
-  int rank, ranks, most, step, some;
-  int64_t count, bytes, done;
-  char *own, *other;
+  int rank, ranks, most, step, some, parts;
+  int64_t count, done;
+  tm_mpi_part *part;
 } tm_mpi_tree;
 
-TM_INLINE tm_mpi_tree tm_mpi_tree_of(const tm_mpi *mpi, const char *statement, void *place, int64_t count,
-                                     int64_t bytes, MPI_Datatype type, uint64_t along, int axes,
-                                     const int64_t *extents) {
-  tm_mpi_tree tree = {.line = tm_mpi_line_of(mpi, statement, along, axes, extents), .type = type, .most = 1,
-                      .count = count, .bytes = bytes, .own = place};
+TM_INLINE tm_mpi_tree tm_mpi_tree_of(const tm_mpi *mpi, const char *statement, int parts, tm_mpi_part *part,
+                                     int64_t count, uint64_t along, int axes, const int64_t *extents) {
+  tm_mpi_tree tree = {.line = tm_mpi_line_of(mpi, statement, along, axes, extents), .most = 1, .parts = parts,
+                      .count = count, .part = part};
   TM_MPI_OWN(mpi, statement, MPI_Comm_rank(tree.line, &tree.rank));
   TM_MPI_OWN(mpi, statement, MPI_Comm_size(tree.line, &tree.ranks));
   while (tree.most < tree.ranks) tree.most *= 2;
   const int64_t piece = count < TM_MPI_TREE_PIECE ? count : TM_MPI_TREE_PIECE;
-  tree.other = tm_mpi_memory(mpi, statement, (size_t)(piece * bytes) + 1);
+  for (int p = 0; p < parts; p++) part[p].other = tm_mpi_memory(mpi, statement, (size_t)(piece * part[p].bytes) + 1);
   tree.step = tree.most;
   tree.some = (int)piece;
   return tree;
@@ -124,29 +129,34 @@ TM_INLINE int tm_mpi_tree_takes(const tm_mpi *mpi, const char *statement, tm_mpi
     for (tree->step /= 2; tree->step > 0; tree->step /= 2) {
       const int rank = tree->rank, step = tree->step;
       if (rank < step && rank + step < tree->ranks) {
-        TM_MPI_OWN(mpi, statement,
-                   MPI_Recv(tree->other, tree->some, tree->type, rank + step, 0, tree->line, MPI_STATUS_IGNORE));
+        for (const tm_mpi_part *part = tree->part; part < tree->part + tree->parts; part++)
+          TM_MPI_OWN(mpi, statement,
+                     MPI_Recv(part->other, tree->some, part->type, rank + step, 0, tree->line, MPI_STATUS_IGNORE));
         return 1;
       }
       if (rank >= step && rank < 2 * step)
-        TM_MPI_OWN(mpi, statement, MPI_Send(tree->own, tree->some, tree->type, rank - step, 0, tree->line));
+        for (const tm_mpi_part *part = tree->part; part < tree->part + tree->parts; part++)
+          TM_MPI_OWN(mpi, statement, MPI_Send(part->own, tree->some, part->type, rank - step, 0, tree->line));
     }
-    TM_MPI_OWN(mpi, statement, MPI_Bcast(tree->own, tree->some, tree->type, 0, tree->line));
+    for (tm_mpi_part *part = tree->part; part < tree->part + tree->parts; part++) {
+      TM_MPI_OWN(mpi, statement, MPI_Bcast(part->own, tree->some, part->type, 0, tree->line));
+      part->own += tree->some * part->bytes;
+    }
     tree->done += tree->some;
-    tree->own += tree->some * tree->bytes;
     if (tree->count - tree->done < tree->some) tree->some = (int)(tree->count - tree->done);
     tree->step = tree->most;
   }
-  free(tree->other);
+  for (int p = 0; p < tree->parts; p++) free(tree->part[p].other);
   return 0;
 }
 
 TM_INLINE void tm_mpi_tree_reduce(const tm_mpi *mpi, const char *statement, void *place, int64_t count, int64_t bytes,
                                   MPI_Datatype type, MPI_Op operator, uint64_t along, int axes, const int64_t *extents) {
-  tm_mpi_tree tree = tm_mpi_tree_of(mpi, statement, place, count, bytes, type, along, axes, extents);
+  tm_mpi_part part = {type, bytes, place, NULL};
+  tm_mpi_tree tree = tm_mpi_tree_of(mpi, statement, 1, &part, count, along, axes, extents);
   while (tm_mpi_tree_takes(mpi, statement, &tree)) {
-    TM_MPI_OWN(mpi, statement, MPI_Reduce_local(tree.own, tree.other, tree.some, type, operator));
-    memcpy(tree.own, tree.other, (size_t)(tree.some * bytes)); /* other = own, other */
+    TM_MPI_OWN(mpi, statement, MPI_Reduce_local(part.own, part.other, tree.some, type, operator));
+    memcpy(part.own, part.other, (size_t)(tree.some * bytes)); /* other = own, other */
   }
 }
 
@@ -158,14 +168,19 @@ TM_INLINE void tm_mpi_tree_reduce(const tm_mpi *mpi, const char *statement, void
 #define TM_TREE_COMBINE(statement, T, place, count, type, combined, along, ...)                                  \
   do {                                                                                                           \
     const int64_t tm_grid[] = {__VA_ARGS__};                                                                     \
-    tm_mpi_tree tm_tree = tm_mpi_tree_of(&mpi, statement, place, count, sizeof(T), type, along,                  \
+    tm_mpi_part tm_part = {type, sizeof(T), (char *)(place), NULL};                                              \
+    tm_mpi_tree tm_tree = tm_mpi_tree_of(&mpi, statement, 1, &tm_part, count, along,                             \
                                          sizeof(tm_grid) / sizeof(int64_t), tm_grid);                            \
     while (tm_mpi_tree_takes(&mpi, statement, &tm_tree))                                                         \
       for (int tm_k = 0; tm_k < tm_tree.some; tm_k++) {                                                          \
-        const T tm_own = ((const T *)tm_tree.own)[tm_k], tm_other = ((const T *)tm_tree.other)[tm_k];            \
-        ((T *)tm_tree.own)[tm_k] = combined;                                                                     \
+        const T tm_own = ((const T *)tm_part.own)[tm_k], tm_other = ((const T *)tm_part.other)[tm_k];            \
+        ((T *)tm_part.own)[tm_k] = combined;                                                                     \
       }                                                                                                          \
   } while (0)
+/* Values of several components: the tree of these arrays of parts and extents of the grid. */
+#define TM_TREE_OF(statement, parts, count, along, grid)                                                         \
+  tm_mpi_tree_of(&mpi, statement, sizeof(parts) / sizeof(parts[0]), parts, count, along,                         \
+                 sizeof(grid) / sizeof(int64_t), grid)
 #define TM_ALL_REDUCE(statement, T, place, count, type, operator, along, ...)                                    \
   tm_mpi_all_reduce(&mpi, statement, place, count, sizeof(T), type, operator, along,                             \
                     sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})

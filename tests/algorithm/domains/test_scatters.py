@@ -130,26 +130,41 @@ def test_threads_exchange_only_what_a_term_changes(op: tm.Operator, exchanged: b
         np.testing.assert_array_equal(kernel(**given, K=8), f.evaluate(**given, K=8))
 
 
-@pytest.mark.parametrize("combine", [tm.ATOMIC, tm.PRIVATE])
-def test_several_values_are_combined_in_partial_results_alone(combine: tm.Combine) -> None:
+def scattered_ends() -> tuple[tm.Function, tm.Reduction]:
+    """The first least value of each key."""
     f = tm.Function("f", params=[R, K])
     key, a = f.input("key", tm.uint8, [R]), f.input("a", tm.int32, [R])
     h = f.reduction("h", {b: K}, {r: R}, tm.argmin, tm.scatter(a[r], at=[key[r]]))
     f.outputs(h)
+    return f, h
+
+
+def expect_ends(f: tm.Function) -> None:
+    kernel = f.compile(threads=2)
+    for size in (0, 1, 8, 100):
+        rng = np.random.default_rng(size)
+        given = {"key": rng.integers(0, 6, size).astype(np.uint8), "a": rng.integers(-9, 9, size, dtype=np.int32)}
+        for found, wanted in zip(kernel(**given, K=5), f.evaluate(**given, K=5), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_several_values_are_scattered_into_private_copies_or_partial_results() -> None:
+    f, h = scattered_ends()
     h.update.split(r, 8, "r0", "r1")
-    h.update.parallelize("r0", combine=combine)
+    h.update.parallelize("r0", combine=tm.ATOMIC)
     (found,) = f.check().violations
-    assert found.kind == "reduction" and f"by tm.{combine.name}, which is for one value" in found.message
-    assert found.repair == "h.update.rfactor(r0), and run the loop over its partial results"
+    assert found.kind == "reduction" and "by tm.ATOMIC, which is for one value" in found.message
+    assert found.repair == (
+        "use combine=tm.PRIVATE for loop r0, or h.update.rfactor(r0), and run the loop over its partial results"
+    )
     f.undo()
     parts = h.update.rfactor("r0")
     parts.update.parallelize("r0")
     assert loops(f, f"{parts.name}_update") == ["r0", "r", "b"] and f.check().ok
-    for size in (0, 1, 8, 100):
-        rng = np.random.default_rng(size)
-        given = {"key": rng.integers(0, 6, size).astype(np.uint8), "a": rng.integers(-9, 9, size, dtype=np.int32)}
-        for found, wanted in zip(f.compile(threads=2)(**given, K=5), f.evaluate(**given, K=5), strict=True):
-            np.testing.assert_array_equal(found, wanted)
+    expect_ends(f)
+    f, h = scattered_ends()
+    h.update.parallelize(r, combine=tm.PRIVATE)
+    expect_ends(f)
 
 
 def test_affine_places_and_values_make_a_grid() -> None:

@@ -215,7 +215,7 @@ def tree_into(buffer: str, at: Expr, value: Expr, operator: Operator) -> Allocat
     """A block's values combined in a tree; its first thread adds the result to an element, atomically."""
     part = Load("part", (), value.dtype)
     added = replace(updated(buffer, at, operator, part, value.dtype), atomic=True)
-    tree = TreeReduce("part", (), value, operator, "total")
+    tree = TreeReduce(("part",), (), (value,), value.dtype, operator, "total")
     body = Block((Store("part", (), value, "total"), tree, If(below(thread(), 1), added)))
     return Allocate("part", (), value.dtype, body, memory=Memory.REGISTER)
 

@@ -64,7 +64,8 @@ def text(node: Node | None, indent: int = 0) -> str:
         case Deferred():
             return f"{pad}deferred {plain(node.store).strip()}\n"
         case TreeReduce():
-            return f"{pad}combine {node.buffer}{_list(node.indices)} {node.operator.name} {node.value}\n"
+            places = ", ".join(f"{buffer}{_list(node.indices)}" for buffer in node.buffers)
+            return f"{pad}combine {places} {node.operator.name} {', '.join(map(str, node.values))}\n"
     return plain(node, indent)
 
 

@@ -161,9 +161,14 @@ def _races(execution: GpuExecution, happens: Happens, acts: Sequence[Act]) -> li
                 combine = _combined(a, b) if writes and too and a.value[0] not in locked else None
                 if combine is None:
                     found.append(Failure("race", f"nothing orders {b} and {a}, which meet at {place}"))
-                elif combine is Combine.ATOMIC and a.value[0] in several:
+                elif a.value[0] in several and (combine is Combine.ATOMIC or _by_blocks(a, b)):
                     found.append(Failure("reduction", f"{b} and {a} combine several values at once at {place}"))
     return found
+
+
+def _by_blocks(a: Act, b: Act) -> bool:
+    """Whether two updates are in different blocks of one launch, whose results merge."""
+    return a.operation is not None and a.operation == b.operation and a.block != b.block
 
 
 def _combined(a: Act, b: Act) -> Combine | None:

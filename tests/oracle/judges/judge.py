@@ -14,6 +14,7 @@ from tests.oracle.judges.events import Event, Execution, Misplaced, Place, linea
 from tests.oracle.judges.plain import Point, integers, points
 from tests.oracle.judges.values import Named, Values
 from tiramisu_py.algorithm.types import TupleType
+from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 
@@ -103,7 +104,7 @@ def _races(execution: Execution, events: Sequence[Event]) -> list[Failure]:
                     continue  # see _calls
                 if a is not b and (writes or too) and _race(a, b, writes and too and a.value[0] not in locked):
                     found.append(Failure("race", f"nothing orders {b} and {a}, which meet at {place}"))
-                elif a is not b and writes and too and a.value[0] in several and _race(a, b, False):
+                elif a is not b and writes and too and a.value[0] in several and _is_atomic(a, b):
                     found.append(Failure("reduction", f"{b} and {a} combine several values at once at {place}"))
     return found
 
@@ -132,6 +133,12 @@ def _calls(execution: Execution, events: Sequence[Event]) -> list[Failure]:
         if first.updated and old != set(targets):
             found.append(Failure("reach", f"the call of {first} stores elsewhere than it reads what it updates"))
     return found
+
+
+def _is_atomic(a: Event, b: Event) -> bool:
+    """Whether the loop that makes two events concurrent updates atomically."""
+    _, loop = parted(a, b)
+    return loop is not None and getattr(loop.tag, "combine", None) is Combine.ATOMIC
 
 
 def _race(a: Event, b: Event, may_combine: bool) -> bool:

@@ -180,6 +180,20 @@ def test_tuples_run_side_by_side_in_a_power_of_two_of_lanes() -> None:
         np.testing.assert_array_equal(kernel(given)[1], given.argmax(axis=0))
 
 
+def test_terms_of_tuples_are_combined_in_lanes() -> None:
+    for form in ("rows", "whole"):
+        f = tm.Function("largest", params=[N], assume="N >= 1")
+        a = f.input("a", tm.float32, [7, N])
+        t = f.reduction("t", {h: 7} if form == "rows" else {}, {w: N}, tm.argmax, a[h if form == "rows" else 3, w])
+        f.outputs(t)
+        text = tm.recipes.reduction(t, cpu=WIDE)
+        assert "combine=tm.PRIVATE" in text and f.check().determinism["t"] == "ordered"
+        kernel = f.compile(threads=2)
+        for extent in (1, 33, 5000):
+            given = np.random.default_rng(extent).integers(0, 9, (7, extent)).astype(np.float32)
+            np.testing.assert_array_equal(kernel(given)[1], given.argmax(1) if form == "rows" else given[3].argmax())
+
+
 def test_a_schedule_of_its_space_is_found_by_tune() -> None:
     space = tm.recipes.reduction_space(reduced("whole")[1], cpu=WIDE)
     assert {name for name, values in space.items() if len(values) > 1} == {"lanes", "block"}

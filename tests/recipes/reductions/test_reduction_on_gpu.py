@@ -66,10 +66,6 @@ def sizes(form: str, extent: int) -> list[int]:
 def test_it_is_right_at_odd_sizes(form: str, kind: int, extent: int) -> None:
     op, dtype = KINDS[kind]
     f, t = reduced(form, op, dtype)
-    if op is tm.argmax and not FORMS[form][1]:
-        with pytest.raises(ArgumentError, match=r"t is one value, and a single thread .*: use on=tm\.cores\(\)"):
-            tm.recipes.reduction(t, on=tm.gpu())
-        return
     tm.recipes.reduction(t, on=tm.gpu())
     f.derive_transfers()
     assert f.check().ok
@@ -89,6 +85,17 @@ def test_rounded_sums_have_the_bits_of_the_schedule_whatever_blocks_come_first()
     kernel, wanted = f.compile(device="simulator"), f.evaluate(a, as_scheduled=True)
     for seed in range(3):
         np.testing.assert_array_equal(kernel.seeded(seed)(a), wanted)
+
+
+def test_blocks_take_parts_of_a_tuple_in_two_passes_whatever_order_is_asked_for() -> None:
+    text = tm.recipes.reduction(reduced("whole", tm.argmax)[1], on=tm.gpu(), determinism="not_guaranteed")
+    assert "combine=tm.TREE, across=tm.TWO_PASS" in text
+    for form, words in (
+        ("rows", "blocks=[h0], threads=[h1, w2], combine=tm.TREE)"),
+        ("long rows", "blocks=[h], threads=[w2], combine=tm.TREE)"),
+        ("columns", "blocks=[w0], threads=[h2, w1], combine=tm.TREE)"),
+    ):
+        assert words in tm.recipes.reduction(reduced(form, tm.argmax)[1], on=tm.gpu())
 
 
 @pytest.mark.parametrize(

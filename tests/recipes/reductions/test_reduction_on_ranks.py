@@ -47,6 +47,29 @@ def test_it_is_right_on_any_number_of_ranks(form: str, ranks: int) -> None:
     np.testing.assert_array_equal(f.simulate(a=a), f.evaluate(a=a))
 
 
+@pytest.mark.parametrize(("form", "ranks"), covering(["whole", "rows", "columns"], [1, 2, 3, 4, 7]))
+def test_the_first_largest_element_is_that_of_all_ranks(form: str, ranks: int) -> None:
+    shape, values = FORMS[form]
+    names = NAMES[: len(shape)]
+    params = [size for size in shape if not isinstance(size, int)]
+    f = tm.Function("ends", params=params, assume="M >= 1" if params else None)
+    a = f.input("a", tm.float32, list(shape))
+    extents = dict(zip(names, shape, strict=True))
+    domain = {name: size for name, size in extents.items() if str(name) in values}
+    over = {name: size for name, size in extents.items() if str(name) not in values}
+    t = f.reduction("t", domain, over, tm.argmax, a[names])
+    f.outputs(t)
+    text = tm.recipes.reduction(t, on=tm.cores(ranks=range(ranks)), cpu=WIDE)
+    f.derive_transfers()
+    assert f.check().ok and f.check().determinism["t"] == "ordered"
+    assert ("t.update.tag_distribute(h_rank, combine=tm.TREE)" in text) == (form == "whole")
+    given = np.random.default_rng(ranks).integers(0, 9, [n if isinstance(n, int) else 67 for n in shape])
+    for x in (given.astype(np.float32), np.where(given == 4, np.nan, given).astype(np.float32)):
+        axis = 0 if form != "rows" else 1
+        _, index = f.simulate(a=x)
+        np.testing.assert_array_equal(index, x.argmax(axis))
+
+
 def test_the_terms_of_one_value_are_combined_in_a_tree_and_those_of_integers_by_mpi() -> None:
     f, t = reduced("whole")
     text = tm.recipes.reduction(t, on=tm.cores(ranks=range(4)), cpu=WIDE)

@@ -16,7 +16,7 @@ from tiramisu_py.interpret.devices.thread_strands import Local, Thread
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.interpret.partial_results import apply
+from tiramisu_py.interpret.partial_results import application
 from tiramisu_py.interpret.strands import Meeting, Steps
 from tiramisu_py.ir import KernelArray, KernelFunction, LastBlock, TreeReduce
 from tiramisu_py.program.combining.combination_trees import BlockTree
@@ -204,11 +204,12 @@ class ThreadBlock:
         trees: dict[int, dict[int, Meeting]] = {}
         for meeting, (k, j, i) in zip(meetings, product(range(z), range(y), range(x)), strict=True):
             trees.setdefault(block.which((i, j, k)), {})[block.part((i, j, k))] = meeting
+        apply = application(node.operator, node.dtype)
         for own in trees.values():
-            parts = [own[number].value for number in range(block.size)]
-            total = block.tree.combined(parts, lambda left, right: apply(node.operator, left, right))
+            total = block.tree.combined([own[number].value for number in range(block.size)], apply)
             for number, meeting in own.items():
-                array = meeting.frame.array(node.buffer)
-                array.write(meeting.indices, total, node.statement)
-                if number and not node.everyone:
-                    array.written[meeting.indices] = False
+                for buffer, value in zip(node.buffers, total, strict=True):
+                    array = meeting.frame.array(buffer)
+                    array.write(meeting.indices, value, node.statement)
+                    if number and not node.everyone:
+                        array.written[meeting.indices] = False

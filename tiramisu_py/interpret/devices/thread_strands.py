@@ -105,4 +105,4 @@ class Thread(Interpreter):
         frame.where = node.statement
         evaluate = Evaluator(frame)
         indices = tuple(map(evaluate.integer, node.indices))
-        yield Meeting(node, frame, evaluate(node.value), indices)
+        yield Meeting(node, frame, tuple(map(evaluate, node.values)), indices)

@@ -11,15 +11,16 @@ from typing import Protocol
 
 import numpy as np
 
-from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.interpret.partial_results import apply
+from tiramisu_py.interpret.partial_results import Parts, application
 from tiramisu_py.ir import AllReduce
 from tiramisu_py.program.combining.combination_trees import CombinationTree
 
 #: A line of the grid: the axes along which ranks meet, and the coordinates on the other axes.
 Line = tuple[tuple[int, ...], tuple[int, ...]]
+#: The arrays of the components of a rank's partial results.
+Arrays = tuple[Array, ...]
 
 
 class At(Protocol):
@@ -47,7 +48,7 @@ class RankCombination:
 
     statement: str
     members: tuple[int, ...]
-    brought: dict[int, Array] = field(default_factory=dict)
+    brought: dict[int, Arrays] = field(default_factory=dict)
 
     @property
     def arrived(self) -> bool:
@@ -81,7 +82,7 @@ class Combinations:
         self.open: dict[Line, RankCombination] = {}
         self.combined: list[Combined] = []
 
-    def joined(self, node: AllReduce, shape: Sequence[int], place: At, array: Array) -> Seat:
+    def joined(self, node: AllReduce, shape: Sequence[int], place: At, arrays: Arrays) -> Seat:
         """Add a rank of a grid to its next combination; the last rank to join combines all partial results."""
         mine = place.coordinates
         sides = [range(n) if axis in node.axes else (mine[axis],) for axis, n in enumerate(shape)]
@@ -90,32 +91,34 @@ class Combinations:
         meeting = self.open.setdefault(line, RankCombination(node.statement, members))
         if meeting.statement != node.statement:
             raise InterpretError(f"combines {node.statement} where others combine {meeting.statement}")
-        meeting.brought[place.number] = array
+        meeting.brought[place.number] = arrays
         if meeting.arrived:
             del self.open[line]
             self._combine(node, meeting)
         return Seat(meeting)
 
     def _combine(self, node: AllReduce, meeting: RankCombination) -> None:
-        arrays = [meeting.brought[rank] for rank in meeting.members]
-        first = arrays[0]
-        if any(array.data.shape != first.data.shape for array in arrays):
+        brought = [meeting.brought[rank] for rank in meeting.members]
+        first = brought[0][0]
+        if any(array.data.shape != first.data.shape for arrays in brought for array in arrays):
             raise InterpretError(f"{node.statement} combines partial results of different shapes")
-        if any(np.any(array.written != first.written) for array in arrays):
+        if any(np.any(array.written != first.written) for arrays in brought for array in arrays):
             raise InterpretError(f"{node.statement} combines elements that some ranks have not started")
         for element in map(tuple, np.argwhere(first.written)):
-            values: Sequence[Value] = [array.read(element, node.statement) for array in arrays]
+            values = [tuple(array.read(element, node.statement) for array in arrays) for arrays in brought]
             outcome = self._outcome(node, values)
-            for array in arrays:
-                array.write(element, outcome, node.statement)
+            for arrays in brought:
+                for array, value in zip(arrays, outcome, strict=True):
+                    array.write(element, value, node.statement)
         count = int(first.written.sum())
-        size = count * first.data.dtype.itemsize
+        size = count * sum(array.data.dtype.itemsize for array in brought[0])
         if len(meeting.members) > 1:
             self.combined += [Combined(node.statement, rank, count, size) for rank in meeting.members]
 
-    def _outcome(self, node: AllReduce, values: Sequence[Value]) -> Value:
+    def _outcome(self, node: AllReduce, values: Sequence[Parts]) -> Parts:
         """All values combined: in a tree of the ranks' numbers, or in any order."""
+        apply = application(node.operator, node.dtype)
         if node.tree:
-            return CombinationTree((len(values),)).combined(values, lambda a, b: apply(node.operator, a, b))
+            return CombinationTree((len(values),)).combined(values, apply)
         order = self.choice.sample(range(len(values)), len(values))
-        return reduce(lambda a, b: apply(node.operator, a, b), [values[k] for k in order])
+        return reduce(apply, [values[k] for k in order])

@@ -234,8 +234,8 @@ class SimulatedRank(Host):
 
     def visit_allreduce(self, node: AllReduce, frame: Frame) -> Steps:
         frame.where = node.statement
-        array = frame.array(node.array)
-        yield from self._until([self.network.combinations.joined(node, self.shape, self.place, array)])
+        arrays = tuple(map(frame.array, node.arrays))
+        yield from self._until([self.network.combinations.joined(node, self.shape, self.place, arrays)])
         yield None
 
     def _until(self, awaited: Sequence[MessageHalf | CollectiveMeeting | Seat]) -> Steps:

@@ -27,13 +27,14 @@ class Lanes:
     """The lanes of the variables in sight, and of the elements of buffers: (number of indices, lanes).
 
     `foreign` says whether the user's functions may be called for all lanes, `halves` whether 16-bit floats have
-    vectors.
+    vectors. The variables `values` hold what is computed, as elements of arrays do, and no index.
     """
 
     variables: Mapping[str, int] = field(default_factory=dict)
     buffers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     foreign: bool = True
     halves: bool = False
+    values: frozenset[str] = frozenset()
 
     def with_variable(self, name: str, lanes: int) -> Lanes:
         """The lanes with one variable added."""
@@ -94,7 +95,7 @@ class Lanes:
                 return all(self.of(index) == 1 for index in e.indices)
             case Select() if self.of(e.condition) > 1 and any(map(_is_foreign, [*walk(e.yes), *walk(e.no)])):
                 return False
-            case Select() if self.of(e.condition) > 1 and guards(e.condition):
+            case Select() if self.of(e.condition) > 1 and guards(e.condition, self.values):
                 return all(load.key() in safe.loads for load in (*loads_in(e.yes), *loads_in(e.no)))
             case Call():
                 return len(e.arguments) <= MOST_ARGUMENTS and (self.foreign or e.extern is None)
@@ -132,16 +133,17 @@ def _is_foreign(e: Expr) -> bool:
     return isinstance(e, Call) and e.extern is not None
 
 
-def guards(condition: Expr) -> bool:
-    """Whether a condition has a part on indices or sizes, which may guard loads."""
-    compared = (part for part in walk(condition) if isinstance(part, Binary) and part.op in COMPARISONS)
-    variables = any(isinstance(part, Iter) and part.dtype.is_bool for part in walk(condition))
-    return variables or any(not any(map(_is_value, walk(comparison))) for comparison in compared)
+def guards(condition: Expr, values: frozenset[str] = frozenset()) -> bool:
+    """Whether a condition has a part on indices or sizes, which may guard loads; the variables `values` are neither."""
 
+    def is_value(e: Expr) -> bool:
+        """Whether an expression cannot be in an affine condition; conditions with it let both branches be read."""
+        return isinstance(e, Load | Scalar | Call) or e.dtype.is_float or (isinstance(e, Iter) and e.name in values)
 
-def _is_value(e: Expr) -> bool:
-    """Whether an expression cannot be in an affine condition; conditions with it let both branches be read."""
-    return isinstance(e, Load | Scalar | Call) or e.dtype.is_float
+    parts = list(walk(condition))
+    compared = (part for part in parts if isinstance(part, Binary) and part.op in COMPARISONS)
+    variables = any(isinstance(part, Iter) and part.dtype.is_bool and part.name not in values for part in parts)
+    return variables or any(not any(map(is_value, walk(comparison))) for comparison in compared)
 
 
 def _own_lanes(e: Expr) -> int:

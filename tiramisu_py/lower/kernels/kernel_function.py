@@ -24,7 +24,6 @@ from tiramisu_py.ir import (
     Scalar,
     ScalarArgument,
     Store,
-    TreeReduce,
 )
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.rewriting import all_expressions, walk
@@ -237,9 +236,9 @@ class Maker:
         return (*dict.fromkeys(lines), f"blocks: {blocks}; threads: {' x '.join(map(str, nest.shape))}")
 
 
-def _stores(node: Node) -> Iterable[Store | TreeReduce]:
+def _stores(node: Node) -> Iterable[Store]:
     for inner in walk(node):
-        if isinstance(inner, Store | TreeReduce):
+        if isinstance(inner, Store):
             yield inner
 
 

@@ -92,7 +92,7 @@ class Tree:
         target = self.nest.program.storages[self.merge.target].buffer
         everyone = self.nest.program.buffers[target].memory is Memory.REGISTER
         axes = block_tree(self.nest, self.combined).axes
-        reduce = TreeReduce(name, (), Load(name, (), dtype), operator, self.of, axes, everyone)
+        reduce = TreeReduce((name,), (), (Load(name, (), dtype),), dtype, operator, self.of, axes, everyone)
         merge, atomic = program.statements[self.merge.name], meeting_threads(self.nest, self.merge)
         merged = [body_of(program, piece) for piece in pieces_of(program, merge, split=False)]
         return [

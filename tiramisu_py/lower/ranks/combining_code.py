@@ -56,7 +56,7 @@ class Collected:
         node = self.combinations.get(statement.name)
         if node is not None:
             here = replace(statement, instances=statement.instances.intersect_params(program.context))
-            return [LoweredOperation(piece, (), node, frozenset({node.array})) for piece in pieces_of_operation(here)]
+            return [LoweredOperation(piece, (), node, frozenset(node.arrays)) for piece in pieces_of_operation(here)]
         comment = self.comments[statement.name]
         return [replace(body_of(program, piece), comment=comment) for piece in pieces_of(program, statement)]
 
@@ -103,7 +103,7 @@ class _Combined:
         program = program.with_statement(_as_update(program, program.statements[end.name]))
         assert self.source.op is not None
         dtype, axes = program.buffers[self.partial].dtype, self.combination.axes
-        node = AllReduce(self.partial, dtype, self.source.op, axes, self.combination.of, self.combination.tree)
+        node = AllReduce((self.partial,), dtype, self.source.op, axes, self.combination.of, self.combination.tree)
         along = "the ranks" if len(axes) > 1 else f"the ranks along axis {axes[0]}"
         comments = {start.name: f"partial results of {self.source.name}, on each rank",
                     end.name: f"those of all {along.removeprefix('the ')} go into {self.source.name}"}  # fmt: skip

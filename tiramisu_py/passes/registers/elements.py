@@ -33,9 +33,9 @@ def accesses(node: Allocate, inside: Node) -> Iterator[ElementAccess | None]:
             yield access(node, statement.indices) if whole else None
         if isinstance(statement, Copy | Collective) and node.buffer in (statement.source, statement.target):
             yield None
-        if isinstance(statement, Post | AllReduce) and node.buffer == statement.array:
+        if isinstance(statement, Post) and node.buffer == statement.array:
             yield None
-        if isinstance(statement, Launch | ArrayCall) and node.buffer in statement.arrays:
+        if isinstance(statement, Launch | ArrayCall | AllReduce) and node.buffer in statement.arrays:
             yield None
     own = (e for statement in naming(inside, node.buffer) for e in expressions(statement))
     for load in (load for e in own for load in loads_in(e)):

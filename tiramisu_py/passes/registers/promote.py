@@ -80,7 +80,7 @@ def _is_shared(node: Allocate) -> bool:
 def _is_combined(node: Allocate) -> bool:
     """Whether it is a thread's partial result in a tree: a variable already."""
     return TreeReduce in contents(node.body) and any(
-        isinstance(inner, TreeReduce) and inner.buffer == node.buffer for inner in walk(node.body)
+        isinstance(inner, TreeReduce) and node.buffer in inner.buffers for inner in walk(node.body)
     )
 
 

@@ -7,17 +7,19 @@ on the processor: a vector in several registers is combined as one is, so that r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tiramisu_py.algorithm.components import combined, component_types, neutral
 from tiramisu_py.algorithm.declarations import Operator
-from tiramisu_py.algorithm.expressions import Expr, as_typed
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.ir import Assign, Comment, Declare, For, Lane, Load, Node, Private, Shifted, Store, Variable
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.ir import Assign, Comment, Declare, For, Lane, Let, Load, Node, Private, Shifted, Store, Variable
 from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import Key, number
-from tiramisu_py.ir.rewriting import Names, block, defined, loads, variables, walk, with_children
+from tiramisu_py.ir.rewriting import Names, block, defined, loads, variables, walk, with_children, with_expressions
 from tiramisu_py.program.loops import Combine
 
 Place = tuple[str, Key]
@@ -25,12 +27,21 @@ Place = tuple[str, Key]
 
 @dataclass(frozen=True, eq=False)
 class Partial:
-    """One element that a loop reduces into, and the variable that holds its partial results."""
+    """One element that a loop reduces into, and the variables that hold its partial results.
 
-    target: Load
+    A value of `dtype` has an element and a variable for each of its components, those of a scalar type one.
+    """
+
+    targets: tuple[Load, ...]
+    dtype: DType
     operator: Operator
     statement: str
-    variable: str
+    variables: tuple[str, ...]
+
+    @property
+    def starts(self) -> tuple[tuple[str, Expr], ...]:
+        """The variables, and the neutral element."""
+        return tuple(zip(self.variables, neutral(self.operator, self.dtype), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +56,17 @@ class Accumulation:
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of the partial results."""
-        return tuple(partial.variable for partial in self.partials)
+        return tuple(name for partial in self.partials for name in partial.variables)
+
+    def is_complete(self, loop: For) -> bool:
+        """Whether values of several components have partial results: these are not updated lane by lane."""
+        done = {target.buffer for partial in self.partials for target in partial.targets}
+        return all(private.dtype is None or private.buffer in done for private in loop.reductions)
 
     def started(self, loop: Node) -> Node:
         """The loop after the declarations of the partial results."""
-        declared = [Declare(p.variable, p.operator.neutral(p.target.dtype), self.width) for p in self.partials]
-        return block([*declared, loop])
+        starts = [start for partial in self.partials for start in partial.starts]
+        return block([*(Declare(name, value, self.width) for name, value in starts), loop])
 
     def combined(self, registers: Mapping[str, tuple[str, ...]], shuffled: bool = True) -> list[Node]:
         """The combination of the partial results after the loop; `registers` are the parts of split vectors.
@@ -59,33 +75,68 @@ class Accumulation:
         """
         if not self.partials:
             return []
-        parts = [(partial, registers.get(partial.variable, (partial.variable,))) for partial in self.partials]
-        steps = [step for partial, names in parts for step in self._combine(partial, names, shuffled)]
+        steps = [step for partial in self.partials for step in self._combine(partial, registers, shuffled)]
         return [Comment("combine the partial results"), *steps]
 
-    def _combine(self, partial: Partial, parts: tuple[str, ...], shuffled: bool) -> Iterator[Node]:
-        target, dtype = partial.target, partial.target.dtype
-        vectors = [Variable(part, dtype) for part in parts]
-
-        def combined(left: Expr, right: Expr) -> Expr:
-            return as_typed(partial.operator(left, right), dtype)
-
+    def _combine(self, partial: Partial, registers: Mapping[str, tuple[str, ...]], shuffled: bool) -> Iterator[Node]:
+        types = component_types(partial.dtype)
+        split = [registers.get(name, (name,)) for name in partial.variables]
+        vectors = [_variables(names, types) for names in zip(*split, strict=True)]
+        lanes = self.width // len(vectors)
         while len(vectors) > 1:
             half = len(vectors) // 2
             for low, high in zip(vectors[:half], vectors[half:], strict=True):
-                yield Assign(low.name, combined(low, high), partial.statement)
+                yield _assigned(partial, low, high)
             vectors = vectors[:half]
         (vector,) = vectors
-        lanes = self.width // len(parts)
-        values: list[Expr] = [Lane(vector, number(lane), dtype) for lane in range(1 if shuffled else lanes)]
+        values: list[Value] = [_of_lane(vector, lane) for lane in range(1 if shuffled else lanes)]
         while lanes > 1:
             lanes //= 2
             if shuffled:
-                yield Assign(vector.name, combined(vector, Shifted(vector, vector, lanes, dtype)), partial.statement)
+                yield _assigned(partial, vector, [Shifted(e, e, lanes, e.dtype) for e in vector])
             else:
-                values = [combined(low, high) for low, high in zip(values[:lanes], values[lanes:], strict=True)]
-        value = combined(target, values[0])
-        yield Store(target.buffer, target.indices, value, partial.statement, partial.operator)
+                pairs = zip(values[:lanes], values[lanes:], strict=True)
+                values = [combined(partial.operator, low, high, partial.dtype) for low, high in pairs]
+        yield _stored(partial, combined(partial.operator, partial.targets, values[0], partial.dtype))
+
+
+#: A value by its components.
+Value = Sequence[Expr]
+
+
+def _variables(names: Sequence[str], types: Sequence[DType]) -> list[Variable]:
+    return [Variable(name, dtype) for name, dtype in zip(names, types, strict=True)]
+
+
+def _of_lane(vector: Value, lane: int) -> Value:
+    return [Lane(e, number(lane), e.dtype) for e in vector]
+
+
+def _assigned(partial: Partial, into: Sequence[Variable], other: Value) -> Node:
+    """The assignment of the combination of two values to the variables of the first one."""
+    values = combined(partial.operator, into, other, partial.dtype)
+    return _at_once(partial, values, lambda k, value: Assign(into[k].name, value, partial.statement))
+
+
+def _stored(partial: Partial, values: Value) -> Node:
+    update = partial.operator if len(partial.targets) == 1 else None
+
+    def store(k: int, value: Expr) -> Store:
+        return Store(partial.targets[k].buffer, partial.targets[k].indices, value, partial.statement, update)
+
+    return _at_once(partial, values, store)
+
+
+def _at_once(partial: Partial, values: Value, change: Callable[[int, Expr], Node]) -> Node:
+    """Changes of all components, the values of which are computed before the first of these."""
+    if len(values) == 1:
+        return change(0, values[0])
+    names = [f"{name}_new" for name in partial.variables]
+    new = [Variable(name, value.dtype) for name, value in zip(names, values, strict=True)]
+    changed = block(change(k, e) for k, e in enumerate(new))
+    for name, value in reversed(list(zip(names, values, strict=True))):
+        changed = Let(name, value, changed)
+    return changed
 
 
 def accumulated(loop: For, width: int, lane: str, taken: Names) -> Accumulation:
@@ -97,17 +148,33 @@ def accumulated(loop: For, width: int, lane: str, taken: Names) -> Accumulation:
     for private in loop.reductions:
         if private.combine is Combine.PRIVATE and _reducible(loop, private):
             for store in _updates(loop.body, private.buffer):
-                _add(partials, store, taken)
-    return Accumulation(_with_variables(loop.body, partials), tuple(partials.values()), width, lane)
+                _add(partials, private, store, taken)
+    variables = {
+        (target.buffer, target.key()): name
+        for partial in partials.values()
+        for target, name in zip(partial.targets, partial.variables, strict=True)
+    }
+    return Accumulation(_with_variables(loop.body, variables), tuple(partials.values()), width, lane)
 
 
-def _add(partials: dict[Place, Partial], store: Store, taken: Names) -> None:
-    assert store.update is not None
-    target = Load(store.buffer, store.indices, store.value.dtype)
-    place = (store.buffer, target.key())
-    if place not in partials:
-        variable = taken.fresh(f"{store.buffer}_partial")
-        partials[place] = Partial(target, store.update, store.statement, variable)
+def _add(partials: dict[Place, Partial], private: Private, store: Store, taken: Names) -> None:
+    place = (store.buffer, Load(store.buffer, store.indices, store.value.dtype).key())
+    if place in partials:
+        return
+    dtype = store.value.dtype if private.dtype is None else private.dtype
+    targets = tuple(
+        Load(buffer, store.indices, own) for buffer, own in zip(private.buffers, component_types(dtype), strict=True)
+    )
+    names = tuple(_fresh(taken, f"{buffer}_partial", private) for buffer in private.buffers)
+    partials[place] = Partial(targets, dtype, private.operator, store.statement, names)
+
+
+def _fresh(taken: Names, name: str, private: Private) -> str:
+    """A new name for a partial result, and for what it becomes in one step where there are several components."""
+    found = taken.fresh(name)
+    while private.dtype is not None and taken.fresh(f"{found}_new") != f"{found}_new":
+        found = taken.fresh(name)
+    return found
 
 
 def _updates(node: Node, buffer: str) -> Iterator[Store]:
@@ -115,15 +182,23 @@ def _updates(node: Node, buffer: str) -> Iterator[Store]:
 
 
 def _reducible(loop: For, private: Private) -> bool:
-    """Whether every access to the buffer is an update of an element that is the same in all iterations."""
-    stores = list(_updates(loop.body, private.buffer))
+    """Whether every access to the buffers is an update of an element that is the same in all iterations."""
     changing = {loop.variable} | {name for node in walk(loop.body) if (name := defined(node)) is not None}
-    if any(changing & variables(index) or any(_loaded(index)) for store in stores for index in store.indices):
-        return False
-    if any(store.update is None or is_half(store.value.dtype) for store in stores):
-        return False
-    places = {Load(s.buffer, s.indices, s.value.dtype).key() for s in stores}
-    return all(load.key() in places for load in loads(loop.body) if load.buffer == private.buffer)
+    places: set[tuple[Key, ...]] | None = None
+    for buffer in private.buffers:
+        stores = list(_updates(loop.body, buffer))
+        if any(changing & variables(index) or any(_loaded(index)) for store in stores for index in store.indices):
+            return False
+        if any(is_half(store.value.dtype) or (private.dtype is None and store.update is None) for store in stores):
+            return False
+        keys = {Load(s.buffer, s.indices, s.value.dtype).key() for s in stores}
+        if any(load.key() not in keys for load in loads(loop.body) if load.buffer == buffer):
+            return False
+        own = {tuple(index.key() for index in store.indices) for store in stores}
+        if places not in (None, own):
+            return False
+        places = own
+    return True
 
 
 def _loaded(e: Expr) -> Iterator[bool]:
@@ -133,21 +208,18 @@ def _loaded(e: Expr) -> Iterator[bool]:
 
 
 @deep_nest
-def _with_variables(node: Node, partials: dict[Place, Partial]) -> Node:
-    if not partials:
+def _with_variables(node: Node, names: dict[Place, str]) -> Node:
+    """The statement with variables in the place of elements, which it updates."""
+    if not names:
         return node
-    if isinstance(node, Store):
-        target = Load(node.buffer, node.indices, node.value.dtype)
-        partial = partials.get((node.buffer, target.key()))
-        if partial is not None:
-            return Assign(partial.variable, _reading_variable(node.value, partial), node.statement)
-    return with_children(node, lambda child: _with_variables(child, partials))
-
-
-def _reading_variable(value: Expr, partial: Partial) -> Expr:
-    key = partial.target.key()
 
     def variable(e: Expr) -> Expr | None:
-        return Variable(partial.variable, e.dtype) if isinstance(e, Load) and e.key() == key else None
+        name = names.get((e.buffer, e.key())) if isinstance(e, Load) else None
+        return None if name is None else Variable(name, e.dtype)
 
-    return rewrite(value, variable)
+    node = with_expressions(node, lambda e: rewrite(e, variable))
+    if isinstance(node, Store):
+        name = names.get((node.buffer, Load(node.buffer, node.indices, node.value.dtype).key()))
+        if name is not None:
+            return Assign(name, node.value, node.statement)
+    return with_children(node, lambda child: _with_variables(child, names))

@@ -196,12 +196,20 @@ class VectorLoop:
         loop = self.loop
         lane = self._lane()
         accumulation = accumulated(loop, self.width, lane, self.taken)
+        if not accumulation.is_complete(loop):
+            return self._in_order(end)
         vectors = self._vectors(accumulation)
         if any(isinstance(node, For) and node.variable == lane and _assigns(node) for node in walk(vectors)):
             accumulation = replace(accumulation, body=loop.body, partials=())
+            if not accumulation.is_complete(loop):
+                return self._in_order(end)
             vectors = self._vectors(accumulation)
         strip_loop = replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)
         return self._in_parts(accumulation.started(_straight(strip_loop)), lane, accumulation)
+
+    def _in_order(self, end: Expr) -> Node:
+        """The iterations one after another."""
+        return replace(self.loop, upper=end, tag=None, reductions=())
 
     def _lane(self) -> str:
         return "lane" if "lane" not in names(self.loop) else self.taken.fresh("lane")
@@ -220,9 +228,12 @@ class VectorLoop:
 
     def _vectors(self, accumulation: Accumulation, masked: bool = False) -> Node:
         loop = self.loop
-        lanes = Lanes(dict.fromkeys(accumulation.variables, self.width), foreign=not masked, halves=self.on_host)
+        own = accumulation.variables
+        lanes = Lanes(
+            dict.fromkeys(own, self.width), foreign=not masked, halves=self.on_host, values=frozenset(own)
+        )
         body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
-        reduced = frozenset(private.buffer for private in loop.reductions)
+        reduced = frozenset(buffer for private in loop.reductions for buffer in private.buffers)
         return remarked(Strips(self.width, accumulation.lane, reduced, self.atomic).vectors(body, lanes))
 
 

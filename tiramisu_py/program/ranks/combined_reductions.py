@@ -88,12 +88,14 @@ def not_combined(source: Computation, in_tree: bool = False) -> str:
     """
     numbers, truths = (sum_, product, min_, max_), (logical_and, logical_or)
     known = truths if source.dtype.is_bool else numbers if source.dtype.is_float else (*numbers, *truths)
-    if in_tree and source.op is not None and not isinstance(source.dtype, TupleType):
+    if in_tree and source.op is not None:
         return ""
+    if isinstance(source.dtype, TupleType):
+        return f"MPI does not combine several values at once, {source.dtype}: use combine=tm.TREE for {source.name}"
     if not any(source.op is operator for operator in known):
         names = ", ".join(f"tm.{operator.name}" for operator in known)
         name = "nothing" if source.op is None else source.op.name
-        others = "" if isinstance(source.dtype, TupleType) else ", or by other operators with combine=tm.TREE"
+        others = ", or by other operators with combine=tm.TREE"
         return f"ranks combine {source.dtype} by {names}{others}, and {source.name} is reduced by {name}"
     if source.dtype.is_half:
         return f"MPI does not combine {source.dtype}: use combine=tm.TREE, or let {source.name} have dtype=tm.float32"

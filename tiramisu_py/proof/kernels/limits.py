@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tiramisu_py.algorithm.components import component_types
 from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.program.kernels import KernelNest, axis_name, block_tree
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
@@ -83,9 +85,11 @@ def _of_trees(nest: KernelNest) -> dict[str, int]:
     found: dict[str, int] = {}
     for statement in nest.statements:
         if statement.role is Role.COMBINE and statement.combination is not None:
-            each = nest.program.algorithm.source(statement.source).dtype.bytes
-            handle = nest.program.statements[statement.combination.of].handle
-            found[f"the tree of {handle}"] = block_tree(nest, statement).shared_parts * each
+            dtype = nest.program.algorithm.source(statement.source).dtype
+            tree = f"the tree of {nest.program.statements[statement.combination.of].handle}"
+            names = [f"{tree}, {name}" for name, _ in dtype.fields] if isinstance(dtype, TupleType) else [tree]
+            for name, own in zip(names, component_types(dtype), strict=True):
+                found[name] = block_tree(nest, statement).shared_parts * own.bytes
     return found
 
 

@@ -70,34 +70,43 @@ def _meets(flow: Flow, update: MemoryAccess, depth: int) -> bool:
 # -- several values at once
 
 
-def _combines_elsewhere(program: Program, statement: Statement) -> bool:
-    """Whether iterations of some loop around a statement, which combines partial results, update one value."""
-    loops = [each for each in statement.loops if getattr(program.loops[each].tag, "combine", None) is not None]
-    return any(meet(program, [statement], each) for each in loops)
-
-
 def _of_several_values(flow: Flow) -> Iterator[Finding]:
-    """Reductions to several values that iterations of a loop would combine: no copies, atomic updates or trees can."""
+    """Reductions to several values that a loop would update atomically: each of these is in an array of its own."""
     program = flow.accesses.program
     for loop in program.loops.values():
-        combine: Combine | None = getattr(loop.tag, "combine", None)
-        if combine is None:
+        if getattr(loop.tag, "combine", None) is not Combine.ATOMIC:
             continue
-        for statement in (s for s in program.with_this_loop(loop.id) if s.role is Role.UPDATE):
-            dtype = program.algorithm.source(statement.source).dtype
-            if not isinstance(dtype, TupleType):
+        for source, updates in _updates_of_several(program, loop.id).items():
+            if not meet(program, updates, loop.id):
                 continue
-            met = meet(program, [statement], loop.id)
-            alone = combine is Combine.TREE and loop.is_gpu and not _combines_elsewhere(program, statement)
-            if met or alone:  # a tree is made even if no two threads meet
-                message = (
-                    f"loop {loop.name} combines partial results of {statement.source} by tm.{combine.name}, which is "
-                    f"for one value, and {statement.source} has several, {dtype}"
-                )
-                repair = _taken_apart(program, statement, loop)
-                if not (met and _over_terms(program, statement, loop.id)):
-                    repair = f"leave combine= out: each iteration of {loop.name} adds to values of its own"
-                yield fault("reduction", f"several values {loop.id} {statement.source}", statement, message, repair)
+            statement, dtype = updates[0], program.algorithm.source(source).dtype
+            message = (
+                f"loop {loop.name} combines partial results of {source} by tm.ATOMIC, which is for one value, and "
+                f"{source} has several, {dtype}: each is in an array of its own, and no atomic update changes them "
+                "together"
+            )
+            repair = _repaired(program, statement, loop)
+            if not _over_terms(program, statement, loop.id):
+                repair = f"leave combine= out: each iteration of {loop.name} adds to values of its own"
+            yield fault("reduction", f"several values {loop.id} {source}", statement, message, repair)
+
+
+def _updates_of_several(program: Program, loop: LoopId) -> dict[str, list[Statement]]:
+    """The updates inside a loop of reductions to several values, by reduction."""
+    found: dict[str, list[Statement]] = {}
+    for statement in (s for s in program.with_this_loop(loop) if s.role is Role.UPDATE):
+        if isinstance(program.algorithm.source(statement.source).dtype, TupleType):
+            found.setdefault(statement.source, []).append(statement)
+    return found
+
+
+def _repaired(program: Program, statement: Statement, loop: Loop) -> str:
+    """How partial results of several values are combined that no atomic update can add to."""
+    apart = _taken_apart(program, statement, loop)
+    if loop.is_gpu:
+        trees = f"give the command that runs {statement.handle} combine=tm.TREE, with across=tm.TWO_PASS where blocks "
+        return f"{trees}add to one value; or {apart}"
+    return f"use combine=tm.PRIVATE for loop {loop.name}, or {apart}"
 
 
 def _over_terms(program: Program, statement: Statement, loop: LoopId) -> bool:

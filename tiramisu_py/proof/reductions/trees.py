@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence import kernel_order
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
@@ -41,8 +42,9 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 def _violations(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Violation]:
     if is_tree(nest.program, statement) and statement.target not in flow.accesses.partials:
         yield from _not_one_element(flow, nest, statement)
-    if statement.role is Role.MERGE:
-        yield from _accessed_by_others(flow, nest, statement)
+    if statement.role is Role.MERGE and meeting_threads(nest, statement):
+        several = isinstance(flow.accesses.program.algorithm.source(statement.source).dtype, TupleType)
+        yield from (_merged_at_once if several else _accessed_by_others)(flow, nest, statement)
 
 
 def _not_one_element(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Violation]:
@@ -62,6 +64,8 @@ def _not_one_element(flow: Flow, nest: KernelNest, statement: Statement) -> Iter
             f"{words(other.element)}, {witness}"
         )
         repair = f"{tagged(nest, write)}, combine=tm.ATOMIC)"
+        if isinstance(nest.program.algorithm.source(statement.source).dtype, TupleType):
+            repair = f"take {statement.source} apart before its loops are tagged, {statement.handle}.rfactor(...)"
         yield Violation("reduction", message, witness, repair=repair)
     elif tree_place(nest, statement) is None:
         yield _several_elements(nest, write)
@@ -70,10 +74,13 @@ def _not_one_element(flow: Flow, nest: KernelNest, statement: Statement) -> Iter
 
 
 def _accessed_by_others(flow: Flow, nest: KernelNest, merge: Statement) -> Iterator[Violation]:
-    """Other accesses to the element into which blocks merge their partial results, while the kernel runs."""
+    """Other accesses to the element into which blocks merge their partial results, while the kernel runs.
+
+    For an element of one thread, the conditions on races are enough.
+    """
     write = flow.accesses.write(merge)
-    if write is None or not meeting_threads(nest, merge):
-        return  # an element of one thread: the conditions on races are enough
+    if write is None:
+        return
     for other_access in _others(flow, nest, write):
         bad = _in_one_launch(flow, nest, write, other_access)
         if not bad.is_empty():
@@ -86,6 +93,34 @@ def _accessed_by_others(flow: Flow, nest: KernelNest, merge: Statement) -> Itera
             if other.named[0] != one.named[0]:
                 repair = f"keep {one.named[0]} in a buffer of its own"
             yield Violation("reduction", message, witness, repair=repair)
+
+
+def _merged_at_once(flow: Flow, nest: KernelNest, merge: Statement) -> Iterator[Violation]:
+    """Blocks that merge what they have collected of several values into one element."""
+    write, inside = flow.accesses.write(merge), {s.name for s in nest.statements}
+    for other in flow.accesses.writers(write.home) if write is not None else ():
+        if write is None or other.actor.name not in inside or not one_reduction(write, other):
+            continue
+        same = flow.same_place(write, other)
+        apart = same.intersect(kernel_order.other_block(nest, write, other))
+        who = "blocks" if not apart.is_empty() else "threads"
+        apart = apart if who == "blocks" else same.intersect(kernel_order.other_thread(nest, write, other))
+        if apart.is_empty():
+            continue
+        witness, one, _ = pair_spots(flow, write, other, apart)
+        message = (
+            f"several {who} merge what they collect into {words(one.element)}, which has several values: each is in an "
+            f"array of its own, and no atomic update changes them together, {witness}"
+        )
+        repair = f"give the command that runs {_updating(flow, merge)} across=tm.TWO_PASS or across=tm.LAST_BLOCK"
+        yield Violation("reduction", message, witness, repair=repair)
+        return
+
+
+def _updating(flow: Flow, merge: Statement) -> str:
+    """The update whose partial results are merged, as the user writes it."""
+    assert merge.combination is not None
+    return flow.accesses.program.statements[merge.combination.of].handle
 
 
 def _does(merged: Spot, other: Spot) -> str:
@@ -199,7 +234,9 @@ def _several_elements(nest: KernelNest, write: MemoryAccess) -> Violation:
         f"{statement.handle} is combined with combine=tm.TREE, but while one thread adds to {words(spot.element)}, "
         f"other threads of its block add to other elements, {witness}"
     )
-    repair = f"use combine=tm.ATOMIC for {statement.handle}, or run the loops that tell the elements apart on blocks"
+    repair = "run the loops that tell the elements apart on blocks"
+    if not isinstance(nest.program.algorithm.source(statement.source).dtype, TupleType):
+        repair = f"use combine=tm.ATOMIC for {statement.handle}, or {repair}"
     return Violation("reduction", message, witness, repair=repair)
 
 

@@ -75,7 +75,8 @@ def reduction(
         for each in checked:
             form = ReductionForm(recipe, each, determinism == "ordered")
             if isinstance(target, Gpu):
-                across = Combine.ATOMIC if determinism == "not_guaranteed" else Combine.TWO_PASS
+                any_order = determinism == "not_guaranteed" and form.has_one_value
+                across = Combine.ATOMIC if any_order else Combine.TWO_PASS
                 ReductionOnGpu(form, target, sizes_on_gpu(form, gpu).replaced(sizes or {}), across).apply()
             else:
                 plan = ReductionOnCores(form, CoreReductionSizes.of(form, machine).replaced(sizes or {}))

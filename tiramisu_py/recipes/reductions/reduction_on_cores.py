@@ -137,7 +137,7 @@ class ReductionOnCores:
 
     def in_lanes(self, term: Iter) -> None:
         """The terms of a value in lanes, where these may be combined."""
-        if self.form.has_one_value and not self.form.in_order:
+        if not self.form.in_order:
             self.form.target.update.vectorize(term, self.sizes.lanes, combine=Combine.PRIVATE)
 
     def columns(
@@ -165,7 +165,7 @@ class ReductionOnCores:
         innermost = self._in_one_loop(partial, joined)
         partial.update.after(partial.init, block)
         partial.update.parallelize(block)
-        if self.form.has_one_value and not self.form.in_order:
+        if not self.form.in_order:
             partial.update.vectorize(innermost, self.sizes.lanes, combine=Combine.PRIVATE)
 
     def _in_one_loop(self, partial: Reduction, joined: bool) -> Iter:

@@ -67,9 +67,9 @@ class GpuReductionSizes:
 def sizes_on_gpu(form: ReductionForm, gpu: str | int) -> GpuReductionSizes:
     """The sizes that follow from the form of a reduction, and from facts about its sizes."""
     values, terms = form.most(form.declared.iterators), form.most(form.declared.over)
-    if form.in_order or not form.has_one_value:
+    if form.in_order:
         return GpuReductionSizes(THREADS, 1, 1, 0)
-    vector = 1 if form.is_of_columns else _vector(form)
+    vector = 1 if form.is_of_columns or not form.has_one_value else _vector(form)
     group = _group(form, values, terms, vector, gpu)
     blocks = None if values is None else max(-(-values * group // THREADS), 1)
     if blocks is None or blocks >= blocks_at_once(gpu):
@@ -189,8 +189,8 @@ class ReductionOnGpu:
         target, fresh = self.form.target, self.form.recipe.fresh
         if not self.form.values:
             raise ArgumentError(
-                f"reduction: {target} is one value, and a single thread would combine its terms, in order or several "
-                f"values at once: use on=tm.cores(), or {target}.update.rfactor(...) first"
+                f"reduction: {target} is one value, and a single thread would combine its terms, in order: "
+                f"use on=tm.cores(), or {target}.update.rfactor(...) first"
             )
         *outer, last = self._values()
         block, thread = fresh(f"{last.name}0"), fresh(f"{last.name}1")

@@ -81,7 +81,7 @@ class ReductionOnRanks:
         partial.update.after(partial.init, part)
         partial.update.parallelize(part)
         target.update.tag_distribute(rank, combine=self.combine)
-        if self.form.has_one_value and not self.form.in_order:
+        if not self.form.in_order:
             partial.update.vectorize((others or [first])[-1], self.cores.sizes.lanes, combine=Combine.PRIVATE)
 
     def _distributed(self, loop: Iter, block: int) -> None:

@@ -177,7 +177,7 @@ def _apply(recipe: Recorded, chain: Chain, cpu: Cpu) -> None:
 def _in_vectors(recipe: Recorded, stage: Computation, cpu: Cpu, count: int) -> None:
     """The loop of a stage over the elements of a row, in vectors; a reduction has several accumulators."""
     declared = recipe.function.algorithm.computations[stage.name]
-    lanes = min(cpu.lanes(stage.dtype.bytes), MOST_LANES)
+    lanes = 1 << (min(cpu.lanes(stage.dtype.bytes), MOST_LANES).bit_length() - 1)  # a power of two, also of tuples
     if isinstance(stage, Reduction):
         stage.update.vectorize(Iter(declared.over[0]), accumulating(lanes, cpu), combine=Combine.PRIVATE)
     elif len(declared.iterators) > count:
