@@ -8,6 +8,7 @@ from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.dependence.vector_padding import loaded_past_the_end, with_whole_vectors
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
 from tiramisu_py.ir.rewriting import Names
+from tiramisu_py.lower.bundle_sizes import bundle_sizes
 from tiramisu_py.lower.component_arrays import in_component_arrays
 from tiramisu_py.lower.host_code import Code, HostCode
 from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
@@ -70,6 +71,7 @@ class _Lowering:
             arguments=passed,
             preconditions=(
                 *preconditions(program),
+                *bundle_sizes(self.program),
                 *narrow_arguments(program),
                 *self.code.gpu.preconditions.values(),
             ),

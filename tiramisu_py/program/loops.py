@@ -164,10 +164,29 @@ MOST_STRIPS = 8
 
 
 @dataclass(frozen=True)
+class Bundle:
+    """Adjacent loops over a box that commands take as one, by a name; several of their extents may be sizes.
+
+    The iterations of the loops are numbered from 0, in their order, and only the generated code knows the numbers: the
+    proof uses that each iteration has its own. After a split, iteration n of a bundle over values is iteration
+    ``n // size`` of loop `name` and ``n % size`` of loop `within`, neither of which is a loop of the program.
+    """
+
+    name: str
+    within: str = ""
+    size: int = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which commands know it."""
+        return (self.name, self.within) if self.within else (self.name,)
+
+
+@dataclass(frozen=True)
 class Loop:
     """One loop of the program, shared by every statement that lists its number.
 
-    A loop is `added` if no command makes it: spreading a program over ranks adds one around each statement that every
+    A loop in a `bundle` is no loop of its own for commands. A loop is `added` if no command makes it: spreading a program over ranks adds one around each statement that every
     rank executes, and the completion those over the threads that start and combine partial results.
     """
 
@@ -176,6 +195,7 @@ class Loop:
     tag: Tag | None = None
     tagged_by: str = ""
     added: bool = False
+    bundle: Bundle | None = None
 
     @property
     def is_concurrent(self) -> bool:

@@ -8,6 +8,7 @@ from numbers import Integral
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.bundles import members
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Vector
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
@@ -27,12 +28,35 @@ IN_VECTORS = ("mask", "pad")
 
 def parallelize(program: Program, names: Sequence[str], loops: Sequence[str], tag: Parallel, command: str) -> Program:
     """Deal the iterations of a loop (or of several nested ones together) out to threads."""
+    found = [members(program, program.statements[name], loops[0]) for name in names if name in program.statements]
+    if len(loops) == 1 and any(found):
+        return _together(program, found, tag, command)
     outermost = replace(tag, collapse=len(loops))
     for statement, outer in loops_named(program, names, loops[0]):
         run = _adjacent(program, program.statements[statement.name], outer, loops)
         program = tagged(program, outer, outermost, command)
         for inner in run[1:]:
             program = tagged(program, inner, replace(tag, collapse=0), command)
+    return program
+
+
+def _together(program: Program, found: Sequence[tuple[LoopId, ...]], tag: Parallel, command: str) -> Program:
+    """Deal the iterations of bundles out to threads, in ranges of consecutive ones."""
+    if tag.schedule != "static" and tag.chunk is None:
+        raise CommandError(
+            f'schedule="{tag.schedule}" of a bundle needs chunk=, the number of iterations that a thread takes at a '
+            "time: the first one of each is found by divisions; give chunk=4096"
+        )
+    for run in dict.fromkeys(run for run in found if run):
+        bundle = program.loops[run[0]].bundle
+        assert bundle is not None
+        if bundle.within:
+            raise CommandError(
+                f"{bundle.name} and {bundle.within} are the blocks of a bundle, for the blocks and threads of a GPU: "
+                f"without the split, threads of the host take ranges of the bundle, of chunk={bundle.size} iterations"
+            )
+        for position, loop in enumerate(run):
+            program = tagged(program, loop, replace(tag, collapse=0 if position else len(run)), command)
     return program
 
 
