@@ -1,13 +1,14 @@
-"""The iterations of a bundle are numbered at run time: a call whose numbers do not fit 64 bits is refused."""
+"""The numbers of the iterations of a bundle, at run time: a call whose numbers do not fit 64 bits is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tiramisu_py.algorithm.domains.from_isl import of_params
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.ir import For, If, Let, Node
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.loop_functions import Precondition
@@ -17,27 +18,31 @@ from tiramisu_py.program.program import Program
 
 #: Numbers of iterations are at most this: twice as many, and a stride more, fit 64 bits.
 MOST = 2**62 - 1
+#: The first iteration of each loop of a bundle, and the number of iterations, outermost first.
+Box = tuple[list[Expr], list[Expr]]
 
 
 def bundle_sizes(program: Program) -> tuple[Precondition, ...]:
     """The conditions on sizes for the iterations of each bundle to have numbers, in an order that never overflows."""
     found: list[Precondition] = []
     for _, run in bundles(program):
-        extents = extents_of(program, run)
-        if extents is not None:
-            found += _conditions(extents, ", ".join(program.loops[loop].name for loop in run))
+        if not iterations(program, run).is_empty():
+            found += _conditions(box_of(program, run)[1], ", ".join(program.loops[loop].name for loop in run))
     return tuple(found)
 
 
-def extents_of(program: Program, run: tuple[LoopId, ...]) -> list[Expr] | None:
-    """The numbers of iterations of the loops of a bundle; None where nothing runs. Raises `CompilerDefect`."""
-    executed = iterations(program, run)
-    if executed.is_empty():
-        return None
-    sides = sides_of(executed, len(run))
+def box_of(program: Program, run: tuple[LoopId, ...]) -> Box:
+    """The first iteration of each loop of a bundle, and the number of iterations. Raises `CompilerDefect` if no such
+    box is known; the proof has shown that there is one.
+    """
+    sides = sides_of(iterations(program, run), len(run))
     if sides is None:
         raise CompilerDefect(f"the bundle of {program.loops[run[0]].name} is no box any more")
-    return [simplified(of_params(extent.to_pw_aff().project_domain_on_params(), program.context)) for extent in sides.extents]
+    lows, extents = (
+        [simplified(of_params(form.to_pw_aff().project_domain_on_params(), program.context)) for form in forms]
+        for forms in (sides.lows, sides.extents)
+    )
+    return lows, extents
 
 
 def _conditions(extents: list[Expr], names: str) -> Iterator[Precondition]:
@@ -50,3 +55,28 @@ def _conditions(extents: list[Expr], names: str) -> Iterator[Precondition]:
         if not isinstance(product, Const) and not (isinstance(condition, Const) and condition.value):
             yield condition, f"{written} <= {MOST}, the iterations of the joined loops {names}"
         product = simplified(Binary("*", product, own, int64))
+
+
+def at_number(names: Sequence[str], box: Box, number: str, body: Node) -> Node:
+    """The body in the iteration with a number, which a variable has, of loops with these variables."""
+    rest: Expr = Iter(number, int64)
+    digits = list[Expr]()
+    for extent in reversed(box[1][1:]):
+        digits.append(Binary("%", rest, extent, int64))
+        rest = Binary("//", rest, extent, int64)
+    for name, low, digit in zip(names, box[0], [rest, *reversed(digits)], strict=True):
+        body = Let(name, simplified(arithmetic.added(digit, low)), body)
+    return body
+
+
+def in_box(names: Sequence[str], box: Box, part: Expr, parts: Expr, body: Node) -> Node:
+    """The body in all iterations of loops with these variables whose numbers have the remainder `part` by `parts`."""
+    number: Expr = arithmetic.number(0)
+    for name, low, extent in zip(names, *box, strict=True):
+        own = Binary("-", Iter(name, int64), low, int64)
+        number = Binary("+", Binary("*", number, extent, int64), own, int64)
+    chosen = Binary("==", Binary("%", simplified(number), parts, int64), part, bool_)
+    node: Node = If(chosen, body)
+    for name, low, extent in reversed([*zip(names, *box, strict=True)]):
+        node = For(name, low, simplified(arithmetic.added(low, extent)), node)
+    return node

@@ -86,7 +86,9 @@ class Launch:
     `grid` is the most blocks along the last block loop that run at once; each continues with the block that many
     further on (a grid-stride loop), so that a small number makes the kernel persistent. `minimum_blocks` is the number
     of blocks that a multiprocessor should hold at a time (launch bounds). With `barriers`, the barriers that
-    dependences between threads need are placed; otherwise those of the user must suffice.
+    dependences between threads need are placed; otherwise those of the user must suffice. With `together`, the block
+    loops are a bundle, and each of its iterations is a block of one thread for the program; code numbers them, and runs
+    so many on the threads of one block of the GPU.
     """
 
     stream: int = 0
@@ -94,6 +96,7 @@ class Launch:
     grid: int | None = None
     minimum_blocks: int | None = None
     barriers: bool = True
+    together: int = 0
 
 
 @dataclass(frozen=True)
