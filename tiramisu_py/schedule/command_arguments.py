@@ -142,6 +142,5 @@ def unused(program: Program, inside: Iterable[Statement], names: Sequence[str], 
             taken = (own.name, *(() if own.bundle is None else own.bundle.names))
             if loop not in replaced and (clash := [name for name in taken if name in names]):
                 raise CommandError(
-                    f"{statement.name} has a loop {clash[0]} already: choose another name "
-                    f"({nest(program, statement)})"
+                    f"{statement.name} has a loop {clash[0]} already: choose another name ({nest(program, statement)})"
                 )

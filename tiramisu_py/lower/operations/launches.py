@@ -115,7 +115,6 @@ class LaunchGrid:
                 found.append((Binary("<=", blocks, arithmetic.number(most), bool_), words))
         return found
 
-
     def _few_blocks(self) -> Precondition:
         """The condition on sizes for the blocks of a bundle to be within the limit."""
         limit = self.program.gpu.most_blocks[0] * self.together

@@ -60,7 +60,9 @@ def _check_box(program: Program, executed: isl.Set, run: Sequence[LoopId], sides
     )
 
 
-def split_bundle(program: Program, statement: Statement, run: tuple[LoopId, ...], by: int, new: Sequence[str]) -> Program:
+def split_bundle(
+    program: Program, statement: Statement, run: tuple[LoopId, ...], by: int, new: Sequence[str]
+) -> Program:
     """A bundle over values in blocks of `by` iterations, which its two loops number."""
     bundle = program.loops[run[0]].bundle
     assert bundle is not None

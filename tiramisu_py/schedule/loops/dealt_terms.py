@@ -100,15 +100,17 @@ def _numbers(program: Program, run: tuple[LoopId, ...], numbered: Sequence[str])
     for name, low, extent in zip(numbered, sides.lows, sides.extents, strict=True):
         first = of_params(low.to_pw_aff().project_domain_on_params(), program.context)
         count = of_params(extent.to_pw_aff().project_domain_on_params(), program.context)
-        own = Iter(name, int64) if sets.is_constant(low) and sets.constant_of(low) == 0 else _of("-", Iter(name, int64), first)
+        own = (
+            Iter(name, int64)
+            if sets.is_constant(low) and sets.constant_of(low) == 0
+            else _of("-", Iter(name, int64), first)
+        )
         total = own if total is None else _of("+", _of("*", total, count), own)
     assert total is not None
     return total
 
 
-def _with_iterator(
-    program: Program, whole: Computation, added: str, by: int, guard: Expr, dealt: Dealt
-) -> Computation:
+def _with_iterator(program: Program, whole: Computation, added: str, by: int, guard: Expr, dealt: Dealt) -> Computation:
     """The reduction with one more iterator, just inside those that are numbered, whose iterations have a part each."""
     at = 1 + max(whole.over.index(name) for name in dealt.numbered)
     over = (*whole.over[:at], added, *whole.over[at:])
