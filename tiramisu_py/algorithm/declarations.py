@@ -13,6 +13,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import (
     Access,
+    Binary,
     Const,
     Expr,
     Iter,
@@ -25,7 +26,7 @@ from tiramisu_py.algorithm.expressions import (
     typed_const,
     unary,
 )
-from tiramisu_py.algorithm.types import DType, TupleType, array_names
+from tiramisu_py.algorithm.types import DType, TupleType, array_names, bool_
 from tiramisu_py.errors import DTypeError
 
 
@@ -314,14 +315,21 @@ class Computation:
 class Dealt:
     """How the terms of a reduction are dealt out, by the number of each in a box of `numbered` iterators.
 
-    The term with number n is in part ``n % parts``, and `part` is the number of its part, of iterators that were added
-    to those of the `whole`: every term has one such number, so that each is there once, whatever the numbers are.
+    `part` is a form of iterators that were `added` to those of the `whole`, and a term counts in the one iteration of
+    these for which ``selector == part``; the selector is the number of the term modulo `parts`, or divided by a length.
     """
 
     whole: Computation
     numbered: tuple[str, ...]
+    added: tuple[str, ...]
     parts: int
+    selector: Expr
     part: Expr
+
+    @property
+    def guard(self) -> Expr:
+        """The condition of a term."""
+        return Binary("==", self.selector, self.part, bool_)
 
 
 def value_names(source: Input | Computation) -> tuple[str, ...]:

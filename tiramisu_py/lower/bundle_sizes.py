@@ -8,7 +8,7 @@ from tiramisu_py.algorithm.domains.from_isl import of_params
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.ir import For, If, Let, Node
+from tiramisu_py.ir import For, If, Node
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.loop_functions import Precondition
@@ -57,26 +57,18 @@ def _conditions(extents: list[Expr], names: str) -> Iterator[Precondition]:
         product = simplified(Binary("*", product, own, int64))
 
 
-def at_number(names: Sequence[str], box: Box, number: str, body: Node) -> Node:
-    """The body in the iteration with a number, which a variable has, of loops with these variables."""
-    rest: Expr = Iter(number, int64)
-    digits = list[Expr]()
-    for extent in reversed(box[1][1:]):
-        digits.append(Binary("%", rest, extent, int64))
-        rest = Binary("//", rest, extent, int64)
-    for name, low, digit in zip(names, box[0], [rest, *reversed(digits)], strict=True):
-        body = Let(name, simplified(arithmetic.added(digit, low)), body)
-    return body
+def in_box(names: Sequence[str], box: Box, part: Expr, parts: int | None, body: Node) -> Node:
+    """The body in all iterations of loops with these variables whose numbers have the remainder `part` by `parts`.
 
-
-def in_box(names: Sequence[str], box: Box, part: Expr, parts: Expr, body: Node) -> Node:
-    """The body in all iterations of loops with these variables whose numbers have the remainder `part` by `parts`."""
+    Without `parts`, in the one iteration with the number `part`.
+    """
     number: Expr = arithmetic.number(0)
     for name, low, extent in zip(names, *box, strict=True):
-        own = Binary("-", Iter(name, int64), low, int64)
-        number = Binary("+", Binary("*", number, extent, int64), own, int64)
-    chosen = Binary("==", Binary("%", simplified(number), parts, int64), part, bool_)
-    node: Node = If(chosen, body)
+        distance = Binary("-", Iter(name, int64), low, int64)
+        number = Binary("+", Binary("*", number, extent, int64), distance, int64)
+    number = simplified(number)
+    own = number if parts is None else Binary("%", number, arithmetic.number(parts), int64)
+    node: Node = If(Binary("==", own, part, bool_), body)
     for name, low, extent in reversed([*zip(names, *box, strict=True)]):
-        node = For(name, low, simplified(arithmetic.added(low, extent)), node)
+        node = For(name, low, simplified(arithmetic.added(low, extent)), node, joined=", ".join(names))
     return node

@@ -189,8 +189,9 @@ class Bundle:
 class Loop:
     """One loop of the program, shared by every statement that lists its number.
 
-    A loop in a `bundle` is no loop of its own for commands. A loop is `added` if no command makes it: spreading a program over ranks adds one around each statement that every
-    rank executes, and the completion those over the threads that start and combine partial results.
+    A loop in a `bundle` is no loop of its own for commands. A loop is `added` if no command makes it: spreading a
+    program over ranks adds one around each statement that every rank executes, and the completion those over the
+    threads that start and combine partial results.
     """
 
     id: LoopId

@@ -35,9 +35,8 @@ def loop_nests(program: Program, names: Collection[str] | None = None) -> str:
     for statement in found:
         common = _shared(around, statement)
         for depth, loop in enumerate(statement.loops[common:], common):
-            lines.append(
-                f"{_PAD * depth}for {program.loops[loop].name}{_tag(program.loops[loop])}{_joined(program.loops[loop])}:"
-            )
+            own = program.loops[loop]
+            lines.append(f"{_PAD * depth}for {own.name}{_tag(own)}{_joined(own)}:")
         lines.append(f"{_PAD * len(statement.loops)}{statement.handle}")
         around = statement.loops
     return "\n".join(lines)

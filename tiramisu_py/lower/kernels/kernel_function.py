@@ -10,14 +10,13 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
-from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.algorithm.types import int64
 from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.ir import (
     Barrier,
     Block,
     For,
     GpuIndex,
-    If,
     KernelArray,
     KernelFunction,
     Let,
@@ -30,7 +29,7 @@ from tiramisu_py.ir import (
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.rewriting import all_expressions, walk
 from tiramisu_py.ir.uniform_control import check_uniform
-from tiramisu_py.lower.bundle_sizes import at_number, in_box
+from tiramisu_py.lower.bundle_sizes import in_box
 from tiramisu_py.lower.kernels.block_tickets import Tickets, tickets_of
 from tiramisu_py.lower.kernels.thread_loops import KernelLoops, Threads
 from tiramisu_py.lower.kernels.tree_code import Tree, trees
@@ -167,11 +166,7 @@ class Maker:
         number = Binary("+", own, GpuIndex("thread", 0), int64)
         names = [self.variables[loop] for loop in self.nest.blocks]
         most = self.nest.launch.grid
-        if most is not None:
-            return in_box(names, self.grid.box, number, arithmetic.number(most * self.grid.together), body)
-        name = unique("iteration", self._names())
-        inside = If(Binary("<", Iter(name, int64), self.grid.total, bool_), at_number(names, self.grid.box, name, body))
-        return Let(name, number, inside)
+        return in_box(names, self.grid.box, number, None if most is None else most * self.grid.together, body)
 
     def _in_blocks(self, body: Node, axes: Sequence[int], blocks: str | None) -> Node:
         """The body inside the definitions of block coordinates along some axes."""

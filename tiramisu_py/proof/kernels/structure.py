@@ -15,8 +15,8 @@ from tiramisu_py.program.loops import Bulk, Combine, GpuBlock, GpuThread, Loop, 
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.kernels import limits, uniform_barriers
-from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.kernels.bundled_blocks import of_bundles
+from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, fault
 
 

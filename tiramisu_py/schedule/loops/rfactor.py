@@ -55,9 +55,20 @@ def rfactor(
     for statement in made:
         program = program.with_statement_before(statement, [update.name])
         program = program.with_(orders=(*program.orders, Order(statement.name, update.name, None, command)))
+    program = _bundled_alike(program, update, program.statements[f"{name}_update"])
     program = program.with_statement(_remaining(program, update, whole, combined, kept))
     used = {loop for s in program.statements.values() for loop in s.loops}
     return program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
+
+
+def _bundled_alike(program: Program, update: Statement, partial: Statement) -> Program:
+    """The loops over terms of partial results, in the bundle that those of the reduction are in."""
+    dealt = program.algorithm.dealt.get(update.source)
+    found = [program.loops[loop].bundle for loop in update.loops if program.loops[loop].bundle is not None]
+    if dealt is None or not found:
+        return program
+    loops = [loop for loop in partial.loops if program.loops[loop].name in dealt.numbered]
+    return program.with_loop(*(replace(program.loops[loop], bundle=found[0]) for loop in loops))
 
 
 def _update(program: Program, names: Sequence[str]) -> Statement:
