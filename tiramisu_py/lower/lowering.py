@@ -8,11 +8,11 @@ from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.dependence.vector_padding import loaded_past_the_end, with_whole_vectors
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
 from tiramisu_py.ir.rewriting import Names
-from tiramisu_py.lower.bundle_sizes import bundle_sizes
 from tiramisu_py.lower.component_arrays import in_component_arrays
 from tiramisu_py.lower.host_code import Code, HostCode
 from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
 from tiramisu_py.lower.kernels.kernel_function import LoweredKernel
+from tiramisu_py.lower.loops.bundle_sizes import bundle_sizes
 from tiramisu_py.lower.loops.nest import Nest
 from tiramisu_py.lower.loops.register_windows import as_padded, as_rings, in_windows
 from tiramisu_py.lower.operations.narrow_arguments import narrow_arguments

@@ -202,6 +202,11 @@ class Loop:
     bundle: Bundle | None = None
 
     @property
+    def called(self) -> str:
+        """The name by which commands know it: that of its bundle, if it is in one."""
+        return self.name if self.bundle is None else self.bundle.name
+
+    @property
     def is_concurrent(self) -> bool:
         """Whether its iterations are not ordered among each other."""
         return isinstance(self.tag, Parallel | Vector | GpuBlock | GpuThread)

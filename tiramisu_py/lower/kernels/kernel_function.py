@@ -29,10 +29,10 @@ from tiramisu_py.ir import (
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.rewriting import all_expressions, walk
 from tiramisu_py.ir.uniform_control import check_uniform
-from tiramisu_py.lower.bundle_sizes import in_box
 from tiramisu_py.lower.kernels.block_tickets import Tickets, tickets_of
 from tiramisu_py.lower.kernels.thread_loops import KernelLoops, Threads
 from tiramisu_py.lower.kernels.tree_code import Tree, trees
+from tiramisu_py.lower.loops.bundle_sizes import in_box
 from tiramisu_py.lower.operations.launches import LaunchGrid
 from tiramisu_py.lower.statements.allocation import allocated_in, allocating
 from tiramisu_py.lower.statements.body import Body, algorithm_line, body_of

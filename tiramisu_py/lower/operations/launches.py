@@ -15,7 +15,7 @@ from tiramisu_py.ir import KernelFunction, Launch, Scalar
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.loop_functions import Precondition
-from tiramisu_py.lower.bundle_sizes import box_of
+from tiramisu_py.lower.loops.bundle_sizes import box_of
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template

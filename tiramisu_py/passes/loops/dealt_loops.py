@@ -108,7 +108,12 @@ def _is_plain(loop: For, around: Sequence[For]) -> bool:
     """
     bound = {each.variable for each in around}
     own = loop.joined and all(each.joined == loop.joined for each in around)
-    return bool(own) and loop.tag is None and loop.step == 1 and bound.isdisjoint(variables(loop.lower) | variables(loop.upper))
+    return (
+        bool(own)
+        and loop.tag is None
+        and loop.step == 1
+        and bound.isdisjoint(variables(loop.lower) | variables(loop.upper))
+    )
 
 
 def _only(node: Node) -> Node | None:

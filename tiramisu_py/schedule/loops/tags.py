@@ -59,6 +59,8 @@ def in_ranges_of_bundles(program: Program, names: Sequence[str], loops: Sequence
 
 def _together(program: Program, found: Sequence[tuple[LoopId, ...]], tag: Parallel, command: str) -> Program:
     """Deal the iterations of bundles out to threads, in ranges of consecutive ones."""
+    if tag.balance is not None:
+        raise CommandError(f"balance={tag.balance}: it is for one loop, and a bundle has several: leave it out")
     if tag.schedule != "static" and tag.chunk is None:
         raise CommandError(
             f'schedule="{tag.schedule}" of a bundle needs chunk=, the number of iterations that a thread takes at a '
