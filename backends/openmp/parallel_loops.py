@@ -17,7 +17,7 @@ from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
-from tiramisu_py.backends.openmp import bundles
+from tiramisu_py.backends.openmp import ranges_of_bundles
 from tiramisu_py.ir import Block, Comment, For, LoopFunction, Node, Private
 from tiramisu_py.ir.rewriting import of_kind, variables
 from tiramisu_py.program.loops import Combine, Parallel
@@ -37,7 +37,7 @@ class ParallelLoops:
     def emit(self, node: Node, scope: Scope) -> Lines:
         """A parallel loop, with the statements that it needs before and after it."""
         assert isinstance(node, For)
-        combined = bundles.reductions(_bundled(node)) if node.joined else node.reductions
+        combined = ranges_of_bundles.reductions(_bundled(node)) if node.joined else node.reductions
         private = [p for p in combined if p.combine is Combine.PRIVATE and p.buffer in scope.arrays]
         inner = scope.inner()
         inner.threaded = True
@@ -80,7 +80,7 @@ class ParallelLoops:
             scopes.append(inside)
         body: cgen.Generable = self.statements.block(chain[-1].body, scopes[-1])
         if node.joined and len(chain) > 1:
-            walk = bundles.Range(chain, scopes)
+            walk = ranges_of_bundles.RangeOfBundle(chain, scopes)
             return walk.loop(body), walk.schedule, walk.declarations()
         for loop, outside in reversed(list(zip(chain, scopes, strict=False))):
             shared = loop is node and is_balanced(node, scope)

@@ -312,7 +312,7 @@ class Computation:
 
 
 @dataclass(frozen=True, eq=False)
-class Dealt:
+class DealtTerms:
     """How the terms of a reduction are dealt out, by the number of each in a box of `numbered` iterators.
 
     `part` is a form of iterators that were `added` to those of the `whole`, and a term counts in the one iteration of
@@ -360,7 +360,7 @@ class Algorithm:
     owner: object = None
     assume: str | Expr | None = None
     wholes: Mapping[str, Computation] = field(default_factory=dict)
-    dealt: Mapping[str, Dealt] = field(default_factory=dict)
+    dealt: Mapping[str, DealtTerms] = field(default_factory=dict)
     rounds_as_written: bool = True
 
     @cached_property
@@ -420,7 +420,7 @@ class Algorithm:
         """The algorithm with other outputs."""
         return replace(self, outputs=names)
 
-    def with_dealt(self, changed: Computation, dealt: Dealt) -> Algorithm:
+    def with_dealt(self, changed: Computation, dealt: DealtTerms) -> Algorithm:
         """The algorithm with the terms of a reduction dealt out."""
         computations = {**self.computations, changed.name: changed}
         return replace(self, computations=computations, dealt={**self.dealt, changed.name: dealt})

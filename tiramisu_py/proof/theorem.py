@@ -38,7 +38,7 @@ CONDITIONS = (
     memory.PLACES,
     memory.VALUES,
     memory.WHOLE_CALLS,
-    reductions.DEALT_TERMS,
+    reductions.PARTS_OF_TERMS,
     reductions.REDUCTIONS,
     reductions.BITS,
     reductions.GRADES,

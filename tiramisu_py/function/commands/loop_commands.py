@@ -13,11 +13,11 @@ from tiramisu_py.function.applying.applied import AppliedStatements, Nameable, a
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.schedule.command_fields import Named
 from tiramisu_py.schedule.loops.coalesced_producers import Coalesce
-from tiramisu_py.schedule.loops.rfactor import Rfactor
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
 from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Split, Tile
 from tiramisu_py.schedule.loops.unimodular import Skew, Transform
 from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
+from tiramisu_py.schedule.reductions.rfactor import Rfactor
 
 if TYPE_CHECKING:
     from tiramisu_py.function.handles.computations import Input, Reduction

@@ -12,7 +12,8 @@ from tiramisu_py.ir import For, If, Node
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.loop_functions import Precondition
-from tiramisu_py.program.bundles import bundles, iterations, sides_of
+from tiramisu_py.program.bundles.bundle_boxes import sides_of
+from tiramisu_py.program.bundles.members import bundles, iterations
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 

@@ -16,7 +16,7 @@ from tiramisu_py.passes.array_uses import Indices
 
 
 @dataclass(frozen=True)
-class Share:
+class NumberTest:
     """Which iterations run, by their number.
 
     Those with ``number % parts == part`` if there are `parts`, those with ``number // length == part`` if there is a
@@ -35,7 +35,7 @@ class DealtLoops:
     """
 
     loops: Sequence[For]
-    share: Share
+    share: NumberTest
     left: Expr | None
     body: Node
 
@@ -121,7 +121,7 @@ def _only(node: Node) -> Node | None:
     return listed[0] if len(listed) == 1 else None
 
 
-def _share(condition: Expr, loops: Sequence[For]) -> Share | None:
+def _share(condition: Expr, loops: Sequence[For]) -> NumberTest | None:
     """The iterations that a condition leaves, if it compares their number, or a part of it, with what is the same."""
     if not isinstance(condition, Binary) or condition.op != "==":
         return None
@@ -130,13 +130,13 @@ def _share(condition: Expr, loops: Sequence[For]) -> Share | None:
         if own.isdisjoint(variables(tested)) or not own.isdisjoint(variables(part)):
             continue
         if same(tested, _number(loops)):
-            return Share(part)
+            return NumberTest(part)
         if isinstance(tested, Binary) and tested.op in ("%", "//") and same(tested.left, _number(loops)):
             parts = constant(tested.right)
             if tested.op == "%" and parts is not None and parts > 0:
-                return Share(part, parts)
+                return NumberTest(part, parts)
             if tested.op == "//" and own.isdisjoint(variables(tested.right)):
-                return Share(part, length=tested.right)
+                return NumberTest(part, length=tested.right)
     return None
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiramisu_py import sets
-from tiramisu_py.program.bundles import iterations, sides_of
+from tiramisu_py.program.bundles.bundle_boxes import sides_of
+from tiramisu_py.program.bundles.members import iterations
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import GpuThread
 from tiramisu_py.program.statement import Role, Statement

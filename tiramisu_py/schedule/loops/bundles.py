@@ -17,7 +17,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles import Sides, sides_of
+from tiramisu_py.program.bundles.bundle_boxes import Sides, sides_of
 from tiramisu_py.program.loops import Bundle, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement

@@ -24,7 +24,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles import members
+from tiramisu_py.program.bundles.members import members
 from tiramisu_py.program.editing import Coordinates, Rewrite
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest

@@ -9,15 +9,15 @@ from numbers import Integral
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles import members
+from tiramisu_py.program.bundles.members import members
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Vector
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements
 from tiramisu_py.schedule.command_fields import Named, OnStatements
-from tiramisu_py.schedule.loops.dealt_terms import in_ranges
-from tiramisu_py.schedule.loops.results_of_chunks import in_chunks
 from tiramisu_py.schedule.nesting import check_nesting
+from tiramisu_py.schedule.reductions.dealt_terms import in_ranges
+from tiramisu_py.schedule.reductions.results_of_chunks import in_chunks
 
 SCHEDULES = ("static", "dynamic", "guided")
 WIDTHS = (2, 4, 8, 16, 32, 64)

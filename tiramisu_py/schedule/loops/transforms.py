@@ -15,7 +15,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Expr, Iter, as_expr
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles import members
+from tiramisu_py.program.bundles.members import members
 from tiramisu_py.program.editing import Coordinates, Rewrite, reversed_loop
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest
@@ -23,9 +23,9 @@ from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements, unused, whole
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.loops.bundles import split_bundle
-from tiramisu_py.schedule.loops.dealt_terms import dealt_out
-from tiramisu_py.schedule.loops.rfactor import over_values
 from tiramisu_py.schedule.nesting import check_nesting
+from tiramisu_py.schedule.reductions.dealt_terms import dealt_out
+from tiramisu_py.schedule.reductions.rfactor import over_values
 
 
 def split(

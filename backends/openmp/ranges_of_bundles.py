@@ -39,7 +39,7 @@ def reductions(chain: Sequence[For]) -> list[Private]:
 
 
 @dataclass(frozen=True, eq=False)
-class Range:
+class RangeOfBundle:
     """The loops of a bundle, outermost first, as a walk over ranges; `scopes` is the scope of each loop's bounds."""
 
     chain: Sequence[For]

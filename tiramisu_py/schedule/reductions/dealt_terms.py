@@ -20,19 +20,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation, Dealt
+from tiramisu_py.algorithm.declarations import Computation, DealtTerms
 from tiramisu_py.algorithm.domains.from_isl import of_params
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, typed_const
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.bundles import iterations, sides_of
+from tiramisu_py.program.bundles.bundle_boxes import sides_of
+from tiramisu_py.program.bundles.members import iterations
 from tiramisu_py.program.loops import Bundle, Loop, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.command_arguments import unused
-from tiramisu_py.schedule.loops.rfactor import original_update, over_values
+from tiramisu_py.schedule.reductions.rfactor import original_update, over_values
 
 #: The parts that terms are dealt out to are less than this together.
 MOST_PARTS = 2**31
@@ -57,7 +58,7 @@ def dealt_out(program: Program, update: Statement, run: tuple[LoopId, ...], by: 
     part = own if before is None else _of("+", _of("*", own, _number(parts)), before.part)
     selector = _of("%", _numbers(program, run, numbered)[0], _number(parts * by))
     names = (added, *(() if before is None else before.added))
-    dealt = Dealt(whole if before is None else before.whole, numbered, names, parts * by, selector, part)
+    dealt = DealtTerms(whole if before is None else before.whole, numbered, names, parts * by, selector, part)
     return _in_loop(program, update, run, _with_iterator(program, whole, by, dealt, inside=True), dealt, new)
 
 
@@ -80,11 +81,11 @@ def in_ranges(program: Program, update: Statement, run: tuple[LoopId, ...], rang
     number, total = _numbers(program, run, numbered)
     rounded = _of("//", _of("+", total, _number(ranges - 1)), _number(ranges))
     selector = _of("//", number, _of("max", rounded, _number(1)))
-    dealt = Dealt(whole, numbered, (added,), ranges, selector, Iter(added, int64))
+    dealt = DealtTerms(whole, numbered, (added,), ranges, selector, Iter(added, int64))
     return _in_loop(program, update, run, _with_iterator(program, whole, ranges, dealt, inside=False), dealt, new)
 
 
-def _check_again(whole: Computation, numbered: tuple[str, ...], before: Dealt | None, by: int) -> None:
+def _check_again(whole: Computation, numbered: tuple[str, ...], before: DealtTerms | None, by: int) -> None:
     """Refuse to deal out terms again by other numbers, or to too many parts."""
     if before is not None and (before.numbered != numbered or not isinstance(before.selector, Binary)):
         raise CommandError(
@@ -144,7 +145,7 @@ def _numbers(program: Program, run: tuple[LoopId, ...], numbered: Sequence[str])
     return number[-1], total[-1]
 
 
-def _with_iterator(program: Program, whole: Computation, by: int, dealt: Dealt, *, inside: bool) -> Computation:
+def _with_iterator(program: Program, whole: Computation, by: int, dealt: DealtTerms, *, inside: bool) -> Computation:
     """The reduction with one more iterator, whose iterations have a part each: just inside those that are numbered, or
     just outside.
     """
@@ -161,7 +162,12 @@ def _with_iterator(program: Program, whole: Computation, by: int, dealt: Dealt, 
 
 
 def _in_loop(
-    program: Program, update: Statement, run: tuple[LoopId, ...], changed: Computation, dealt: Dealt, new: Sequence[str]
+    program: Program,
+    update: Statement,
+    run: tuple[LoopId, ...],
+    changed: Computation,
+    dealt: DealtTerms,
+    new: Sequence[str],
 ) -> Program:
     """The program whose update has the new iterator, in a loop just inside the bundle, or just outside for ranges."""
     frame = program.algorithm.frame(update.name, changed.point_iterators)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Dealt
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, DealtTerms
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.from_isl import of_params
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
@@ -28,7 +28,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.ir.arithmetic.build import number as literal
 from tiramisu_py.ir.arithmetic.polynomials import same
 from tiramisu_py.ir.rewriting import constant
-from tiramisu_py.program.bundles import sides_of
+from tiramisu_py.program.bundles.bundle_boxes import sides_of
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, wanted
@@ -59,7 +59,7 @@ def _changed(algorithm: Algorithm, name: str) -> Computation:
     return next((whole for whole in algorithm.wholes.values() if whole.name == name), algorithm.computations[name])
 
 
-def _wrong(algorithm: Algorithm, changed: Computation, dealt: Dealt) -> str:
+def _wrong(algorithm: Algorithm, changed: Computation, dealt: DealtTerms) -> str:
     """Why a term may be lost or count twice; empty where each counts once."""
     whole = dealt.whole
     others = tuple(name for name in changed.over if name not in dealt.added)
@@ -78,14 +78,14 @@ def _wrong(algorithm: Algorithm, changed: Computation, dealt: Dealt) -> str:
     return ""
 
 
-def _same_guards(changed: Computation, dealt: Dealt) -> bool:
+def _same_guards(changed: Computation, dealt: DealtTerms) -> bool:
     """Whether the conditions of a term are those of its declaration, and the one of its part."""
     *declared, own = changed.guards
     before = [guard.key() for guard in dealt.whole.guards]
     return [guard.key() for guard in declared] == before and own.key() == dealt.guard.key()
 
 
-def _in_every_part(algorithm: Algorithm, changed: Computation, dealt: Dealt) -> bool:
+def _in_every_part(algorithm: Algorithm, changed: Computation, dealt: DealtTerms) -> bool:
     """Whether the points are the declared ones, with added iterators that number each of the parts once."""
     frame = changed.points.get_space()
     variables = dict(zip(changed.point_iterators, sets.variables(frame), strict=True))
@@ -111,7 +111,7 @@ def _at_some_point(parts: isl.Set) -> isl.Set:
     return parts.gist_params(parts.params())
 
 
-def _selects_a_part(algorithm: Algorithm, dealt: Dealt) -> bool:
+def _selects_a_part(algorithm: Algorithm, dealt: DealtTerms) -> bool:
     """Whether the selector is always at least 0 and less than the number of parts."""
     selector = dealt.selector
     if not isinstance(selector, Binary):
@@ -134,7 +134,7 @@ def _is_range(selector: Binary, number: Expr, total: Expr, parts: int) -> bool:
     return same(selector.left, number) and same(rounded.left, up)
 
 
-def _numbers(algorithm: Algorithm, dealt: Dealt) -> tuple[Expr, Expr] | None:
+def _numbers(algorithm: Algorithm, dealt: DealtTerms) -> tuple[Expr, Expr] | None:
     """The number of a term in the box around all terms, and the number of these; None if there is no such box."""
     whole = dealt.whole
     frame = whole.points.get_space()
@@ -155,7 +155,7 @@ def _numbers(algorithm: Algorithm, dealt: Dealt) -> tuple[Expr, Expr] | None:
     return number, total
 
 
-def _in_order(changed: Computation, dealt: Dealt) -> bool:
+def _in_order(changed: Computation, dealt: DealtTerms) -> bool:
     """Whether ranges of terms, and the terms in them, come in the order of the terms."""
     if not isinstance(dealt.selector, Binary) or dealt.selector.op != "//" or len(dealt.added) != 1:
         return False
