@@ -372,8 +372,8 @@ class Algorithm:
         for partial, whole in reversed([*self.wholes.items()]):
             computations[whole.name] = whole
             del computations[partial]
-        whole = {name: each.whole for name, each in self.dealt.items() if name in computations}
-        return replace(self, computations={**computations, **whole}, wholes={}, dealt={})
+        computations |= {name: each.whole for name, each in self.dealt.items() if name in computations}
+        return replace(self, computations=computations, wholes={}, dealt={})
 
     @cached_property
     def known_values(self) -> list[Any]:

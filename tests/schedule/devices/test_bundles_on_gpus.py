@@ -200,7 +200,7 @@ COMMANDS: list[tuple[Callable[[Any], object], str]] = [
     (lambda o: o.split(j, 64, jb, jt).tag_gpu(blocks=[jb]), r"give blocks=\[jb\], threads=\[jt\]"),
     (lambda o: o.split(j, 64, jb, jt).tag_gpu(blocks=[jt], threads=[jb]), r"give blocks=\[jb\], threads=\[jt\]"),
     (lambda o: o.split(j, 2048, jb, jt).tag_gpu(blocks=[jb], threads=[jt]), "a block would have 2048 threads"),
-    (lambda o: o.split(j, 64, jb, jt).tag_gpu(blocks=[jb], threads=[jt], combine=tm.TREE), "leave combine= and across="),
+    (lambda o: o.split(j, 64, jb, jt).tag_gpu(blocks=[jb], threads=[jt], combine=tm.TREE), "leave combine= and"),
     (lambda o: o.split(j, 1024, jb, jt).tag_gpu(blocks=[jb], threads=[jt], grid=2**22), "give a smaller grid="),
     (lambda o: o.parallelize(j).tag_gpu(blocks=[j]), "give split"),
     (lambda o: o.split(j, 64, jb, jt).tag_gpu(threads=[jt]), r"give blocks=\[jb\], threads=\[jt\]"),

@@ -200,7 +200,8 @@ class Walk:
         lasts = [self.taken.fresh(f"{loop.variable}_last") for loop in self.loops]
         node: Node = Let(self.number, self._counted(), self.body) if self.counts else self.body
         for depth, loop in reversed([*enumerate(self.loops)]):
-            lower, upper = Iter(firsts[depth], int64), plus(Iter(lasts[depth], int64), 1)
+            lower: Expr = Iter(firsts[depth], int64)
+            upper = plus(Iter(lasts[depth], int64), 1)
             if depth:
                 lower = Select(self._at(firsts[:depth]), lower, loop.lower, int64)
                 upper = Select(self._at(lasts[:depth]), upper, loop.upper, int64)

@@ -30,6 +30,7 @@ from tiramisu_py.ir.arithmetic.polynomials import same
 from tiramisu_py.ir.rewriting import constant
 from tiramisu_py.program.bundles.bundle_boxes import sides_of
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, wanted
 
@@ -47,7 +48,9 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     algorithm = flow.accesses.program.algorithm
     for name, dealt in algorithm.dealt.items():
         key = Key("dealt", (name,))
-        why = _wrong(algorithm, _changed(algorithm, name), dealt) if wanted(key, sought) else ""
+        if not wanted(key, sought):
+            continue
+        why = _wrong(algorithm, _changed(algorithm, name), dealt) or _unconditional(flow.accesses.program, name)
         if why:
             message = f"the terms of {name} are dealt out by their numbers, and {why}"
             repair = "give split and parallelize the bundle as coalesce has made it"
@@ -76,6 +79,22 @@ def _wrong(algorithm: Algorithm, changed: Computation, dealt: DealtTerms) -> str
     if (whole.in_order or whole.op is None) and not _in_order(changed, dealt):
         return "they are combined in another order"
     return ""
+
+
+def _unconditional(program: Program, name: str) -> str:
+    """Why an update adds terms in iterations that do not have their part; empty if each tests that."""
+    algorithm, own = program.algorithm, name
+    while (partial := _partial_of(algorithm, own)) is not None:
+        own = partial
+    guard = algorithm.computations[own].guards[-1].key()
+    for statement in program.statements_of(own):
+        if statement.role is Role.UPDATE and guard not in [each.key() for each in statement.guards]:
+            return f"{statement.handle} adds them in every part"
+    return ""
+
+
+def _partial_of(algorithm: Algorithm, name: str) -> str | None:
+    return next((partial for partial, whole in algorithm.wholes.items() if whole.name == name), None)
 
 
 def _same_guards(changed: Computation, dealt: DealtTerms) -> bool:
@@ -144,7 +163,8 @@ def _numbers(algorithm: Algorithm, dealt: DealtTerms) -> tuple[Expr, Expr] | Non
     sides = None if terms.is_empty() else sides_of(terms, len(dealt.numbered))
     if sides is None:
         return None
-    number, total = literal(0), literal(1)
+    number: Expr = literal(0)
+    total: Expr = literal(1)
     for name, low, extent in zip(dealt.numbered, sides.lows, sides.extents, strict=True):
         first, count = (
             of_params(form.to_pw_aff().project_domain_on_params(), algorithm.context) for form in (low, extent)
