@@ -20,6 +20,7 @@ from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
+from tiramisu_py.backends.openmp import ranges_of_bundles
 from tiramisu_py.ir import Block, Comment, For, LoopFunction, Node, Private
 from tiramisu_py.ir.rewriting import of_kind, variables
 from tiramisu_py.program.loops import Combine, Parallel
@@ -39,29 +40,30 @@ class ParallelLoops:
     def emit(self, node: Node, scope: Scope) -> Lines:
         """A parallel loop, with the statements that it needs before and after it."""
         assert isinstance(node, For)
-        private = [p for p in node.reductions if p.combine is Combine.PRIVATE and p.buffer in scope.arrays]
+        combined = ranges_of_bundles.reductions(_bundled(node)) if node.joined else node.reductions
+        private = [p for p in combined if p.combine is Combine.PRIVATE and p.buffer in scope.arrays]
         inner = scope.inner()
         inner.threaded = True
-        inner.atomic = scope.atomic | {p.buffer for p in node.reductions if p.combine is Combine.ATOMIC}
+        inner.atomic = scope.atomic | {p.buffer for p in combined if p.combine is Combine.ATOMIC}
         inner.declared.add("tm_failed")
         copies = [PrivateArrays(p, scope) for p in private]
         before = [line for own in copies for line in own.allocation(self.statements, scope)]
         for own in copies:
             inner.arrays |= own.arrays
         fallible = self.statements.temporaries.fallible
-        nest, loops = self._nest(node, inner)
+        nest, clauses, ranges = self._nest(node, inner)
         fails = self.statements.temporaries.fallible > fallible
         lines: Lines = [cgen.Statement("int tm_failed = 0")] if fails else []
-        pragma = _clauses(node.tag, loops)
+        pragma = clauses
         waits = streams.arrived() if streams.uses_streams(node) else []
         ends = self._ends(node, scope)
-        if not copies and not waits and not ends:
+        if not copies and not waits and not ends and not ranges:
             lines += [cgen.Pragma(f"omp parallel for{pragma}"), nest]
         else:
             first = [line for own in copies for line in own.start()]
             last = [line for own in copies for line in own.combination()]
             pragma += "" if copies else " nowait"
-            dealt: Lines = [*ends, nest] if ends else [cgen.Pragma(f"omp for{pragma}"), nest]
+            dealt: Lines = [*ends, nest] if ends else [*ranges, cgen.Pragma(f"omp for{pragma}"), nest]
             dealt += [cgen.Pragma("omp barrier")] if ends and copies else []
             region = cgen.Block([*first, *dealt, *last, *waits])
             lines += [cgen.Pragma("omp parallel"), region]
@@ -70,20 +72,23 @@ class ParallelLoops:
             lines.append(cgen.If(cgen.Line("tm_failed"), cgen.Block([failure])))
         return [cgen.Block([*before, *lines])] if before or fails else lines
 
-    def _nest(self, node: For, scope: Scope) -> tuple[cgen.Generable, int]:
-        """The loops that are collapsed, and their number."""
+    def _nest(self, node: For, scope: Scope) -> tuple[cgen.Generable, str, Lines]:
+        """The loops that are dealt out together, the clauses of their pragma, and what is computed before it."""
         assert isinstance(node.tag, Parallel)
-        chain = _collapsed(node, node.tag.collapse)
+        chain = _bundled(node) if node.joined else _collapsed(node, node.tag.collapse)
         scopes = [scope]
         for loop in chain:
             inside = scopes[-1].inner()
             inside.enter(loop)
             scopes.append(inside)
         body: cgen.Generable = self.statements.block(chain[-1].body, scopes[-1])
+        if node.joined and len(chain) > 1:
+            walk = ranges_of_bundles.RangeOfBundle(chain, scopes)
+            return walk.loop(body), walk.schedule, walk.declarations()
         for loop, outside in reversed(list(zip(chain, scopes, strict=False))):
             shared = loop is node and is_balanced(node, scope)
             body = _share(scope.names[loop.variable], body) if shared else self.statements.header(loop, outside, body)
-        return body, len(chain)
+        return body, _clauses(node.tag, len(chain)), []
 
     def _ends(self, node: For, scope: Scope) -> Lines:
         """The first iteration of the thread's share of a balanced loop, and the end; nothing for other loops."""
@@ -125,6 +130,19 @@ def _collapsed(node: For, count: int) -> list[For]:
             break
         chain.append(inner)
     return chain
+
+
+def _bundled(node: For) -> list[For]:
+    """The loops of a bundle that are still a perfect nest, each in steps of one and with bounds of its own."""
+    assert isinstance(node.tag, Parallel)
+    chain = [node]
+    while len(chain) < node.tag.collapse:
+        inner = _only_loop(chain[-1].body)
+        bound = {loop.variable for loop in chain}
+        if inner is None or inner.joined != node.joined or (variables(inner.lower) | variables(inner.upper)) & bound:
+            break
+        chain.append(inner)
+    return chain if all(loop.step == 1 for loop in chain) else [node]
 
 
 def _only_loop(node: Node) -> For | None:

@@ -110,7 +110,25 @@ def joined() -> tm.Function:
     return f
 
 
+def bundles() -> tm.Function:
+    """Sums over two sizes: ranges of terms on threads, parts of terms on a GPU, and an elementwise array there."""
+    f = tm.Function("bundles", params=[N, M])
+    a, b = f.input("a", tm.int32, [N, M]), f.input("b", tm.int32, [M])
+    s = f.reduction("s", {}, {i: N, j: M}, tm.sum, a[i, j] * b[j])
+    t = f.reduction("t", {}, {i: N, j: M}, tm.max, a[i, j] + b[j])
+    o = f.computation("o", {i: N, j: M}, a[i, j] - b[j])
+    f.outputs(s, t, o)
+    k0, k1, u0, u1 = tm.iters("k0 k1 u0 u1")
+    s.update.coalesce(i, j, into=k).parallelize(k, combine=tm.TREE)
+    t.update.coalesce(i, j, into=k).split(k, 4, k0, k1).split(k0, 2, u0, u1).reorder(u1, k1, u0)
+    t.update.tag_gpu(blocks=[u1], threads=[k1], combine=tm.TREE, across=tm.TWO_PASS)
+    o.coalesce(i, j, into=k).split(k, 8, k0, k1).tag_gpu(blocks=[k0], threads=[k1], grid=2)
+    f.derive_transfers()
+    return f
+
+
 SAMPLES = (
+    Sample("bundles", bundles, ({"N": 3, "M": 5}, {"N": 1, "M": 2})),
     Sample("tiles", tiles, ({"N": 7, "M": 11}, {"N": 3, "M": 16}), 16),
     Sample("a step", every_other, ({"N": 19},)),
     Sample("unread", unread, ({"N": 5},)),

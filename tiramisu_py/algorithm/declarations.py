@@ -13,6 +13,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import (
     Access,
+    Binary,
     Const,
     Expr,
     Iter,
@@ -25,7 +26,7 @@ from tiramisu_py.algorithm.expressions import (
     typed_const,
     unary,
 )
-from tiramisu_py.algorithm.types import DType, TupleType, array_names
+from tiramisu_py.algorithm.types import DType, TupleType, array_names, bool_
 from tiramisu_py.errors import DTypeError
 
 
@@ -310,6 +311,27 @@ class Computation:
         return self.iterators + self.over
 
 
+@dataclass(frozen=True, eq=False)
+class DealtTerms:
+    """How the terms of a reduction are dealt out, by the number of each in a box of `numbered` iterators.
+
+    `part` is a form of iterators that were `added` to those of the `whole`, and a term counts in the one iteration of
+    these for which ``selector == part``; the selector is the number of the term modulo `parts`, or divided by a length.
+    """
+
+    whole: Computation
+    numbered: tuple[str, ...]
+    added: tuple[str, ...]
+    parts: int
+    selector: Expr
+    part: Expr
+
+    @property
+    def guard(self) -> Expr:
+        """The condition of a term."""
+        return Binary("==", self.selector, self.part, bool_)
+
+
 def value_names(source: Input | Computation) -> tuple[str, ...]:
     """Names for the value indices of a source: a computation's iterators, or d0, d1, ... for an input."""
     if isinstance(source, Computation):
@@ -324,8 +346,8 @@ class Algorithm:
     `context` is the set of parameter values for which the function is defined (each at least 0, and what the user
     assumes). `outputs` names computations, in order. Accesses of its values have its `owner`, by which they are told
     from those of other functions. `assume` is what the user assumes, as it was written. `wholes` are the reductions
-    that `rfactor` has taken apart, as they were before, by the names of their partial results. Ranges of floats are
-    known only where arithmetic `rounds_as_written`.
+    that `rfactor` has taken apart, as they were before, by the names of their partial results. Terms of some reductions
+    are `dealt` out. Ranges of floats are known only where arithmetic `rounds_as_written`.
     """
 
     name: str
@@ -338,18 +360,20 @@ class Algorithm:
     owner: object = None
     assume: str | Expr | None = None
     wholes: Mapping[str, Computation] = field(default_factory=dict)
+    dealt: Mapping[str, DealtTerms] = field(default_factory=dict)
     rounds_as_written: bool = True
 
     @cached_property
     def as_declared(self) -> Algorithm:
         """The algorithm as the user has declared it: without the partial results of factored reductions."""
-        if not self.wholes:
+        if not self.wholes and not self.dealt:
             return self
         computations = dict(self.computations)
         for partial, whole in reversed([*self.wholes.items()]):
             computations[whole.name] = whole
             del computations[partial]
-        return replace(self, computations=computations, wholes={})
+        computations |= {name: each.whole for name, each in self.dealt.items() if name in computations}
+        return replace(self, computations=computations, wholes={}, dealt={})
 
     @cached_property
     def known_values(self) -> list[Any]:
@@ -395,6 +419,11 @@ class Algorithm:
     def with_outputs(self, names: tuple[str, ...]) -> Algorithm:
         """The algorithm with other outputs."""
         return replace(self, outputs=names)
+
+    def with_dealt(self, changed: Computation, dealt: DealtTerms) -> Algorithm:
+        """The algorithm with the terms of a reduction dealt out."""
+        computations = {**self.computations, changed.name: changed}
+        return replace(self, computations=computations, dealt={**self.dealt, changed.name: dealt})
 
     def factored(self, partial: Computation, combined: Computation) -> Algorithm:
         """The algorithm with a reduction in two steps: to partial results, and of these."""

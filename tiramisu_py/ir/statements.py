@@ -39,11 +39,12 @@ class Comment:
 class For:
     """``for (variable = lower; variable < upper; variable += step)``; `tag` says how iterations run.
 
-    `reductions` are the buffers of which a parallel (or vector) loop keeps private copies, see `Private`.
+    `reductions` are the buffers of which a parallel (or vector) loop keeps private copies, see `Private`. Loops of a
+    bundle have its name, `joined`: their iterations are numbered together.
     """
 
     roles: ClassVar[Roles] = roles(
-        defines="variable", operands="lower upper", inside="body", data="step tag reductions"
+        defines="variable", operands="lower upper", inside="body", data="step tag reductions joined"
     )
 
     variable: str
@@ -53,6 +54,7 @@ class For:
     step: int = 1
     tag: Tag | None = None
     reductions: tuple[Private, ...] = ()
+    joined: str = ""
 
 
 @dataclass(frozen=True, eq=False)

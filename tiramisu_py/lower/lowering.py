@@ -12,6 +12,7 @@ from tiramisu_py.lower.component_arrays import in_component_arrays
 from tiramisu_py.lower.host_code import Code, HostCode
 from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
 from tiramisu_py.lower.kernels.kernel_function import LoweredKernel
+from tiramisu_py.lower.loops.bundle_sizes import bundle_sizes
 from tiramisu_py.lower.loops.nest import Nest
 from tiramisu_py.lower.loops.register_windows import as_padded, as_rings, in_windows
 from tiramisu_py.lower.operations.narrow_arguments import narrow_arguments
@@ -70,6 +71,7 @@ class _Lowering:
             arguments=passed,
             preconditions=(
                 *preconditions(program),
+                *bundle_sizes(self.program),
                 *narrow_arguments(program),
                 *self.code.gpu.preconditions.values(),
             ),

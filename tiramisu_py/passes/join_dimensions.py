@@ -6,40 +6,20 @@ is element j of all its elements in their order, which nothing has to divide for
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.traversal import kinds, rewrite
 from tiramisu_py.algorithm.traversal import walk as walk_expression
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.ir import (
-    Allocate,
-    ArrayArgument,
-    Copy,
-    KernelFunction,
-    Launch,
-    Load,
-    LoopFunction,
-    Node,
-    Store,
-)
+from tiramisu_py.ir import Allocate, ArrayArgument, KernelFunction, Load, LoopFunction, Node, Store
 from tiramisu_py.ir.arithmetic.linear import Linear, linear
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.ir.rewriting import (
-    constant,
-    contents,
-    expressions,
-    loads_in,
-    names,
-    rewrite_expressions,
-    walk,
-    with_children,
-)
+from tiramisu_py.ir.rewriting import constant, contents, rewrite_expressions, with_children
+from tiramisu_py.passes.array_uses import Indices, host_shapes, kernel_shapes, places
 from tiramisu_py.passes.base import About, FunctionPass
-from tiramisu_py.program.storage import Memory
 
-Indices = tuple[Expr, ...]
 #: The operators that divide.
 _DIVISIONS = frozenset(("//", "%"))
 
@@ -57,12 +37,10 @@ class JoinDimensions(FunctionPass):
 
     def apply(self, what: LoopFunction, about: About) -> LoopFunction:
         what = replace(what, kernels=tuple(_in_kernel(what, kernel) for kernel in what.kernels))
-        arguments = {each.name: each for each in what.arguments if isinstance(each, ArrayArgument)}
-        shapes = {name: each.extents for name, each in arguments.items() if _is_plain(each)}
-        shapes |= {
-            each.buffer: each.extents for each in walk(what.body) if isinstance(each, Allocate) and _is_own(each)
-        }
-        found = _found(what.body, shapes, _used_otherwise(what))
+        if contents(what.body).isdisjoint(_DIVISIONS):
+            return what
+        shapes = host_shapes(what)
+        found = _found(what.body, shapes)
         if not found:
             return what
         joined = tuple(
@@ -74,14 +52,10 @@ class JoinDimensions(FunctionPass):
 
 def _in_kernel(function: LoopFunction, kernel: KernelFunction) -> KernelFunction:
     """A kernel that indexes arrays of its GPU so; the arrays themselves stay as they are."""
-    arrays = {each.name: each for each in kernel.arrays if each.memory is Memory.GPU}
-    sent = _sent(function)
-    launches = [node for node in walk(function.body) if isinstance(node, Launch) and node.kernel == kernel.name]
-    kept = {
-        own.name for node in launches for given, own in zip(node.arrays, kernel.arrays, strict=True) if given in sent
-    }
-    shapes = {name: each.extents for name, each in arrays.items() if each.passed is None}
-    found = _found(kernel.body, shapes, _otherwise(kernel.body) | kept)
+    if contents(kernel.body).isdisjoint(_DIVISIONS):
+        return kernel
+    shapes = kernel_shapes(function, kernel)
+    found = _found(kernel.body, shapes)
     if not found:
         return kernel
     joined = tuple(
@@ -93,57 +67,13 @@ def _in_kernel(function: LoopFunction, kernel: KernelFunction) -> KernelFunction
     return replace(kernel, arrays=joined, body=_Joining(found, shapes).statement(kernel.body))
 
 
-def _found(body: Node, shapes: Mapping[str, Indices], otherwise: Collection[str]) -> dict[str, list[range]]:
+def _found(body: Node, shapes: Mapping[str, Indices]) -> dict[str, list[range]]:
     """The arrays that may have fewer dimensions, and which of them become one."""
-    shapes = {name: extents for name, extents in shapes.items() if len(extents) > 1 and name not in otherwise}
-    if not shapes or contents(body).isdisjoint(_DIVISIONS):
-        return {}
-    places, found = _places(body), dict[str, list[range]]()
+    shapes = {name: extents for name, extents in shapes.items() if len(extents) > 1}
+    used, found = places(body), dict[str, list[range]]()
     for name, extents in shapes.items():
-        if (groups := _groups(places.get(name, []), extents)) is not None:
+        if (groups := _groups(used.get(name, []), extents)) is not None:
             found[name] = groups
-    return found
-
-
-def _is_plain(array: ArrayArgument) -> bool:
-    """Whether an argument is contiguous, and all of it in the memory of this rank's host."""
-    return array.strides is None and array.device is None and not array.dealt
-
-
-def _is_own(array: Allocate) -> bool:
-    """Whether a temporary is an ordinary array of the host."""
-    special = array.register or array.lanes > 1 or array.ring or array.padded or array.pages is not None
-    return not special and array.memory is Memory.HOST and array.device is None
-
-
-def _used_otherwise(function: LoopFunction) -> set[str]:
-    """The arrays that something else than loads, stores and allocations uses: kernels, messages, calls, prefetches."""
-    return {array.name for kernel in function.kernels for array in kernel.arrays} | _otherwise(function.body)
-
-
-def _otherwise(body: Node, *others: type[Node]) -> set[str]:
-    """The arrays that statements use, beside loads, stores, allocations, and statements of some types."""
-    found = set[str]()
-    for node in walk(body):
-        if not isinstance(node, (Store, Allocate, *others)) and not node.roles.inside:
-            found |= names(node) - {load.buffer for e in expressions(node) for load in loads_in(e)}
-    return found
-
-
-def _sent(function: LoopFunction) -> set[str]:
-    """The arrays that messages or calls use, by their indices."""
-    return _otherwise(function.body, Copy, Launch)
-
-
-def _places(node: Node) -> dict[str, list[Indices]]:
-    """The indices of all loads and stores, by array."""
-    found: dict[str, list[Indices]] = {}
-    for inner in walk(node):
-        if isinstance(inner, Store):
-            found.setdefault(inner.buffer, []).append(inner.indices)
-        for e in expressions(inner):
-            for load in loads_in(e):
-                found.setdefault(load.buffer, []).append(load.indices)
     return found
 
 

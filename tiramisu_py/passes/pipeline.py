@@ -28,6 +28,7 @@ from tiramisu_py.passes.loops.full_tiles import FullTiles, UnrollRegisters
 from tiramisu_py.passes.loops.merge_guards import MergeGuards, MergeHostGuards
 from tiramisu_py.passes.loops.peel import Peel
 from tiramisu_py.passes.loops.unroll import KeepUnrolled, UnrollLoops
+from tiramisu_py.passes.loops.walk_bundles import WalkBundles
 from tiramisu_py.passes.rank_parameters import DefineRankParameters
 from tiramisu_py.passes.registers.promote import Promote
 from tiramisu_py.passes.share_expressions import ShareExpressions
@@ -57,6 +58,7 @@ FIRST: tuple[FunctionPass, ...] = (
 BEFORE_NESTS: tuple[FunctionPass, ...] = (
     RemoveUnread(),  # first, so that no later pass works on stores that are not needed
     JoinDimensions(),  # while indices are as isl gives them: one copy of each
+    WalkBundles(),  # before any loop changes: it looks for the loops of a bundle with a test just inside
 )
 
 #: Over each nest of the host.

@@ -50,7 +50,8 @@ def caught_up(program: Program, later: Program) -> Program:
         program = with_group(program, group)
     if program.algorithm.outputs != algorithm.outputs:
         program = with_outputs(program, algorithm.outputs)
-    return program if known.wholes != algorithm.wholes else program.with_(algorithm=algorithm)
+    same = known.wholes == algorithm.wholes and known.dealt == algorithm.dealt
+    return program.with_(algorithm=algorithm) if same else program
 
 
 def with_input(program: Program, declared: Input) -> Program:

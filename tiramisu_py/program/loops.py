@@ -86,7 +86,9 @@ class Launch:
     `grid` is the most blocks along the last block loop that run at once; each continues with the block that many
     further on (a grid-stride loop), so that a small number makes the kernel persistent. `minimum_blocks` is the number
     of blocks that a multiprocessor should hold at a time (launch bounds). With `barriers`, the barriers that
-    dependences between threads need are placed; otherwise those of the user must suffice.
+    dependences between threads need are placed; otherwise those of the user must suffice. With `together`, the block
+    loops are a bundle, and each of its iterations is a block of one thread for the program; code numbers them, and runs
+    so many on the threads of one block of the GPU.
     """
 
     stream: int = 0
@@ -94,6 +96,7 @@ class Launch:
     grid: int | None = None
     minimum_blocks: int | None = None
     barriers: bool = True
+    together: int = 0
 
 
 @dataclass(frozen=True)
@@ -164,11 +167,31 @@ MOST_STRIPS = 8
 
 
 @dataclass(frozen=True)
+class Bundle:
+    """Adjacent loops over a box that commands take as one, by a name; several of their extents may be sizes.
+
+    The iterations of the loops are numbered from 0, in their order, and only the generated code knows the numbers: the
+    proof uses that each iteration has its own. After a split, iteration n of a bundle over values is iteration
+    ``n // size`` of loop `name` and ``n % size`` of loop `within`, neither of which is a loop of the program.
+    """
+
+    name: str
+    within: str = ""
+    size: int = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which commands know it."""
+        return (self.name, self.within) if self.within else (self.name,)
+
+
+@dataclass(frozen=True)
 class Loop:
     """One loop of the program, shared by every statement that lists its number.
 
-    A loop is `added` if no command makes it: spreading a program over ranks adds one around each statement that every
-    rank executes, and the completion those over the threads that start and combine partial results.
+    A loop in a `bundle` is no loop of its own for commands. A loop is `added` if no command makes it: spreading a
+    program over ranks adds one around each statement that every rank executes, and the completion those over the
+    threads that start and combine partial results.
     """
 
     id: LoopId
@@ -176,6 +199,12 @@ class Loop:
     tag: Tag | None = None
     tagged_by: str = ""
     added: bool = False
+    bundle: Bundle | None = None
+
+    @property
+    def called(self) -> str:
+        """The name by which commands know it: that of its bundle, if it is in one."""
+        return self.name if self.bundle is None else self.bundle.name
 
     @property
     def is_concurrent(self) -> bool:

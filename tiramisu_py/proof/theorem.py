@@ -38,6 +38,7 @@ CONDITIONS = (
     memory.PLACES,
     memory.VALUES,
     memory.WHOLE_CALLS,
+    reductions.PARTS_OF_TERMS,
     reductions.REDUCTIONS,
     reductions.BITS,
     reductions.GRADES,

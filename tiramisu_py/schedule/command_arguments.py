@@ -8,7 +8,8 @@ from numbers import Integral
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.bundles.members import members
+from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 
@@ -75,11 +76,30 @@ def statements(program: Program, names: Iterable[str]) -> list[Statement]:
 
 
 def find(program: Program, statement: Statement, name: str) -> LoopId | None:
-    """A statement's loop of this name, or None; the innermost one if `compute_at` added another of that name."""
+    """A statement's loop of this name, or None; the innermost one if `compute_at` added another of that name.
+
+    Raises `CommandError` for the name of a bundle, which is no loop by itself, and for a loop in one.
+    """
     for loop in reversed(statement.loops):
-        if program.loops[loop].name == name:
+        own = program.loops[loop]
+        if own.bundle is not None and name in (own.name, *own.bundle.names):
+            raise CommandError(_in_bundle(program, statement, own, name))
+        if own.name == name:
             return loop
     return None
+
+
+def _in_bundle(program: Program, statement: Statement, loop: Loop, name: str) -> str:
+    """Why a command that takes single loops cannot have one of a bundle."""
+    assert loop.bundle is not None
+    joined = loop.bundle.name
+    names = ", ".join(program.loops[each].name for each in members(program, statement, joined))
+    if name == loop.name:
+        return f"loop {name} of {statement.handle} is joined with others, ({names}), to {joined}: name {joined}"
+    return (
+        f"{name} of {statement.handle} is a bundle of the loops {names}, whose numbers of iterations are no constants; "
+        "it can be dealt out as one, by parallelize, split, reorder and tag_gpu: give this command before coalesce"
+    )
 
 
 def _elsewhere(program: Program, names: Sequence[str], wanted: str) -> str:
@@ -118,8 +138,9 @@ def unused(program: Program, inside: Iterable[Statement], names: Sequence[str], 
     replaced = set(apart)
     for statement in inside:
         for loop in statement.loops:
-            if loop not in replaced and program.loops[loop].name in names:
+            own = program.loops[loop]
+            taken = (own.name, *(() if own.bundle is None else own.bundle.names))
+            if loop not in replaced and (clash := [name for name in taken if name in names]):
                 raise CommandError(
-                    f"{statement.name} has a loop {program.loops[loop].name} already: choose another name "
-                    f"({nest(program, statement)})"
+                    f"{statement.name} has a loop {clash[0]} already: choose another name ({nest(program, statement)})"
                 )

@@ -35,7 +35,8 @@ def loop_nests(program: Program, names: Collection[str] | None = None) -> str:
     for statement in found:
         common = _shared(around, statement)
         for depth, loop in enumerate(statement.loops[common:], common):
-            lines.append(f"{_PAD * depth}for {program.loops[loop].name}{_tag(program.loops[loop])}:")
+            own = program.loops[loop]
+            lines.append(f"{_PAD * depth}for {own.name}{_tag(own)}{_joined(own)}:")
         lines.append(f"{_PAD * len(statement.loops)}{statement.handle}")
         around = statement.loops
     return "\n".join(lines)
@@ -45,6 +46,10 @@ def _shared(around: tuple[LoopId, ...], statement: Statement) -> int:
     """The number of open loops that a statement is in, too."""
     pairs = zip(around, statement.loops, strict=False)
     return next((depth for depth, (a, b) in enumerate(pairs) if a != b), min(len(around), len(statement.loops)))
+
+
+def _joined(loop: Loop) -> str:
+    return "" if loop.bundle is None else f", of the bundle {', '.join(loop.bundle.names)}"
 
 
 def _tag(loop: Loop) -> str:

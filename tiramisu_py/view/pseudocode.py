@@ -135,7 +135,7 @@ class Pseudocode(Visitor[list[str]]):
 
     def visit_for(self, node: For, depth: int) -> list[str]:
         step = f" step {node.step}" if node.step != 1 else ""
-        head = f"for {node.variable} in {node.lower} .. {node.upper}{step}{_tag(node)}:"
+        head = f"for {node.variable} in {node.lower} .. {node.upper}{step}{_tag(node)}{_joined(node)}:"
         return [_PAD * depth + head, *self(node.body, depth + 1)]
 
     def visit_if(self, node: If, depth: int) -> list[str]:
@@ -273,6 +273,10 @@ def _place(node: Allocate) -> str:
 
 def _index(indices: tuple[Expr, ...]) -> str:
     return f"[{', '.join(map(str, indices))}]"
+
+
+def _joined(node: For) -> str:
+    return f"  of the bundle {node.joined}" if node.joined else ""
 
 
 def _tag(node: For) -> str:

@@ -54,6 +54,10 @@ class GpuCommands(AppliedStatements):
         is run by a single thread: ``total.init.tag_gpu()``, or together with the rest of its computation. A second call
         replaces the first. A block has at most 1,024 threads (64 of them along z) and 48 KiB of shared memory, or what
         `Function.gpu_target` says; if it would need more, the command or the proof says how many.
+
+        A bundle of loops over values (see `coalesce`) that is split runs on blocks and threads by both its names,
+        ``tag_gpu(blocks=[j0], threads=[j1])``: each iteration has a thread, or with `grid` each thread has those that
+        are as many apart as there are threads. Iterations then share no memory of a block, and no barrier.
         Source: TIRAMISU, ``computation::tag_gpu_level``.
         """
         command = TagGpu(

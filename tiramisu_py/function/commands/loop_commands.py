@@ -13,11 +13,11 @@ from tiramisu_py.function.applying.applied import AppliedStatements, Nameable, a
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.schedule.command_fields import Named
 from tiramisu_py.schedule.loops.coalesced_producers import Coalesce
-from tiramisu_py.schedule.loops.rfactor import Rfactor
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
 from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Split, Tile
 from tiramisu_py.schedule.loops.unimodular import Skew, Transform
 from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
+from tiramisu_py.schedule.reductions.rfactor import Rfactor
 
 if TYPE_CHECKING:
     from tiramisu_py.function.handles.computations import Input, Reduction
@@ -37,6 +37,15 @@ class LoopCommands(AppliedStatements):
 
         Blocks start at multiples of `by` counted from `origin`: ``i0 = floor((i - origin) / by)``. Raises
         `CommandError` for a loop that does not exist or is tagged, a size below 1, or a name in use.
+
+        A bundle of loops over values (see `coalesce`) is split for the blocks and threads of a GPU. One of loops over
+        terms of a reduction becomes a smaller one, and an ordinary loop over the remainders of its numbers::
+
+            for j = (h, x, y):      -->   for j0 = (h, x, y):
+                C += e(h, x, y)               for j1 in 0..by:
+                                                  if number(h, x, y) % by == j1: C += e(h, x, y)
+
+        so that ``reorder(j1, j0)`` has a thread, or a partial result of `rfactor`, for each remainder.
         """
         self._apply(Split(self._named, loop, by, outer, inner, origin=origin))
         return self
@@ -73,8 +82,18 @@ class LoopCommands(AppliedStatements):
 
         Every statement that shares the loops is changed. Where all arrays have these dimensions one after another,
         their elements are read in one run, and nothing is divided: a sum over a whole array is one loop for
-        `vectorize`, and threads share all of its iterations. Only the outermost of the loops may have as many
-        iterations as a size says.
+        `vectorize`, and threads share all of its iterations.
+
+        If not only the outermost of the loops has as many iterations as a size says, they stay in the program as a
+        bundle, which `parallelize`, `split`, `reorder` and `tag_gpu` take as one loop::
+
+            for h in 0..N:          -->   for j = (h, x, y):
+                for x in 0..M:                S[h, x, y]
+                    for y in 0..K:
+                        S[h, x, y]                                        (coalesce(h, x, y, into=j))
+
+        Code numbers its iterations, and divides when a range of them begins. A call whose numbers would not fit 64
+        bits is refused.
 
         With `producers`, the computations that are read point by point in these loops are joined alike, and run in the
         same iterations, outputs too; so are theirs::
@@ -210,6 +229,9 @@ class LoopCommands(AppliedStatements):
         the loop, name how partial results are combined: ``combine=tm.PRIVATE``, ``tm.ATOMIC`` or ``tm.TREE``. In a tree
         each iteration, a chunk of terms, has a result of its own, ``C_chunks`` of a reduction ``C``, as `rfactor` makes
         them; they are combined in the order of the chunks, the same way on any number of threads.
+
+        The iterations of a bundle (see `coalesce`) are dealt out in ranges of consecutive ones: one for each thread, or
+        with `chunk` of so many. In a tree of its terms are 64 ranges.
 
         With ``"static"`` each thread runs consecutive iterations, and their numbers differ by at most one. So after
         ``split(r, 4, r0, r1); parallelize(r0)`` the rows of a thread begin at a multiple of 4, and the shares of

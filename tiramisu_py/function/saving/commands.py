@@ -20,7 +20,6 @@ from tiramisu_py.schedule.locality.time_tile import TimeTiles
 from tiramisu_py.schedule.loops.coalesced_producers import Coalesce
 from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 from tiramisu_py.schedule.loops.order import After, Before, Between, Fuse, InOrder
-from tiramisu_py.schedule.loops.rfactor import Rfactor
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
 from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Split, Tile
 from tiramisu_py.schedule.loops.unimodular import Skew, Transform
@@ -29,6 +28,7 @@ from tiramisu_py.schedule.ranks.declare_blocks import DeclareBlocks
 from tiramisu_py.schedule.ranks.distribute import Distribute, Grid, TagDistribute
 from tiramisu_py.schedule.ranks.exchange import CollapseMany, CreateExchange, SetWaitAccess
 from tiramisu_py.schedule.ranks.store_in import StoreIn
+from tiramisu_py.schedule.reductions.rfactor import Rfactor
 from tiramisu_py.schedule.specialize import Specialize
 from tiramisu_py.schedule.storage.fold import Fold
 from tiramisu_py.schedule.storage.keep import Keep

@@ -31,6 +31,7 @@ from tiramisu_py.ir.uniform_control import check_uniform
 from tiramisu_py.lower.kernels.block_tickets import Tickets, tickets_of
 from tiramisu_py.lower.kernels.thread_loops import KernelLoops, Threads
 from tiramisu_py.lower.kernels.tree_code import Tree, trees
+from tiramisu_py.lower.loops.bundle_sizes import in_box
 from tiramisu_py.lower.operations.launches import LaunchGrid
 from tiramisu_py.lower.statements.allocation import allocated_in, allocating
 from tiramisu_py.lower.statements.body import Body, algorithm_line, body_of
@@ -92,13 +93,14 @@ class Maker:
             return None
         parts = [part for part in (main, last) if part is not None]
         found = tickets_of(self.grid, self.host, self._names()) if last is not None else None
-        blocks = self._blocks_name() if self.grid.persistent else None
+        blocks = self._blocks_name() if self.grid.persistent and not self.grid.together else None
         if last is not None and found is not None:
             nodes = [] if main is None else [self._in_blocks(main.numbered(main.body), found.counted, None)]
             nodes.append(found.taken(last.numbered(last.body)))
             body = self._in_blocks(Block(tuple(nodes)), list(found.groups), None)
         else:
-            body = parts[0].numbered(self._in_blocks(parts[0].body, list(self.grid.loops), blocks))
+            numbered = self._in_bundle if self.grid.together else self._in_all_blocks
+            body = parts[0].numbered(numbered(parts[0].body, blocks))
         for array in [array for part in reversed(parts) for array in reversed(part.shared)]:
             body = allocating(array, body)
         bodies = [each for part in parts for each in part.bodies]
@@ -153,6 +155,17 @@ class Maker:
 
     def _names(self) -> frozenset[str]:
         return self.reserved.union(self.variables.values())
+
+    def _in_all_blocks(self, body: Node, blocks: str | None) -> Node:
+        return self._in_blocks(body, list(self.grid.loops), blocks)
+
+    def _in_bundle(self, body: Node, blocks: str | None) -> Node:
+        """The body inside the definitions of the coordinates of a bundle's loops, for the iterations of the thread."""
+        own = Binary("*", GpuIndex("block", 0), arithmetic.number(self.grid.together), int64)
+        number = Binary("+", own, GpuIndex("thread", 0), int64)
+        names = [self.variables[loop] for loop in self.nest.blocks]
+        most = self.nest.launch.grid
+        return in_box(names, self.grid.box, number, None if most is None else most * self.grid.together, body)
 
     def _in_blocks(self, body: Node, axes: Sequence[int], blocks: str | None) -> Node:
         """The body inside the definitions of block coordinates along some axes."""
@@ -214,7 +227,7 @@ class Maker:
             params=(*(p for p in program.algorithm.params if p in sizes), *host, *([blocks] if blocks else [])),
             scalars=tuple(scalars.values()),
             arrays=arrays,
-            threads=nest.shape,
+            threads=self._shape,
             gpu=program.gpu,
             body=body,
             minimum_blocks=nest.launch.minimum_blocks,
@@ -232,8 +245,16 @@ class Maker:
         nest, program = self.nest, self.nest.program
         inside = [s for s in (*nest.statements, *nest.beside) if s.stores and s.role is not Role.COPY]
         lines = [algorithm_line(program, s, s.body) for s in inside]
+        if self.grid.together:
+            names = ", ".join(self.variables[loop] for loop in nest.blocks)
+            return (*dict.fromkeys(lines), f"an iteration of ({names}) a thread; threads: {self.grid.together}")
         blocks = ", ".join(f"{axis_name(a)} = {self.variables[loop]}" for a, loop in sorted(self.grid.loops.items()))
         return (*dict.fromkeys(lines), f"blocks: {blocks}; threads: {' x '.join(map(str, nest.shape))}")
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        """The threads of a block."""
+        return (self.grid.together, 1, 1) if self.grid.together else self.nest.shape
 
 
 def _stores(node: Node) -> Iterable[Store]:

@@ -40,7 +40,7 @@ from tiramisu_py.lower.statements.instances import Instance, arrays_of
 from tiramisu_py.lower.statements.loop_names import loop_value
 from tiramisu_py.lower.statements.operation import LoweredOperation
 from tiramisu_py.lower.statements.reduction_copies import privates
-from tiramisu_py.program.loops import Bulk, LoopId, Parallel
+from tiramisu_py.program.loops import Bulk, Loop, LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -273,7 +273,8 @@ class Nest(TreeToLoops[list[Fragment]]):
     def _for(self, loop: LoopId, node: For) -> Node:
         tag = self.program.loops[loop].tag
         tag = None if isinstance(tag, Bulk) else tag
-        tagged = replace(node, tag=tag, reductions=privates(self.program, loop, node.body))
+        joined = _joined(self.program.loops[loop])
+        tagged = replace(node, tag=tag, reductions=privates(self.program, loop, node.body), joined=joined)
         found = tightened(tagged, self.reserved.union(self.variables.values()), self._declared)
         return found if isinstance(found, If) or not self._may_be_unstarted(tagged) else _where_not_empty(tagged)
 
@@ -318,6 +319,11 @@ class Nest(TreeToLoops[list[Fragment]]):
         arrays = [self.arrays[name] for name in sorted(waiting)]
         chosen = [array for array in arrays if len(array.buffer.scope) >= least]
         return sorted(chosen, key=lambda array: -len(array.buffer.scope))
+
+
+def _joined(loop: Loop) -> str:
+    """The name of a loop's bundle; empty for a loop of its own."""
+    return "" if loop.bundle is None else ", ".join(loop.bundle.names)
 
 
 def _where_not_empty(loop: For) -> Node:

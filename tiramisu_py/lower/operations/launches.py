@@ -15,6 +15,7 @@ from tiramisu_py.ir import KernelFunction, Launch, Scalar
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.loop_functions import Precondition
+from tiramisu_py.lower.loops.bundle_sizes import box_of
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
@@ -71,6 +72,24 @@ class LaunchGrid:
         corners = {loop: self.nest.corner(loop) for loop in self.nest.blocks}
         return {loop: sets.extent_between(corners[loop], self._largest[loop]) for loop in self.nest.blocks}
 
+    @property
+    def together(self) -> int:
+        """The threads of a block if the block loops are a bundle, whose iterations are numbered together; else 0."""
+        return self.nest.launch.together
+
+    @cached_property
+    def box(self) -> tuple[list[Expr], list[Expr]]:
+        """The first iteration of each loop of the bundle, and the number of iterations, outermost first."""
+        return box_of(self.program, self.nest.blocks)
+
+    @property
+    def total(self) -> Expr:
+        """The number of iterations of the bundle, which fits 64 bits, where there are any."""
+        total, *others = self.box[1]
+        for extent in others:
+            total = Binary("*", total, extent, int64)
+        return total
+
     def most(self, axis: int, host: isl.Set) -> Expr:
         """The most blocks along an axis in any launch; `host` are the iterations of the host."""
         return arithmetic.rounded(simplified(of_params(self._most(axis, host), self.program.context)))
@@ -82,6 +101,8 @@ class LaunchGrid:
     def preconditions(self, host: isl.Set) -> list[Precondition]:
         """The conditions on sizes for all grids to be within the limits; `host` are the iterations of the host."""
         found: list[Precondition] = []
+        if self.together:
+            return [self._few_blocks()]
         for axis in sorted(self.loops):
             most = self.program.gpu.most_blocks[axis]
             if axis == 0 and self.nest.launch.grid is not None:
@@ -93,6 +114,12 @@ class LaunchGrid:
                 words = f"{blocks} <= {most}, the blocks of kernel {self.nest.name} along {axis_name(axis)}"
                 found.append((Binary("<=", blocks, arithmetic.number(most), bool_), words))
         return found
+
+    def _few_blocks(self) -> Precondition:
+        """The condition on sizes for the blocks of a bundle to be within the limit."""
+        limit = self.program.gpu.most_blocks[0] * self.together
+        words = f"{self.total} <= {limit}, the threads of kernel {self.nest.name}"
+        return Binary("<=", self.total, arithmetic.number(limit), bool_), words
 
 
 def _axis(program: Program, loop: LoopId) -> int:
@@ -112,6 +139,8 @@ def launch(
     """The launch of a kernel in each iteration of the host's loops around it."""
     nest, here, template = grid.nest, sets.identity(piece.frame), Template()
     x, y, z = template.places([sets.pulled(grid.extent(axis), here) for axis in range(3)])
+    if grid.together:
+        x, y, z = (_blocks_of(grid), arithmetic.number(1), arithmetic.number(1))
     count = x
     if nest.launch.grid is not None:
         x = arithmetic.smaller(x, arithmetic.number(nest.launch.grid))
@@ -131,6 +160,11 @@ def launch(
         stream=nest.launch.stream,
     )
     return LoweredOperation(piece, tuple(template.forms), node, frozenset(names).difference([tickets]))
+
+
+def _blocks_of(grid: LaunchGrid) -> Expr:
+    """The blocks of a bundle: one for so many iterations."""
+    return arithmetic.floor_divided(arithmetic.plus(grid.total, grid.together - 1), grid.together)
 
 
 def _values(kernel: KernelFunction, host: Mapping[str, Expr]) -> tuple[Expr, ...]:

@@ -15,6 +15,7 @@ from tiramisu_py.program.loops import Bulk, Combine, GpuBlock, GpuThread, Loop, 
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.kernels import limits, uniform_barriers
+from tiramisu_py.proof.kernels.bundled_blocks import of_bundles
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, fault
 
@@ -117,7 +118,7 @@ def structure(nest: KernelNest) -> Iterator[Finding]:
         message = f"the block loops {names} of the kernel of {nest.handle} are launched in different ways"
         yield fault("reach", "launch", nest.statements[0], message, "give all of them in one tag_gpu")
         return
-    yield from _unnumbered(nest)
+    yield from (of_bundles(nest) if nest.launch.together else _unnumbered(nest))
 
 
 def _parted(nest: KernelNest) -> Finding | None:

@@ -206,11 +206,13 @@ def _advice(a: MemoryAccess, b: MemoryAccess, loop: Loop) -> str:
     command = "parallelize" if isinstance(loop.tag, Parallel) else "vectorize"
     if a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write:
         width = f", {loop.tag.width}" if isinstance(loop.tag, Vector) else ""
-        private = f"{first.handle}.{command}({loop.name}{width}, combine=tm.PRIVATE)"
+        private = f"{first.handle}.{command}({loop.called}{width}, combine=tm.PRIVATE)"
         return f"{private} keeps partial results apart and combines them"
     if a.is_write and b.is_write and a.source == b.source:
-        return f"leave loop {loop.name} sequential, or give each of its iterations its own copy: store_at({loop.name})"
-    return f"leave loop {loop.name} sequential: it carries a dependence"
+        return (
+            f"leave loop {loop.called} sequential, or give each of its iterations its own copy: store_at({loop.name})"
+        )
+    return f"leave loop {loop.called} sequential: it carries a dependence"
 
 
 def _tie(flow: Flow, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:

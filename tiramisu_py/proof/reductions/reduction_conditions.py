@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from tiramisu_py.proof.reductions import bits, grades, private_copies, rank_reductions, reductions, trees
+from tiramisu_py.proof.reductions import (
+    bits,
+    grades,
+    parts_of_terms,
+    private_copies,
+    rank_reductions,
+    reductions,
+    trees,
+)
 from tiramisu_py.proof.violations.condition import Condition, out_of_reach
 
+PARTS_OF_TERMS = Condition("parts_of_terms", parts_of_terms.findings, parts_of_terms.SENTENCES)
 RANK_REDUCTIONS = Condition("rank_reductions", rank_reductions.findings, stops=out_of_reach)
 REDUCTIONS = Condition("reductions", reductions.findings, reductions.SENTENCES)
 BITS = Condition("bits", bits.findings)

@@ -28,8 +28,8 @@ from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, Loop
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.loops.results_of_chunks import in_place
-from tiramisu_py.schedule.loops.rfactor import kept_loops, over_values, value_coords
+from tiramisu_py.schedule.reductions.results_of_chunks import in_place
+from tiramisu_py.schedule.reductions.rfactor import kept_loops, over_values, value_coords
 
 _WHAT = "across=tm.LAST_BLOCK"
 _AXES = 3

@@ -17,7 +17,9 @@ from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.schedule.command_arguments import find, listed, loop_name, loops_named, size, statements, unused
 from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.devices.bundles_on_gpus import bundles_named, bundles_tagged
 from tiramisu_py.schedule.devices.last_blocks import Ending, results_of_blocks, with_ending
+from tiramisu_py.schedule.devices.tagging import Tagging
 from tiramisu_py.schedule.devices.two_passes import in_two_passes
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.loops.transforms import parted, tile
@@ -26,17 +28,6 @@ from tiramisu_py.schedule.storage.shared_scope import settled
 
 #: Dimensions of a grid, and of a block.
 MOST_AXES = 3
-
-
-@dataclass(frozen=True)
-class Tagging:
-    """The arguments of `tag_gpu`: block loops and thread loops (the last of each along x), and the kernel's launch."""
-
-    blocks: tuple[str, ...]
-    threads: tuple[str, ...]
-    launch: Launch
-    combine: Combine | None = None
-    across: Combine | None = None
 
 
 def tagging(asked: TagGpu | GpuTile, blocks: Sequence[Iter], threads: Sequence[Iter]) -> Tagging:
@@ -79,6 +70,8 @@ def _named(given: Sequence[Iter], what: str) -> tuple[str, ...]:
 def tag_gpu(program: Program, names: Sequence[str], tagged: Tagging, command: str) -> Program:
     """Run loops on blocks and threads; a statement without loops is run by one thread."""
     _check_again(program, names, tagged)
+    if runs := bundles_named(program, names, (*tagged.blocks, *tagged.threads)):
+        return bundles_tagged(program, runs, tagged, command)
     ending: Ending | None = None
     if tagged.across is Combine.TWO_PASS:
         program, names = in_two_passes(program, names, tagged.blocks, tagged.launch, command)

@@ -16,7 +16,8 @@ from tiramisu_py.program.program import Program, adds_up
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.targets import Cores, Gpu, Target
 from tiramisu_py.schedule.command_arguments import find
-from tiramisu_py.schedule.devices.tag_gpu import Tagging, tag_gpu
+from tiramisu_py.schedule.devices.tag_gpu import tag_gpu
+from tiramisu_py.schedule.devices.tagging import Tagging
 from tiramisu_py.schedule.instances.partition_cuts import Span
 from tiramisu_py.schedule.loops.tags import parallelize, tag_loop, tagged
 from tiramisu_py.schedule.loops.transforms import split, tile

@@ -6,10 +6,11 @@
         S[h, x, y]                                                 S[j // 50, j // 5 % 10, j % 5]
 
 The number of an iteration, ``j = 50*h + 5*x + y``, is affine, and tells iterations apart wherever each inner loop has a
-constant number of iterations; its parts, floors by constants, are quasi-affine. Of the loops that are joined only the
-outermost may have as many iterations as a size says, since ``j // (5*X)`` is no affine form. What is joined has no
-gaps, so that no iteration of the new loop is empty. Source: Zhao et al., Panamera (PACT 2022), section 2, where the
-outermost part has a remainder that it does not need.
+constant number of iterations; its parts, floors by constants, are quasi-affine. If of the loops that are joined only
+the outermost has as many iterations as a size says, they become one loop. Otherwise they stay as a bundle
+(`schedule.loops.bundles`), since ``j // (5*X)`` is no affine form. What is joined has no gaps, so that no iteration of
+the new loop is empty. Source: Zhao et al., Panamera (PACT 2022), section 2, where the outermost part has a remainder
+that it does not need.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.bundles.members import members
 from tiramisu_py.program.editing import Coordinates, Rewrite
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.command_arguments import find, statements, unused
+from tiramisu_py.schedule.loops.bundles import bundled
 from tiramisu_py.sets import smallest
 
 #: Numbers of iterations are below this.
@@ -37,12 +40,15 @@ LARGEST_SIZE = 2**31
 
 
 def coalesce(program: Program, names: Sequence[str], loops: Sequence[str], into: str) -> Program:
-    """Join nested loops into one, in every statement that shares them."""
+    """Join nested loops into one, or to a bundle, in every statement that shares them."""
     if len(loops) < 2 or len(set(loops)) < len(loops):
         raise CommandError(f"coalesce joins two loops or more, each named once: {', '.join(loops) or 'none'}")
     done = False
     for statement in statements(program, names):
         current = program.statements[statement.name]
+        if members(program, current, into):
+            done = True  # it shares the loops of another one
+            continue
         found = [find(program, current, name) for name in loops]
         run = tuple(loop for loop in found if loop is not None)
         if len(run) == len(loops):
@@ -61,6 +67,8 @@ def _joined(program: Program, statement: Statement, run: tuple[LoopId, ...], int
     unused(program, program.with_this_loop(run[0]), [into], apart=run)
     executed = _iterations(program, statement, run)
     box = _box(program, executed, run)
+    if box is None:
+        return bundled(program, executed, run, into)
     rewrite = Rewrite(run, (Loop(program.next_loop(), into),), box.number, box.parts)
     _check_gaps(program, executed, run, box)
     return rewrite.applied(program)
@@ -135,14 +143,19 @@ class _Box:
         return [sets.on_frame(low, space) for low in self.lows]
 
 
-def _box(program: Program, executed: isl.Set, run: tuple[LoopId, ...]) -> _Box:
-    """The box of the iterations; raises `CommandError` for one whose inner sides are no constants."""
+def _box(program: Program, executed: isl.Set, run: tuple[LoopId, ...]) -> _Box | None:
+    """The box of the iterations; None for one whose inner sides are no constants.
+
+    Raises `CommandError` where another order of the loops has constant ones.
+    """
     outer = sets.size(executed) - len(run)
     along = [isl.Map.from_range(sets.component_of(executed, outer + k)) for k in range(len(run))]
     inner = [sets.interval_around(each) for each in along[1:]]
     unknown = [program.loops[loop].name for loop, each in zip(run[1:], inner, strict=True) if each is None]
+    if unknown and (len(unknown) > 1 or sets.interval_around(along[0]) is None):
+        return None
     if unknown:
-        raise CommandError(_unknown(program, run, unknown, sets.interval_around(along[0]) is not None))
+        raise CommandError(_unknown(program, run, unknown[0]))
     found = [each for each in inner if each is not None]
     lows = [low for low in sets.lower_bounds(along[0]) if sets.never_below(along[0], low)]
     first = lows[0] if lows else sets.constant(along[0].get_space().domain(), 0)
@@ -158,19 +171,13 @@ def _box(program: Program, executed: isl.Set, run: tuple[LoopId, ...]) -> _Box:
     return box
 
 
-def _unknown(program: Program, run: tuple[LoopId, ...], unknown: Sequence[str], constant: bool) -> str:
-    """What to do about inner loops whose numbers of iterations are no constants."""
+def _unknown(program: Program, run: tuple[LoopId, ...], unknown: str) -> str:
+    """What to do about the one loop whose number of iterations is no constant, and which is not the outermost."""
     names = [program.loops[loop].name for loop in run]
-    what = f"{unknown[0]} has no constant number of iterations"
-    if len(unknown) == 1 and constant:
-        order = ", ".join([unknown[0], *(name for name in names if name != unknown[0])])
-        return (
-            f"{what}, so that j // {unknown[0]} would be no affine form; only the outermost may have as many as a size "
-            f"says: give reorder({order}) before, and coalesce({order}, into=...)"
-        )
+    order = ", ".join([unknown, *(name for name in names if name != unknown)])
     return (
-        f"{what}; only the outermost of the joined loops may have as many as a size says: deal the loops out together, "
-        f"with parallelize({', '.join(names)}), or declare what is contiguous with one extent, a product of sizes"
+        f"{unknown} has no constant number of iterations, so that j // {unknown} would be no affine form; only the "
+        f"outermost may have as many as a size says: give reorder({order}) before, and coalesce({order}, into=...)"
     )
 
 

@@ -21,6 +21,7 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.bundles.members import members
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -38,6 +39,11 @@ def with_producers(program: Program, names: Sequence[str], loops: Sequence[str],
     readers = [name for name in names if all(find(program, program.statements[name], x) is not None for x in loops)]
     before = program
     program = coalesce(program, names, loops, into)
+    if any(members(program, program.statements[name], into) for name in readers):
+        raise CommandError(
+            f"{into} is a bundle of loops, whose numbers of iterations are no constants, and producers=True is for one "
+            "loop: leave it out, and inline the producers"
+        )
     done = list[str]()
     waiting = list(readers)
     while waiting:

@@ -7,17 +7,22 @@ from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.bundles.members import members
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Vector
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements
 from tiramisu_py.schedule.command_fields import Named, OnStatements
-from tiramisu_py.schedule.loops.results_of_chunks import in_chunks
 from tiramisu_py.schedule.nesting import check_nesting
+from tiramisu_py.schedule.reductions.dealt_terms import in_ranges
+from tiramisu_py.schedule.reductions.results_of_chunks import in_chunks
 
 SCHEDULES = ("static", "dynamic", "guided")
 WIDTHS = (2, 4, 8, 16, 32, 64)
+#: The ranges of a bundle whose results are combined in a tree.
+RANGES = 64
 #: Ways to run the last iterations, which do not fill a vector or an unrolled tile; the first is the default.
 VECTOR_REMAINDERS = ("scalar", "mask", "overlap", "pad")
 UNROLL_REMAINDERS = ("loop", "specialize")
@@ -27,12 +32,50 @@ IN_VECTORS = ("mask", "pad")
 
 def parallelize(program: Program, names: Sequence[str], loops: Sequence[str], tag: Parallel, command: str) -> Program:
     """Deal the iterations of a loop (or of several nested ones together) out to threads."""
+    found = [members(program, program.statements[name], loops[0]) for name in names if name in program.statements]
+    if len(loops) == 1 and any(found):
+        return _together(program, found, tag, command)
     outermost = replace(tag, collapse=len(loops))
     for statement, outer in loops_named(program, names, loops[0]):
         run = _adjacent(program, program.statements[statement.name], outer, loops)
         program = tagged(program, outer, outermost, command)
         for inner in run[1:]:
             program = tagged(program, inner, replace(tag, collapse=0), command)
+    return program
+
+
+def in_ranges_of_bundles(program: Program, names: Sequence[str], loops: Sequence[str]) -> tuple[Program, list[str]]:
+    """The program with bundles of terms in ranges, and the names of the loops over these in their place."""
+    found = [(s, run) for s in statements(program, names) if (run := members(program, s, loops[0]))]
+    if len(loops) > 1 or not found:
+        return program, list(loops)
+    statement, run = found[0]
+    if statement.role is not Role.UPDATE:
+        raise CommandError(f"combine=tm.TREE: {statement.handle} is no update of a reduction; leave it out")
+    taken = {name for s in program.with_this_loop(run[0]) for name in program.loop_names(s)}
+    ranges = fresh_name(f"{loops[0]}_ranges", taken, underscored)
+    return in_ranges(program, statement, run, RANGES, (loops[0], ranges)), [ranges]
+
+
+def _together(program: Program, found: Sequence[tuple[LoopId, ...]], tag: Parallel, command: str) -> Program:
+    """Deal the iterations of bundles out to threads, in ranges of consecutive ones."""
+    if tag.balance is not None:
+        raise CommandError(f"balance={tag.balance}: it is for one loop, and a bundle has several: leave it out")
+    if tag.schedule != "static" and tag.chunk is None:
+        raise CommandError(
+            f'schedule="{tag.schedule}" of a bundle needs chunk=, the number of iterations that a thread takes at a '
+            "time: the first one of each is found by divisions; give chunk=4096"
+        )
+    for run in dict.fromkeys(run for run in found if run):
+        bundle = program.loops[run[0]].bundle
+        assert bundle is not None
+        if bundle.within:
+            raise CommandError(
+                f"{bundle.name} and {bundle.within} are the blocks of a bundle, for the blocks and threads of a GPU: "
+                f"without the split, threads of the host take ranges of the bundle, of chunk={bundle.size} iterations"
+            )
+        for position, loop in enumerate(run):
+            program = tagged(program, loop, replace(tag, collapse=0 if position else len(run)), command)
     return program
 
 
@@ -104,6 +147,7 @@ class Parallelize(OnStatements):
         balance = None if self.balance is None else self._balanced(program, self.balance)
         names, loops, combine = self.names(program), [loop_name(loop) for loop in self.over], self.combine
         if combine is Combine.TREE:
+            program, loops = in_ranges_of_bundles(program, names, loops)
             (program, names), combine = in_chunks(program, names, loops, self.text), None
         tag = Parallel(self.schedule, chunk, _combine(combine, Combine.TREE), balance=balance)
         return parallelize(program, names, loops, tag, self.text)

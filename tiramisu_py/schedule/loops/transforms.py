@@ -15,22 +15,52 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Expr, Iter, as_expr
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.bundles.members import members
 from tiramisu_py.program.editing import Coordinates, Rewrite, reversed_loop
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements, unused, whole
 from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.loops.bundles import split_bundle
 from tiramisu_py.schedule.nesting import check_nesting
+from tiramisu_py.schedule.reductions.dealt_terms import dealt_out
+from tiramisu_py.schedule.reductions.rfactor import over_values
 
 
 def split(
     program: Program, names: Sequence[str], loop: str, by: int, outer: str, inner: str, origin: int = 0
 ) -> Program:
     """Cut a loop into blocks of a constant size: ``outer = floor((i - origin) / by)``, ``inner`` the rest."""
+    joined = {run: s for s in statements(program, names) if (run := members(program, s, loop))}
+    if joined:
+        return _bundles_split(program, joined, loop, by, (outer, inner), origin)
     for _, old in loops_named(program, names, loop):
         unused(program, program.with_this_loop(old), (outer, inner), apart=[old])
         program = _split(program, old, by, (outer, inner), origin)
+    return program
+
+
+def _bundles_split(
+    program: Program,
+    joined: Mapping[tuple[LoopId, ...], Statement],
+    loop: str,
+    by: int,
+    new: tuple[str, str],
+    origin: int,
+) -> Program:
+    """Bundles in blocks of `by` iterations: those over values are numbered by code, those over terms dealt out."""
+    if origin:
+        raise CommandError(f"{loop} is a bundle, whose iterations are numbered from 0: leave out origin=")
+    for run, statement in joined.items():
+        tag = program.loops[run[0]]
+        if tag.tag is not None:
+            raise CommandError(f"the bundle {loop} is tagged by {tag.tagged_by}: split it before tagging it")
+        is_update = statement.role is Role.UPDATE
+        if is_update and not all(over_values(program, statement, each) for each in run):
+            program = dealt_out(program, statement, run, by, new)
+        else:
+            program = split_bundle(program, statement, run, by, new)
     return program
 
 
@@ -81,10 +111,10 @@ def reorder(program: Program, names: Sequence[str], order: Sequence[str]) -> Pro
     done: set[tuple[LoopId, ...]] = set()
     for statement in statements(program, names):
         current = program.statements[statement.name]
-        found = [find(program, current, name) for name in order]
-        if any(loop is None for loop in found):
+        found = [members(program, current, name) or (find(program, current, name),) for name in order]
+        if any(None in run for run in found):
             continue
-        chosen = tuple(loop for loop in found if loop is not None)
+        chosen = tuple(loop for run in found for loop in run if loop is not None)
         if chosen not in done:
             program = _permuted(program, current, chosen)
             done.add(chosen)
@@ -108,7 +138,20 @@ def _permuted(program: Program, statement: Statement, chosen: tuple[LoopId, ...]
     program = Rewrite(old, new, lambda c: [c[k] for k in take], lambda c: [c[k] for k in back]).applied(program)
     for loop in chosen:
         check_nesting(program, loop)
+    _check_bundles(program, program.statements[statement.name])
     return program
+
+
+def _check_bundles(program: Program, statement: Statement) -> None:
+    """Refuse an order of loops in which those of a bundle are apart."""
+    for loop in statement.loops:
+        bundle = program.loops[loop].bundle
+        run = () if bundle is None else members(program, statement, bundle.name)
+        if bundle is not None and run != statement.loops[(at := statement.depth(run[0])) : at + len(run)]:
+            raise CommandError(
+                f"other loops would be inside the bundle {bundle.name} of {statement.handle}: name all loops between "
+                "those that move"
+            )
 
 
 def innermost(program: Program, statement: Statement, loop: LoopId) -> Program:

@@ -21,7 +21,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.loops.rfactor import kept_loops, original_coords, over_values, rfactor, value_coords
+from tiramisu_py.schedule.reductions.rfactor import kept_loops, original_coords, over_values, rfactor, value_coords
 
 
 def in_place(

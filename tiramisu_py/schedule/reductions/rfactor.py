@@ -55,9 +55,20 @@ def rfactor(
     for statement in made:
         program = program.with_statement_before(statement, [update.name])
         program = program.with_(orders=(*program.orders, Order(statement.name, update.name, None, command)))
+    program = _bundled_alike(program, update, program.statements[f"{name}_update"])
     program = program.with_statement(_remaining(program, update, whole, combined, kept))
     used = {loop for s in program.statements.values() for loop in s.loops}
     return program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
+
+
+def _bundled_alike(program: Program, update: Statement, partial: Statement) -> Program:
+    """The loops over terms of partial results, in the bundle that those of the reduction are in."""
+    dealt = program.algorithm.dealt.get(update.source)
+    found = [program.loops[loop].bundle for loop in update.loops if program.loops[loop].bundle is not None]
+    if dealt is None or not found:
+        return program
+    loops = [loop for loop in partial.loops if program.loops[loop].name in dealt.numbered]
+    return program.with_loop(*(replace(program.loops[loop], bundle=found[0]) for loop in loops))
 
 
 def _update(program: Program, names: Sequence[str]) -> Statement:
@@ -66,24 +77,29 @@ def _update(program: Program, names: Sequence[str]) -> Statement:
     updates = [s for s in given if s.role is Role.UPDATE]
     if not updates:
         raise CommandError(f"{given[0].handle} is no update of a reduction: rfactor is for C.update of a reduction C")
-    update, source = updates[0], updates[0].source
+    original_update(program, updates[0], "rfactor")
+    return updates[0]
+
+
+def original_update(program: Program, update: Statement, what: str) -> None:
+    """Refuse an update that is not the whole one of its reduction, as it is declared, for the command `what`."""
+    source = update.source
     declared = program.algorithm.computations[source]
     if len([s for s in program.statements_of(source) if s.role is Role.UPDATE]) > 1:
-        raise CommandError(f"the update of {source} is in parts: give rfactor before the command that cuts it")
+        raise CommandError(f"the update of {source} is in parts: give {what} before the command that cuts it")
     if declared.ordered:
-        raise CommandError(f"{source} is declared ordered=True: rfactor adds its terms in another order")
+        raise CommandError(f"{source} is declared ordered=True: {what} adds its terms in another order")
     if any(read.source == source for read in accesses(update.body)):
         raise CommandError(f"the terms of {source} read {source} itself: its partial results would not be independent")
     if update.dims != declared.point_iterators or update.body is not declared.expr:
         raise CommandError(
-            f"{source} is computed at another loop, or has been rewritten: give rfactor before that command"
+            f"{source} is computed at another loop, or has been rewritten: give {what} before that command"
         )
     if update.sources:
         raise CommandError(
-            f"{update.handle} reads copies ({', '.join(update.sources.values())}): give rfactor before cache and pack, "
+            f"{update.handle} reads copies ({', '.join(update.sources.values())}): give {what} before cache and pack, "
             "which are then for the partial results"
         )
-    return update
 
 
 def _kept(program: Program, update: Statement, whole: Computation, loops: Sequence[str]) -> list[LoopId]:

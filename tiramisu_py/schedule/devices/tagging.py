@@ -1,0 +1,18 @@
+"""The arguments of `tag_gpu`, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiramisu_py.program.loops import Combine, Launch
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """The arguments of `tag_gpu`: block loops and thread loops (the last of each along x), and the kernel's launch."""
+
+    blocks: tuple[str, ...]
+    threads: tuple[str, ...]
+    launch: Launch
+    combine: Combine | None = None
+    across: Combine | None = None
