@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import islpy as isl
 import pytest
 
 import tiramisu_py as tm
@@ -40,11 +41,13 @@ def checker() -> ModuleType:
 
 
 def judged(checker: ModuleType, document: dict[str, Any]) -> str:
-    """What the checker says: "" where it accepts, or the claim that is not shown."""
+    """What the checker says: "" where it accepts, or the claim that is not shown, or why it cannot read this."""
     try:
         assert checker.Certificate(json.loads(json.dumps(document))).check() > 0
     except checker.Rejected as claim:
         return str(claim)
+    except (LookupError, TypeError, isl.Error) as error:
+        return f"no certificate: {error!r}"
     return ""
 
 
@@ -108,7 +111,9 @@ def test_a_certificate_with_one_fact_changed_is_rejected(name: str, checker: Mod
     document = program().certificate()
     assert judged(checker, document) == ""
     change(document)
-    assert judged(checker, document)
+    said = judged(checker, document)
+    print(name, said)
+    assert said
 
 
 def test_a_sum_may_be_read_from_a_copy(checker: ModuleType) -> None:
@@ -131,7 +136,7 @@ def test_the_checker_says_what_is_not_shown(tmp_path: Path) -> None:
     ]
     assert [each.returncode for each in said] == [0, 1, 2]
     assert "accepted: ring, 7 accesses, for all sizes" in said[0].stdout
-    assert "it does not show that the store of p does not come before the read of p by q" in said[1].stdout
+    assert "it does not show that the store of p does not precede the read of p by q" in said[1].stdout
     assert "no certificate that can be read" in said[2].stdout
 
 
