@@ -24,7 +24,7 @@ from tiramisu_py.program.loops import GpuThread, Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home, Memory, is_on_devices
-from tiramisu_py.proof.certificates.coverage import check_covered
+from tiramisu_py.proof.certificates.coverage import check_covered, check_independent
 from tiramisu_py.proof.certificates.evidence import Evidence
 from tiramisu_py.proof.certificates.operations import Operations
 
@@ -62,9 +62,8 @@ class _Certificate:
         actors = [self._statement(s) for s in program.storing]
         callers = [self._caller(each) for each in self._callers()]
         evidence = self._evidence()
-        if self.flow.exclusions.relied:
-            facts = ", ".join(str(fact) for fact in self.flow.exclusions.relied)
-            raise UnsupportedError(f"a certificate of {algorithm.name} would rely on values: {facts}")
+        if not self.partial:
+            check_independent(self.flow)
         return {
             "format": FORMAT,
             "version": VERSION,

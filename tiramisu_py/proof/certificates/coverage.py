@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import islpy as isl
+
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.exclusions import Exclusions
+from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.proof.kernels import threads
+from tiramisu_py.proof.memory import races
 
 _ROLES = {Role.VALUE, Role.INIT, Role.UPDATE, Role.COPY}
 
@@ -26,6 +33,26 @@ def check_covered(program: Program) -> None:
         what = _of_kernel(nest)
         if what:
             raise UnsupportedError(f"no certificate covers this yet: the kernel of {nest.handle} of {name} {what}")
+
+
+def check_independent(flow: Flow) -> None:
+    """Raises `UnsupportedError` where dataflow, or the order of executions, holds only since values exclude some."""
+    program = flow.accesses.program
+    facts = [str(fact) for fact in flow.exclusions.relied]
+    if not facts and any(statement.guards for statement in program.storing):
+        plain = Flow(flow.accesses)
+        plain.exclusions = _Nothing(flow.accesses)
+        if any(True for condition in (races, threads) for _ in condition.findings(plain)):
+            facts = ["the conditions of its updates, and what is declared of the values in them"]
+    if facts:
+        raise UnsupportedError(f"a certificate of {program.algorithm.name} would rely on values: {', '.join(facts)}")
+
+
+class _Nothing(Exclusions):
+    """Excludes no pair of executions."""
+
+    def possible(self, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> isl.Map:
+        return pairs
 
 
 def _of_statement(program: Program, statement: Statement) -> str:

@@ -8,7 +8,6 @@ with zeros for the others.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import islpy as isl
 
