@@ -247,6 +247,9 @@ CHANGES: dict[str, tuple[Callable[[], Function], Change]] = {
     "threads that are not combined": (programs.atomic_sum, uncombined("s_update", 2, 4)),
     "nothing is combined": (programs.atomic_sum, uncombined("s_update")),
     "partial results of other values": (programs.atomic_sum, after("s_update", "store", "{ s_gpu0[i] -> s_gpu0[0] }")),
+    # copies that are complete at the next barrier
+    "a deferred copy without a barrier": (programs.deferred, lambda d: d["barriers"].clear()),
+    "a deferred copy by the thread that reads it": (programs.deferred_rows, lambda d: d["barriers"].clear()),
     # registers
     "a register for all threads": (programs.registers, kept("s", thread=False)),
     "a register for all blocks": (programs.registers, kept("s", loops=0)),

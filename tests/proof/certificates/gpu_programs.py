@@ -71,6 +71,29 @@ def atomic_sum() -> tm.Function:
     return f
 
 
+def deferred() -> tm.Function:
+    """A tile that the GPU copies while its threads go on: it is complete at the next barrier."""
+    f = pair()
+    q = f["q"]
+    q.split(i, 8, i0, i1).tag_gpu([i0], [i1])
+    q.cache_shared(f["p"], i0, [y], deferred=True)
+    f["p"].split(i, 8, i0, i1).tag_gpu([i0], [i1])
+    f.derive_transfers()
+    return f
+
+
+def deferred_rows() -> tm.Function:
+    """A thread reads what it has copied itself; the copy is deferred, so that a barrier is needed."""
+    f = tm.Function("rows", params=[N], assume="N >= 2")
+    x = f.input("x", tm.float32, [N])
+    q = f.computation("q", {i: N}, 2.0 * x[i])
+    f.outputs(q)
+    q.split(i, 8, i0, i1).tag_gpu([i0], [i1])
+    q.cache_shared(x, i0, [y], deferred=True)
+    f.derive_transfers()
+    return f
+
+
 def registers() -> tm.Function:
     """A product, with one partial result for each thread in a register, and tiles of both factors in shared memory."""
     f = tm.Function("product", params=[N], assume="N >= 1")
@@ -88,4 +111,4 @@ def registers() -> tm.Function:
     return f
 
 
-ALL = [kernels, tile, streams, atomic_sum, registers]
+ALL = [kernels, tile, streams, atomic_sum, deferred, deferred_rows, registers]

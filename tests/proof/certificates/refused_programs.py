@@ -95,17 +95,6 @@ def facts() -> tm.Function:
     return f
 
 
-def deferred() -> tm.Function:
-    """A tile that is complete at the next barrier."""
-    f = gpu_programs.pair()
-    q = f["q"]
-    q.split(i, 8, i0, i1).tag_gpu([i0], [i1])
-    q.cache_shared(f["p"], i0, [y], deferred=True)
-    f["p"].split(i, 8, i0, i1).tag_gpu([i0], [i1])
-    f.derive_transfers()
-    return f
-
-
 def persistent() -> tm.Function:
     """A few blocks run all, one after another, in the shared memory that they have."""
     f = gpu_programs.pair()
@@ -141,7 +130,6 @@ REFUSED: list[tuple[Callable[[], tm.Function], str]] = [
     (conditions, "has a condition on values"),
     (last, "is not commutative"),
     (facts, "would rely on values: the conditions of its updates"),
-    (deferred, "has happened only at the next barrier"),
     (persistent, "one after another .grid=., with p in shared memory"),
     (rows, "exists for one iteration of a loop of the host"),
     (test_copies.lu, "finds a copy in place of"),

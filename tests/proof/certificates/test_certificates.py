@@ -15,6 +15,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.auto import programs as automatic
+from tests.programs.gpu.pipelines import CASES, Case
 from tests.proof.certificates import changes, gpu_changes, gpu_programs, programs
 from tests.proof.certificates.agreement import (
     COVERED,
@@ -67,6 +68,18 @@ def test_certificates_of_automatic_schedules_are_accepted(program: Callable[[], 
     f = program()
     f.auto_schedule(threads=2)
     assert judged(f.certificate()) == ""
+
+
+@pytest.mark.parametrize("case", first(CASES, 8), ids=str)
+def test_certificates_of_schedules_for_gpus_are_accepted_or_refused_by_name(case: Case) -> None:
+    made = case.make()
+    case.schedule(made)
+    try:
+        document = made.f.certificate()
+    except tm.UnsupportedError as refusal:
+        assert "combines partial results of its own" in str(refusal)
+    else:
+        assert judged(document) == ""
 
 
 @pytest.mark.parametrize("kind", COVERED)

@@ -122,7 +122,7 @@ class _Certificate:
             "thread": str(self.operations.thread(statement)),
             "queue": self.operations.queue(statement),
             "devices": [program.loads_at(statement), program.stores_at(statement)],
-            "concurrent": [_time_of_loop(k) for k in concurrent],
+            "concurrent": self.operations.unordered(statement) or [_time_of_loop(k) for k in concurrent],
             "combined": [threads.get(k, _time_of_loop(k)) for k in merging],
             "store": str(self._elements(store)),
             "reads": {read.source: str(self._pairs(read).apply_range(self._elements(read))) for read in reads},

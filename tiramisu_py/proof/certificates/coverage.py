@@ -64,8 +64,6 @@ def _of_statement(program: Program, statement: Statement) -> str:
         return "has a condition on values"
     if statement.role is Role.UPDATE and not _commutes(program, statement.source):
         return "has an operator that is not commutative"
-    if statement.deferred:
-        return "is a copy that has happened only at the next barrier"
     reused = [b.name for b in _used(program, statement) if 0 < len(b.scope) <= program.host_depth(statement)]
     if reused and program.queue_of(statement) is not None:
         return f"is an operation on {reused[0]}, which exists for one iteration of a loop of the host"

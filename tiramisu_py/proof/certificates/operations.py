@@ -63,8 +63,18 @@ class Operations:
         if found is None:
             return None
         host, nest = self.program.host_depth(statement), self.kernels.get(statement.name)
-        block = self.size if nest is None else 2 * (host + len(nest.blocks)) + 1
+        block = self.size if nest is None else self._block(statement, nest)
         return {"device": found[0], "stream": found[1], "issue": 2 * host + 2, "block": block}
+
+    def _block(self, statement: Statement, nest: KernelNest) -> int:
+        return 2 * (self.program.host_depth(statement) + len(nest.blocks)) + 1
+
+    def unordered(self, statement: Statement) -> list[int]:
+        """Of a deferred copy, all coordinates inside its block: no order of its thread, only a barrier completes it."""
+        nest = self.kernels.get(statement.name)
+        if not statement.deferred or nest is None:
+            return []
+        return list(range(self._block(statement, nest), self.size))
 
     # -- barriers
 
