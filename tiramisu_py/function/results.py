@@ -68,7 +68,7 @@ class Results(Scheduled):
 
         ``scripts/verify_certificate`` checks it without this package: see [certificates](certificates.md). Raises
         `LegalityError` for a program that the proof refuses, and `UnsupportedError` for what no certificate covers yet:
-        GPUs, ranks, calls over whole arrays, computations with conditions on values. `SavedError`: the path cannot be
+        ranks, trees, calls over whole arrays, computations with conditions on values. `SavedError`: the path cannot be
         written.
         """
         self._require_outputs()

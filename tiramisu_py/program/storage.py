@@ -165,7 +165,11 @@ class Home(NamedTuple):
         return self.buffer if self.device is None else f"{self.buffer}@gpu{self.device}"
 
 
+def is_on_devices(buffer: Buffer) -> bool:
+    """Whether a buffer has an instance for each device that uses it; otherwise there is only one for all."""
+    return buffer.memory not in (Memory.HOST_MAPPED, Memory.SHARED, Memory.REGISTER)
+
+
 def home_of(buffer: Buffer, device: int | None) -> Home:
     """The instance of a buffer that a device uses: one for each device, unless there is only one for all."""
-    single = buffer.memory in (Memory.HOST_MAPPED, Memory.SHARED, Memory.REGISTER)
-    return Home(buffer.name, None if single else device)
+    return Home(buffer.name, device if is_on_devices(buffer) else None)

@@ -109,8 +109,8 @@ def smaller(home: str) -> Change:
     """An array without its last element."""
 
     def change(document: Document) -> None:
-        whole = isl.Set(document["places"][home])
-        document["places"][home] = str(whole.subtract(whole.lexmax()))
+        whole = isl.Set(document["places"][home]["elements"])
+        document["places"][home]["elements"] = str(whole.subtract(whole.lexmax()))
 
     return change
 
@@ -158,7 +158,8 @@ def two_of_a_name(document: Document) -> None:
 
 def more(document: Document, name: str, flow: dict[str, dict[str, str]] | None = None, **given: Any) -> None:
     """One statement more, and the evidence of its reads."""
-    rest = {"name": name, "concurrent": [], "combined": [], "reads": {}, "store": None}
+    rest = {"name": name, "concurrent": [], "combined": [], "reads": {}, "store": None, "queue": None}
+    rest |= {"devices": [None, None], "thread": f"{{ {name}[i] -> [] }}"}
     document["statements"].append(rest | given)
     document["evidence"]["flow"][name] = flow or {}
 
@@ -174,9 +175,15 @@ def incomparable_times(document: Document) -> None:
     document["evidence"]["references"]["p"] = {"p_late": "[N] -> { p_late[i] -> late[1, 0, i, 1] }"}
 
 
+def spared(document: Document, home: str) -> None:
+    """One array more, like another one."""
+    places = document["places"]
+    places["spare"] = places[home] | {"elements": places[home]["elements"].replace(f"{home}[", "spare[")}
+
+
 def spare(document: Document, source: str, writer: str, flow: str, time: str) -> None:
     """A copy of an array of one dimension, of which others may be read."""
-    document["places"]["spare"] = document["places"][source].replace(f"{source}[", "spare[")
+    spared(document, source)
     more(
         document, "copied", {source: {writer: flow}}, role="copy", source=source, time=time,
         instances="[N] -> { copied[i] : 0 <= i < N }", point=f"{{ copied[i] -> {source}[i] }}",
@@ -221,7 +228,7 @@ def rational(document: Document) -> None:
     given, reader = statement_of(document, "p"), statement_of(document, "q")
     given["instances"] = "[N] -> { p[m] : 0 <= 2m < N }"
     given["point"], given["store"] = "{ p[m] -> p[2m] }", "{ rat: p[m] -> p[2m] }"
-    document["places"]["p"] = "[N] -> { rat: p[i] : 0 <= i < N }"
+    document["places"]["p"]["elements"] = "[N] -> { rat: p[i] : 0 <= i < N }"
     given["reads"]["x"] = "{ [p[m] -> x[j]] -> x[j] }"
     reader["reads"]["p"] = "{ rat: [q[i] -> p[j]] -> p[j] }"
     flow = document["evidence"]["flow"]
@@ -233,7 +240,7 @@ def given_twice(document: Document) -> None:
     """The caller is to give its input in two arrays."""
     given = json.loads(json.dumps(statement_of(document, "x_given")).replace("x_given", "x_again"))
     document["statements"].append(given | {"store": given["store"].replace("-> x[", "-> spare[")})
-    document["places"]["spare"] = document["places"]["x"].replace("x[", "spare[")
+    spared(document, "x")
 
 
 def found_unasked(document: Document) -> None:
@@ -309,16 +316,6 @@ CHANGES: dict[str, tuple[Callable[[], Function], Change]] = {
         programs.bands,
         lambda d: d["computations"]["y"].update(domain="[N, M] -> { y[i, j] : 0 <= i < N and 0 < j < M }"),
     ),
-    "bands that share an array": (programs.bands, lambda d: shared_bands(d)),
+    "bands that share an array": (programs.bands, lambda d: d["places"]["p"].update(loops=0)),
     "a value that is not inlined": (programs.bands, lambda d: d["inlined"].clear()),
 }  # fmt: skip
-
-
-def shared_bands(document: Document) -> None:
-    """All bands compute their producer in one array."""
-    one = isl.Map("{ p[b, i, j] -> p[0, i, j] }")
-    for each in document["statements"]:
-        if each["name"] == "p":
-            each["store"] = str(isl.Map(each["store"]).apply_range(one))
-        if "p" in each["reads"]:
-            each["reads"]["p"] = str(isl.Map(each["reads"]["p"]).apply_range(one))

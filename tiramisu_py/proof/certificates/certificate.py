@@ -1,7 +1,7 @@
 """A certificate: what an algorithm reads, what a program executes, when and where, and the evidence of its proof.
 
 It is plain data: dictionaries, lists, numbers, and sets and relations as isl writes them; `docs/certificates.md` has
-the format. Programs on cores are covered; what is not covered is refused by name.
+the format. Programs on cores and on GPUs are covered; what is not covered is refused by name.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.initial import initial_program
-from tiramisu_py.program.loops import Parallel, Vector
+from tiramisu_py.program.kernels import axis_name
+from tiramisu_py.program.loops import GpuThread, Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Home
+from tiramisu_py.program.storage import Home, Memory, is_on_devices
+from tiramisu_py.proof.certificates.coverage import check_covered, check_independent
 from tiramisu_py.proof.certificates.evidence import Evidence
+from tiramisu_py.proof.certificates.operations import Operations
 
-FORMAT, VERSION = "tiramisu_py certificate", 1
+FORMAT, VERSION = "tiramisu_py certificate", 2
 
 #: The reads of a computation that each role has.
 _PARTS = {Role.VALUE: "value", Role.INIT: "start", Role.UPDATE: "term"}
-_ROLES = {*_PARTS, Role.COPY}
 
 
 def certificate(program: Program, *, partial: bool = False) -> dict[str, Any]:
@@ -48,18 +50,20 @@ class _Certificate:
         self.values = ValueSets(program.algorithm)
         self.accesses = MemoryAccesses(program, self.values)
         self.flow = Flow(self.accesses)
-        self.claims = Evidence(self.flow)
+        self.size = 1 + max(state.time_size for state in program.history)
+        self.operations = Operations(program, self.flow.happens, self.size)
+        self.claims = Evidence(self.flow, self.operations)
         self._names: dict[tuple[str, int], str] = {}
+        self._arrays: dict[Home, str] = {}
 
     def document(self) -> dict[str, Any]:
         program, algorithm = self.program, self.program.algorithm
-        self._check_covered()
+        check_covered(program)
         actors = [self._statement(s) for s in program.storing]
         callers = [self._caller(each) for each in self._callers()]
         evidence = self._evidence()
-        if self.flow.exclusions.relied:
-            facts = ", ".join(str(fact) for fact in self.flow.exclusions.relied)
-            raise UnsupportedError(f"a certificate of {algorithm.name} would rely on values: {facts}")
+        if not self.partial:
+            check_independent(self.flow)
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -70,34 +74,11 @@ class _Certificate:
             "inlined": [name for name in algorithm.computations if not program.statements_of(name)],
             "outputs": list(algorithm.outputs),
             "statements": [*callers, *actors],
-            "places": {str(home): str(self._places(home)) for home in self.accesses.homes()},
+            "places": {self._array(home): self._places(home) for home in self.accesses.homes()},
+            "barriers": list(self.operations.barriers()),
+            "waits": list(self.operations.waits()),
             "evidence": evidence,
         }
-
-    # -- what is covered
-
-    def _check_covered(self) -> None:
-        program, name = self.program, self.program.algorithm.name
-        if program.rank_axes or program.blocks is not None:
-            raise UnsupportedError(f"no certificate covers ranks yet, and {name} runs on ranks")
-        for statement in program.storing:
-            what = None
-            if program.queue_of(statement) is not None:
-                what = "runs on a GPU"
-            elif statement.role not in _ROLES or statement.message is not None:
-                what = "combines partial results of its own"
-            elif statement.is_call:
-                what = "is a call over whole arrays"
-            elif statement.guards and statement.role is not Role.UPDATE:
-                what = "has a condition on values"
-            elif statement.role is Role.UPDATE and not self._commutes(statement.source):
-                what = "has an operator that is not commutative"
-            if what is not None:
-                raise UnsupportedError(f"no certificate covers this yet: {statement.handle} of {name} {what}")
-
-    def _commutes(self, source: str) -> bool:
-        op = self.program.algorithm.computations[source].op
-        return op is not None and op.commutative
 
     # -- the algorithm
 
@@ -124,10 +105,12 @@ class _Certificate:
     def _statement(self, statement: Statement) -> dict[str, Any]:
         program, accesses = self.program, self.accesses
         store = accesses.write(statement)
-        assert store is not None
+        if store is None:
+            raise UnsupportedError(f"{statement.handle} stores outside of the loops that its buffer is for")
         tags = [program.loops[loop].tag for loop in statement.loops]
         concurrent = [k for k, tag in enumerate(tags) if isinstance(tag, Parallel | Vector)]
-        combined = [k for k in concurrent if getattr(tags[k], "combine", None) is not None]
+        merging = [k for k, tag in enumerate(tags) if getattr(tag, "combine", None) is not None]
+        threads = {k: axis_name(tag.axis) for k, tag in enumerate(tags) if isinstance(tag, GpuThread)}
         reads = [r for source in accesses.sources(statement) if (r := accesses.read(statement, source)) is not None]
         return {
             "name": statement.name,
@@ -135,11 +118,14 @@ class _Certificate:
             "source": statement.source,
             "instances": str(store.domain),
             "point": str(sets.graph(sets.renamed(statement.point, statement.source))),
-            "time": str(self._time(program, statement.name)),
-            "concurrent": [_time_of_loop(k) for k in concurrent],
-            "combined": [_time_of_loop(k) for k in combined],
-            "store": str(store.places),
-            "reads": {read.source: str(self._pairs(read).apply_range(read.places)) for read in reads},
+            "time": str(self.operations.time(program, statement.name)),
+            "thread": str(self.operations.thread(statement)),
+            "queue": self.operations.queue(statement),
+            "devices": [program.loads_at(statement), program.stores_at(statement)],
+            "concurrent": self.operations.unordered(statement) or [_time_of_loop(k) for k in concurrent],
+            "combined": [threads.get(k, _time_of_loop(k)) for k in merging],
+            "store": str(self._elements(store)),
+            "reads": {read.source: str(self._pairs(read).apply_range(self._elements(read))) for read in reads},
         }
 
     def _callers(self) -> Iterator[MemoryAccess]:
@@ -153,9 +139,9 @@ class _Certificate:
         name, moment = self._name(access), 0 if access.actor.moment == ENTRY else 2
         point = isl.Map.identity(access.domain.get_space().map_from_set()).intersect_domain(access.domain)
         point = point.set_tuple_name(isl.dim_type.in_, name)
-        time = sets.graph(_constants(point.domain(), [moment, *[0] * self._time_size]))
-        place = point.apply_range(access.places)
-        reads = {} if access.is_write else {access.source: str(self._pairs(access).apply_range(access.places))}
+        time = sets.graph(_constants(point.domain(), [moment, *[0] * (self.size - 1)]))
+        place = point.apply_range(self._elements(access))
+        reads = {} if access.is_write else {access.source: str(self._pairs(access).apply_range(self._elements(access)))}
         return {
             "name": name,
             "role": "entry" if access.is_write else "exit",
@@ -163,6 +149,9 @@ class _Certificate:
             "instances": str(point.domain()),
             "point": str(point),
             "time": str(time),
+            "thread": str(self.operations.no_thread(point.domain().get_space())),
+            "queue": None,
+            "devices": [access.home.device] * 2,
             "concurrent": [],
             "combined": [],
             "store": str(place) if access.is_write else None,
@@ -185,23 +174,27 @@ class _Certificate:
         statement = read.actor.statement
         return "the caller" if statement is None else statement.handle
 
-    @property
-    def _time_size(self) -> int:
-        return max(state.time_size for state in self.program.history)
-
-    def _time(self, program: Program, name: str) -> isl.Map:
-        """The time of a statement: 1 (between the beginning and the end), then its time vector, padded with zeros."""
-        time = program.times[name]
-        space = time.get_domain_space()
-        forms = sets.outputs(time)
-        padding = [sets.constant(space, 0)] * (self._time_size - len(forms))
-        return sets.graph(sets.function(space, None, [sets.constant(space, 1), *forms, *padding]))
-
-    def _places(self, home: Home) -> isl.Set:
-        """The elements of a buffer, in each of its copies."""
+    def _places(self, home: Home) -> dict[str, Any]:
+        """The elements of a buffer, where they are, and for what there are copies of it."""
         buffer = self.program.buffers[home.buffer]
-        elements = box(sets.sized_frame(self.program.algorithm.param_space, None, len(buffer.extents)), buffer.extents)
-        return elements.insert_dims(isl.dim_type.set, 0, len(buffer.scope)).set_tuple_name(str(home))
+        frame = sets.sized_frame(self.program.algorithm.param_space, None, len(buffer.extents))
+        return {
+            "elements": str(box(frame, buffer.extents).set_tuple_name(self._array(home))),
+            "device": home.device if is_on_devices(buffer) else "any",
+            "loops": 2 * len(buffer.scope) + 1 if buffer.scope else 0,
+            "thread": buffer.memory is Memory.REGISTER,
+        }
+
+    def _elements(self, access: MemoryAccess) -> isl.Map:
+        """The element of the buffer that an access uses, in the copy of its executor."""
+        return sets.graph(sets.renamed(access.element, self._array(access.home)), access.domain)
+
+    def _array(self, home: Home) -> str:
+        """The name of an instance of a buffer, as isl can read it."""
+        if home not in self._arrays:
+            name = home.buffer if home.device is None else f"{home.buffer}_gpu{home.device}"
+            self._arrays[home] = fresh_name(name, {*self.program.buffers, *self._arrays.values()} - {home.buffer})
+        return self._arrays[home]
 
     def _pairs(self, read: MemoryAccess) -> isl.Map:
         """``[instance -> value] -> read``: a read as the pair that it is."""
@@ -239,8 +232,11 @@ class _Certificate:
                     )
             reference = self.claims.reference(home)
             if reference is not None:
-                references[str(home)] = {name: str(self._time(reference, name)) for name in reference.statements}
-        return {"references": references, "flow": flow, "terms": _as_text(terms)}
+                references[self._array(home)] = {
+                    name: str(self.operations.time(reference, name)) for name in reference.statements
+                }
+        ends = list(self.operations.ends())
+        return {"references": references, "flow": flow, "terms": _as_text(terms), "ends": ends}
 
     def _by_term(self, update: MemoryAccess, added: isl.Map) -> isl.Map:
         """``[read -> term] -> update``, from ``read -> update``."""

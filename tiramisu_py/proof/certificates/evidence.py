@@ -16,13 +16,15 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Home
+from tiramisu_py.proof.certificates.operations import Operations
 
 
 class Evidence:
     """What the dataflow of a proven program says of its reads; each relation starts at ``[instance -> value]``."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, operations: Operations) -> None:
         self.flow = flow
+        self.operations = operations
         self._plainer: dict[Home, Flow | None] = {}
 
     def reference(self, home: Home) -> Program | None:
@@ -52,11 +54,11 @@ class Evidence:
             if update.role is not Role.UPDATE or update.source != read.source:
                 continue
             before = flow.precedence.before(update, here, flow.one_chain(update, here))
-            if before is None:
-                continue
-            pairs = before.reverse().intersect_domain(served.domain())
             begun = flow.precedence.before(start, update, flow.one_chain(start, update))
-            if begun is not None:
+            if before is None or begun is None:
+                yield update, sets.no_pair(flow.one_chain(here, update))
+            else:
+                pairs = before.reverse().intersect_domain(served.domain())
                 yield update, pairs.intersect(served.apply_range(begun))
 
     def _plainer_flow(self, home: Home) -> Flow | None:
@@ -73,7 +75,7 @@ class Evidence:
         """One write for each read: the last one, if several stored the value."""
         if served.is_single_valued() or write.actor.statement is None:
             return served
-        time = sets.graph(flow.accesses.program.times[write.actor.name])
+        time = self.operations.time(flow.accesses.program, write.actor.name)
         return served.apply_range(time).lexmax().apply_range(time.reverse()).intersect(served)
 
 

@@ -1,0 +1,90 @@
+"""What no certificate covers yet, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import islpy as isl
+
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.exclusions import Exclusions
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.program.kernels import KernelNest, kernels
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.proof.kernels import threads
+from tiramisu_py.proof.memory import races
+
+_ROLES = {Role.VALUE, Role.INIT, Role.UPDATE, Role.COPY}
+
+
+def check_covered(program: Program) -> None:
+    """Raises `UnsupportedError`, with a statement and the reason, for a program that no certificate covers."""
+    name = program.algorithm.name
+    if program.rank_axes or program.blocks is not None:
+        raise UnsupportedError(f"no certificate covers ranks yet, and {name} runs on ranks")
+    for statement in program.storing:
+        what = _of_statement(program, statement)
+        if what:
+            raise UnsupportedError(f"no certificate covers this yet: {statement.handle} of {name} {what}")
+    for nest in kernels(program):
+        what = _of_kernel(nest)
+        if what:
+            raise UnsupportedError(f"no certificate covers this yet: the kernel of {nest.handle} of {name} {what}")
+
+
+def check_independent(flow: Flow) -> None:
+    """Raises `UnsupportedError` where dataflow, or the order of executions, holds only since values exclude some."""
+    program = flow.accesses.program
+    facts = [str(fact) for fact in flow.exclusions.relied]
+    if not facts and any(statement.guards for statement in program.storing):
+        plain = Flow(flow.accesses)
+        plain.exclusions = _Nothing(flow.accesses)
+        if any(True for condition in (races, threads) for _ in condition.findings(plain)):
+            facts = ["the conditions of its updates, and what is declared of the values in them"]
+    if facts:
+        raise UnsupportedError(f"a certificate of {program.algorithm.name} would rely on values: {', '.join(facts)}")
+
+
+class _Nothing(Exclusions):
+    """Excludes no pair of executions."""
+
+    def possible(self, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> isl.Map:
+        return pairs
+
+
+def _of_statement(program: Program, statement: Statement) -> str:
+    if statement.role not in _ROLES or statement.message is not None or statement.combination is not None:
+        return "combines partial results of its own"
+    if statement.is_call:
+        return "is a call over whole arrays"
+    if statement.guards and statement.role is not Role.UPDATE:
+        return "has a condition on values"
+    if statement.role is Role.UPDATE and not _commutes(program, statement.source):
+        return "has an operator that is not commutative"
+    reused = [b.name for b in _used(program, statement) if 0 < len(b.scope) <= program.host_depth(statement)]
+    if reused and program.queue_of(statement) is not None:
+        return f"is an operation on {reused[0]}, which exists for one iteration of a loop of the host"
+    return ""
+
+
+def _commutes(program: Program, source: str) -> bool:
+    op = program.algorithm.computations[source].op
+    return op is not None and op.commutative
+
+
+def _of_kernel(nest: KernelNest) -> str:
+    shared = [b.name for s in nest.statements for b in _used(nest.program, s) if b.memory is Memory.SHARED]
+    if nest.beside:
+        return "goes on in the last of its blocks"
+    if nest.launch.grid is not None and shared:
+        return f"runs several blocks one after another (grid=), with {shared[0]} in shared memory"
+    return ""
+
+
+def _used(program: Program, statement: Statement) -> Iterator[Buffer]:
+    """The buffers that a statement loads from or stores to."""
+    names = [*statement.loads, statement.target] if statement.stores else statement.loads
+    return (program.buffers[program.storages[name].buffer] for name in names if name in program.storages)

@@ -1,0 +1,146 @@
+"""The operations of a certificate: which queue they are put on, what waits for them, and where barriers are.
+
+A time of a certificate is 1 (between the beginning and the end), and then the time vector without the coordinates of
+loops over threads: threads run a kernel in this order. An operation is issued at the first coordinates of its time,
+with zeros for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.happens_before import Happens, Queue, is_asynchronous
+from tiramisu_py.program.kernels import KernelNest, kernels
+from tiramisu_py.program.loops import GpuThread
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+
+#: What a certificate calls the host, among the queues.
+HOST = "host"
+_AXES = 3
+
+
+class Operations:
+    """Queues, threads, barriers and waits of a program whose time vectors have `size` coordinates."""
+
+    def __init__(self, program: Program, happens: Happens, size: int) -> None:
+        self.program = program
+        self.happens = happens
+        self.size = size
+        self.kernels = {s.name: nest for nest in kernels(program) for s in nest.statements}
+        self.some = bool(self.kernels) or bool(happens.operations)
+
+    # -- statements
+
+    def time(self, program: Program, name: str) -> isl.Map:
+        """The time of a statement in a schedule of its program, padded with zeros."""
+        statement, time = program.statements[name], program.times[name]
+        space, forms = time.get_domain_space(), sets.outputs(time)
+        for depth, loop in enumerate(statement.loops):
+            if isinstance(program.loops[loop].tag, GpuThread):
+                forms[2 * depth + 1] = sets.constant(space, 0)
+        padding = [sets.constant(space, 0)] * (self.size - 1 - len(forms))
+        return sets.graph(sets.function(space, None, [sets.constant(space, 1), *forms, *padding]))
+
+    def thread(self, statement: Statement) -> isl.Map:
+        """``instance -> thread``: three numbers, or none in a program without operations."""
+        nest = self.kernels.get(statement.name)
+        if nest is not None:
+            return sets.graph(nest.thread_of(statement))
+        return self.no_thread(statement.frame)
+
+    def no_thread(self, frame: isl.Space) -> isl.Map:
+        """The thread of what does not run in a kernel."""
+        zeros = [sets.constant(frame, 0)] * (_AXES if self.some else 0)
+        return sets.graph(sets.function(frame, None, zeros))
+
+    def queue(self, statement: Statement) -> dict[str, int] | None:
+        """The queue, and how many coordinates of the time say when it is issued, and which block runs it."""
+        found = self.program.queue_of(statement)
+        if found is None:
+            return None
+        host, nest = self.program.host_depth(statement), self.kernels.get(statement.name)
+        block = self.size if nest is None else self._block(statement, nest)
+        return {"device": found[0], "stream": found[1], "issue": 2 * host + 2, "block": block}
+
+    def _block(self, statement: Statement, nest: KernelNest) -> int:
+        return 2 * (self.program.host_depth(statement) + len(nest.blocks)) + 1
+
+    def unordered(self, statement: Statement) -> list[int]:
+        """Of a deferred copy, all coordinates inside its block: no order of its thread, only a barrier completes it."""
+        nest = self.kernels.get(statement.name)
+        if not statement.deferred or nest is None:
+            return []
+        return list(range(self._block(statement, nest), self.size))
+
+    # -- barriers
+
+    def barriers(self) -> Iterator[dict[str, str]]:
+        """The threads of each barrier's blocks, and when each of them comes to it: ``time -> thread``."""
+        for nest in dict.fromkeys(self.kernels.values()):
+            for statement in nest.statements:
+                if statement.role is Role.BARRIER:
+                    yield self._barrier(nest, statement)
+
+    def _barrier(self, nest: KernelNest, barrier: Statement) -> dict[str, str]:
+        instances = barrier.instances.intersect_params(self.program.context.params())
+        time = self.time(self.program, barrier.name).intersect_domain(instances)
+        threads = sets.universe(sets.sized_frame(self.program.algorithm.param_space, None, _AXES))
+        for number, extent in zip(sets.variables(threads.get_space()), nest.shape, strict=True):
+            threads = threads.intersect(sets.within(number, 0, extent))
+        come = time.reverse().apply_range(self._coming(nest, barrier)).intersect_range(threads)
+        queue = _name(self.program.queue_of(barrier))
+        return {"queue": queue, "threads": str(threads), "come": str(come.coalesce())}
+
+    def _coming(self, nest: KernelNest, barrier: Statement) -> isl.Map:
+        """``instance -> thread``: those that come to a barrier, all of them along axes that no loop around it has."""
+        own = self.thread(barrier)
+        alike = isl.Map.universe(own.get_space().range().map_from_set())
+        for axis, loop in enumerate(nest.thread_loops(barrier)):
+            alike = alike if loop is None else sets.equal_at(alike, axis)
+        return own.apply_range(alike)
+
+    # -- waits
+
+    def waits(self) -> Iterator[dict[str, str]]:
+        """``issue -> time``: the host, or a queue, waits for what was put on a queue until then."""
+        for wait in self.happens.waits:
+            assert wait.waits is not None
+            by = None if wait.waits.on is None else (wait.waits.device, wait.waits.on)
+            for operation in self.program.awaited(wait):
+                of = self.happens.lane(operation)
+                if of is not None:
+                    yield self._wait(by, of, self.happens.awaited(wait, operation))
+        for operation in self.happens.operations:
+            if not is_asynchronous(operation):
+                when = self.happens.times(operation).range()
+                same = sets.graph(sets.identity(self.happens.space), when)
+                yield self._wait(None, self.happens.lane(operation), same)
+
+    def _wait(self, by: Queue, of: Queue, issued: isl.Map) -> dict[str, str]:
+        return {"by": _name(by), "of": _name(of), "issued": str(self._padded(issued))}
+
+    def ends(self) -> Iterator[dict[str, str]]:
+        """``issue of an operation -> time`` of a wait after which it is complete, by queue and by who waits."""
+        for queue in dict.fromkeys(self.happens.lane(s) for s in self.happens.operations):
+            on_it = (s for s in self.happens.operations if self.happens.lane(s) == queue)
+            issued = sets.union_of(self.happens.times(s).range() for s in on_it)
+            reached = {None: sets.no_pair(self.happens.later)} | self.happens.reached(queue)
+            for by, times in reached.items():
+                ends = self._padded(times.intersect_domain(issued)).coalesce()
+                yield {"of": _name(queue), "by": _name(by), "ends": str(ends)}
+
+    def _padded(self, times: isl.Map) -> isl.Map:
+        """The same relation between times of issue as one between times of the certificate."""
+        space = self.happens.space
+        zeros = [sets.constant(space, 0)] * (self.size - 1 - self.happens.size)
+        forms = [sets.constant(space, 1), *sets.variables(space), *zeros]
+        whole = sets.graph(sets.function(space, None, forms))
+        return times.apply_domain(whole).apply_range(whole)
+
+
+def _name(queue: Queue) -> str:
+    return HOST if queue is None else f"{queue[0]}.{queue[1]}"
