@@ -56,9 +56,31 @@ const clipped = named("svg.labels").flatMap((svg) => {
     return box.left < frame.left - 1 || box.right > frame.right + 1;
   }).map((node) => node.textContent);
 });
+const lines = named("svg text, h1, h2, h3, .soft, .code, .key, td, th, .message, label").flatMap((node) => {
+  const words = document.createTreeWalker(node, NodeFilter.SHOW_TEXT), found = [];
+  while (words.nextNode()) {
+    const range = document.createRange();
+    range.selectNodeContents(words.currentNode);
+    for (const {left, top, right, bottom} of range.getClientRects()) found.push([node.textContent, left, top, right, bottom]);
+  }
+  return found;
+});
+const within = (x, y, [, left, top, right, bottom]) => left + 1 < x && x < right - 1 && top + 1 < y && y < bottom - 1;
+const crossed = new Set();
+for (const path of named("path.arrow")) {
+  const placed = path.getScreenCTM(), length = path.getTotalLength();
+  for (let at = 0; at <= length; at += 2) {
+    const {x, y} = path.getPointAtLength(at).matrixTransform(placed);
+    for (const line of lines) if (within(x, y, line)) crossed.add(`${line[0]} by ${path.dataset.pair || "a message"}`);
+  }
+}
+const swatches = named(".legend .key").map((node) => {
+  const {backgroundColor, backgroundImage, borderColor, borderRadius} = getComputedStyle(node.firstChild);
+  return [node.textContent, [backgroundColor, backgroundImage, borderColor, borderRadius].join(" ")];
+});
 parent.postMessage({name: window.name, found: {
   ready: document.body.dataset.ready, error: document.body.dataset.error || null,
-  overlaps, clipped, labels: boxes.length,
+  overlaps, clipped, crossed: [...crossed], swatches, labels: boxes.length,
   smallest: Math.min(...named("svg text.label").map((node) => parseFloat(getComputedStyle(node).fontSize))),
   requests: performance.getEntriesByType("resource").length, back: getComputedStyle(document.body).backgroundColor,
   instances: count("rect.instance"), elements: count("rect.element"), bad: count("rect.instance.bad"),

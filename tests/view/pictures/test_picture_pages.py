@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Callable
 from functools import cache
@@ -64,10 +65,13 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
         "at step 11": Page(plain, "step=11"),
         "pointed at": Page(plain, f"point={number_of(picture('plain').scenes[0], 'by', (0, 0))}"),
         "all arrows": Page(plain, "arrows=all"),
+        "messages": Page(picture("distributed").html, "step=46"),
+        "all messages": Page(picture("distributed").html, "arrows=all"),
+        "all of blocks": Page(picture("shared").html, "arrows=all"),
         "turned": Page(picture("product").html, before=TURNED),
         "both": Page(both().html),
         "both pointed at": Page(both().html, f"point={number_of(both().scenes[0], 'bx', (0, 4))}"),
-        "large labels": Page(plain, before=LARGE),
+        "large labels": Page(plain, "arrows=all", before=LARGE),
         "an error": Page(plain, before=THROWN),
     }
     return measured(pages, tmp_path_factory.mktemp("light"))
@@ -78,6 +82,7 @@ def is_right(found: dict[str, Any]) -> None:
     assert (found["ready"], found["error"], found["requests"]) == ("yes", None, 0)
     assert found["overlaps"] == []
     assert found["clipped"] == []
+    assert found["crossed"] == []
     assert found["labels"] > 10
     assert found["smallest"] >= 11
 
@@ -183,8 +188,39 @@ def test_deeper_spaces_are_shown_in_slices(light: dict[str, dict[str, Any]]) -> 
 
 
 @needs_browser
-def test_the_measure_finds_labels_that_meet_and_errors(light: dict[str, dict[str, Any]]) -> None:
+def test_arrows_go_around_labels_also_where_there_are_many(light: dict[str, dict[str, Any]]) -> None:
+    for name in ("all arrows", "messages", "all messages", "all of blocks", "both", "both pointed at"):
+        assert light[name]["arrows"] > 0
+        is_right(light[name])
+
+
+def lightness_and_hue(colour: str) -> tuple[float, float, float]:
+    """A colour ``rgb(1, 2, 3)`` in CIELAB, where distances are about those that are seen."""
+    linear = [((c + 0.055) / 1.055) ** 2.4 for c in (int(n) / 255 for n in re.findall(r"\d+", colour)[:3])]
+    rows = ((0.4339, 0.3762, 0.1899), (0.2126, 0.7152, 0.0722), (0.0177, 0.1095, 0.8727))
+    x, y, z = (sum(a * b for a, b in zip(row, linear, strict=True)) ** (1 / 3) for row in rows)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@needs_browser
+def test_each_entry_of_the_legend_looks_unlike_the_others(light: dict[str, dict[str, Any]]) -> None:
+    for name in PROGRAMS:
+        swatches = dict(light[name]["swatches"])
+        assert len(set(swatches.values())) == len(swatches)
+        assert "running now" in swatches
+        filled = {text: look for text, look in swatches.items() if not look.startswith(("rgba(0, 0, 0, 0)", "none"))}
+        statements = {statement.name for statement in picture(name).scenes[0].statements} & set(filled)
+        for one in statements:
+            for other in set(filled) - statements:
+                distance = math.dist(*map(lightness_and_hue, (filled[one], filled[other])))
+                assert distance > 20, (name, one, other)
+        assert statements
+
+
+@needs_browser
+def test_the_measure_finds_labels_that_meet_arrows_on_labels_and_errors(light: dict[str, dict[str, Any]]) -> None:
     assert light["large labels"]["overlaps"]
+    assert light["large labels"]["crossed"]
     assert "mine" in light["an error"]["error"]
 
 

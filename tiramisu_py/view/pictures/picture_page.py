@@ -18,6 +18,8 @@ from tiramisu_py.view.pictures.scene_differences import Differences, differences
 
 #: The height of a picture in a notebook, in pixels.
 HEIGHT = 760
+#: The parts of the script that draws.
+SCRIPTS = ("shared.js", "side.js", "timeline.js", "grid.js", "routes.js", "hover.js", "page.js")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Picture:
             "title": html.escape(f"{title}: a picture"),
             "style": _file("page.css"),
             "d3": _file("d3.min.js"),
-            "script": _file("page.js"),
+            "script": "\n".join(map(_file, SCRIPTS)),
             "data": json.dumps(self.as_dict(), separators=(",", ":")).replace("<", "\\u003c"),
         }
         first, *rest = _file("page.html").split("@")
