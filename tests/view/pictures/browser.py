@@ -61,7 +61,7 @@ const lines = named("svg text, h1, h2, h3, .soft, .code, .key, td, th, .message,
   while (words.nextNode()) {
     const range = document.createRange();
     range.selectNodeContents(words.currentNode);
-    for (const {left, top, right, bottom} of range.getClientRects()) found.push([node.textContent, left, top, right, bottom]);
+    for (const box of range.getClientRects()) found.push([node.textContent, box.left, box.top, box.right, box.bottom]);
   }
   return found;
 });

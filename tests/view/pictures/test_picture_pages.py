@@ -71,6 +71,10 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
         "turned": Page(picture("product").html, before=TURNED),
         "both": Page(both().html),
         "both pointed at": Page(both().html, f"point={number_of(both().scenes[0], 'bx', (0, 4))}"),
+        "a term": Page(
+            picture("product").html, f"point={number_of(picture('product').scenes[0], 'c.update', (1, 2, 3))}"
+        ),
+        "a wrong read": Page(picture("refused larger").html, "point=3"),
         "large labels": Page(plain, "arrows=all", before=LARGE),
         "an error": Page(plain, before=THROWN),
     }
@@ -137,12 +141,27 @@ def test_time_hovering_and_dependences(light: dict[str, dict[str, Any]]) -> None
     assert found["step"] == ["step 11 of 16"]
     assert (found["instances"], found["now"], found["later"]) == (16, 1, 5)
     assert found["arrows"] == 3
-    hover = light["pointed at"]["hover"]
-    assert hover[0] == "by[0, 0]"
-    assert "reads bx[2, 0] from bx[2, 0]: stored at step 5" in hover
+    hover, values = light["pointed at"]["hover"], picture("plain").scenes[0].values
+    assert hover[0] == f"by[0, 0] = {values['by'][0, 0]}"
+    assert f"reads bx[2, 0] = {values['bx'][2, 0]} from bx[2, 0]: stored at step 5" in hover
     assert "stores to by[0, 0]" in hover
     assert "run by the host thread" in hover
     assert light["all arrows"]["arrows"] == sum(read.writer >= 0 for read in picture("plain").scenes[0].reads) == 18
+
+
+@needs_browser
+def test_hovering_shows_values_and_those_that_a_refused_schedule_ought_to_have(
+    light: dict[str, dict[str, Any]],
+) -> None:
+    drawn = picture("product").scenes[0]
+    (update,) = [x for x in drawn.instances if x.point == (1, 2, 3)]
+    title, _, term, *_ = light["a term"]["hover"]
+    assert title == "c[1, 2] (c.update)"
+    assert term == f"its term is {update.term}; in the end c[1, 2] = {drawn.values['c'][1, 2]}"
+    drawn = picture("refused larger").scenes[0]
+    named = drawn.statements[drawn.instances[3].statement].source, drawn.instances[3].value
+    hover = light["a wrong read"]["hover"]
+    assert hover[0].endswith(f" ({drawn.values[named[0]][named[1]]} by the algorithm)")
 
 
 @needs_browser

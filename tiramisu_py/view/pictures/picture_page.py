@@ -85,7 +85,15 @@ class Picture:
 
 
 def _plain(scene: Scene) -> Mapping[str, Any]:
-    return {**asdict(scene), "executors": [executor.words() for executor in scene.executors]}
+    """A scene as dictionaries with text as keys; what is None is left out of instances."""
+    found = asdict(scene)
+    found["instances"] = [{k: v for k, v in each.items() if v is not None} for each in found["instances"]]
+    found["executors"] = [executor.words() for executor in scene.executors]
+    found["values"] = {
+        source: {",".join(map(str, at)): value for at, value in values.items()}
+        for source, values in scene.values.items()
+    }
+    return found
 
 
 def _file(name: str) -> str:

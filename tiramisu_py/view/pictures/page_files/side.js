@@ -52,7 +52,11 @@ class Side {
       const array = scene.statements[each.statement].array;
       if (array !== null && each.element) this.element(array, each.element).writes.push(each.order);
     }
-    for (const read of scene.reads) if (read.reader >= 0) this.element(read.array, read.element).reads.push(read.reader);
+    for (const read of scene.reads) if (read.reader >= 0) {
+      const element = this.element(read.array, read.element);
+      element.reads.push(read.reader);
+      if (read.writer === CALLER && !read.wrong) element.passed = read;
+    }
     this.tiles = new Map();
     this.teams = null;
     for (const each of scene.instances) {
@@ -91,6 +95,7 @@ class Side {
     }
     const words = [this.given.scenes.length > 1 ? "" : this.sizes(scene), many(scene.instances.length, "instance"), many(this.steps, "step") + " if all that may run at the same time does"];
     if (scene.executors.length > 1) words.push(many(scene.executors.length, "executor"));
+    if (scene.inputs) words.push(scene.inputs);
     if (this.bad.size) words.push(many(this.bad.size, "instance") + " with a wrong read");
     line.append("span").text(words.filter((word) => word).join(" · "));
   }
