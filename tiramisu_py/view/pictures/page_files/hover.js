@@ -67,13 +67,13 @@ function point(side, instance) {
   if ((state.hot && state.hot.instance) === instance) return;
   state.hot = instance ? {side, instance} : null;
   update();
-  if (sides.length > 1) differing(side, instance);
 }
 
 /* Mark, on both sides, the instances whose order relative to this one is not the same on both. */
-function differing(side, instance) {
+function differing(hot) {
   for (const each of sides) for (const grid of each.grids) if (!grid.isArray) grid.cells.classed("differs", false);
-  if (!instance) return;
+  if (!hot) return;
+  const {side, instance} = hot;
   const name = (of, each) => { const s = of.scene.statements[each.statement]; return s.role + " " + key(s.source, each.point); };
   const tables = sides.map((of) => { const found = new Map(); for (const each of of.scene.instances) { const at = name(of, each); found.set(at, found.has(at) ? null : each); } return found; });
   const mine = tables.map((table) => table.get(name(side, instance)));

@@ -10,6 +10,7 @@ function update() {
   slider.attr("max", end).property("value", state.at);
   output.text(`${state.order === "steps" ? "step" : "instance"} ${state.at + 1} of ${end + 1}`);
   for (const side of sides) side.update();
+  if (sides.length > 1) differing(state.hot);
 }
 
 function restart() { state.at = Infinity; state.hot = null; defaults(); update(); }

@@ -153,6 +153,7 @@ class Side {
     if (this.tiles.size) entry("var(--tile)", "outline of a tile", "ring tiled");
     entry("var(--read)", "element read", "ring");
     entry("var(--stored)", "element stored", "ring");
+    if (data.sides.length > 1) entry("var(--differs)", "in another order than on the other side", "ring");
   }
 
   /* -- panels */
