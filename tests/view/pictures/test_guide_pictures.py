@@ -59,7 +59,7 @@ def test_each_picture_of_the_chapter_is_there_and_says_how_it_is_made() -> None:
 
 @needs_browser
 @needs_fonts
-@pytest.mark.parametrize("each", shown(), ids=lambda each: Path(each.picture).stem)
+@pytest.mark.parametrize("each", list(shown()), ids=lambda each: Path(each.picture).stem)
 def test_a_browser_shows_what_the_picture_in_the_chapter_shows(
     each: Shown, pages: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
