@@ -14,9 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from schedule_drawing import Drawn, before_and_after, buffers, drawn, in_rows, stacked  # noqa: E402
-
 import tiramisu_py as tm  # noqa: E402
+from schedule_drawing import Drawn, before_and_after, buffers, drawn, in_rows, stacked  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures" / "commands"
 N, M, T = tm.params("N M T")

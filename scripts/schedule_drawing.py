@@ -141,9 +141,7 @@ def _buffer(scene: Scene, number: int) -> Drawn:
     """The elements of a buffer, each with the number of values that it holds in turn."""
     array = scene.arrays[number]
     written = [each for each in scene.instances if scene.statements[each.statement].array == number and each.element]
-    values = {
-        (each.element, scene.statements[each.statement].source, each.value) for each in written if each.element
-    }
+    values = {(each.element, scene.statements[each.statement].source, each.value) for each in written if each.element}
     counted = {at: len([*group]) for at, group in groupby(sorted(at for at, _, _ in values))}
 
     def cell(x: float, y: float, tall: float, group: list[tuple[int, ...]]) -> list[str]:
