@@ -32,6 +32,7 @@ STYLE = """<style>
 svg { color-scheme: light dark; }
 .back { fill: #f6f7f9; } .text, text { fill: #1c2430; } .soft { fill: #5b6675; } .in { fill: #1c2430; }
 .one { fill: #d6e0ee; } .cell { stroke: #ffffff; stroke-width: 1; } .element { fill: #e3e7ec; stroke: #aab3bf; }
+.read { stroke: #5b6675; stroke-width: 1; fill: none; } .again { stroke: #d1242f; stroke-width: 2; fill: none; }
 .tile { fill: none; stroke: #1c2430; stroke-width: 2; } .arrow { stroke: #9a6700; stroke-width: 2; fill: none; }
 text { font: 12px system-ui, "DejaVu Sans", sans-serif; }
 .code { font: 12px ui-monospace, "DejaVu Sans Mono", monospace; white-space: pre; }
@@ -220,10 +221,14 @@ def before_and_after(before: Drawn, commands: Sequence[str], after: Drawn, title
     height = max(before.height, after.height) + top + 14
     x = 12 + before.width
     arrow = f'<path class="arrow" d="M{x + 14:g} {top + 9:g}h{between - 28:g}m-8 -6l8 6l-8 6"/>'
+    parts = [given.at(12, 8), before.at(12, top), arrow, after.at(12 + before.width + between, top)]
+    return picture(width, height, parts, title)
+
+
+def picture(width: float, height: float, parts: Sequence[str], title: str) -> str:
+    """A file of elements, readable in light and in dark."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" role="img">\n<title>{html.escape(title)}</title>\n{STYLE}\n'
-        f'<rect class="back" width="100%" height="100%" rx="8"/>\n'
-        + "\n".join([given.at(12, 8), before.at(12, top), arrow, after.at(12 + before.width + between, top)])
-        + "\n</svg>\n"
+        '<rect class="back" width="100%" height="100%" rx="8"/>\n' + "\n".join(parts) + "\n</svg>\n"
     )
