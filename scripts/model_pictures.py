@@ -77,7 +77,7 @@ def values(drawn: Scene) -> str:
 
 
 def times(drawn: Scene) -> str:
-    """Layer II: the instances in the order of time, a row for each executor; those of a value that has several, ringed."""
+    """Layer II: instances in time, a row for each executor; those of a value that has several are ringed."""
     parts = [text(NAME + WIDE * step + WIDE / 2 - 2, 18, step + 1, "small soft middle") for step in range(drawn.steps)]
     parts.append(text(12, 18, "step", "soft"))
     parts += [text(12, 42 + 34 * who, each.words(), "") for who, each in enumerate(drawn.executors)]

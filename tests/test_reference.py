@@ -81,4 +81,5 @@ def test_each_page_is_in_the_navigation_of_the_site() -> None:
     text = (ROOT / "mkdocs.yml").read_text()
     listed = re.findall(r"^ +- ([\w/-]+\.md)$", text[text.index("nav:") :], re.MULTILINE)
     docs = ROOT / "docs"
-    assert sorted(listed) == sorted(str(page.relative_to(docs)) for page in docs.rglob("*.md"))
+    notebooks = [f"notebooks/{path.stem}.md" for path in (ROOT / "examples" / "notebooks").glob("*.ipynb")]
+    assert sorted(listed) == sorted([*(str(page.relative_to(docs)) for page in docs.rglob("*.md")), *notebooks])

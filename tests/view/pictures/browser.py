@@ -131,11 +131,20 @@ def screenshot(page: Path, picture: Path, asked: str = "", *, dark: bool = False
     _run(page, asked, dark, [*options, "--virtual-time-budget=3000"])
 
 
+def opened(url: str, folder: Path) -> None:
+    """Open a page of a server on this machine, until all that it loads has been loaded."""
+    _opened(url, folder, False, ["--dump-dom"])
+
+
 def _run(path: Path, asked: str, dark: bool, options: list[str]) -> str:
+    return _opened(f"{path.as_uri()}#{asked}", path.parent, dark, options)
+
+
+def _opened(url: str, folder: Path, dark: bool, options: list[str]) -> str:
     assert BROWSER is not None
     command = [
         BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
-        "--disable-background-networking", f"--user-data-dir={path.parent / 'profile'}", "--window-size=1400,1000",
-        f"--blink-settings=preferredColorScheme={0 if dark else 1}", *options, f"{path.as_uri()}#{asked}",
+        "--disable-background-networking", f"--user-data-dir={folder / 'profile'}", "--window-size=1400,1000",
+        f"--blink-settings=preferredColorScheme={0 if dark else 1}", *options, url,
     ]  # fmt: skip
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout
