@@ -17,10 +17,16 @@ import tiramisu_py as tm
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "commands.md"
+PICTURES = "pictures/commands"
 HEAD = """# All commands
 
-The public interface, made from the docstrings by `scripts/reference`. In the pictures `-->` stands between the loops
+The public interface, made from the docstrings by `scripts/reference`. In the texts `-->` stands between the loops
 before a command and those after it. Every command returns its handle (or the new ones): they can be chained.
+
+The drawings show small programs before a command and after it. A cell is an instance, at the value that it computes;
+its number is the step in which it runs, and what has one number may run at the same time. Colours say who runs it
+(threads, blocks, ranks), outlines what is one tile; of a value that is computed several times the cell has all steps.
+An element of a buffer has the number of values that it holds in turn. `scripts/command_pictures.py` has the programs.
 """
 
 
@@ -113,7 +119,14 @@ def of_class(name: str, cls: type) -> Iterator[str]:
     yield f"## {title}\n\n{text(inspect.getdoc(cls) or '')}\n"
     for member_name, member in members(cls):
         shown = signature(member_name, member)
-        yield f"### {name}.{member_name}\n\n`{shown}`\n\n{text(inspect.getdoc(member) or '')}\n"
+        documented = text(inspect.getdoc(member) or "")
+        yield f"### {name}.{member_name}\n\n`{shown}`\n\n{documented}\n{picture_of(name, member_name)}"
+
+
+def picture_of(owner: str, member: str) -> str:
+    """The drawing of a command, as `scripts/command_pictures.py` makes it; "" for what has none."""
+    drawn = owner in ("Selection", "Function") and (PAGE.parent / PICTURES / f"{member}.svg").exists()
+    return f"\n![{member}: a program before and after]({PICTURES}/{member}.svg)\n" if drawn else ""
 
 
 def of_errors(errors: list[str]) -> Iterator[str]:

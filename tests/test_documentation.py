@@ -128,6 +128,8 @@ def test_the_readme_has_a_program_and_what_it_prints() -> None:
 @pytest.mark.parametrize(
     ("script", "page"),
     [
+        ("command_pictures.py", "pictures/commands"),
+        ("model_pictures.py", "guide/pictures"),
         ("command_reference.py", "commands.md"),
         ("pass_reference.py", "passes.md"),
         ("parity_reference.py", "parity.md"),

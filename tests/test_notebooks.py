@@ -6,12 +6,23 @@ import ast
 import contextlib
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parent.parent / "examples" / "notebooks"
+from tests.view.pictures.browser import needs_browser
+from tests.view.pictures.test_guide_pictures import TOLERATED, needs_fonts
+from tiramisu_py.view import Picture
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from guide_pictures import unlike  # noqa: E402
+from notebook_pictures import kept, taken, values  # noqa: E402
+
+FOLDER = ROOT / "examples" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
@@ -55,3 +66,17 @@ def test_a_notebook_holds_no_error_and_no_place_of_its_author(notebook: Path) ->
     text = notebook.read_text()
     assert '"output_type": "error"' not in text
     assert not any(place in text for place in ("/home/", "/root/", f"{FOLDER.parent.parent}/"))
+
+
+@needs_browser
+@needs_fonts
+def test_pictures_are_seen_without_running_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen = 0
+    for cell, value in values(json.loads((FOLDER / "02_seeing.ipynb").read_text())):
+        if isinstance(value, Picture):
+            picture = kept(cell, tmp_path / "kept.png")
+            assert picture is not None, "scripts/notebook_pictures.py takes it"
+            assert unlike(taken(value, tmp_path), picture) <= TOLERATED, "scripts/notebook_pictures.py takes it anew"
+            seen += 1
+    assert seen == 3

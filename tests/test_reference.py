@@ -44,8 +44,42 @@ def test_each_public_method_is_explained(path: str) -> None:
     assert re.search(rf"^### ({'|'.join(same)})\.{member}$", REFERENCE, re.MULTILINE)
 
 
+#: The commands of a function, which change its schedule or its places.
+OF_FUNCTIONS = (
+    "apply", "barrier", "create_xfer", "derive_transfers", "grid", "order", "remove", "schedule", "skew_for",
+)  # fmt: skip
+
+
+def commands_of_the_reference() -> list[str]:
+    """The titles of all commands: those of computations, of arrays and of functions."""
+    of_computations = re.findall(r"^### (Selection\.\w+)$", REFERENCE, re.MULTILINE)
+    assert len(of_computations) > 40
+    return [
+        *of_computations,
+        "Computation.distribute",
+        "Input.distribute",
+        *(f"Function.{name}" for name in OF_FUNCTIONS),
+    ]
+
+
+@pytest.mark.parametrize("title", commands_of_the_reference())
+def test_each_command_has_a_before_and_an_after(title: str) -> None:
+    (section,) = re.findall(rf"^### {re.escape(title)}$(.*?)(?=^##)", REFERENCE, re.MULTILINE | re.DOTALL)
+    shown = re.findall(r"^```text\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    assert any("-->" in text for text in shown), f"{title} shows no loops before and after it"
+
+
+def test_each_drawing_of_a_command_is_shown() -> None:
+    kept = {path.stem for path in (ROOT / "docs" / "pictures" / "commands").glob("*.svg")}
+    shown = re.findall(r"^!\[(\w+): .*\]\(pictures/commands/(\w+)\.svg\)$", REFERENCE, re.MULTILINE)
+    assert {picture for _, picture in shown} == kept
+    assert all(command == picture for command, picture in shown)
+    assert {"split", "tile", "interchange", "skew", "parallelize", "vectorize", "tag_gpu", "tag_distribute"} <= kept
+
+
 def test_each_page_is_in_the_navigation_of_the_site() -> None:
     text = (ROOT / "mkdocs.yml").read_text()
     listed = re.findall(r"^ +- ([\w/-]+\.md)$", text[text.index("nav:") :], re.MULTILINE)
     docs = ROOT / "docs"
-    assert sorted(listed) == sorted(str(page.relative_to(docs)) for page in docs.rglob("*.md"))
+    notebooks = [f"notebooks/{path.stem}.md" for path in (ROOT / "examples" / "notebooks").glob("*.ipynb")]
+    assert sorted(listed) == sorted([*(str(page.relative_to(docs)) for page in docs.rglob("*.md")), *notebooks])

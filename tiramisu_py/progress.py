@@ -1,4 +1,4 @@
-"""Progress of long work: what the compiler is doing, how long it takes, and what would make it shorter.
+"""Progress of long work: the step that the compiler is at, how long it takes, and what would make it shorter.
 
 Each step is logged, with its time, as INFO to the logger "tiramisu_py". A step that takes long is also shown while it
 lasts: see `show`.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
+from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments
 from tiramisu_py.build import Kernel, processor_for
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.console.reading import Found
 from tiramisu_py.console.scripts import ScriptError, named_sizes, one_function
 from tiramisu_py.function import Function
 from tiramisu_py.tuning import Machine
-from tiramisu_py.tuning.inputs import arguments
 
 
 def build(given: Namespace) -> Found:

@@ -97,7 +97,15 @@ class Function(
         written(path, self.algorithm, self.commands)
 
     def order(self, *handles: Selection | Operation, at: Iter | Root) -> None:
-        """Put computations in order, each after the previous one, in shared loops up to `at` (whole nests at root)."""
+        """Put computations in order, each after the previous one, in shared loops up to `at` (whole nests at root).
+
+        ::
+
+            for i: p[i]             -->   for i:
+            for i: q[i]                       p[i]
+            for i: s[i]                       q[i]
+                                              s[i]                        (f.order(p, q, s, at=i))
+        """
         if len(handles) < 2:
             raise CommandError(f"{self.name}.order needs at least two computations")
         for handle in handles:
@@ -157,7 +165,13 @@ class Function(
         return Barrier(self, "", made)
 
     def remove(self, handle: Operation | Selection | Exchange) -> None:
-        """Remove a transfer, an exchange or half of one, a wait, a barrier, or a copy that nothing reads."""
+        """Remove a transfer, an exchange or half of one, a wait, a barrier, or a copy that nothing reads.
+
+        ::
+
+            copy a to the GPU       -->   for i on the GPU: b[i] = f(a[i])     (f.remove(copy))
+            for i on the GPU: b[i] = f(a[i])
+        """
         if not isinstance(handle, Selection | Operation | Exchange) or handle._function is not self:
             raise CommandError(
                 f"{self.name} cannot remove {handle!r}: give a transfer, exchange, wait, barrier or copy of {self.name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 from tiramisu_py.counting.communication import communication
 from tiramisu_py.errors import ArgumentError, DeclarationError
@@ -17,35 +17,52 @@ from tiramisu_py.view import Picture, Scene, ScheduleCost, channels_picture, pic
 class Showing(Results):
     """The pictures of a scheduled function."""
 
-    def show(self, *, beside: Showing | None = None, **sizes: int) -> Picture:
+    def show(self, *, beside: Showing | None = None, inputs: Mapping[str, Any] | None = None, **sizes: int) -> Picture:
         """A picture of the schedule at small sizes, which a notebook displays.
 
         ::
 
             f.show()
             f.show(N=8)
+            f.show(N=8, inputs={"image": image})        the values of one's own picture
 
         It shows the instances of each statement and who runs them (thread, block, rank), their order with a slider for
         the time, tiles, dependences, the elements of each array that are read and stored, and messages. The sizes that
         are not given are chosen so that there is something to see. A program that the proof refuses is shown too, at
         the sizes of its counterexample, with the violation in red. `beside` is another schedule, drawn beside this one
-        at the same sizes, and compared. Raises `ArgumentError` for sizes that are too large to be drawn.
+        at the same sizes, and compared. Pointing at an instance shows its value, as `evaluate` computes it from
+        `inputs`, cut to these sizes, and from random ones where none is given. Raises `ArgumentError` for sizes that
+        are too large to be drawn, and for inputs that do not fit.
         """
         if beside is not None and not isinstance(beside, Showing):
             raise ArgumentError(f"{beside!r} is no function: give beside= another schedule, such as f.copy()")
         if beside is None:
-            return side_by_side(self._scenes(sizes))
-        first = self._scenes(sizes)[-1:]
-        return side_by_side(first, beside._scenes(first[0].sizes)[-1:])
+            return side_by_side(self._scenes(sizes, inputs))
+        first = self._scenes(sizes, inputs)[-1:]
+        return side_by_side(first, beside._scenes(first[0].sizes, inputs)[-1:])
 
     @overload
-    def picture(self, path: None = None, /, *, beside: None = None, **params: int) -> str: ...
+    def picture(self, path: None = None, /, *, beside: None = None, inputs: None = None, **params: int) -> str: ...
 
     @overload
-    def picture(self, path: str | Path, /, *, beside: Showing | None = None, **params: int) -> Picture: ...
+    def picture(
+        self,
+        path: str | Path,
+        /,
+        *,
+        beside: Showing | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        **params: int,
+    ) -> Picture: ...
 
     def picture(
-        self, path: str | Path | None = None, /, *, beside: Showing | None = None, **params: int
+        self,
+        path: str | Path | None = None,
+        /,
+        *,
+        beside: Showing | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        **params: int,
     ) -> Picture | str:
         """Write a picture of the schedule at small sizes to an HTML file, which needs nothing else.
 
@@ -60,11 +77,12 @@ class Showing(Results):
         `ArgumentError` for a program without ranks, and for more than 64 of them. Raises `SavedError` if the file
         cannot be written.
         """
-        if path is None and beside is not None:
-            raise ArgumentError(f"{self.name}.picture(beside=...) is written to a file: give its path first")
+        if path is None and not (beside is None and inputs is None):
+            given = "inputs" if beside is None else "beside"
+            raise ArgumentError(f"{self.name}.picture({given}=...) is written to a file: give its path first")
         if path is None:
             return self._messages(params)
-        found = self.show(beside=beside, **params)
+        found = self.show(beside=beside, inputs=inputs, **params)
         write_page(path, found.html)
         return found
 
@@ -91,8 +109,8 @@ class Showing(Results):
             )
         return channels_picture(communication(self._program, params))
 
-    def _scenes(self, sizes: Mapping[str, int]) -> tuple[Scene, ...]:
+    def _scenes(self, sizes: Mapping[str, int], inputs: Mapping[str, Any] | None) -> tuple[Scene, ...]:
         if self._open_domains:
             raise DeclarationError(f"{self.name} cannot be drawn: {self._open_domains}")
         report = self.check()
-        return pictured(spread(self.completed), report, sizes)
+        return pictured(spread(self.completed), report, sizes, inputs)

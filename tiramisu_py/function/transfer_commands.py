@@ -138,7 +138,12 @@ class TransferCommands(Scheduled):
         return Transfer(self, transfer.taken, made)
 
     def grid(self, *extents: Expr | int) -> None:
-        """Declare the process grid: the number of ranks along each axis, ``f.grid(4)`` or ``f.grid(2, P)``.
+        """Declare the process grid: the number of ranks along each axis.
+
+        ::
+
+            as many ranks as the loops need     -->   4 ranks in a row                       (f.grid(4))
+                                                -->   2 x P ranks, numbered row by row       (f.grid(2, P))
 
         Numbers are constants or affine in the parameters, at least 1. Ranks are numbered row by row, so that on a grid
         of 2 x 3 rank 4 has the coordinates (1, 1). Without a declaration the grid is as large as the loops that

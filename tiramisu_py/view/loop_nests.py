@@ -68,7 +68,7 @@ def _tag(loop: Loop) -> str:
         case GpuThread(axis=axis):
             return f", on thread {AXES[axis]}"
         case Rank(axis=axis):
-            return f", on rank {axis}"
+            return f", on ranks (axis {axis})"
         case Bulk():
             return ", one operation"
         case None:

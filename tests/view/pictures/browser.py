@@ -56,9 +56,31 @@ const clipped = named("svg.labels").flatMap((svg) => {
     return box.left < frame.left - 1 || box.right > frame.right + 1;
   }).map((node) => node.textContent);
 });
+const lines = named("svg text, h1, h2, h3, .soft, .code, .key, td, th, .message, label").flatMap((node) => {
+  const words = document.createTreeWalker(node, NodeFilter.SHOW_TEXT), found = [];
+  while (words.nextNode()) {
+    const range = document.createRange();
+    range.selectNodeContents(words.currentNode);
+    for (const box of range.getClientRects()) found.push([node.textContent, box.left, box.top, box.right, box.bottom]);
+  }
+  return found;
+});
+const within = (x, y, [, left, top, right, bottom]) => left + 1 < x && x < right - 1 && top + 1 < y && y < bottom - 1;
+const crossed = new Set();
+for (const path of named("path.arrow")) {
+  const placed = path.getScreenCTM(), length = path.getTotalLength();
+  for (let at = 0; at <= length; at += 2) {
+    const {x, y} = path.getPointAtLength(at).matrixTransform(placed);
+    for (const line of lines) if (within(x, y, line)) crossed.add(`${line[0]} by ${path.dataset.pair || "a message"}`);
+  }
+}
+const swatches = named(".legend .key").map((node) => {
+  const {backgroundColor, backgroundImage, borderColor, borderRadius} = getComputedStyle(node.firstChild);
+  return [node.textContent, [backgroundColor, backgroundImage, borderColor, borderRadius].join(" ")];
+});
 parent.postMessage({name: window.name, found: {
   ready: document.body.dataset.ready, error: document.body.dataset.error || null,
-  overlaps, clipped, labels: boxes.length,
+  overlaps, clipped, crossed: [...crossed], swatches, labels: boxes.length,
   smallest: Math.min(...named("svg text.label").map((node) => parseFloat(getComputedStyle(node).fontSize))),
   requests: performance.getEntriesByType("resource").length, back: getComputedStyle(document.body).backgroundColor,
   instances: count("rect.instance"), elements: count("rect.element"), bad: count("rect.instance.bad"),
@@ -109,11 +131,20 @@ def screenshot(page: Path, picture: Path, asked: str = "", *, dark: bool = False
     _run(page, asked, dark, [*options, "--virtual-time-budget=3000"])
 
 
+def opened(url: str, folder: Path) -> None:
+    """Open a page of a server on this machine, until all that it loads has been loaded."""
+    _opened(url, folder, False, ["--dump-dom"])
+
+
 def _run(path: Path, asked: str, dark: bool, options: list[str]) -> str:
+    return _opened(f"{path.as_uri()}#{asked}", path.parent, dark, options)
+
+
+def _opened(url: str, folder: Path, dark: bool, options: list[str]) -> str:
     assert BROWSER is not None
     command = [
         BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
-        "--disable-background-networking", f"--user-data-dir={path.parent / 'profile'}", "--window-size=1400,1000",
-        f"--blink-settings=preferredColorScheme={0 if dark else 1}", *options, f"{path.as_uri()}#{asked}",
+        "--disable-background-networking", f"--user-data-dir={folder / 'profile'}", "--window-size=1400,1000",
+        f"--blink-settings=preferredColorScheme={0 if dark else 1}", *options, url,
     ]  # fmt: skip
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout

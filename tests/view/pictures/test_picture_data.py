@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import pytest
 
 import tiramisu_py as tm
@@ -239,3 +240,64 @@ def test_sizes_that_cannot_be_drawn_are_refused() -> None:
         f.picture(beside=f, N=3)  # type: ignore[call-overload]
     with pytest.raises(tm.ArgumentError, match="is no function"):
         f.show(beside=3)  # type: ignore[arg-type]
+
+
+def test_values_are_those_of_the_inputs_that_are_given() -> None:
+    a = np.random.default_rng(5).random((9, 9), dtype=np.float32)
+    (drawn,) = pictured.tiled().show(N=5, M=6, inputs={"a": a}).scenes
+    assert drawn.inputs == "values of the given inputs"
+    across = (a[:7, :6] + a[:7, 1:7] + a[:7, 2:8]) / 3
+    down = (across[:5] + across[1:6] + across[2:7]) / 3
+    for name, expected in (("a", a[:7, :8]), ("bx", across), ("by", down)):
+        assert set(drawn.values[name]) == set(np.ndindex(expected.shape))
+        for at, value in drawn.values[name].items():
+            assert value == pytest.approx(float(expected[at]), rel=1e-5)
+
+
+def test_an_update_has_its_term_and_random_inputs_are_the_same_each_time() -> None:
+    (drawn,) = pictured.product().show(N=3).scenes
+    assert drawn.inputs == "values of random inputs"
+    a, b, c = (drawn.values[name] for name in "abc")
+    updates = [x for x in drawn.instances if drawn.statements[x.statement].role == "update"]
+    assert len(updates) == 27
+    for x in updates:
+        i, j, k = x.point
+        assert x.term == pytest.approx(a[i, k] * b[k, j], rel=1e-4)
+    for at, value in c.items():
+        assert value == pytest.approx(sum(x.term for x in updates if x.value == at), rel=1e-4)
+    assert len(set(c.values())) == 9
+    assert pictured.product().show(N=3).scenes[0].values == drawn.values
+
+
+def test_a_statement_with_a_condition_says_where_it_holds() -> None:
+    i, v, N = pictured.i, pictured.k, pictured.N
+    f = tm.Function("scatter", params=[N], assume="N >= 1")
+    order = f.input("order", tm.int32, [N], permutation=True)
+    a = f.input("a", tm.int64, [N])
+    f.outputs(f.computation("y", {i: N, v: N}, a[i] + 1, where=order[i] == v))
+    given = {"order": np.array([2, 0, 3, 1], np.int32), "a": np.array([1 << 60, -5, 7, 0])}
+    (drawn,) = f.show(N=4, inputs=given).scenes
+    ran = {x.point for x in drawn.instances if x.runs}
+    assert {x.point for x in drawn.instances if x.runs is False} == set(np.ndindex(4, 4)) - ran
+    assert ran == {(0, 2), (1, 0), (2, 3), (3, 1)}
+    assert drawn.values["y"] == {(0, 2): str((1 << 60) + 1), (1, 0): -4, (2, 3): 8, (3, 1): 1}
+
+
+def test_a_picture_without_values_says_why_and_given_inputs_must_fit() -> None:
+    i, N = pictured.i, pictured.N
+    f = tm.Function("gather", params=[N], assume="1 <= N <= 50")
+    at = f.input("at", tm.int32, [N])
+    a = f.input("a", tm.float32, [N])
+    f.outputs(f.computation("y", {i: N}, a[at[i]], where=at[i] >= 0))
+    (drawn,) = f.show(N=5).scenes
+    assert drawn.values == {}
+    assert drawn.inputs.startswith("no values, since random inputs do not fit: y[")
+    (drawn,) = f.show(N=2, inputs={"at": np.array([1, -1], np.int32), "a": np.array([0.5, np.nan], np.float32)}).scenes
+    assert drawn.values["y"] == {(0,): "nan"}
+    assert drawn.values["a"][0,] == 0.5
+    with pytest.raises(tm.ArgumentError, match="is outside a"):
+        f.show(N=5, inputs={"at": np.array([9] * 5, np.int32)})
+    with pytest.raises(tm.ArgumentError, match="inputs has 'b', which is no input of gather"):
+        f.show(N=5, inputs={"b": 1})
+    with pytest.raises(tm.ArgumentError, match=r"picture\(inputs=...\) is written to a file"):
+        f.picture(inputs={"b": 1}, N=5)  # type: ignore[call-overload]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Callable
 from functools import cache
@@ -64,10 +65,17 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
         "at step 11": Page(plain, "step=11"),
         "pointed at": Page(plain, f"point={number_of(picture('plain').scenes[0], 'by', (0, 0))}"),
         "all arrows": Page(plain, "arrows=all"),
+        "messages": Page(picture("distributed").html, "step=46"),
+        "all messages": Page(picture("distributed").html, "arrows=all"),
+        "all of blocks": Page(picture("shared").html, "arrows=all"),
         "turned": Page(picture("product").html, before=TURNED),
         "both": Page(both().html),
         "both pointed at": Page(both().html, f"point={number_of(both().scenes[0], 'bx', (0, 4))}"),
-        "large labels": Page(plain, before=LARGE),
+        "a term": Page(
+            picture("product").html, f"point={number_of(picture('product').scenes[0], 'c.update', (1, 2, 3))}"
+        ),
+        "a wrong read": Page(picture("refused larger").html, "point=3"),
+        "large labels": Page(plain, "arrows=all", before=LARGE),
         "an error": Page(plain, before=THROWN),
     }
     return measured(pages, tmp_path_factory.mktemp("light"))
@@ -78,6 +86,7 @@ def is_right(found: dict[str, Any]) -> None:
     assert (found["ready"], found["error"], found["requests"]) == ("yes", None, 0)
     assert found["overlaps"] == []
     assert found["clipped"] == []
+    assert found["crossed"] == []
     assert found["labels"] > 10
     assert found["smallest"] >= 11
 
@@ -132,12 +141,27 @@ def test_time_hovering_and_dependences(light: dict[str, dict[str, Any]]) -> None
     assert found["step"] == ["step 11 of 16"]
     assert (found["instances"], found["now"], found["later"]) == (16, 1, 5)
     assert found["arrows"] == 3
-    hover = light["pointed at"]["hover"]
-    assert hover[0] == "by[0, 0]"
-    assert "reads bx[2, 0] from bx[2, 0]: stored at step 5" in hover
+    hover, values = light["pointed at"]["hover"], picture("plain").scenes[0].values
+    assert hover[0] == f"by[0, 0] = {values['by'][0, 0]}"
+    assert f"reads bx[2, 0] = {values['bx'][2, 0]} from bx[2, 0]: stored at step 5" in hover
     assert "stores to by[0, 0]" in hover
     assert "run by the host thread" in hover
     assert light["all arrows"]["arrows"] == sum(read.writer >= 0 for read in picture("plain").scenes[0].reads) == 18
+
+
+@needs_browser
+def test_hovering_shows_values_and_those_that_a_refused_schedule_ought_to_have(
+    light: dict[str, dict[str, Any]],
+) -> None:
+    drawn = picture("product").scenes[0]
+    (update,) = [x for x in drawn.instances if x.point == (1, 2, 3)]
+    title, _, term, *_ = light["a term"]["hover"]
+    assert title == "c[1, 2] (c.update)"
+    assert term == f"its term is {update.term}; in the end c[1, 2] = {drawn.values['c'][1, 2]}"
+    drawn = picture("refused larger").scenes[0]
+    named = drawn.statements[drawn.instances[3].statement].source, drawn.instances[3].value
+    hover = light["a wrong read"]["hover"]
+    assert hover[0].endswith(f" ({drawn.values[named[0]][named[1]]} by the algorithm)")
 
 
 @needs_browser
@@ -183,8 +207,39 @@ def test_deeper_spaces_are_shown_in_slices(light: dict[str, dict[str, Any]]) -> 
 
 
 @needs_browser
-def test_the_measure_finds_labels_that_meet_and_errors(light: dict[str, dict[str, Any]]) -> None:
+def test_arrows_go_around_labels_also_where_there_are_many(light: dict[str, dict[str, Any]]) -> None:
+    for name in ("all arrows", "messages", "all messages", "all of blocks", "both", "both pointed at"):
+        assert light[name]["arrows"] > 0
+        is_right(light[name])
+
+
+def lightness_and_hue(colour: str) -> tuple[float, float, float]:
+    """A colour ``rgb(1, 2, 3)`` in CIELAB, where distances are about those that are seen."""
+    linear = [((c + 0.055) / 1.055) ** 2.4 for c in (int(n) / 255 for n in re.findall(r"\d+", colour)[:3])]
+    rows = ((0.4339, 0.3762, 0.1899), (0.2126, 0.7152, 0.0722), (0.0177, 0.1095, 0.8727))
+    x, y, z = (sum(a * b for a, b in zip(row, linear, strict=True)) ** (1 / 3) for row in rows)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@needs_browser
+def test_each_entry_of_the_legend_looks_unlike_the_others(light: dict[str, dict[str, Any]]) -> None:
+    for name in PROGRAMS:
+        swatches = dict(light[name]["swatches"])
+        assert len(set(swatches.values())) == len(swatches)
+        assert "running now" in swatches
+        filled = {text: look for text, look in swatches.items() if not look.startswith(("rgba(0, 0, 0, 0)", "none"))}
+        statements = {statement.name for statement in picture(name).scenes[0].statements} & set(filled)
+        for one in statements:
+            for other in set(filled) - statements:
+                distance = math.dist(*map(lightness_and_hue, (filled[one], filled[other])))
+                assert distance > 20, (name, one, other)
+        assert statements
+
+
+@needs_browser
+def test_the_measure_finds_labels_that_meet_arrows_on_labels_and_errors(light: dict[str, dict[str, Any]]) -> None:
     assert light["large labels"]["overlaps"]
+    assert light["large labels"]["crossed"]
     assert "mine" in light["an error"]["error"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,11 +30,29 @@ def evaluate(
     `DeclarationError` if the algorithm reads a value that does not exist at these sizes.
     """
     given = checked_arguments(algorithm, arguments, params or {})
+    computed = _computed(algorithm, Valuation(given.params), given, needed(algorithm))
+    found: dict[str, Array] = {}
+    for name in algorithm.outputs:
+        found |= _arrays(name, _output(algorithm, computed[name], given))
+    return found
+
+
+def all_values(algorithm: Algorithm, arguments: Mapping[str, Any], params: Mapping[str, int]) -> Valuation:
+    """The values of all inputs and computations, and of any expression over them. Raises as `evaluate` does."""
+    given = checked_arguments(algorithm, arguments, params)
     valuation = Valuation(given.params)
+    _computed(algorithm, valuation, given, list(algorithm.computations))
+    return valuation
+
+
+def _computed(
+    algorithm: Algorithm, valuation: Valuation, given: GivenValues, names: Sequence[str]
+) -> dict[str, Computing]:
+    """The values of some computations, which read no others."""
     valuation.values.update({name: all_known(name, array) for name, array in given.inputs.items()})
     computed: dict[str, Computing] = {}
     with np.errstate(all="ignore"):
-        for group in _by_group(algorithm):
+        for group in _by_group(algorithm, names):
             members = [Computing(each, valuation) for each in group]
             for each in members:
                 each.announce()
@@ -45,10 +63,7 @@ def evaluate(
             for each in members:
                 each.values.finish()
             computed.update({each.c.name: each for each in members})
-    found: dict[str, Array] = {}
-    for name in algorithm.outputs:
-        found |= _arrays(name, _output(algorithm, computed[name], given))
-    return found
+    return computed
 
 
 def _arrays(name: str, values: Array) -> dict[str, Array]:
@@ -58,10 +73,10 @@ def _arrays(name: str, values: Array) -> dict[str, Array]:
     return {f"{name}_{own}": np.ascontiguousarray(values[own]) for own in values.dtype.names}
 
 
-def _by_group(algorithm: Algorithm) -> list[list[Computation]]:
-    """The computations that the outputs depend on: those of a group together, the others alone."""
+def _by_group(algorithm: Algorithm, names: Sequence[str]) -> list[list[Computation]]:
+    """Some computations: those of a group together, the others alone."""
     found = dict[str, list[Computation]]()
-    for name in needed(algorithm):
+    for name in names:
         declared = algorithm.computations[name]
         found.setdefault(declared.group or name, []).append(declared)
     return list(found.values())

@@ -38,7 +38,12 @@ class AppliedStatements(Nameable):
 
     @property
     def name(self) -> str:
-        """The name of the computation."""
+        """The name of the computation, which stays the same under all commands.
+
+        ::
+
+            b = f.computation("blurred", ...)   -->   b.name is "blurred", before and after b.separate_at(i, [8])
+        """
         return self._source
 
     @property
@@ -46,7 +51,13 @@ class AppliedStatements(Nameable):
         return Whole(self._source, self._source, self._source)
 
     def statement_names(self) -> tuple[str, ...]:
-        """The names of the statements that this handle stands for."""
+        """The names of the statements that this handle stands for.
+
+        ::
+
+            ("b",)      -->   ("b_0", "b_1")        after b.separate_at(i, [8])
+            ("C_init", "C_update")                  of a reduction C
+        """
         self._function._refuse_in_group(f"a command of {self}", CommandError)
         return self._named.statements(self._function.program)
 

@@ -118,7 +118,13 @@ class Scheduled:
             raise error(f"{subject}: the group of {group} is not at its end: write this after the with statement")
 
     def apply(self, command: Command) -> None:
-        """Apply a command; if it raises, the program is unchanged."""
+        """Apply a command that is given as a value, such as one of `commands`; if it raises, the program is unchanged.
+
+        ::
+
+            for each in f.commands:     -->   g, with the loops as declared, has those of f
+                g.apply(each)
+        """
         self._refuse_in_group(str(command), CommandError)
         if self._open_domains:
             raise CommandError(f"{command}: {self._open_domains}, before commands")

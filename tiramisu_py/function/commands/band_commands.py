@@ -43,7 +43,14 @@ class BandCommands(AppliedStatements):
         return apply_skew_for(self._function, self.statement_names(), goal, loops, tiles)
 
     def band(self, *loops: Iter) -> Band:
-        """The band that `skew_for(tm.LOCALITY, ...)` would make of loops, without a change of the program."""
+        """The band that `skew_for(tm.LOCALITY, ...)` would make of loops, without a change of the program.
+
+        ::
+
+            for t in 0..T:          -->   the same loops; what would make them tilable is
+                for i in 0..N:            h.skew(t, i, 1)                 (print(h.band(t, i)))
+                    h[t, i]
+        """
         wanted = [loop_name(loop) for loop in loops] or None
         return permutable_band(self._function.program, self.statement_names(), wanted)
 

@@ -57,7 +57,14 @@ class CopyCommands(AppliedStatements):
         level: Level = root,
         name: str | None = None,
     ) -> Selection:
-        """Copy the values read of a source into another layout, once for the whole call or at a level: see `cache`."""
+        """Copy the values read of a source into another layout, once for the whole call or at a level: see `cache`.
+
+        ::
+
+            for i, for j:           -->   for k, for x: a_packed[x, k] = a[k, x]
+                b[..] = f(a[j, i])        for i, for j:
+                                              b[..] = f(a_packed[i, j])   (b.pack(a, [k, x], [x, k]))
+        """
         copied = self._copied(source)
         return self._copy(Pack(self._named, copied, as_list(iterators), as_list(layout), name=name, level=level))
 

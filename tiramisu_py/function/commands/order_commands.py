@@ -27,19 +27,42 @@ class OrderCommands(AppliedStatements):
         return self
 
     def before(self, other: OrderCommands, level: Level = root) -> Self:
-        """Come before `other`, in its loops up to and including `level` (at `root`: before its whole nest)."""
+        """Come before `other`, in its loops up to and including `level` (at `root`: before its whole nest).
+
+        ::
+
+            for i: p[i]             -->   for i:
+            for i: q[i]                       q[i]
+                                              p[i]                        (q.before(p, i))
+        """
         self._apply(Before(self._named, self._other(other), level))
         return self
 
     def then(self, other: OrderCommands, level: Level = root) -> OrderCommands:
-        """Let `other` follow, and return it, so that orders can be chained: ``a.then(b, i).then(c, i)``."""
+        """Let `other` follow, and return it, so that orders can be chained.
+
+        ::
+
+            for i: a[i]             -->   for i:
+            for i: b[i]                       a[i]
+            for i: c[i]                       b[i]
+                                              c[i]                        (a.then(b, i).then(c, i))
+        """
         other.after(self, level)
         return other
 
     def between(
         self, first: AppliedStatements, first_level: Level, second: AppliedStatements, second_level: Level
     ) -> Self:
-        """Come after `first` at one level and before `second` at another."""
+        """Come after `first` at one level and before `second` at another.
+
+        ::
+
+            for i: p[i]             -->   for i:
+            for i: q[i]                       p[i]
+            for i: s[i]                       s[i]
+                                              q[i]                        (s.between(p, i, q, i))
+        """
         self._apply(Between(self._named, self._other(first), first_level, self._other(second), second_level))
         return self
 

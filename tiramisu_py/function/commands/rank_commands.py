@@ -26,6 +26,8 @@ class Distributable(Nameable):
 
         ::
 
+            on each rank: image[r, c]     -->     on rank q: image[r, c] where r // B == q
+
             image.distribute([r, c], rank=r // B)           rows r with r // B == q on rank q (blocks)
             image.distribute([r, c], rank=(r // B) % P)     blocks of B rows, dealt out to P ranks in turn
             image.distribute([r, c], rank=tm.pieces(r, [H]))    rows below H on rank 0, others on rank 1

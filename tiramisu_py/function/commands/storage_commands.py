@@ -32,6 +32,11 @@ class StorageCommands(AppliedStatements):
     ) -> Self:
         """Keep the values in another buffer or with another layout; a second call replaces the first.
 
+        ::
+
+            for i, for j:           -->   for i, for j:
+                c at c[i, j]                  c at c[j, i]                (c.store_in([j, i]))
+
         ``p.store_in(tm.Buffer("two", [2], tm.float32), [i % 2])`` folds p to two elements; ``c.store_in([j, i])``
         transposes its own array; ``c.store_in(a, [i])`` overwrites the input a (in place); ``p.store_in(tm.REGISTER)``
         keeps its current buffer in registers, ``p.store_in(tm.SHARED)`` in the shared memory of each block of a kernel,
@@ -51,6 +56,14 @@ class StorageCommands(AppliedStatements):
 
     def store_at(self, consumer: AppliedStatements, level: Level) -> Self:
         """Keep one copy of the buffer for each iteration of a surrounding loop (at `root`: one for the whole call).
+
+        ::
+
+            for r0:                 -->   for r0:
+                for r1:                       allocate bx
+                    allocate bx               for r1:
+                    bx[..]                        bx[..]
+                    by[..] = f(bx)                by[..] = f(bx)          (bx.store_at(by, r0))
 
         The buffer shrinks to the values of one iteration; a layout of `store_in` or `fold` is kept, in either order.
         """
@@ -119,6 +132,13 @@ class StorageCommands(AppliedStatements):
 
     def place(self, policy: Policy | str, *, node: int | None = None) -> Self:
         """Choose on which memory nodes (sockets) of the machine the pages of a temporary are.
+
+        ::
+
+            allocate bx             -->   allocate bx, each page on the node of the thread that first writes to it
+                                          allocate bx, page k on node k mod (number of nodes)
+                                          allocate bx, all pages on node 1
+                                                         (bx.place("local"), ("interleave"), ("bind", node=1))
 
         ``bx.place("local")``: fresh pages, each on the node of the thread that first writes to it;
         ``bx.place("interleave")``: cyclically on all nodes; ``bx.place("bind", node=1)``: all on one, which must exist

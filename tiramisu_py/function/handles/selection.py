@@ -55,7 +55,13 @@ class Selection(Commands, Awaitable):
         return tuple(piece._each[0] if len(piece._each) == 1 else piece for piece in made)
 
     def get_update(self, number: int) -> Selection:
-        """The part (or, for a reduction, the statement) with this number: 0 for the first."""
+        """The part (or, for a reduction, the statement) with this number: 0 for the first.
+
+        ::
+
+            C, a reduction                      -->   its start C.init: C.get_update(0); its update: C.get_update(1)
+            S after S.separate_at(i, [8])       -->   for i in 0..8: S.get_update(0); the others: S.get_update(1)
+        """
         found = self._parts()
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(found):
             raise CommandError(f"{self} has {len(found)} statements: {number!r} is not one of 0 to {len(found) - 1}")
@@ -120,7 +126,14 @@ class Selection(Commands, Awaitable):
         return self
 
     def set_schedule(self, text: str) -> Self:
-        """Replace all loops by those of an isl map: ``"{ [i, j] -> [d, j] : d = i + j }"``.
+        """Replace all loops by those of an isl map.
+
+        ::
+
+            for i in 0..N:          -->   for d in 0..N + M - 1:
+                for j in 0..M:                for j in max(0, d - N + 1)..min(M, d + 1):
+                    S[i, j]                       S[d - j, j]
+                                                         (set_schedule("{ [i, j] -> [d, j] : d = i + j }"))
 
         The map takes the statement's instances to its loops, outermost first; names of output dimensions become the
         names of the loops (t0, t1, ... where they have none). A statement that shares loops leaves them to the others,

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params
+from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments as drawn
 from tiramisu_py.build.calls.numpy_arrays import ALIGNMENT
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.tuning.inputs import arguments as drawn
 
 Array = npt.NDArray[Any]
 Values = Mapping[str, Any]

@@ -18,6 +18,8 @@ from tiramisu_py.view.pictures.scene_differences import Differences, differences
 
 #: The height of a picture in a notebook, in pixels.
 HEIGHT = 760
+#: The parts of the script that draws.
+SCRIPTS = ("shared.js", "side.js", "timeline.js", "grid.js", "routes.js", "hover.js", "page.js")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Picture:
             "title": html.escape(f"{title}: a picture"),
             "style": _file("page.css"),
             "d3": _file("d3.min.js"),
-            "script": _file("page.js"),
+            "script": "\n".join(map(_file, SCRIPTS)),
             "data": json.dumps(self.as_dict(), separators=(",", ":")).replace("<", "\\u003c"),
         }
         first, *rest = _file("page.html").split("@")
@@ -83,7 +85,15 @@ class Picture:
 
 
 def _plain(scene: Scene) -> Mapping[str, Any]:
-    return {**asdict(scene), "executors": [executor.words() for executor in scene.executors]}
+    """A scene as dictionaries with text as keys; what is None is left out of instances."""
+    found = asdict(scene)
+    found["instances"] = [{k: v for k, v in each.items() if v is not None} for each in found["instances"]]
+    found["executors"] = [executor.words() for executor in scene.executors]
+    found["values"] = {
+        source: {",".join(map(str, at)): value for at, value in values.items()}
+        for source, values in scene.values.items()
+    }
+    return found
 
 
 def _file(name: str) -> str:

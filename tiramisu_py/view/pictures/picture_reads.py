@@ -18,6 +18,7 @@ from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Home
 from tiramisu_py.proof.memory.sequential_runs import images
 from tiramisu_py.view.pictures.picture_instances import Ordered
+from tiramisu_py.view.pictures.picture_sizes import accessed
 from tiramisu_py.view.pictures.scene import CALLER, NOBODY, PicturedArray, PicturedInstance, PicturedRead, Point
 
 
@@ -158,12 +159,12 @@ class PictureMemory:
                     yield _Event(order, partial, place, (partial.source, value))
 
     def _callers(self, access: MemoryAccess) -> Iterator[tuple[Point, Point]]:
-        points = sets.points(sets.fixed(access.domain, self.sizes))
+        points = sets.points(accessed(access, self.sizes))
         yield from zip(images(access.place, points, self.sizes), images(access.value, points, self.sizes), strict=True)
 
     def _elements(self, access: MemoryAccess, statement: Statement) -> Iterator[tuple[int, Point, Point]]:
         """The instance, the element and the value of each element that is accessed."""
-        points = sets.points(sets.fixed(access.domain, self.sizes))
+        points = sets.points(accessed(access, self.sizes))
         position = self.ordered.positions[self._statement_numbers[statement.name]]
         instances = images(access.instance, points, self.sizes)
         places, values = images(access.place, points, self.sizes), images(access.value, points, self.sizes)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import islpy as isl
+
 from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
 from tiramisu_py.counting.lattice_points import count
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
@@ -57,8 +61,19 @@ def amount(accesses: MemoryAccesses, sizes: Mapping[str, int]) -> int:
         total += count(sets.fixed(statement.instances.intersect_params(program.context.params()), sizes))
         for source in accesses.sources(statement) if statement.acts else ():
             read = accesses.read(statement, source)
-            total += 0 if read is None else count(sets.fixed(read.domain, sizes))
+            total += 0 if read is None else count(accessed(read, sizes))
     return total
+
+
+def accessed(access: MemoryAccess, sizes: Mapping[str, int]) -> isl.Set:
+    """The domain of an access at given sizes; of an index that values leave open, only what is inside of the array."""
+    domain = sets.fixed(access.domain, sizes)
+    if domain.is_bounded():
+        return domain
+    inside, extents = access.domain, shape_value(access.buffer.extents, sizes)
+    for form, extent in zip(sets.outputs(access.place)[access.owners :], extents, strict=True):
+        inside = inside.intersect(sets.within(form, 0, extent))
+    return sets.fixed(inside, sizes)
 
 
 def _with_more_running(program: Program, sizes: dict[str, int], free: Sequence[str]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.errors import ArgumentError
@@ -13,6 +14,7 @@ from tiramisu_py.view.pictures.picture_instances import ordered_instances, pictu
 from tiramisu_py.view.pictures.picture_messages import messages
 from tiramisu_py.view.pictures.picture_reads import PictureMemory
 from tiramisu_py.view.pictures.picture_sizes import amount, chosen_sizes
+from tiramisu_py.view.pictures.picture_values import picture_values
 from tiramisu_py.view.pictures.picture_violations import pictured_violations
 from tiramisu_py.view.pictures.scene import PicturedStatement, Scene
 
@@ -20,12 +22,15 @@ from tiramisu_py.view.pictures.scene import PicturedStatement, Scene
 MOST_SCENES = 3
 
 
-def pictured(program: Program, report: Report, sizes: Mapping[str, int]) -> tuple[Scene, ...]:
+def pictured(
+    program: Program, report: Report, sizes: Mapping[str, int], inputs: Mapping[str, Any] | None = None
+) -> tuple[Scene, ...]:
     """What a picture shows of a program as it is proven (completed, and spread over its ranks).
 
     Without `sizes`, a refused program is shown at the sizes of its counterexamples, then at sizes that are easy to
-    see. Raises `ArgumentError` for sizes at which it is not defined or cannot be drawn, and for blocks with bounds of
-    their own.
+    see. Values are those of `inputs`, cut to these sizes; of an input that is not given, random ones. Raises
+    `ArgumentError` for sizes at which it is not defined or cannot be drawn, for inputs that do not fit, and for blocks
+    with bounds of their own.
     """
     if program.blocks is not None:
         raise ArgumentError(
@@ -39,15 +44,21 @@ def pictured(program: Program, report: Report, sizes: Mapping[str, int]) -> tupl
             wanted.append(params)
     wanted = [*wanted[:MOST_SCENES], chosen_sizes(accesses, sizes)]
     kept = [given for number, given in enumerate(wanted) if given not in wanted[:number]]
-    return tuple(_scene(accesses, report, given) for given in kept if given is kept[-1] or amount(accesses, given))
+    return tuple(
+        _scene(accesses, report, given, inputs) for given in kept if given is kept[-1] or amount(accesses, given)
+    )
 
 
-def _scene(accesses: MemoryAccesses, report: Report, sizes: Mapping[str, int]) -> Scene:
+def _scene(
+    accesses: MemoryAccesses, report: Report, sizes: Mapping[str, int], inputs: Mapping[str, Any] | None
+) -> Scene:
     program = accesses.program
     ordered = ordered_instances(program, sizes)
     memory = PictureMemory(accesses, ordered, sizes)
     statements = _statements(program, memory)
-    instances, reads = memory.stored(), memory.reads(not report.ok)
+    stored, reads = memory.stored(), memory.reads(not report.ok)
+    values = picture_values(program, sizes, inputs)
+    instances = values.of_instances(stored)
     return Scene(
         name=program.algorithm.name,
         verdict="proven" if report.ok else "refused",
@@ -60,6 +71,8 @@ def _scene(accesses: MemoryAccesses, report: Report, sizes: Mapping[str, int]) -
         messages=messages(program, ordered, sizes),
         violations=pictured_violations(report, sizes, statements, instances, reads),
         commands=tuple(str(entry.command) for entry in program.log),
+        values=values.named(statements, instances, reads),
+        inputs=values.words,
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 Point = tuple[int, ...]
+#: A value: text if it has components, is not finite, or is an integer that a page cannot hold.
+Number = int | float | bool | str
 
 #: In place of the number of an instance: the caller stored the value; nothing did.
 CALLER, NOBODY = -1, -2
@@ -88,6 +90,8 @@ class PicturedInstance:
     `value` are the indices of the value that it stores. `order` is its number if everything runs one after another;
     instances of one `step` run at the same time, if all iterations that may run at once do. `who` is the number of its
     executor, `element` the element that it stores to, as coordinates along the dimensions of the statement's array.
+    `term` is what an update adds to its reduction; `runs` says of one that `may` run whether it does. Both are those of
+    the values of the scene, and None without.
     """
 
     statement: int
@@ -98,6 +102,8 @@ class PicturedInstance:
     step: int
     who: int
     element: Point | None = None
+    term: Number | None = None
+    runs: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +160,11 @@ class PicturedViolation:
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything that a program does at given sizes; instances are listed in their order."""
+    """Everything that a program does at given sizes; instances are listed in their order.
+
+    `values` are the values of each input and computation that are read or stored, by their indices, as `evaluate()`
+    finds them; floating-point numbers have six digits. `inputs` says in words for which inputs, or why there are none.
+    """
 
     name: str
     verdict: str
@@ -167,6 +177,8 @@ class Scene:
     messages: tuple[PicturedMessage, ...] = ()
     violations: tuple[PicturedViolation, ...] = ()
     commands: tuple[str, ...] = field(default_factory=tuple)
+    values: Mapping[str, Mapping[Point, Number]] = field(default_factory=dict)
+    inputs: str = ""
 
     @property
     def steps(self) -> int:

@@ -1,4 +1,4 @@
-"""Arguments of measuring runs: random ones that are as declared, and the beginning of those that are given."""
+"""Arguments of runs at given sizes: random ones that are as declared, and the beginning of those that are given."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 import tiramisu_py as tm
 from tests.programs.partitioned import C, R, blur
+from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments
 from tiramisu_py.algorithm.evaluate.given_values import checked_arguments
-from tiramisu_py.tuning.inputs import arguments
 
 
 @pytest.mark.parametrize("rows", [0, 1, 50])
@@ -50,7 +50,7 @@ def refused(match: str, f: tm.Function, given: dict[str, Any], params: dict[str,
 def test_what_does_not_fit_is_refused() -> None:
     f, sizes = blur(), {"R": 8, "C": 10}
     refused("inputs has 'picture', which is no input of blur: image", f, {"picture": 0}, sizes)
-    wrong = r"inputs has image of shape \(5, 5\); the measuring run needs at least \(10, 12\)"
+    wrong = r"inputs has image of shape \(5, 5\); a run at these sizes needs at least \(10, 12\)"
     refused(wrong, f, {"image": np.zeros((5, 5))}, sizes)
     g = tm.Function("g", params=[R])
     g.input("index", tm.int64, [5], values=(3, R))

@@ -1,4 +1,4 @@
-"""Arguments of a measuring run: given arrays, cut to size, and random ones of the declared shapes and types."""
+"""Arguments of a run at given sizes: given arrays, cut to size, and random ones of the declared shapes and types."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _cut(declared: Input, given: Any, params: Mapping[str, int]) -> Any:
     shape, array = shape_value(declared.passed_shape, params), np.asarray(given)
     if array.ndim != len(shape) or any(has < needs for has, needs in zip(array.shape, shape, strict=False)):
         raise ArgumentError(
-            f"inputs has {declared.name} of shape {array.shape}; the measuring run needs at least {shape}"
+            f"inputs has {declared.name} of shape {array.shape}; a run at these sizes needs at least {shape}"
         )
     return np.asarray(array[tuple(slice(0, extent) for extent in shape)], order="C")
 
@@ -52,7 +52,7 @@ def _random(declared: Input, params: Mapping[str, int], random: np.random.Genera
     if low >= high and (declared.scalar or 0 not in shape):
         raise ArgumentError(
             f"the values of {declared.name} are declared to be at least {low} and less than {high}: no value is, at "
-            "the small sizes; choose other sizes with small=, or give inputs="
+            "these sizes; choose others (small= of tune and balance), or give inputs="
         )
     if 0 in shape:
         return np.zeros(shape, kind)
