@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import tiramisu_py as tm
 from tiramisu_py.console import main
 
 SCRIPT = """
@@ -166,6 +167,44 @@ def test_bench_times_calls(script: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert found["bytes"] == 800
     assert found["operations"] == 100
     assert 0 < found["minimum"] <= found["median"]
+
+
+def test_cost_is_counted_beside_a_machine(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "cost", script, "N=1000")
+    assert code == 0
+    assert "1,000 operations, 0.125 for each byte" in out
+    levels = (tm.MemoryLevel("L1", 4096, read=2e11),)
+    machine = tm.Machine(1e9, 1, 1e10, levels=levels).save(tmp_path / "machine.json")
+    options = ["--machine", machine, "--roofline", tmp_path / "cost.svg"]
+    found = json.loads(run(capsys, "cost", script, "N=1000", *options, "--json")[1])
+    assert [(level["name"], level["bytes"]) for level in found["levels"]] == [("L1", 8000), ("memory", 8000)]
+    assert (tmp_path / "cost.svg").read_text().startswith("<svg")
+    assert "from memory: 8,000 bytes, 0.0008 ms at 10 GB/s" in run(capsys, "cost", script, "N=1000", *options)[1]
+    code, _, err = run(capsys, "cost", script)
+    assert (code, "twice needs sizes: add N=1000" in err) == (2, True)
+    assert run(capsys, "cost", script, "N=1000", "--machine", tmp_path / "none.json")[0] == 1
+    assert run(capsys, "cost", script, "N=1000", "--roofline", tmp_path / "none" / "x.svg")[0] == 2
+
+
+def test_cost_has_the_facts_of_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    on_gpu = SCRIPT.replace("b.vectorize(i1, 8)", "b.tag_gpu([i0], [i1])\nf.derive_transfers()").replace(
+        "8, i0", "64, i0"
+    )
+    code, out, _ = run(capsys, "cost", written(tmp_path, on_gpu), "N=1000", "--gpu", "H200")
+    assert code == 0
+    assert "64 threads a block (64 x 1 x 1)" in out
+    assert "occupancy of H200: 100% (32 blocks, 64 warps" in out
+    assert "sectors a warp" in out
+    assert "global memory of GPUs: 4,000 bytes loaded, 4,000 stored" in out
+
+
+def test_bench_draws_a_roofline(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machine = tm.Machine(1e9, 1, 1e10).save(tmp_path / "machine.json")
+    options = ["--machine", machine, "--roofline", tmp_path / "twice.svg", "--seconds", "0.001"]
+    code, out, _ = run(capsys, "bench", script, "N=100", *options)
+    assert code == 0
+    assert "10 GB/s" in out
+    assert "measured" in (tmp_path / "twice.svg").read_text()
 
 
 @pytest.mark.parametrize(

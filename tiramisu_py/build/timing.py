@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.initial import initial_program
+from tiramisu_py.styles import as_html
 from tiramisu_py.view.roofline import Rates
 
 #: Calls are repeated for so many seconds, but not more often than this.
@@ -70,6 +71,10 @@ class Timing:
         lines.append(_rate(self.bytes, "bytes", self.minimum, "B/s", copied, "copy in memory"))
         lines.append(_rate(self.operations, "operations", self.minimum, "op/s", computed, "multiply-adds"))
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the text."""
+        return as_html(str(self))
 
 
 def _rate(amount: int, words: str, seconds: float, unit: str, limit: float, what: str) -> str:

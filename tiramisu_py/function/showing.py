@@ -11,7 +11,16 @@ from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.function.results import Results
 from tiramisu_py.function.saving.files import write_page
 from tiramisu_py.program.ranks.spread import axes, spread
-from tiramisu_py.view import Picture, Scene, ScheduleCost, channels_picture, pictured, schedule_cost, side_by_side
+from tiramisu_py.view import (
+    Emitted,
+    Picture,
+    Scene,
+    ScheduleCost,
+    channels_picture,
+    pictured,
+    schedule_cost,
+    side_by_side,
+)
 
 
 class Showing(Results):
@@ -77,11 +86,19 @@ class Showing(Results):
 
         Each statement has its instances, its operations, the bytes that it loads and stores, and the share of the lanes
         of its vectors that it fills; each array the elements that are used; loops over tiles the most bytes that a tile
-        uses; transfers and messages what they move. `f.facts()` has the sectors, bank conflicts and occupancy of a
-        GPU's kernels. Raises `ArgumentError` for a parameter without a value.
+        uses; transfers and messages what they move. `fetched` says what comes into a cache; `levels` and `roofline` set
+        this beside a machine's; `kernels` has the sectors, bank conflicts and occupancy of a GPU's kernels. Raises
+        `ArgumentError` for a parameter without a value.
         """
         moved = communication(self._program, params)
-        return schedule_cost(spread(self.completed), params, moved)
+        return schedule_cost(spread(self.completed), params, moved, self._emitted)
+
+    def _emitted(self) -> Emitted:
+        """What is known of the loops that are emitted; nothing of a program that the proof refuses."""
+        if not self.algorithm.outputs or not self.check().ok:
+            return Emitted()
+        loops = self.lowered()
+        return Emitted(self.facts() if loops.kernels else ())
 
     def _messages(self, params: Mapping[str, int]) -> str:
         if not axes(self._program):

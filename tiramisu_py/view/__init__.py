@@ -1,18 +1,21 @@
 """Views for people: pseudocode, pictures, and facts of kernels before they run."""
 
 from tiramisu_py.view.channels import channels_picture
+from tiramisu_py.view.cost_counts import schedule_cost
 from tiramisu_py.view.explanation import Explanation, explained
 from tiramisu_py.view.kernel_facts import AccessFacts, KernelFacts, annotated, kernel_facts
 from tiramisu_py.view.loop_nests import loop_nests
 from tiramisu_py.view.occupancy import Occupancy, occupancy
 from tiramisu_py.view.pictures import Picture, Scene, pictured, side_by_side
 from tiramisu_py.view.pseudocode import ReadableLoops, pseudocode, readable
-from tiramisu_py.view.schedule_cost import ScheduleCost, schedule_cost
+from tiramisu_py.view.schedule_cost import Emitted, LevelCost, ScheduleCost
 
 __all__ = [
     "AccessFacts",
+    "Emitted",
     "Explanation",
     "KernelFacts",
+    "LevelCost",
     "Occupancy",
     "Picture",
     "ReadableLoops",
