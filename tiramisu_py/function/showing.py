@@ -10,9 +10,10 @@ from tiramisu_py.counting.communication import communication
 from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.function.results import Results
 from tiramisu_py.function.saving.files import write_page
+from tiramisu_py.passes.vectors.remarks import remarks
 from tiramisu_py.program.ranks.spread import axes, spread
 from tiramisu_py.view import (
-    Emitted,
+    EmittedFindings,
     Picture,
     Scene,
     ScheduleCost,
@@ -93,12 +94,12 @@ class Showing(Results):
         moved = communication(self._program, params)
         return schedule_cost(spread(self.completed), params, moved, self._emitted)
 
-    def _emitted(self) -> Emitted:
+    def _emitted(self) -> EmittedFindings:
         """What is known of the loops that are emitted; nothing of a program that the proof refuses."""
         if not self.algorithm.outputs or not self.check().ok:
-            return Emitted()
+            return EmittedFindings()
         loops = self.lowered()
-        return Emitted(self.facts() if loops.kernels else ())
+        return EmittedFindings(self.facts() if loops.kernels else (), remarks(loops))
 
     def _messages(self, params: Mapping[str, int]) -> str:
         if not axes(self._program):

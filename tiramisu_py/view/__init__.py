@@ -8,11 +8,11 @@ from tiramisu_py.view.loop_nests import loop_nests
 from tiramisu_py.view.occupancy import Occupancy, occupancy
 from tiramisu_py.view.pictures import Picture, Scene, pictured, side_by_side
 from tiramisu_py.view.pseudocode import ReadableLoops, pseudocode, readable
-from tiramisu_py.view.schedule_cost import Emitted, LevelCost, ScheduleCost
+from tiramisu_py.view.schedule_cost import EmittedFindings, LevelCost, ScheduleCost
 
 __all__ = [
     "AccessFacts",
-    "Emitted",
+    "EmittedFindings",
     "Explanation",
     "KernelFacts",
     "LevelCost",

@@ -16,8 +16,8 @@ from tiramisu_py.program.loops import LoopId, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home, Memory
-from tiramisu_py.view.memory_traffic import Traffic
-from tiramisu_py.view.schedule_cost import ArrayCost, Emitted, MemoryCost, ScheduleCost, StatementCost, TileCost
+from tiramisu_py.view.memory_traffic import CacheTraffic
+from tiramisu_py.view.schedule_cost import ArrayCost, EmittedFindings, MemoryCost, ScheduleCost, StatementCost, TileCost
 
 #: Memories without traffic of their own: what is in them is in registers, or on the chip of a GPU.
 ON_CHIP = (Memory.REGISTER, Memory.SHARED)
@@ -25,7 +25,7 @@ _WORDS = {Memory.REGISTER: "registers", Memory.SHARED: "shared memory"}
 
 
 def schedule_cost(
-    program: Program, sizes: Mapping[str, int], moved: Communication, emitted: Callable[[], Emitted]
+    program: Program, sizes: Mapping[str, int], moved: Communication, emitted: Callable[[], EmittedFindings]
 ) -> ScheduleCost:
     """The cost of a program as it is proven (completed, and spread over its ranks) at given sizes.
 
@@ -40,7 +40,7 @@ class _Counted:
         self.sizes = sizes
         self.accesses = MemoryAccesses(program)
 
-    def cost(self, moved: Communication, emitted: Callable[[], Emitted]) -> ScheduleCost:
+    def cost(self, moved: Communication, emitted: Callable[[], EmittedFindings]) -> ScheduleCost:
         acting = self.program.acting
         return ScheduleCost(
             self.program.algorithm.name,
@@ -50,7 +50,7 @@ class _Counted:
             tuple(self._tiles()),
             moved,
             tuple(self._memories()),
-            Traffic([(each, self._cached(each)) for each in acting], self.sizes),
+            CacheTraffic([(each, self._cached(each)) for each in acting], self.sizes),
             emitted,
         )
 

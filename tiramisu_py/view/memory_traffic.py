@@ -40,7 +40,7 @@ SHAPES = 100
 OPERATIONS = 4_000_000
 
 
-class Traffic:
+class CacheTraffic:
     """The bytes that come into caches of any capacity, for statements of the host with their accesses."""
 
     def __init__(self, statements: Sequence[tuple[Statement, Accesses]], sizes: Mapping[str, int]) -> None:

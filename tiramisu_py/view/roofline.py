@@ -45,7 +45,7 @@ class Rates(Protocol):
         """Bytes a second that all cores read and write."""
 
 
-class Level(Protocol):
+class RatedLevel(Protocol):
     """A level of memory of a machine: `tm.MemoryLevel`."""
 
     @property
@@ -61,7 +61,7 @@ class Level(Protocol):
         """Bytes a second of all cores; 0 if not measured."""
 
 
-def levels_of(machine: object) -> tuple[Level, ...]:
+def levels_of(machine: object) -> tuple[RatedLevel, ...]:
     """The caches of a machine, from the nearest one on; none if it does not say."""
     return tuple(getattr(machine, "levels", ()))
 

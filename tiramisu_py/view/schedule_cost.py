@@ -19,7 +19,7 @@ from tiramisu_py.counting.amounts import Communication
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.styles import as_html
 from tiramisu_py.view.kernel_facts import KernelFacts
-from tiramisu_py.view.memory_traffic import Traffic
+from tiramisu_py.view.memory_traffic import CacheTraffic
 from tiramisu_py.view.roofline import Mark, Rates, Roof, levels_of, require_rates, roofline, scaled
 
 #: Capacities of caches that are usual for the levels of a processor, for costs without a machine.
@@ -27,7 +27,7 @@ USUAL = (32 << 10, 1 << 20, 32 << 20)
 
 
 @dataclass(frozen=True)
-class Emitted:
+class EmittedFindings:
     """What is known of the loops that are emitted: the facts of GPU kernels, and remarks on vector code."""
 
     kernels: tuple[KernelFacts, ...] = ()
@@ -122,8 +122,8 @@ class ScheduleCost:
     tiles: tuple[TileCost, ...]
     communication: Communication
     memories: tuple[MemoryCost, ...] = ()
-    traffic: Traffic | None = field(default=None, compare=False, repr=False)
-    find_emitted: Callable[[], Emitted] = field(default=Emitted, compare=False, repr=False)
+    traffic: CacheTraffic | None = field(default=None, compare=False, repr=False)
+    find_emitted: Callable[[], EmittedFindings] = field(default=EmittedFindings, compare=False, repr=False)
 
     @property
     def operations(self) -> int:
@@ -166,7 +166,7 @@ class ScheduleCost:
         return self._emitted.remarks
 
     @cached_property
-    def _emitted(self) -> Emitted:
+    def _emitted(self) -> EmittedFindings:
         return self.find_emitted()
 
     def fetched(self, capacity: int) -> int:
@@ -315,7 +315,7 @@ class ScheduleCost:
             f"  {m.name}, {m.direction}: {m.elements:,} elements, {m.bytes:,} bytes in {m.messages:,}" for m in moved
         ]
         lines += [line for each in self.kernels for line in _kernel_lines(each, gpu)]
-        return "\n".join([*lines, *(f"  {remark}" for remark in self.remarks)])
+        return "\n".join([*lines, *(f"  in vectors, {remark}" for remark in self.remarks)])
 
     def _cache_lines(self) -> list[str]:
         """What ideal caches of usual sizes fetch."""
@@ -340,7 +340,7 @@ class ScheduleCost:
 
 
 #: The styles of the lines of a cost, by patterns of what is at their beginning.
-STYLES = {r"  lane by lane": "doubt", r"\S.*:$": "advice"}
+STYLES = {r"  in vectors, ": "doubt", r"\S.*:$": "advice"}
 
 
 def _statement_line(each: StatementCost) -> str:
