@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.console import main
+from tiramisu_py import progress
+from tiramisu_py.console import doctor, main
 
 SCRIPT = """
 import tiramisu_py as tm
@@ -143,6 +145,40 @@ def test_show_draws_a_picture(script: Path, tmp_path: Path, capsys: pytest.Captu
     assert out.strip() == str(tmp_path / "twice.html")
     assert (tmp_path / "twice.html").read_text().startswith("<!DOCTYPE html>")
     assert run(capsys, "show", script, "-o", tmp_path / "none" / "x.html")[0] == 2
+
+
+PLAIN = SCRIPT.split("b.split", maxsplit=1)[0]
+
+
+def test_show_sets_two_schedules_beside_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script, other = written(tmp_path, SCRIPT), written(tmp_path, PLAIN, "plain.py")
+    code, out, _ = run(capsys, "show", script, "--beside", other)
+    assert code == 0
+    left, right = zip(*(line.split("|") for line in out.splitlines() if "|" in line), strict=True)
+    assert any("vector(8)" in line for line in left) and not any("vector(8)" in line for line in right)
+    assert any("for i in 0 .. N" in line for line in right)
+    assert len(json.loads(run(capsys, "show", script, "--beside", other, "--json")[1])) == 2
+    code, out, _ = run(capsys, "show", script, "--beside", other, "-o", tmp_path / "both.html", "N=20")
+    assert code == 0
+    alone = run(capsys, "show", script, "-o", tmp_path / "one.html", "N=20")
+    assert alone[0] == 0
+    assert len((tmp_path / "both.html").read_text()) > len((tmp_path / "one.html").read_text()) + 1000
+    assert run(capsys, "show", script, "--beside", "g")[0] == 2
+
+
+def test_long_work_is_shown_on_standard_error_unless_it_is_to_be_quiet(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_EACH", 0.001)
+    monkeypatch.delenv(progress.VARIABLE)
+    code, out, err = run(capsys, "check", script)
+    assert code == 0
+    assert "twice: proof took" in err
+    assert "took" not in out
+    code, _, err = run(capsys, "check", script, "--quiet")
+    assert code == 0
+    assert "proof" not in err
 
 
 def test_emit_prints_or_writes_the_text(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -288,6 +324,26 @@ def test_doctor_says_how_to_get_what_is_missing(
     assert "apt-get install gcc" in out
     found = {each["what"]: each for each in json.loads(run(capsys, "doctor", "--json")[1])}
     assert found["C compiler"]["missing"]
+
+
+def test_doctor_warns_of_a_launcher_of_another_mpi(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = doctor.find_mpi(doctor.open_cache()).family
+    other = "MPICH" if here == "Open MPI" else "Open MPI"
+    banner = {"MPICH": "HYDRA build details:", "Open MPI": "mpirun (Open MPI) 4.1.4"}
+    for family in (here, other):
+        launcher = tmp_path / family.replace(" ", "") / "mpirun"
+        launcher.parent.mkdir()
+        launcher.write_text(f"#!/bin/sh\necho '{banner[family]}'\n")
+        launcher.chmod(0o755)
+        with monkeypatch.context() as changed:
+            changed.setenv("PATH", f"{launcher.parent}:{os.environ['PATH']}")
+            found = {each["what"]: each for each in json.loads(run(capsys, "doctor", "--json")[1])}
+        warned = found["MPI"]["warning"]
+        assert bool(warned) == (family == other)
+        if warned:
+            assert f"{launcher} is of {other}, and programs are linked with {here}" in warned
 
 
 def test_a_saved_function_is_a_script_too(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

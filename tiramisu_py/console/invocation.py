@@ -141,6 +141,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     show.add_argument("sizes", nargs="*", metavar="NAME=NUMBER", help="the sizes of the picture; small ones by default")
     show.add_argument("-o", "--output", metavar="FILE.html", help="write a picture of the schedule")
+    show.add_argument(
+        "--beside", metavar="WHAT", help="another schedule beside it: a function of this script, or another script"
+    )
     show.add_argument("--commands", action="store_true", help="the commands of the schedule, as given")
     cost = command("cost", costing.cost, "count operations, and bytes of each level of memory, before anything runs")
     cost.add_argument("sizes", nargs="*", metavar="NAME=NUMBER", help="the values of the parameters")

@@ -17,7 +17,7 @@ from typing import Any
 
 from tiramisu_py.counting.amounts import Communication
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.styles import as_html
+from tiramisu_py.styles import as_html, for_prompt
 from tiramisu_py.view.kernel_facts import KernelFacts
 from tiramisu_py.view.memory_traffic import CacheTraffic
 from tiramisu_py.view.roofline import Mark, Rates, Roof, levels_of, require_rates, roofline, scaled
@@ -111,7 +111,7 @@ class LevelCost:
         return self.bytes / self.bandwidth if self.bandwidth else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScheduleCost:
     """The cost of a schedule at `sizes`; `kernels` and `remarks` are of its emitted loops, found when asked for."""
 
@@ -333,6 +333,10 @@ class ScheduleCost:
 
     def __str__(self) -> str:
         return self.report()
+
+    def __repr__(self) -> str:
+        """At a prompt: the text, in colours if the terminal takes them."""
+        return for_prompt(str(self), STYLES)
 
     def _repr_html_(self) -> str:
         """In a notebook: the text."""
