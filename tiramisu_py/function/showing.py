@@ -17,10 +17,12 @@ from tiramisu_py.view import (
     Picture,
     Scene,
     ScheduleCost,
+    SymbolicCost,
     channels_picture,
     pictured,
     schedule_cost,
     side_by_side,
+    symbolic_cost,
 )
 
 
@@ -93,6 +95,34 @@ class Showing(Results):
         """
         moved = communication(self._program, params)
         return schedule_cost(spread(self.completed), params, moved, self._emitted)
+
+    def symbolic_cost(self, *, remainders: Mapping[str, int] | None = None, **known: int) -> SymbolicCost:
+        """Operations and bytes as polynomials in the parameters, fitted to exact counts and verified at other sizes.
+
+        ::
+
+            print(f.symbolic_cost())                        for sizes of whole tiles
+            print(f.symbolic_cost(M=1000))                  in N alone
+            print(f.symbolic_cost(remainders={"N": 5}))     for sizes N that are 5 beyond a multiple of the tiles
+
+        Where no single polynomial does for all sizes, it is one for multiples of the sizes of all tiles, plus
+        `remainders` (default: 0). Each `FittedCount` says what it was fitted to and verified at; one for which a
+        verified size disagrees says that there is no polynomial. Raises `ArgumentError` if all sizes are known, and for
+        sizes that the function's assumptions exclude.
+        """
+        program = spread(self.completed)
+
+        def counts(sizes: Mapping[str, int]) -> Mapping[str, int]:
+            found = schedule_cost(program, sizes, communication(self._program, sizes), EmittedFindings)
+            moved = found.communication.transfers
+            return {
+                "operations": found.operations, "accessed": found.accessed, "distinct": found.distinct,
+                "compulsory": found.compulsory, "through_tiles": found.through_tiles,
+                **{f"instances of {each.name}": each.instances for each in found.statements},
+                **({"moved": sum(each.bytes for each in moved)} if moved else {}),
+            }  # fmt: skip
+
+        return symbolic_cost(program, counts, known, remainders or {})
 
     def _emitted(self) -> EmittedFindings:
         """What is known of the loops that are emitted; nothing of a program that the proof refuses."""

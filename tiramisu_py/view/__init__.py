@@ -3,6 +3,7 @@
 from tiramisu_py.view.channels import channels_picture
 from tiramisu_py.view.cost_counts import schedule_cost
 from tiramisu_py.view.explanation import Explanation, explained
+from tiramisu_py.view.fitted_costs import FittedCount, SymbolicCost, symbolic_cost
 from tiramisu_py.view.kernel_facts import AccessFacts, KernelFacts, annotated, kernel_facts
 from tiramisu_py.view.loop_nests import loop_nests
 from tiramisu_py.view.occupancy import Occupancy, occupancy
@@ -14,6 +15,7 @@ __all__ = [
     "AccessFacts",
     "EmittedFindings",
     "Explanation",
+    "FittedCount",
     "KernelFacts",
     "LevelCost",
     "Occupancy",
@@ -21,6 +23,7 @@ __all__ = [
     "ReadableLoops",
     "ScheduleCost",
     "Scene",
+    "SymbolicCost",
     "annotated",
     "channels_picture",
     "explained",
@@ -32,4 +35,5 @@ __all__ = [
     "readable",
     "schedule_cost",
     "side_by_side",
+    "symbolic_cost",
 ]
