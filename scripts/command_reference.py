@@ -38,7 +38,7 @@ CLASSES = (
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray", "Memory",
     "Combine", "Operator",
     "ExternFunction", "ExternStage", "DType",
-    "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "Policy", "MemoryNode",
+    "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel", "Policy", "MemoryNode",
     "Tuned", "TunedPoint", "Target",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")

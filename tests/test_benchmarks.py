@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import benchmarks
-from benchmarks import blur, numa
+import tiramisu_py as tm
+from benchmarks import blur, machine, numa
 from benchmarks.apps import __main__ as apps
 from benchmarks.apps import cost, opencv, programs
 from benchmarks.auto import __main__ as auto
@@ -44,6 +45,39 @@ def test_a_schedule_of_the_blur_computes_the_blur(schedule: str, size: tuple[int
 
 def test_the_rows_of_the_blur_are_in_registers() -> None:
     assert "allocate" not in blur.rows_of_eight().source()["blur.c"]
+
+
+def test_the_limits_of_the_machine_are_measured_and_kept_for_rooflines(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    monkeypatch.setattr(machine, "LEAST", 2**20)
+    small = (tm.MemoryLevel("L1", 2**14), tm.MemoryLevel("L2", 2**16), tm.MemoryLevel("L3", 2**18, shared=True))
+    monkeypatch.setattr(machine, "levels_here", lambda: small)
+    machine.main(["--save", "--rounds", "1", "--milliseconds", "1"])
+    page = (tmp_path / "machine.md").read_text()
+    assert page in capsys.readouterr().out
+    rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in page.splitlines() if line.startswith("|")}
+    assert {"float32", "float64", "L1", "L2", "L3", "memory"} <= set(rows)
+    assert all(float(rate) > 0 for name in ("L1", "L3", "memory") for rate in rows[name][1:])
+    kept = tm.Machine.load(tmp_path / "machine.json")
+    assert [(level.name, level.bytes, level.shared) for level in kept.levels] == [
+        (level.name, level.bytes, level.shared) for level in small
+    ]
+    assert kept.core_flops / 1e9 == pytest.approx(float(rows["float32"][0]), abs=0.51)
+    assert all(min(level.read, level.copy, level.core_read, level.core_copy) > 0 for level in kept.levels)
+    assert min(kept.core_flops64, kept.host_bandwidth) > 0
+
+
+def test_what_is_touched_fits_in_the_level_that_is_measured_and_not_in_the_one_before() -> None:
+    levels = (tm.MemoryLevel("L1", 2**15), tm.MemoryLevel("L2", 2**20), tm.MemoryLevel("L3", 2**25, shared=True))
+    for threads in (1, 4):
+        found = machine.places(levels, threads)
+        held = [2**15 * threads, 2**20 * threads, 2**25]
+        for place, most, before in zip(found, held, [0, *held], strict=False):
+            assert before < sum(place.moves[0][:2]) * place.moves[0][2] <= most
+            assert before < sum(place.moves[1][:2]) * place.moves[1][2] <= most
+        assert 2 * found[-1].moves[1][2] > 3 * held[-1]
 
 
 def test_the_cost_of_compiling_is_printed_as_a_table() -> None:

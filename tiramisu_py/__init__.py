@@ -140,7 +140,17 @@ from tiramisu_py.schedule.ranks.exchange_half import Property
 from tiramisu_py.schedule.ranks.rank_numbers import RANK as rank
 from tiramisu_py.schedule.ranks.rank_numbers import rank_numbers as ranks
 from tiramisu_py.schedule.ranks.uneven_distribution import pieces
-from tiramisu_py.tuning import Balance, BalancedPart, Machine, Tuned, TunedPoint, balance, powers_of_two, tune
+from tiramisu_py.tuning import (
+    Balance,
+    BalancedPart,
+    Machine,
+    MemoryLevel,
+    Tuned,
+    TunedPoint,
+    balance,
+    powers_of_two,
+    tune,
+)
 from tiramisu_py.view import Explanation
 
 LOCALITY = Goal.LOCALITY
@@ -220,6 +230,7 @@ __all__ = [
     "LegalityError",
     "Machine",
     "Memory",
+    "MemoryLevel",
     "MemoryNode",
     "Mode",
     "Operator",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import html
+import os
 import re
+import sys
 from collections.abc import Mapping
+from typing import TextIO
 
 #: The colours of styles: the code of terminals, and a colour that is readable on light and dark pages.
 _COLOURS = {
@@ -20,6 +23,27 @@ def styled(text: str, styles: Mapping[str, str]) -> str:
     return "\n".join(
         line if style is None else f"\x1b[{_COLOURS[style][0]}m{line}\x1b[0m" for line, style in _lines(text, styles)
     )
+
+
+def takes_colours(stream: TextIO | None = None) -> bool:
+    """Whether a stream (default: standard output) is a terminal that shows colours, and the user wants them.
+
+    Source: https://no-color.org for ``NO_COLOR``; ``TERM=dumb`` is a terminal without colours.
+    """
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
+        return False
+    try:
+        return (stream or sys.stdout).isatty()
+    except (AttributeError, ValueError):  # no stream at all, or a closed one
+        return False
+
+
+def for_prompt(text: str, styles: Mapping[str, str]) -> str:
+    """A text as an interactive prompt displays it: in colours if Python has a prompt, and its terminal takes them.
+
+    Elsewhere it is plain: logs, files and messages that have the ``repr`` of an object take no colours.
+    """
+    return styled(text, styles) if hasattr(sys, "ps1") and takes_colours() else text.rstrip("\n")
 
 
 def as_html(text: str, styles: Mapping[str, str] | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from tiramisu_py.console import main
+import tiramisu_py as tm
+from tiramisu_py import progress
+from tiramisu_py.console import doctor, main
 
 SCRIPT = """
 import tiramisu_py as tm
@@ -144,6 +147,40 @@ def test_show_draws_a_picture(script: Path, tmp_path: Path, capsys: pytest.Captu
     assert run(capsys, "show", script, "-o", tmp_path / "none" / "x.html")[0] == 2
 
 
+PLAIN = SCRIPT.split("b.split", maxsplit=1)[0]
+
+
+def test_show_sets_two_schedules_beside_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script, other = written(tmp_path, SCRIPT), written(tmp_path, PLAIN, "plain.py")
+    code, out, _ = run(capsys, "show", script, "--beside", other)
+    assert code == 0
+    left, right = zip(*(line.split("|") for line in out.splitlines() if "|" in line), strict=True)
+    assert any("vector(8)" in line for line in left) and not any("vector(8)" in line for line in right)
+    assert any("for i in 0 .. N" in line for line in right)
+    assert len(json.loads(run(capsys, "show", script, "--beside", other, "--json")[1])) == 2
+    code, out, _ = run(capsys, "show", script, "--beside", other, "-o", tmp_path / "both.html", "N=20")
+    assert code == 0
+    alone = run(capsys, "show", script, "-o", tmp_path / "one.html", "N=20")
+    assert alone[0] == 0
+    assert len((tmp_path / "both.html").read_text()) > len((tmp_path / "one.html").read_text()) + 1000
+    assert run(capsys, "show", script, "--beside", "g")[0] == 2
+
+
+def test_long_work_is_shown_on_standard_error_unless_it_is_to_be_quiet(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_EACH", 0.001)
+    monkeypatch.delenv(progress.VARIABLE)
+    code, out, err = run(capsys, "check", script)
+    assert code == 0
+    assert "twice: proof took" in err
+    assert "took" not in out
+    code, _, err = run(capsys, "check", script, "--quiet")
+    assert code == 0
+    assert "proof" not in err
+
+
 def test_emit_prints_or_writes_the_text(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "emit", script, "--target", "x86-64-v3")
     assert "/* ---- twice.c ---- */" in out
@@ -166,6 +203,44 @@ def test_bench_times_calls(script: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert found["bytes"] == 800
     assert found["operations"] == 100
     assert 0 < found["minimum"] <= found["median"]
+
+
+def test_cost_is_counted_beside_a_machine(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "cost", script, "N=1000")
+    assert code == 0
+    assert "1,000 operations, 0.125 for each byte" in out
+    levels = (tm.MemoryLevel("L1", 4096, read=2e11),)
+    machine = tm.Machine(1e9, 1, 1e10, levels=levels).save(tmp_path / "machine.json")
+    options = ["--machine", machine, "--roofline", tmp_path / "cost.svg"]
+    found = json.loads(run(capsys, "cost", script, "N=1000", *options, "--json")[1])
+    assert [(level["name"], level["bytes"]) for level in found["levels"]] == [("L1", 8000), ("memory", 8000)]
+    assert (tmp_path / "cost.svg").read_text().startswith("<svg")
+    assert "from memory: 8,000 bytes, 0.0008 ms at 10 GB/s" in run(capsys, "cost", script, "N=1000", *options)[1]
+    code, _, err = run(capsys, "cost", script)
+    assert (code, "twice needs sizes: add N=1000" in err) == (2, True)
+    assert run(capsys, "cost", script, "N=1000", "--machine", tmp_path / "none.json")[0] == 1
+    assert run(capsys, "cost", script, "N=1000", "--roofline", tmp_path / "none" / "x.svg")[0] == 2
+
+
+def test_cost_has_the_facts_of_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    on_gpu = SCRIPT.replace("b.vectorize(i1, 8)", "b.tag_gpu([i0], [i1])\nf.derive_transfers()").replace(
+        "8, i0", "64, i0"
+    )
+    code, out, _ = run(capsys, "cost", written(tmp_path, on_gpu), "N=1000", "--gpu", "H200")
+    assert code == 0
+    assert "64 threads a block (64 x 1 x 1)" in out
+    assert "occupancy of H200: 100% (32 blocks, 64 warps" in out
+    assert "sectors a warp" in out
+    assert "global memory of GPUs: 4,000 bytes loaded, 4,000 stored" in out
+
+
+def test_bench_draws_a_roofline(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machine = tm.Machine(1e9, 1, 1e10).save(tmp_path / "machine.json")
+    options = ["--machine", machine, "--roofline", tmp_path / "twice.svg", "--seconds", "0.001"]
+    code, out, _ = run(capsys, "bench", script, "N=100", *options)
+    assert code == 0
+    assert "10 GB/s" in out
+    assert "measured" in (tmp_path / "twice.svg").read_text()
 
 
 @pytest.mark.parametrize(
@@ -249,6 +324,26 @@ def test_doctor_says_how_to_get_what_is_missing(
     assert "apt-get install gcc" in out
     found = {each["what"]: each for each in json.loads(run(capsys, "doctor", "--json")[1])}
     assert found["C compiler"]["missing"]
+
+
+def test_doctor_warns_of_a_launcher_of_another_mpi(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = doctor.find_mpi(doctor.open_cache()).family
+    other = "MPICH" if here == "Open MPI" else "Open MPI"
+    banner = {"MPICH": "HYDRA build details:", "Open MPI": "mpirun (Open MPI) 4.1.4"}
+    for family in (here, other):
+        launcher = tmp_path / family.replace(" ", "") / "mpirun"
+        launcher.parent.mkdir()
+        launcher.write_text(f"#!/bin/sh\necho '{banner[family]}'\n")
+        launcher.chmod(0o755)
+        with monkeypatch.context() as changed:
+            changed.setenv("PATH", f"{launcher.parent}:{os.environ['PATH']}")
+            found = {each["what"]: each for each in json.loads(run(capsys, "doctor", "--json")[1])}
+        warned = found["MPI"]["warning"]
+        assert bool(warned) == (family == other)
+        if warned:
+            assert f"{launcher} is of {other}, and programs are linked with {here}" in warned
 
 
 def test_a_saved_function_is_a_script_too(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 
 import pytest
@@ -91,3 +92,82 @@ def test_notebooks_get_html_and_terminals_colours() -> None:
     assert "\x1b[32mblur: proven" in f.check().styled()
     kernel = f.compile()
     assert "<summary>blur.c</summary>" in kernel._repr_html_()
+
+
+def test_each_command_has_what_was_before_and_after_it() -> None:
+    f, down, _ = blur()
+    by = str(f.explain("by"))
+    assert textwrap.dedent("""\
+            for r:      -->  for r0:
+                for c:           for c0:
+                    by               for r1:
+                                         for c1:
+                                             by
+        by.parallelize(r0)""") in textwrap.dedent(by).replace("\n    for r:", "\n    for r:")
+    history = f.explain(down)
+    for before, after in zip((history.declared, *history.changes), history.changes, strict=False):
+        assert (after.loops_before, after.storage_before) == (before.loops, before.storage) or before.command
+    stored = history.changes[2].lines()
+    assert stored[1:3] == [
+        "    down is kept in down[4, 10], memory, one for each iteration of r0, c0",
+        "    --> down is kept in down[4, 10], registers, one for each iteration of r0, c0",
+    ]
+    assert stored[3:] == textwrap.indent(history.changes[2].loops, "    ").splitlines()  # the loops are as they were
+
+
+def test_a_history_tells_of_blocks_threads_and_shared_memory() -> None:
+    (N,) = tm.params("N")
+    i, i0, i1 = tm.iters("i i0 i1")
+    f = tm.Function("f", params=[N])
+    x = f.input("x", tm.float32, [N + 2])
+    u = f.computation("u", {i: N + 2}, 2 * x[i])
+    y = f.computation("y", {i: N}, u[i] + u[i + 2])
+    f.outputs(y)
+    y.split(i, 64, i0, i1)
+    y.tag_gpu([i0], [i1])
+    u.compute_at(y, i0)
+    u.store_in(tm.SHARED)
+    split, tagged, *_ = f.explain(y).changes
+    assert split.loops == "for i0:\n    for i1:\n        y"
+    assert tagged.loops == "for i0, on block x:\n    for i1, on thread x:\n        y"
+    assert tagged.loops_before == split.loops
+    stored = f.explain(u).changes[-1]
+    assert "shared memory" in stored.storage and "shared memory" not in stored.storage_before
+    assert "one for each iteration of i0" in stored.storage_before
+
+
+def test_a_history_tells_of_ranks_and_their_parts() -> None:
+    f = tm.Function("f", params=[])
+    i, q, i1 = tm.iters("i q i1")
+    x = f.input("x", tm.float32, [12])
+    y = f.computation("y", {i: 12}, x[i] + 1)
+    f.outputs(y)
+    for array in (x, y):
+        array.distribute([i], rank=i // 4)
+    y.split(i, 4, q, i1)
+    y.tag_distribute(q)
+    changes = f.explain(y).changes
+    assert changes[-1].command.startswith("y.tag_distribute(q")
+    assert changes[-1].loops.startswith("for q, on rank 0:")
+    assert changes[-1].loops_before.startswith("for q:")
+
+
+def test_at_a_prompt_reports_are_coloured_where_the_terminal_takes_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    f, _, _ = blur()
+    shown = [f.check(), f.explain("by"), f.cost(R=8, C=20)]
+    for each in shown:
+        assert repr(each) == str(each).rstrip("\n")  # no prompt: plain, as in logs
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for each in shown:
+        assert "\x1b[" in repr(each)
+        assert "\x1b[" not in str(each)
+    assert repr(f.check()) == f.check().styled()
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        with monkeypatch.context() as changed:
+            changed.setenv(name, value)
+            assert repr(f.check()) == str(f.check())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    assert repr(f.check()) == str(f.check())

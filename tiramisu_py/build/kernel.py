@@ -31,6 +31,7 @@ from tiramisu_py.build.traces.trace import Trace
 from tiramisu_py.build.travel import Packed, packed
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction
+from tiramisu_py.passes.vectors.remarks import remarks
 from tiramisu_py.styles import as_html
 from tiramisu_py.view.roofline import Rates, require_rates
 
@@ -77,6 +78,20 @@ class Kernel:
     def signature(self) -> str:
         """The prototype of the C function."""
         return self.recipe.sources.prototype
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What vector code does lane by lane, and why, in sentences that begin with the array that is stored.
+
+        ::
+
+            for remark in kernel.remarks:
+                print(remark)           # result: called for each lane: tanh
+
+        Those are functions without a vector instruction, elements at computed indices, and statements that cannot be
+        computed on all lanes at once. The source has each as a comment where it is.
+        """
+        return remarks(self.function)
 
     @property
     def version(self) -> str:

@@ -13,13 +13,16 @@ from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.initial import initial_program
+from tiramisu_py.styles import as_html, for_prompt
 from tiramisu_py.view.roofline import Rates
 
 #: Calls are repeated for so many seconds, but not more often than this.
 SECONDS, MOST_CALLS = 0.5, 10_000
+#: The style of the line with the times.
+_STYLES = {r"\S+: minimum": "advice"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Timing:
     """The times of some calls in seconds, and the work of one call.
 
@@ -70,6 +73,14 @@ class Timing:
         lines.append(_rate(self.bytes, "bytes", self.minimum, "B/s", copied, "copy in memory"))
         lines.append(_rate(self.operations, "operations", self.minimum, "op/s", computed, "multiply-adds"))
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """At a prompt: the text, in colours if the terminal takes them."""
+        return for_prompt(str(self), _STYLES)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the text."""
+        return as_html(str(self), _STYLES)
 
 
 def _rate(amount: int, words: str, seconds: float, unit: str, limit: float, what: str) -> str:

@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from tiramisu_py.build import gpu_count, processor_for
 from tiramisu_py.build.gpu.available_gpus import Device
@@ -17,7 +18,7 @@ from tiramisu_py.build.machine.topology import allowed_cpus
 from tiramisu_py.build.toolchains.c_compiler import find_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import find_cuda_compiler
-from tiramisu_py.build.toolchains.mpi import find_mpi
+from tiramisu_py.build.toolchains.mpi import Mpi, family_of_launcher, find_mpi
 from tiramisu_py.build.toolchains.simulator import find_cxx
 from tiramisu_py.errors import TiramisuError
 
@@ -31,7 +32,8 @@ _PACKAGES = ("tiramisu_py", "islpy", "numpy", "cgen", "ml_dtypes")
 
 @dataclass(frozen=True)
 class Examined:
-    """One thing that was looked for: what was found, or what is missing and how to get it.
+    """One thing that was looked for: what was found, or what is missing and how to get it; a `warning` says what of it
+    does not fit together.
 
     Without a `needed` one nothing can be compiled; others are for GPUs and ranks.
     """
@@ -40,10 +42,12 @@ class Examined:
     found: str = ""
     missing: str = ""
     needed: bool = False
+    warning: str = ""
 
     def __str__(self) -> str:
         if not self.missing:
-            return f"{self.what:<18} {self.found}"
+            warned = f"\n{'':<18} WARNING: {self.warning}" if self.warning else ""
+            return f"{self.what:<18} {self.found}{warned}"
         first, *rest = self.missing.splitlines()
         word = "MISSING" if self.needed else "not here"
         return "\n".join([f"{self.what:<18} {word}: {first}", *(f"{'':<18} {line}" for line in rest)])
@@ -65,7 +69,7 @@ def _findings() -> Iterator[Examined]:
     yield _looked("C++ (simulator)", lambda: f"{find_cxx(open_cache())}")
     yield _looked("CUDA compiler", lambda: f"{find_cuda_compiler(open_cache())}")
     yield _looked("GPU", _gpus)
-    yield _looked("MPI", _mpi)
+    yield _mpi()
     variables = [f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ]
     yield Examined("environment", ", ".join(variables) or "no variable that matters is set")
 
@@ -113,8 +117,25 @@ def _gpus() -> str:
     return ", ".join(f"{runtime.name(n)} (gpu:{n})" for n in range(number))
 
 
-def _mpi() -> str:
-    found = find_mpi(open_cache())
-    launcher = shutil.which("mpirun") or shutil.which("mpiexec") or "no mpirun on the PATH"
+def _mpi() -> Examined:
+    try:
+        found = find_mpi(open_cache())
+    except TiramisuError as error:
+        return Examined("MPI", missing=str(error))
+    launcher = shutil.which("mpirun") or shutil.which("mpiexec") or ""
     name = " ".join(found.version.replace("Version: ", "").split(",")[0].split()[:3])
-    return f"{name}, {found.mpicc[0]}, {launcher}"
+    words = f"{name}, {found.mpicc[0]}, {launcher or 'no mpirun on the PATH'}"
+    return Examined("MPI", words, warning=_mismatch(found, launcher) if launcher else "")
+
+
+def _mismatch(found: Mpi, launcher: str) -> str:
+    """What is wrong with a launcher of another implementation, and what to do; nothing if it is of the same one."""
+    family = family_of_launcher(launcher)
+    if not family or not found.family or family == found.family:
+        return ""
+    beside = Path(shutil.which(found.mpicc[0]) or found.mpicc[0]).with_name("mpirun")
+    instead = f"start them with {beside}" if beside.exists() and str(beside) != launcher else "use the one of that MPI"
+    return (
+        f"{launcher} is of {family}, and programs are linked with {found.family}: each process would be alone, "
+        f"as rank 0 of 1; {instead}"
+    )

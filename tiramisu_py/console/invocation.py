@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tiramisu_py import progress
-from tiramisu_py.console import building, doctor, reading
+from tiramisu_py.console import building, costing, doctor, reading
 from tiramisu_py.console.scripts import ScriptError
 from tiramisu_py.errors import TiramisuError
 
@@ -35,6 +35,7 @@ _EPILOG = """exit codes: 0 all is well; 1 a schedule is refused, or the machine 
 examples:
   tiramisu check blur.py                      prove every scheduled function of a script
   tiramisu show blur.py --explain by          the loops, and the commands that changed one computation
+  tiramisu cost blur.py R=2000 C=3000         operations and bytes, before anything runs
   tiramisu emit blur.py --target znver3       the C (and CUDA) text for a processor
   tiramisu build blur.py -o blur              a folder with library, header, sources and Makefile
   tiramisu bench blur.py R=2000 C=3000        times with random arrays, beside this machine's limits
@@ -140,20 +141,35 @@ def _parser() -> argparse.ArgumentParser:
     )
     show.add_argument("sizes", nargs="*", metavar="NAME=NUMBER", help="the sizes of the picture; small ones by default")
     show.add_argument("-o", "--output", metavar="FILE.html", help="write a picture of the schedule")
+    show.add_argument(
+        "--beside", metavar="WHAT", help="another schedule beside it: a function of this script, or another script"
+    )
     show.add_argument("--commands", action="store_true", help="the commands of the schedule, as given")
+    cost = command("cost", costing.cost, "count operations, and bytes of each level of memory, before anything runs")
+    cost.add_argument("sizes", nargs="*", metavar="NAME=NUMBER", help="the values of the parameters")
+    cost.add_argument("--gpu", metavar="NAME", help="such as H200: the occupancy of its multiprocessors")
+    _beside(cost)
     emit = command("emit", reading.emit_text, "print the C, CUDA and MPI text, or write it to a folder")
     emit.add_argument("--target", metavar="PROCESSOR", help="such as x86-64-v3, znver3; default: this machine's")
     emit.add_argument("-o", "--output", metavar="FOLDER", help="write the files there")
     build = command("build", building.build, "compile, and write library, header, sources and build files to a folder")
     build.add_argument("-o", "--output", metavar="FOLDER", required=True)
     _compiling(build)
-    bench = command("bench", building.bench, "time calls with random arrays, beside this machine's limits")
+    bench = command("bench", costing.bench, "time calls with random arrays, beside this machine's limits")
     bench.add_argument("sizes", nargs="*", metavar="NAME=NUMBER", help="the values of the parameters")
     bench.add_argument("--seconds", type=float, default=1.0, help="how long to repeat calls (default: 1)")
     bench.add_argument("--threads", type=int, help="OpenMP threads")
+    _beside(bench)
     _compiling(bench)
     command("doctor", doctor.examine, "look for compilers, MPI, GPUs and the cache", on_script=False)
     return parser
+
+
+def _beside(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--machine", metavar="FILE.json", help="the limits of a machine, which scripts/bench machine wrote"
+    )
+    parser.add_argument("--roofline", metavar="FILE.svg", help="write a roofline plot of the schedule")
 
 
 def _compiling(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import itertools
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from tiramisu_py.build import processor_for
 from tiramisu_py.console.scripts import ScriptError, functions, named_sizes, one_function
 from tiramisu_py.errors import SavedError
 from tiramisu_py.function import Function
+from tiramisu_py.styles import takes_colours
 
 #: The text of a command, its plain data, and whether all is well.
 Found = tuple[str, Any, bool]
@@ -20,7 +21,7 @@ Found = tuple[str, Any, bool]
 def check(given: Namespace) -> Found:
     """The reports of all functions."""
     reports = [f.check() for f in functions(given.script, given.function)]
-    texts = [r.styled() if sys.stdout.isatty() else str(r) for r in reports]
+    texts = [r.styled() if takes_colours() else str(r) for r in reports]
     return "\n".join(texts), [r.as_dict() for r in reports], all(r.ok for r in reports)
 
 
@@ -28,6 +29,8 @@ def show(given: Namespace) -> Found:
     """The pseudocode of all functions, their commands, the history of one computation, or a picture of one function."""
     if given.output is not None:
         return _picture(one_function(given), given)
+    if given.beside is not None and not given.explain and not given.commands:
+        return _two(one_function(given), _other(given))
     if given.sizes:
         raise ScriptError(f"{' '.join(given.sizes)}: sizes are for a picture: add -o FILE.html, or leave them out")
     texts = {}
@@ -39,6 +42,22 @@ def show(given: Namespace) -> Found:
         else:
             texts[f.name] = f.pseudocode()
     return "\n".join(texts.values()), texts, True
+
+
+def _other(given: Namespace) -> Function:
+    """The schedule to set beside: that of another script, or another function of the same one."""
+    if Path(given.beside).suffix in (".py", ".json"):
+        return one_function(Namespace(script=given.beside, function=None))
+    return functions(given.script, given.beside)[0]
+
+
+def _two(f: Function, g: Function) -> Found:
+    """The pseudocode of two schedules in two columns."""
+    texts = [each.pseudocode() for each in (f, g)]
+    left, right = (text.splitlines() for text in texts)
+    width = max(map(len, left))
+    rows = itertools.zip_longest(left, right, fillvalue="")
+    return "\n".join(f"{a:<{width}}  |  {b}".rstrip() for a, b in rows), texts, True
 
 
 def _explained(given: Namespace) -> list[Function]:
@@ -55,7 +74,7 @@ def _picture(f: Function, given: Namespace) -> Found:
     """The picture of a function, as an HTML file."""
     sizes: dict[str, Any] = named_sizes(f, given.sizes, needs_all=False)
     try:
-        f.picture(given.output, **sizes)
+        f.picture(given.output, beside=None if given.beside is None else _other(given), **sizes)
     except SavedError as error:
         raise ScriptError(str(error)) from error
     return given.output, {"picture": given.output}, True

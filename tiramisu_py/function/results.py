@@ -291,7 +291,7 @@ class Results(Scheduled):
         return len(own) == len(shape) and all(a.same_as(b) for a, b in zip(own, shape, strict=True))
 
     def explain(self, computation: str | AppliedStatements) -> Explanation:
-        """The history of a computation: the commands that changed it, with its loops and storage after each.
+        """The history of a computation: the commands that changed it, with its loops and storage before and after.
 
         ::
 

@@ -10,8 +10,20 @@ from tiramisu_py.counting.communication import communication
 from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.function.results import Results
 from tiramisu_py.function.saving.files import write_page
+from tiramisu_py.passes.vectors.remarks import remarks
 from tiramisu_py.program.ranks.spread import axes, spread
-from tiramisu_py.view import Picture, Scene, ScheduleCost, channels_picture, pictured, schedule_cost, side_by_side
+from tiramisu_py.view import (
+    EmittedFindings,
+    Picture,
+    Scene,
+    ScheduleCost,
+    SymbolicCost,
+    channels_picture,
+    pictured,
+    schedule_cost,
+    side_by_side,
+    symbolic_cost,
+)
 
 
 class Showing(Results):
@@ -95,11 +107,47 @@ class Showing(Results):
 
         Each statement has its instances, its operations, the bytes that it loads and stores, and the share of the lanes
         of its vectors that it fills; each array the elements that are used; loops over tiles the most bytes that a tile
-        uses; transfers and messages what they move. `f.facts()` has the sectors, bank conflicts and occupancy of a
-        GPU's kernels. Raises `ArgumentError` for a parameter without a value.
+        uses; transfers and messages what they move. `fetched` says what comes into a cache; `levels` and `roofline` set
+        this beside a machine's; `kernels` has the sectors, bank conflicts and occupancy of a GPU's kernels. Raises
+        `ArgumentError` for a parameter without a value.
         """
         moved = communication(self._program, params)
-        return schedule_cost(spread(self.completed), params, moved)
+        return schedule_cost(spread(self.completed), params, moved, self._emitted)
+
+    def symbolic_cost(self, *, remainders: Mapping[str, int] | None = None, **known: int) -> SymbolicCost:
+        """Operations and bytes as polynomials in the parameters, fitted to exact counts and verified at other sizes.
+
+        ::
+
+            print(f.symbolic_cost())                        for sizes of whole tiles
+            print(f.symbolic_cost(M=1000))                  in N alone
+            print(f.symbolic_cost(remainders={"N": 5}))     for sizes N that are 5 beyond a multiple of the tiles
+
+        Where no single polynomial does for all sizes, it is one for multiples of the sizes of all tiles, plus
+        `remainders` (default: 0). Each `FittedCount` says what it was fitted to and verified at; one for which a
+        verified size disagrees says that there is no polynomial. Raises `ArgumentError` if all sizes are known, and for
+        sizes that the function's assumptions exclude.
+        """
+        program = spread(self.completed)
+
+        def counts(sizes: Mapping[str, int]) -> Mapping[str, int]:
+            found = schedule_cost(program, sizes, communication(self._program, sizes), EmittedFindings)
+            moved = found.communication.transfers
+            return {
+                "operations": found.operations, "accessed": found.accessed, "distinct": found.distinct,
+                "compulsory": found.compulsory, "through_tiles": found.through_tiles,
+                **{f"instances of {each.name}": each.instances for each in found.statements},
+                **({"moved": sum(each.bytes for each in moved)} if moved else {}),
+            }  # fmt: skip
+
+        return symbolic_cost(program, counts, known, remainders or {})
+
+    def _emitted(self) -> EmittedFindings:
+        """What is known of the loops that are emitted; nothing of a program that the proof refuses."""
+        if not self.algorithm.outputs or not self.check().ok:
+            return EmittedFindings()
+        loops = self.lowered()
+        return EmittedFindings(self.facts() if loops.kernels else (), remarks(loops))
 
     def _messages(self, params: Mapping[str, int]) -> str:
         if not axes(self._program):

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.declarations import Determinism
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof.superfluous import superfluous
-from tiramisu_py.styles import as_html, styled
+from tiramisu_py.styles import as_html, for_prompt, styled
 
 PRESERVED = "bits preserved"
 #: The styles of the lines of a report, by patterns of what is at their beginning.
@@ -25,7 +25,7 @@ _STYLES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The result of a check of one program.
 
@@ -77,6 +77,10 @@ class Report:
     def styled(self) -> str:
         """The report in colours, for a terminal."""
         return styled(str(self), _STYLES)
+
+    def __repr__(self) -> str:
+        """At a prompt: the report, in colours if the terminal takes them."""
+        return for_prompt(str(self), _STYLES)
 
     def _repr_html_(self) -> str:
         """In a notebook: the report in colours."""

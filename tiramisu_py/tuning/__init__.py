@@ -2,7 +2,18 @@
 
 from tiramisu_py.tuning.balancing import balance
 from tiramisu_py.tuning.machine_model import Machine
+from tiramisu_py.tuning.memory_levels import MemoryLevel
 from tiramisu_py.tuning.result import Balance, BalancedPart
 from tiramisu_py.tuning.search import Tuned, TunedPoint, powers_of_two, tune
 
-__all__ = ["Balance", "BalancedPart", "Machine", "Tuned", "TunedPoint", "balance", "powers_of_two", "tune"]
+__all__ = [
+    "Balance",
+    "BalancedPart",
+    "Machine",
+    "MemoryLevel",
+    "Tuned",
+    "TunedPoint",
+    "balance",
+    "powers_of_two",
+    "tune",
+]

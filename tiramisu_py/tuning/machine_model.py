@@ -1,15 +1,18 @@
-"""The performance of a machine in a dozen numbers: measured for the host, published for a GPU."""
+"""The performance of a machine in a few numbers: measured for the host, published for a GPU."""
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from tiramisu_py.build.gpu.available_gpus import Device
 from tiramisu_py.build.gpu.runtime import runtime_for
 from tiramisu_py.errors import ArgumentError, TiramisuError
 from tiramisu_py.tuning.host_rates import copied_bytes, multiplied_and_added
+from tiramisu_py.tuning.memory_levels import MemoryLevel, level_of, levels_here
 
 GIGA, TERA = 1e9, 1e12
 
@@ -46,13 +49,15 @@ class Machine:
     `core_flops` is for one core, `host_bandwidth` for all `cores`; `gpu_flops` and `gpu_bandwidth` are for one GPU, 0
     without one. `link_bandwidth` is for one direction between the host and a GPU, with `link_latency` for each copy
     and `launch_latency` for each kernel. Each rank has such a machine; messages between ranks have
-    `network_bandwidth`, and `network_latency` each.
+    `network_bandwidth`, and `network_latency` each. `core_flops64` is for float64 (0: not measured), `levels` are
+    the caches, from the nearest one on.
 
     ::
 
         tm.Machine(core_flops=30e9, cores=16, host_bandwidth=100e9, gpu_flops=19.5e12, gpu_bandwidth=2e12,
                    link_bandwidth=25e9)
         tm.Machine.here(gpu="A100")     # this host as measured, with that GPU by its published peaks
+        tm.Machine.load("machine.json") # what `scripts/bench machine` measured, or `save` wrote
 
     Raises `ArgumentError` for numbers that are no rates.
     """
@@ -67,15 +72,27 @@ class Machine:
     launch_latency: float = 5e-6
     network_bandwidth: float = 12.5 * GIGA
     network_latency: float = 2e-6
+    core_flops64: float = 0.0
+    levels: tuple[MemoryLevel, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_levels()
         for field in fields(self):
+            if field.name == "levels":
+                continue
             value = getattr(self, field.name)
-            optional = field.name.startswith(("gpu_", "link_")) or field.name.endswith("_latency")
+            optional = field.name.startswith(("gpu_", "link_")) or field.name.endswith(("_latency", "64"))
             if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
                 raise ArgumentError(f"tm.Machine: {field.name} is {value!r}: give a number")
             if value == 0 and not optional:
                 raise ArgumentError(f"tm.Machine: {field.name} is 0: give a number above 0")
+
+    def _check_levels(self) -> None:
+        if not isinstance(self.levels, tuple) or not all(isinstance(level, MemoryLevel) for level in self.levels):
+            raise ArgumentError(f"tm.Machine: levels is {self.levels!r}: give a tuple of tm.MemoryLevel")
+        sizes = [level.bytes for level in self.levels]
+        if sizes != sorted(sizes):
+            raise ArgumentError(f"tm.Machine: levels have the sizes {sizes}: give them from the nearest one on")
 
     @property
     def has_gpu(self) -> bool:
@@ -92,7 +109,8 @@ class Machine:
             tm.Machine.here(gpu="H200")                     # as if it had this one
             tm.Machine.here(gpu="A100", link_bandwidth=20e9)
 
-        `threads` is the number of host threads used (default: all). Rates given in `known` replace those found.
+        Its caches have their sizes, without rates: `scripts/bench machine` measures these. `threads` is the number of
+        host threads used (default: all). Rates given in `known` replace those found.
         Raises `ArgumentError` for a GPU that is not in the table: give its numbers instead.
         """
         names = [field.name for field in fields(cls)]
@@ -104,7 +122,42 @@ class Machine:
             found["core_flops"] = multiplied_and_added()
         if "host_bandwidth" not in found:
             found["host_bandwidth"] = copied_bytes(int(found["cores"]))
-        return cls(**found)
+        return cls(**{"levels": levels_here(), **found})
+
+    def save(self, path: str | Path) -> Path:
+        """Write the numbers to a JSON file, which `load` reads. Raises `ArgumentError` if it cannot be written."""
+        try:
+            Path(path).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise ArgumentError(f"{path} cannot be written: {error}") from error
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Machine:
+        """The machine in a JSON file that `save` or `scripts/bench machine` wrote.
+
+        ::
+
+            machine = tm.Machine.load("machine.json")
+            f.cost(N=1000).roofline(machine)
+
+        Raises `ArgumentError` for a file that cannot be read, and for one that holds no machine.
+        """
+        try:
+            given = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ArgumentError(f"{path} cannot be read as a machine: {error}") from error
+        names = [field.name for field in fields(cls)]
+        unknown = sorted(set(given) - set(names)) if isinstance(given, dict) else ["no numbers by name"]
+        if unknown or not {"core_flops", "cores", "host_bandwidth"} <= set(given):
+            has = f"it has {', '.join(unknown)}" if unknown else "core_flops, cores or host_bandwidth is missing"
+            raise ArgumentError(
+                f"{path} holds no machine: {has}; write it with tm.Machine.save or scripts/bench machine"
+            )
+        levels = given.get("levels", [])
+        if not isinstance(levels, list):
+            raise ArgumentError(f"{path} holds no machine: levels is {levels!r}, and no list")
+        return cls(**{**given, "levels": tuple(level_of(level) for level in levels)})
 
 
 def published(name: str | None = None) -> dict[str, float]:

@@ -1,23 +1,29 @@
 """Views for people: pseudocode, pictures, and facts of kernels before they run."""
 
 from tiramisu_py.view.channels import channels_picture
+from tiramisu_py.view.cost_counts import schedule_cost
 from tiramisu_py.view.explanation import Explanation, explained
+from tiramisu_py.view.fitted_costs import FittedCount, SymbolicCost, symbolic_cost
 from tiramisu_py.view.kernel_facts import AccessFacts, KernelFacts, annotated, kernel_facts
 from tiramisu_py.view.loop_nests import loop_nests
 from tiramisu_py.view.occupancy import Occupancy, occupancy
 from tiramisu_py.view.pictures import Picture, Scene, pictured, side_by_side
 from tiramisu_py.view.pseudocode import ReadableLoops, pseudocode, readable
-from tiramisu_py.view.schedule_cost import ScheduleCost, schedule_cost
+from tiramisu_py.view.schedule_cost import EmittedFindings, LevelCost, ScheduleCost
 
 __all__ = [
     "AccessFacts",
+    "EmittedFindings",
     "Explanation",
+    "FittedCount",
     "KernelFacts",
+    "LevelCost",
     "Occupancy",
     "Picture",
     "ReadableLoops",
     "ScheduleCost",
     "Scene",
+    "SymbolicCost",
     "annotated",
     "channels_picture",
     "explained",
@@ -29,4 +35,5 @@ __all__ = [
     "readable",
     "schedule_cost",
     "side_by_side",
+    "symbolic_cost",
 ]

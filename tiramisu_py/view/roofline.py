@@ -22,10 +22,11 @@ LINE = 20
 LEAST, MOST = -5, 6
 STYLE = """
   svg { color: #222; background: #fff; font: 13px sans-serif; }
-  .grid { stroke: #ccc; } .roof { stroke: #2487a8; stroke-width: 2.5; fill: none; }
+  .grid { stroke: #ccc; } .roof { stroke-width: 2.5; fill: none; }
   @media (prefers-color-scheme: dark) { svg { color: #ddd; background: #181a1f; } .grid { stroke: #3a3d44; } }
 """
-_COLOURS = ("#d0453d", "#b07d12", "#2e8b57", "#7a5bc4")
+_COLOURS = ("#d0453d", "#b07d12", "#2e8b57", "#7a5bc4", "#c2569b", "#6d7f1f", "#8a5a3b")
+_ROOFS = ("#2487a8", "#5aa9c4", "#8dc3d6", "#b3b3b3", "#7a5bc4")
 
 
 class Rates(Protocol):
@@ -44,6 +45,27 @@ class Rates(Protocol):
         """Bytes a second that all cores read and write."""
 
 
+class RatedLevel(Protocol):
+    """A level of memory of a machine: `tm.MemoryLevel`."""
+
+    @property
+    def name(self) -> str:
+        """Its name, such as L1."""
+
+    @property
+    def bytes(self) -> int:
+        """What it holds, for one core or for all that share it."""
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes a second of all cores; 0 if not measured."""
+
+
+def levels_of(machine: object) -> tuple[RatedLevel, ...]:
+    """The caches of a machine, from the nearest one on; none if it does not say."""
+    return tuple(getattr(machine, "levels", ()))
+
+
 def require_rates(machine: object) -> None:
     """Raises `ArgumentError` for what has no rates."""
     rates = [getattr(machine, name, None) for name in ("core_flops", "cores", "host_bandwidth")]
@@ -54,46 +76,77 @@ def require_rates(machine: object) -> None:
 
 
 @dataclass(frozen=True)
+class Roof:
+    """The most that a machine does with data from one memory: bytes a second, and operations a second."""
+
+    name: str
+    bandwidth: float
+    peak: float
+
+    def over(self, intensity: float) -> float:
+        """Operations a second with so many operations for each byte."""
+        return min(self.peak, intensity * self.bandwidth)
+
+    @property
+    def ridge(self) -> float:
+        """Operations for each byte from which on operations are the limit."""
+        return self.peak / self.bandwidth
+
+
+@dataclass(frozen=True)
 class Mark:
-    """A point of the plot: operations for each byte, and operations a second (None: as many as the roof allows)."""
+    """A point below a roof: operations for each byte, and operations a second (None: as many as the roof allows)."""
 
     words: str
     intensity: float
+    roof: Roof
     rate: float | None = None
 
 
-def roofline(title: str, marks: Sequence[Mark], machine: Rates) -> str:
-    """The plot of some points below the roof of a machine: the lower of its operations a second, and of its bytes a
+def roofline(title: str, marks: Sequence[Mark], roofs: Sequence[Roof]) -> str:
+    """The plot of some points below the roofs of a machine: the lower of its operations a second, and of its bytes a
     second times operations for each byte.
     """
-    peak, bandwidth = machine.core_flops * machine.cores, machine.host_bandwidth
     marks = [mark for mark in marks if mark.intensity > 0]
-    powers = [math.log2(mark.intensity) for mark in marks] + [math.log2(peak / bandwidth)]
+    powers = [math.log2(mark.intensity) for mark in marks] + [math.log2(roof.ridge) for roof in roofs]
     low, high = min(LEAST, math.floor(min(powers)) - 1), max(MOST, math.ceil(max(powers)) + 1)
-    rates = [mark.rate for mark in marks if mark.rate] + [2.0**low * bandwidth]
+    rates = [mark.rate for mark in marks if mark.rate] + [roof.over(2.0**low) for roof in roofs]
+    peak = max(roof.peak for roof in roofs)
     axes = _Axes(low, high, math.floor(math.log10(min(rates))), math.ceil(math.log10(peak * 1.01)))
-    ridge = peak / bandwidth
-    corners = [(2.0**low, 2.0**low * bandwidth), (ridge, peak), (2.0**high, peak)]
-    parts = [*axes.drawn(), f'<path class="roof" d="M {" L ".join(axes.place(x, y) for x, y in corners)}"/>']
-    roof = f"{_rate(peak)}op/s in multiply-adds; {_rate(bandwidth)}B/s; both from {ridge:.3g} operations a byte on"
-    parts.append(_legend(0, roof, "#2487a8"))
+    parts = axes.drawn()
+    for number, roof in enumerate(roofs):
+        parts += _roof(roof, axes, number, named=len(roofs) > 1)
     for number, mark in enumerate(marks):
-        parts += _drawn(mark, axes, min(peak, mark.intensity * bandwidth), number)
-    height = HEIGHT + LINE * (len(marks) + 1) + 10
+        parts += _drawn(mark, axes, number, len(roofs) + number)
+    height = HEIGHT + LINE * (len(marks) + len(roofs)) + 10
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">'
     name = f'<text x="{LEFT}" y="26" fill="currentColor" font-weight="bold">{escape(title)}</text>'
     return "\n".join([head, f"<style>{STYLE}</style>", name, *parts, "</svg>", ""])
 
 
-def _drawn(mark: Mark, axes: _Axes, roof: float, number: int) -> list[str]:
+def _roof(roof: Roof, axes: _Axes, number: int, *, named: bool) -> list[str]:
+    """A roof's line, and its line of the legend."""
+    colour = _ROOFS[number % len(_ROOFS)]
+    corners = [(2.0**axes.low, roof.over(2.0**axes.low)), (roof.ridge, roof.peak), (2.0**axes.high, roof.peak)]
+    path = " L ".join(axes.place(x, y) for x, y in corners)
+    first, second = (
+        f"{scaled(roof.peak)}op/s",
+        f"{scaled(roof.bandwidth)}B/s; both from {roof.ridge:.3g} operations a byte",
+    )
+    words = f"{roof.name}: {first}, {second}" if named else f"{first} in multiply-adds; {second} on"
+    return [f'<path class="roof" stroke="{colour}" d="M {path}"/>', _legend(number, words, colour)]
+
+
+def _drawn(mark: Mark, axes: _Axes, number: int, line: int) -> list[str]:
     """A point and its line of the legend."""
-    rate, colour = mark.rate or roof, _COLOURS[number % len(_COLOURS)]
+    most = mark.roof.over(mark.intensity)
+    rate, colour = mark.rate or most, _COLOURS[number % len(_COLOURS)]
     x, y = axes.place(mark.intensity, rate).split()
     fill = colour if mark.rate else "none"
-    share = f", {rate / roof:.0%} of the roof" if mark.rate else " at most"
-    words = f"{mark.words}: {mark.intensity:.3g} a byte, {_rate(rate)}op/s{share}"
+    share = f", {rate / most:.0%} of the roof" if mark.rate else " at most"
+    words = f"{mark.words}: {mark.intensity:.3g} a byte, {scaled(rate)}op/s{share}"
     point = f'<circle cx="{x}" cy="{y}" r="5" fill="{fill}" stroke="{colour}" stroke-width="2"/>'
-    return [point, _legend(number + 1, words, colour)]
+    return [point, _legend(line, words, colour)]
 
 
 @dataclass(frozen=True)
@@ -123,7 +176,7 @@ class _Axes:
         for power in range(self.slow, self.fast + 1):
             x, y = self.place(2.0**self.low, 10.0**power).split()
             parts.append(f'<path class="grid" d="M {x} {y} L {self.place(2.0**self.high, 10.0**power)}"/>')
-            parts.append(_text(float(x) - 8, float(y) + 4, f"{_rate(10.0**power)}op/s", "end"))
+            parts.append(_text(float(x) - 8, float(y) + 4, f"{scaled(10.0**power)}op/s", "end"))
         middle = (LEFT + WIDTH - RIGHT) / 2
         return [*parts, _text(middle, HEIGHT - BOTTOM + 40, "operations for each byte", "middle")]
 
@@ -137,7 +190,7 @@ def _legend(line: int, words: str, colour: str) -> str:
     return f'<circle cx="{LEFT}" cy="{y - 4}" r="5" fill="{colour}"/>' + _text(LEFT + 14, y, words, "start")
 
 
-def _rate(amount: float) -> str:
+def scaled(amount: float) -> str:
     """An amount with a decimal prefix, before a unit."""
     for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if amount >= size:

@@ -1,5 +1,6 @@
 // What this machine can do at most: fused multiply-adds, and bytes moved by loops that read some streams and write
 // others. One vector of 64 bytes at a time, with ordinary and with non-temporal stores where the processor has them.
+// Short streams, which stay in a cache, are moved many times by the threads before their time is taken.
 //
 //   limits THREADS MILLISECONDS [READS WRITES BYTES]...      streams of so many bytes; prints lines of numbers
 #include <omp.h>
@@ -13,7 +14,16 @@
 #endif
 
 typedef float vector __attribute__((vector_size(64)));
-enum { LANES = sizeof(vector) / sizeof(float), CHAINS = 24, MOST = 4 };
+typedef double doubles __attribute__((vector_size(64)));
+// As many chains of 64 bytes as leave registers for the factors.
+#if defined(__AVX512F__)
+enum { CHAINS = 24, SUMS = 12 };
+#elif defined(__AVX__) || defined(__aarch64__)
+enum { CHAINS = 6, SUMS = 6 };
+#else
+enum { CHAINS = 3, SUMS = 3 };
+#endif
+enum { MOST = 4, PASS = 1 << 22 };
 
 static void stream(vector* to, vector value) {
 #if defined(__AVX512F__)
@@ -47,29 +57,31 @@ static char* pages(size_t bytes) {
 }
 
 // Gflop/s of independent chains of fused multiply-adds in registers.
-static double multiply_adds(double seconds) {
-    double best = 0, begin = omp_get_wtime();
-    do {
-        long times = 100000;
-        double start = omp_get_wtime();
-#pragma omp parallel
-        {
-            vector sum[CHAINS], x, y;
-            memset(sum, 0, sizeof sum);
-            for (int k = 0; k < LANES; k++) x[k] = 0.999f, y[k] = 1e-3f;
-            __asm__ volatile("" : "+m"(x), "+m"(y));
-            vector a = x, b = y;
-            for (long n = 0; n < times; n++) {
-#pragma GCC unroll 24
-                for (int k = 0; k < CHAINS; k++) sum[k] = sum[k] * a + b;
-            }
-            for (int k = 0; k < CHAINS; k++) __asm__ volatile("" : "+m"(sum[k]));
-        }
-        double rate = 2.0 * LANES * CHAINS * times * omp_get_max_threads() / (omp_get_wtime() - start) / 1e9;
-        if (rate > best) best = rate;
-    } while (omp_get_wtime() - begin < seconds);
-    return best;
-}
+#define MULTIPLY_ADDS(name, type, element)                                                                        \
+    static double name(double seconds) {                                                                          \
+        enum { LANES = sizeof(type) / sizeof(element) };                                                          \
+        double best = 0, begin = omp_get_wtime();                                                                 \
+        do {                                                                                                      \
+            long times = 10000;                                                                                   \
+            double start = omp_get_wtime();                                                                       \
+            _Pragma("omp parallel") {                                                                             \
+                type sum[CHAINS], x, y;                                                                           \
+                memset(sum, 0, sizeof sum);                                                                       \
+                for (int k = 0; k < LANES; k++) x[k] = (element)0.999, y[k] = (element)1e-3;                      \
+                __asm__ volatile("" : "+m"(x), "+m"(y));                                                          \
+                type a = x, b = y;                                                                                \
+                for (long n = 0; n < times; n++) {                                                                \
+                    _Pragma("GCC unroll 24") for (int k = 0; k < CHAINS; k++) sum[k] = sum[k] * a + b;            \
+                }                                                                                                 \
+                for (int k = 0; k < CHAINS; k++) __asm__ volatile("" : "+m"(sum[k]));                             \
+            }                                                                                                     \
+            double rate = 2.0 * LANES * CHAINS * times * omp_get_max_threads() / (omp_get_wtime() - start) / 1e9; \
+            if (rate > best) best = rate;                                                                         \
+        } while (omp_get_wtime() - begin < seconds);                                                              \
+        return best;                                                                                              \
+    }
+MULTIPLY_ADDS(multiply_adds, vector, float)
+MULTIPLY_ADDS(multiply_adds64, doubles, double)
 
 #define MOVE(reads, writes, store)                                                     \
     for (size_t i = first; i < last; i++) {                                            \
@@ -82,20 +94,25 @@ static double multiply_adds(double seconds) {
         if (temporal) MOVE(reads, writes, to[k][i] = sum) else MOVE(reads, writes, stream(to[k] + i, sum)) \
     }
 
-static volatile float sink;
-
-static void move_once(int reading, int writing, int temporal, size_t count, vector** from, vector** to) {
+static void move_often(int reading, int writing, int temporal, size_t count, long times, vector** from, vector** to) {
 #pragma omp parallel
     {
         size_t threads = omp_get_num_threads(), id = omp_get_thread_num();
         size_t first = count * id / threads, last = count * (id + 1) / threads;
-        CASES(1, 1) CASES(2, 1) CASES(3, 1) CASES(1, 2)
-        if (!writing) {
-            vector sum[4] = {{0}, {0}, {0}, {0}};
-            size_t i = first;
-            for (; i + 4 <= last; i += 4)
-                for (int k = 0; k < 4; k++) sum[k] += from[0][i + k];
-            sink = (sum[0] + sum[1] + sum[2] + sum[3])[0];
+        for (long n = 0; n < times; n++) {
+            CASES(1, 1) CASES(2, 1) CASES(3, 1) CASES(1, 2)
+            if (!writing) {
+                vector sum[SUMS];
+                memset(sum, 0, sizeof sum);
+                const vector* at = from[0];
+                for (size_t i = first; i + SUMS <= last; i += SUMS) {
+                    _Pragma("GCC unroll 12") for (int k = 0; k < SUMS; k++) sum[k] += at[i + k];
+                }
+                vector all = sum[0];
+                _Pragma("GCC unroll 12") for (int k = 1; k < SUMS; k++) all += sum[k];
+                __asm__ volatile("" : : "m"(all));
+            }
+            __asm__ volatile("" : : : "memory");  // or one pass would do for all
         }
         if (!temporal) fence();
     }
@@ -104,10 +121,11 @@ static void move_once(int reading, int writing, int temporal, size_t count, vect
 // GB/s, each byte that is read or written counted once.
 static double moving(int reading, int writing, int temporal, size_t bytes, double seconds, vector** from, vector** to) {
     double best = 0, begin = omp_get_wtime();
+    long times = bytes < PASS ? (long)(PASS / bytes) : 1;
     for (int n = 0; n < 4 || omp_get_wtime() - begin < seconds; n++) {
         double start = omp_get_wtime();
-        move_once(reading, writing, temporal, bytes / sizeof(vector), from, to);
-        double rate = (double)(reading + writing) * bytes / (omp_get_wtime() - start) / 1e9;
+        move_often(reading, writing, temporal, bytes / sizeof(vector), times, from, to);
+        double rate = (double)(reading + writing) * bytes * times / (omp_get_wtime() - start) / 1e9;
         if (rate > best) best = rate;
     }
     return best;
@@ -118,6 +136,7 @@ int main(int count, char** words) {
     omp_set_num_threads(atoi(words[1]));
     double seconds = atof(words[2]) / 1e3;
     printf("fma %.1f\n", multiply_adds(seconds));
+    printf("fma64 %.1f\n", multiply_adds64(seconds));
     for (int n = 3; n + 2 < count; n += 3) {
         int reading = atoi(words[n]), writing = atoi(words[n + 1]);
         size_t bytes = (size_t)atoll(words[n + 2]) / sizeof(vector) * sizeof(vector);

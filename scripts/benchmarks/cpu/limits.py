@@ -18,12 +18,13 @@ Move = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Limits:
-    """Gflop/s of fused multiply-adds; GB/s by streams read, streams written and the bytes of each.
+    """Gflop/s of fused multiply-adds, in float32 and float64; GB/s by streams read, streams written, bytes of each.
 
     Each rate is a pair: with ordinary and with non-temporal stores.
     """
 
     flops: float
+    flops64: float
     moved: dict[Move, tuple[float, float]]
 
     def seconds(self, workload: Workload, size: Size) -> float:
@@ -53,11 +54,11 @@ def measured(threads: int, moves: Iterable[Move], milliseconds: float) -> Limits
 
 def read(printed: str) -> Limits:
     """The limits in the program's output."""
-    flops, moved = 0.0, {}
+    flops, moved = {"fma": 0.0, "fma64": 0.0}, {}
     for word, *numbers in map(str.split, printed.splitlines()):
-        if word == "fma":
-            flops = float(numbers[0])
+        if word in flops:
+            flops[word] = float(numbers[0])
         else:
             reads, writes, size, ordinary, nontemporal = numbers
             moved[int(reads), int(writes), int(size)] = float(ordinary), float(nontemporal)
-    return Limits(flops, moved)
+    return Limits(flops["fma"], flops["fma64"], moved)

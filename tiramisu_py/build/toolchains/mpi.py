@@ -37,6 +37,11 @@ class Mpi:
     linking: tuple[str, ...]
 
     @property
+    def family(self) -> str:
+        """Its name: "MPICH", "Open MPI", or nothing for another one."""
+        return _family(self.version)
+
+    @property
     def identity(self) -> list[Any]:
         """The identity of the implementation in keys of the cache."""
         return [self.version, list(self.mpicc), list(self.compiling), list(self.linking)]
@@ -92,9 +97,15 @@ def _last_key(version: str, named: str) -> str:
 
 
 def _family(version: str) -> str:
-    if "Open MPI" in version:
+    if "Open MPI" in version or "OpenRTE" in version or "PRTE" in version:
         return "Open MPI"
-    return "MPICH" if "MPICH" in version or "Intel" in version else ""
+    return "MPICH" if any(word in version for word in ("MPICH", "Intel", "HYDRA")) else ""
+
+
+def family_of_launcher(launcher: str) -> str:
+    """The implementation that an mpirun belongs to, as `Mpi.family`: Hydra is MPICH's."""
+    answer = run([launcher, "--version"])
+    return _family(answer.stdout + answer.stderr)
 
 
 def _mismatch(wanted: str, found: str) -> str:

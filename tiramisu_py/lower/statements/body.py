@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.declarations import Computation, Operator
 from tiramisu_py.algorithm.expression_text import text_of
 from tiramisu_py.algorithm.expressions import Call, Expr, ExternFunction, as_typed
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.dependence.cases import chooses
 from tiramisu_py.dependence.spare_updates import may_run_anywhere
 from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
@@ -87,7 +88,9 @@ def body_of(program: Program, piece: DomainPiece) -> Body:
     dtype = program.buffers[program.storages[statement.target].buffer].dtype
     value, update = _value(program, piece, places, Load(buffer, indices, dtype))
     guards = tuple(places.template(typed(with_wide_indices(guard))) for guard in statement.guards)
-    comment = algorithm_line(program, statement, piece.body)
+    # the branch of a select is a part of the algorithm's line; an index that is wrapped or clipped is written as there
+    written = piece.body if chooses(statement.body) else statement.body
+    comment = algorithm_line(program, statement, written)
     whole = sets.from_frame(forms.function(), piece.frame)
     nontemporal = statement.nontemporal is not None and update is None
     anywhere = may_run_anywhere(program, statement)

@@ -1,27 +1,47 @@
-"""Remarks in vector code on functions that are called for each lane, for lack of a vector instruction."""
+"""Remarks in vector code on what is done for each lane: functions without a vector instruction, elements at computed
+indices, and whole statements; and these remarks as sentences, for users.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 from tiramisu_py.algorithm.expressions import Call, Expr
 from tiramisu_py.algorithm.traversal import kinds, walk
 from tiramisu_py.algorithm.types import float32, strong
-from tiramisu_py.ir import Comment, Node, Ramp, Store
-from tiramisu_py.ir.rewriting import block, with_children
+from tiramisu_py.ir import Block, Comment, Load, LoopFunction, Node, Ramp, Store
+from tiramisu_py.ir.arithmetic.linear import along_lanes
+from tiramisu_py.ir.rewriting import block, children, with_children
+from tiramisu_py.ir.rewriting import walk as nodes
+from tiramisu_py.passes.vectors.widen import BY_LANES
 
 #: Functions that compilers turn into one instruction, on processors that have it.
 _INSTRUCTIONS = frozenset({"abs", "ceil", "copysign", "floor", "popcount", "reinterpret", "rint", "sqrt", "trunc"})
 #: Functions of float32 that the runtime computes in vectors.
 _IN_VECTORS = frozenset({"exp"})
+CALLED, GATHERED, SCATTERED = "called for each lane", "gathered at computed indices", "scattered to computed indices"
+#: How remarks begin.
+BEGINNINGS = (BY_LANES, CALLED, GATHERED, SCATTERED)
 
 
 def remarked(node: Node) -> Node:
-    """The statement with a line before each store of vectors whose value calls functions lane by lane."""
+    """The statement with a line before each store of vectors for what it does for each lane."""
     node = with_children(node, remarked)
     if not isinstance(node, Store):
         return node
-    calls = walk(node.value) if Call in kinds(node.value) else ()
-    called = dict.fromkeys(e.function for e in calls if isinstance(e, Call) and _by_lane(e))
-    return block([Comment(f"called for each lane: {', '.join(called)}"), node]) if called else node
+    calls = (e for e in _parts(node.value, Call) if isinstance(e, Call) and _by_lane(e))
+    loads = (e for e in _parts(node.value, Load) if isinstance(e, Load) and _apart(e.indices))
+    said = {
+        CALLED: dict.fromkeys(e.function for e in calls),
+        GATHERED: dict.fromkeys(e.buffer for e in loads),
+        SCATTERED: dict.fromkeys([node.buffer] if _apart(node.indices) else []),
+    }
+    lines = [Comment(f"{words}: {', '.join(names)}") for words, names in said.items() if names]
+    return block([*lines, node]) if lines else node
+
+
+def _parts(e: Expr, kind: type[Expr]) -> Iterable[Expr]:
+    return walk(e) if kind in kinds(e) else ()
 
 
 def _by_lane(e: Call) -> bool:
@@ -32,3 +52,29 @@ def _by_lane(e: Call) -> bool:
 
 def _varies(e: Expr) -> bool:
     return Ramp in kinds(e)
+
+
+def _apart(indices: Iterable[Expr]) -> bool:
+    """Whether the lanes have elements at indices that are computed from values."""
+    return any(_varies(index) and Load in kinds(index) and along_lanes(index) is None for index in indices)
+
+
+# -- sentences
+
+
+def remarks(function: LoopFunction) -> tuple[str, ...]:
+    """What vector code does lane by lane, as sentences: the array that is stored, and the remark above its store."""
+    bodies = [function.body, *(kernel.body for kernel in function.kernels)]
+    own = (said for body in bodies for said in _said(body))
+    others = (said for version in function.versions for said in remarks(version.function))
+    return tuple(dict.fromkeys((*own, *others)))
+
+
+def _said(node: Node) -> Iterator[str]:
+    inside = node.body if isinstance(node, Block) else children(node)
+    for number, child in enumerate(inside):
+        if isinstance(child, Comment) and child.text.startswith(BEGINNINGS):
+            stored = (each.buffer for later in inside[number + 1 :] for each in nodes(later) if isinstance(each, Store))
+            yield f"{next(stored, 'a value')}: {child.text}"
+        else:
+            yield from _said(child)

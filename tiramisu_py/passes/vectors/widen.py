@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Select, as_typed
+from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Iter, Select, as_typed
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
@@ -30,7 +30,7 @@ from tiramisu_py.ir import (
     Ramp,
     Store,
 )
-from tiramisu_py.ir.arithmetic.lanes import Lanes, guards, is_half
+from tiramisu_py.ir.arithmetic.lanes import MOST_ARGUMENTS, Lanes, guards, is_half
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, number
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import (
@@ -44,6 +44,11 @@ from tiramisu_py.ir.rewriting import (
     with_children,
 )
 from tiramisu_py.passes.vectors.uniform_conditions import in_all_lanes, in_no_lane
+
+#: How remarks begin, and some reasons.
+BY_LANES = "lane by lane"
+HALF = "16-bit floats have no vectors"
+MIXED = "where a condition holds for some lanes of a vector only"
 
 
 @dataclass(frozen=True)
@@ -66,22 +71,26 @@ class Strips:
             case Let():
                 return self._let(node, lanes)
             case Assign():
-                return node if lanes.vectorisable(node.value) else self.by_lanes(node, lanes)
+                return (
+                    node if lanes.vectorisable(node.value) else self.by_lanes(node, lanes, obstacle(node.value, lanes))
+                )
             case Store():
                 return self._store(node, lanes)
             case Deferred():
                 whole = self._store(node.store, lanes)
-                return Deferred(whole) if isinstance(whole, Store) else self.by_lanes(node, lanes)
+                return Deferred(whole) if isinstance(whole, Store) else self.by_lanes(node, lanes, _why(whole))
             case Allocate():
                 return self._allocate(node, lanes)
             case If() if lanes.of(node.condition) > 1:
                 return self._guard(node, lanes)
         uniform = all(lanes.of(e) == 1 for e in _controls(node))
-        return with_children(node, lambda child: self.vectors(child, lanes)) if uniform else self.by_lanes(node, lanes)
+        if not uniform:
+            return self.by_lanes(node, lanes, "the bounds of a loop inside differ between the lanes")
+        return with_children(node, lambda child: self.vectors(child, lanes))
 
     def _let(self, node: Let, lanes: Lanes) -> Node:
         if not lanes.vectorisable(node.value):
-            return self.by_lanes(node, lanes)
+            return self.by_lanes(node, lanes, obstacle(node.value, lanes))
         if lanes.of(node.value) > 1 and _is_place(node):
             return self.vectors(substitute(node.body, {node.variable: node.value}), lanes)
         inside = lanes.with_variable(node.variable, lanes.of(node.value))
@@ -93,9 +102,11 @@ class Strips:
         target = Load(node.buffer, node.indices, node.value.dtype)
         whole = lanes.vectorisable(node.value, target) and all(map(lanes.vectorisable, node.indices))
         if node.update is not None and not self._independent(node):
-            return self.by_lanes(node, lanes)
-        if uniform != private or (is_half(node.value.dtype) and not lanes.halves):
-            return self.by_lanes(node, lanes)
+            return self.by_lanes(node, lanes, "the lanes may add to the same element")
+        if uniform != private:
+            return self.by_lanes(node, lanes, "the lanes store to one element")
+        if is_half(node.value.dtype) and not lanes.halves:
+            return self.by_lanes(node, lanes, HALF)
         return node if whole else self._choice(node, lanes)
 
     def _choice(self, node: Store, lanes: Lanes) -> Node:
@@ -103,13 +114,15 @@ class Strips:
         choices = (e for e in parts(node.value) if isinstance(e, Select) and lanes.of(e.condition) > 1)
         choice = next((e for e in choices if guards(e.condition)), None)
         if choice is None:
-            return self.by_lanes(node, lanes)
+            return self.by_lanes(node, lanes, obstacle(node.value, lanes))
 
         def taking(branch: Expr) -> Node:
             value = rewrite(node.value, lambda e: as_typed(branch, choice.dtype) if e is choice else None)
             return self._store(replace(node, value=value), lanes)
 
-        return self._tested(choice.condition, lanes, taking(choice.yes), taking(choice.no), self.by_lanes(node, lanes))
+        return self._tested(
+            choice.condition, lanes, taking(choice.yes), taking(choice.no), self.by_lanes(node, lanes, MIXED)
+        )
 
     def _guard(self, node: If, lanes: Lanes) -> Node:
         """A guard whose condition has lanes: lane by lane only where the lanes differ, unless it may be a choice."""
@@ -118,7 +131,7 @@ class Strips:
             return chosen
         then = self.vectors(node.then, lanes)
         otherwise = EMPTY if node.otherwise is None else self.vectors(node.otherwise, lanes)
-        return self._tested(node.condition, lanes, then, otherwise, self.by_lanes(node, lanes))
+        return self._tested(node.condition, lanes, then, otherwise, self.by_lanes(node, lanes, MIXED))
 
     def _chosen(self, node: If, lanes: Lanes) -> Node | None:
         """An update under a guard as one store of all lanes, of the old element where the guard does not hold.
@@ -154,12 +167,12 @@ class Strips:
         """A buffer of the strip: each element becomes a vector, one lane for each lane's own buffer."""
         stored = is_half(node.dtype) and not lanes.halves
         if stored or any(lanes.of(extent) > 1 for extent in node.extents):
-            return self.by_lanes(node, lanes)
+            return self.by_lanes(node, lanes, HALF if stored else "its size differs between the lanes")
         inside = lanes.with_buffer(node.buffer, len(node.extents), self.width)
         return replace(node, lanes=self.width, body=self.vectors(node.body, inside))
 
-    def by_lanes(self, node: Node, lanes: Lanes) -> Node:
-        """The statement in a loop over the lanes."""
+    def by_lanes(self, node: Node, lanes: Lanes, why: str) -> Node:
+        """The statement in a loop over the lanes, below a remark that says why."""
         lane = Iter(self.lane, int64)
 
         def of_lane(e: Expr) -> Expr | None:
@@ -174,7 +187,29 @@ class Strips:
             return None
 
         body = _stores_of_lane(rewrite_expressions(node, of_lane), lane, lanes)
-        return For(self.lane, number(0), number(self.width), simplify(body))
+        return block((Comment(f"{BY_LANES}: {why}"), For(self.lane, number(0), number(self.width), simplify(body))))
+
+
+def obstacle(e: Expr, lanes: Lanes) -> str:
+    """Why an expression cannot be computed on all lanes at once, in words."""
+    for part in parts(e):
+        match part:
+            case _ if is_half(part.dtype) or (isinstance(part, Cast) and is_half(part.operand.dtype)):
+                return HALF
+            case Call() if lanes.of(part) > 1 and (len(part.arguments) > MOST_ARGUMENTS or part.extern is not None):
+                return f"{part.function} takes no vectors"
+            case Load() if lanes.of_element(part.buffer, len(part.indices)) > 1:
+                if any(lanes.of(index) > 1 for index in part.indices):
+                    return "each lane has an index of its own into an array of vectors"
+            case Select() if lanes.of(part.condition) > 1 and guards(part.condition):
+                return "a choice between the lanes guards what they read"
+    return "a part of the value has no vectors"
+
+
+def _why(node: Node) -> str:
+    """The reason in the remark of a statement that is computed lane by lane."""
+    remarks = (inner.text for inner in walk(node) if isinstance(inner, Comment))
+    return next((text.removeprefix(f"{BY_LANES}: ") for text in remarks if text.startswith(BY_LANES)), MIXED)
 
 
 def _is_place(node: Let) -> bool:

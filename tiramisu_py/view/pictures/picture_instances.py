@@ -16,9 +16,9 @@ from tiramisu_py.program.loops import AXES, GpuBlock, GpuThread, Loop, Parallel,
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement, Transfer
 from tiramisu_py.proof.memory.sequential_runs import images
+from tiramisu_py.view.cost_counts import tile_loops
 from tiramisu_py.view.pictures.picture_steps import StepTable, Timed
 from tiramisu_py.view.pictures.scene import Executor, PicturedInstance, PicturedLoop, PicturedStatement, Point
-from tiramisu_py.view.schedule_cost import tile_loops
 
 
 @dataclass(frozen=True)
