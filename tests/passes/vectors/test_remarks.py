@@ -47,7 +47,7 @@ def vectors(what: str) -> tm.Function:
     value = {
         "guard": lambda: tm.select(i % 3 == 1, a[i - 1], 0.0),
         "gather": lambda: a[at[i]] + 1,
-        "half": lambda: a[i] + 1,
+        "half": lambda: tm.rint(a[i]),
         "plain": lambda: a[i] + 1,
     }[what]()
     b = f.computation("b", {i: N}, value)
@@ -61,7 +61,7 @@ def vectors(what: str) -> tm.Function:
     [
         ("guard", "b: lane by lane: where a condition holds for some lanes of a vector only"),
         ("gather", "b: gathered at computed indices: a"),
-        ("half", "b: lane by lane: 16-bit floats have no vectors"),
+        ("half", "b: lane by lane: a function of 16-bit floats has no vectors"),
         ("plain", None),
     ],
 )

@@ -87,8 +87,12 @@ class Lanes:
         safe = _Safe(e, target)
         return all(self._computable(part, safe) for part in walk(e) if self.of(part) > 1)
 
+    def are_halves_apart(self, e: Expr) -> bool:
+        """Whether an operation with 16-bit floats has no vectors."""
+        return _has_halves(e) and not (self.halves and in_float32(e))
+
     def _computable(self, e: Expr, safe: _Safe) -> bool:
-        if _has_halves(e) and not (self.halves and in_float32(e)):
+        if self.are_halves_apart(e):
             return False
         match e:
             case Load() if self.of_element(e.buffer, len(e.indices)) > 1:

@@ -47,7 +47,7 @@ from tiramisu_py.passes.vectors.uniform_conditions import in_all_lanes, in_no_la
 
 #: How remarks begin, and some reasons.
 BY_LANES = "lane by lane"
-HALF = "16-bit floats have no vectors"
+HALF = "a function of 16-bit floats has no vectors"
 MIXED = "where a condition holds for some lanes of a vector only"
 
 
@@ -194,14 +194,14 @@ def obstacle(e: Expr, lanes: Lanes) -> str:
     """Why an expression cannot be computed on all lanes at once, in words."""
     for part in parts(e):
         match part:
-            case _ if is_half(part.dtype) or (isinstance(part, Cast) and is_half(part.operand.dtype)):
+            case _ if lanes.of(part) > 1 and lanes.are_halves_apart(part):
                 return HALF
             case Call() if lanes.of(part) > 1 and (len(part.arguments) > MOST_ARGUMENTS or part.extern is not None):
                 return f"{part.function} takes no vectors"
             case Load() if lanes.of_element(part.buffer, len(part.indices)) > 1:
                 if any(lanes.of(index) > 1 for index in part.indices):
                     return "each lane has an index of its own into an array of vectors"
-            case Select() if lanes.of(part.condition) > 1 and guards(part.condition):
+            case Select() if lanes.of(part.condition) > 1 and guards(part.condition, lanes.values):
                 return "a choice between the lanes guards what they read"
     return "a part of the value has no vectors"
 
