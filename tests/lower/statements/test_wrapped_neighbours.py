@@ -79,3 +79,13 @@ def test_identical_guards_are_tested_once_whatever_they_guard() -> None:
         code = "".join(part for name, part in guarded(reads=reads).source().items() if name == "guarded.c")
         lengths.append((code.count("for ("), code.count("b[")))
     assert lengths[0] == lengths[1] == lengths[2]
+
+
+def test_comments_have_indices_as_the_algorithm_writes_them() -> None:
+    (N,), (i,) = tm.params("N"), tm.iters("i")
+    f = tm.Function("ring", params=[N], assume="N >= 2")
+    a = f.input("a", tm.float32, [N])
+    f.outputs(f.computation("b", {i: N}, a[(i - 1) % N] + a[i]))
+    text = f.pseudocode()
+    assert text.count("# b[i] = a[(i - 1) % N] + a[i]") == text.count("# ") == 2
+    assert "b[0] = a[N - 1] + a[0]" in text
