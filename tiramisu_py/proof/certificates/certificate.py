@@ -26,7 +26,7 @@ from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home, Memory, is_on_devices
 from tiramisu_py.proof.certificates.coverage import check_covered, check_independent
 from tiramisu_py.proof.certificates.evidence import Evidence
-from tiramisu_py.proof.certificates.operations import Operations
+from tiramisu_py.proof.certificates.queued_operations import Operations
 
 FORMAT, VERSION = "tiramisu_py certificate", 2
 

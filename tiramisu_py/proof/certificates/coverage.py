@@ -10,7 +10,7 @@ from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.exclusions import Exclusions
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.program.kernels import KernelNest, kernels
+from tiramisu_py.program.kernels import KernelNest, is_tree, kernels
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
@@ -56,7 +56,8 @@ class _Nothing(Exclusions):
 
 
 def _of_statement(program: Program, statement: Statement) -> str:
-    if statement.role not in _ROLES or statement.message is not None or statement.combination is not None:
+    own = statement.message is not None or statement.combination is not None or is_tree(program, statement)
+    if own or statement.role not in _ROLES:
         return "combines partial results of its own"
     if statement.is_call:
         return "is a call over whole arrays"

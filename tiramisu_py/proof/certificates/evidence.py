@@ -16,7 +16,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Home
-from tiramisu_py.proof.certificates.operations import Operations
+from tiramisu_py.proof.certificates.queued_operations import Operations
 
 
 class Evidence:
