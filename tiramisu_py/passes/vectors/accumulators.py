@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tiramisu_py.algorithm.components import combined, component_types, neutral
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.types import DType, component_types
 from tiramisu_py.ir import Assign, Comment, Declare, For, Lane, Let, Load, Node, Private, Shifted, Store, Variable
+from tiramisu_py.ir.arithmetic.components import combined, neutral
 from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import Key, number
 from tiramisu_py.ir.rewriting import Names, block, defined, loads, variables, walk, with_children, with_expressions
