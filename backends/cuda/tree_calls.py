@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.algorithm.components import combined, component_types
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.algorithm.types import DType, TupleType
+from tiramisu_py.algorithm.types import DType, TupleType, component_types
 from tiramisu_py.backends.c.expressions.scalars import operand
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.cuda.kernel_scalars import builtin
 from tiramisu_py.ir import KernelFunction, TreeReduce
+from tiramisu_py.ir.arithmetic.components import combined
 from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.combining.combination_trees import BlockTree, first_step
 

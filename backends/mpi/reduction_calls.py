@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import cgen
 
-from tiramisu_py.algorithm.components import combined, component_types
 from tiramisu_py.algorithm.expressions import Expr, as_typed
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.types import DType, component_types
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.mpi.element_types import mpi_type
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import AllReduce, LoopFunction
 from tiramisu_py.ir import rewriting as transform
+from tiramisu_py.ir.arithmetic.components import combined
 from tiramisu_py.ir.expressions import Variable
 
 RUNTIME = "tm_mpi_reductions.h"

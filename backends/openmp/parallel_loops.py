@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.algorithm.components import combined, neutral
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c import streaming_stores as streams
@@ -22,6 +21,7 @@ from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.backends.openmp import ranges_of_bundles
 from tiramisu_py.ir import Block, Comment, For, LoopFunction, Node, Private
+from tiramisu_py.ir.arithmetic.components import combined, neutral
 from tiramisu_py.ir.rewriting import of_kind, variables
 from tiramisu_py.program.loops import Combine, Parallel
 

@@ -176,6 +176,23 @@ def test_lanes_of_tuples_are_whole_vectors() -> None:
     assert "int32x16 s_value_partial" in text and "int32x16 s_index_partial" in text and "lane < 16" not in text
 
 
+@pytest.mark.parametrize("rows_inside", [False, True])
+def test_lanes_of_guarded_terms_and_of_several_elements_are_right(rows_inside: bool) -> None:
+    f = tm.Function("f", params=[N, K], assume="K >= 1")
+    a = f.input("a", tm.float32, [N, K])
+    s = f.reduction("s", {i: N}, {k: K}, tm.argmax, a[i, k], where=k <= 20 * i)
+    f.outputs(s)
+    if rows_inside:  # a lane then has terms of all rows
+        s.update.reorder(k, i)
+    s.update.vectorize(k, 8, combine=tm.PRIVATE)
+    assert f.check().ok, f.check()
+    kernel = f.compile()
+    for extent in EXTENTS[1:]:
+        x = sample("argmax of floats", "rows", extent, (np.nan, -0.0))
+        for found, wanted in zip(kernel(x), f.evaluate(x), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
 def test_lanes_whose_value_is_a_half_are_combined_one_by_one() -> None:
     f = tm.Function("f", params=[N, K], assume="K >= 1")
     a = f.input("a", tm.float16, [N, K])
@@ -220,7 +237,17 @@ def whole_warps(f: tm.Function, s: Any) -> None:
     f.derive_transfers()
 
 
+def four_at_once(f: tm.Function, s: Any) -> None:
+    """Each thread takes four neighbours, in lanes of its own."""
+    s.update.split(k, 128, k0, k1)
+    s.update.split(k1, 4, t, k2)
+    s.update.vectorize(k2, 4, combine=tm.PRIVATE)
+    s.tag_gpu(blocks=[i], threads=[t], combine=tm.TREE)
+    f.derive_transfers()
+
+
 ON_GPUS: dict[str, tuple[str, Schedule]] = {
+    "four at once": ("rows", four_at_once),
     "48 threads a row": ("rows", a_block_each), "three warps a row": ("rows", whole_warps),
     "a warp a row": ("rows", a_warp_each), "half a warp a row": ("rows", half_warps),
     "4 threads a column": ("columns", side_by_side), "32 x 8 for columns": ("columns", columns_by_warps),

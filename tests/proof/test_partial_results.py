@@ -133,10 +133,8 @@ def repaired(f: tm.Function) -> str:
 def test_a_loop_of_several_values_is_split_before_it_is_taken_apart() -> None:
     f, t = farthest()
     t.update.parallelize(k, combine=tm.ATOMIC)
-    assert (
-        "use combine=tm.PRIVATE for loop k, or without combine=, t.update.split(k, 64, k0, k1) and then "
-        "t.update.rfactor(k0)" in repaired(f)
-    )
+    apart = "without combine=, t.update.split(k, 64, k0, k1) and then t.update.rfactor(k0)"
+    assert f"use combine=tm.PRIVATE for loop k, or {apart}" in repaired(f)
     f, t = farthest()
     t.update.split(k, 64, k0, k1)
     partial = t.update.rfactor(k0)

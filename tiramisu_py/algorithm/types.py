@@ -111,6 +111,11 @@ def array_names(name: str, dtype: DType) -> tuple[str, ...]:
     return tuple(f"{name}_{own}" for own, _ in dtype.fields) if isinstance(dtype, TupleType) else (name,)
 
 
+def component_types(dtype: DType) -> tuple[DType, ...]:
+    """The types of the components; of a scalar type, it alone."""
+    return tuple(own for _, own in dtype.fields) if isinstance(dtype, TupleType) else (dtype,)
+
+
 bool_ = DType("bool", "b", 8, "bool")
 int8 = DType("int8", "i", 8, "int8_t")
 int16 = DType("int16", "i", 16, "int16_t")

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tiramisu_py.algorithm.components import combined as combined_parts
-from tiramisu_py.algorithm.components import component_types, neutral
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Const
-from tiramisu_py.algorithm.types import DType, as_dtype
+from tiramisu_py.algorithm.types import DType, as_dtype, component_types
 from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Frame, bound
 from tiramisu_py.interpret.memory import private
 from tiramisu_py.ir import Private, Scalar
+from tiramisu_py.ir.arithmetic.components import combined as combined_parts
+from tiramisu_py.ir.arithmetic.components import neutral
 from tiramisu_py.program.loops import Combine
 
 #: A value by its components; a scalar has one.

@@ -19,10 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiramisu_py.algorithm.components import component_types
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.types import DType, bool_, int64
+from tiramisu_py.algorithm.types import DType, bool_, component_types, int64
 from tiramisu_py.ir import (
     Allocate,
     AllReduce,

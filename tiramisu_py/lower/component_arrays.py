@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tiramisu_py.algorithm.components import Components
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import walk
@@ -37,6 +36,7 @@ from tiramisu_py.ir import (
     TreeReduce,
 )
 from tiramisu_py.ir import rewriting as nodes
+from tiramisu_py.ir.arithmetic.components import Components
 from tiramisu_py.ir.device_boxes import DeviceBox
 from tiramisu_py.ir.expressions import Variable
 from tiramisu_py.ir.rewriting import Names, block, names, with_children, with_expressions

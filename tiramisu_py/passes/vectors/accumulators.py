@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tiramisu_py.algorithm.components import combined, component_types, neutral
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.types import DType, component_types
 from tiramisu_py.ir import Assign, Comment, Declare, For, Lane, Let, Load, Node, Private, Shifted, Store, Variable
+from tiramisu_py.ir.arithmetic.components import combined, neutral
 from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import Key, number
 from tiramisu_py.ir.rewriting import Names, block, defined, loads, variables, walk, with_children, with_expressions
@@ -52,6 +52,7 @@ class Accumulation:
     partials: tuple[Partial, ...]
     width: int
     lane: str
+    taken: Names | None = None
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -89,15 +90,30 @@ class Accumulation:
                 yield _assigned(partial, low, high)
             vectors = vectors[:half]
         (vector,) = vectors
-        values: list[Value] = [_of_lane(vector, lane) for lane in range(1 if shuffled else lanes)]
+        if not shuffled:
+            yield self._by_lanes(partial, [_of_lane(vector, lane) for lane in range(lanes)])
+            return
         while lanes > 1:
             lanes //= 2
-            if shuffled:
-                yield _assigned(partial, vector, [Shifted(e, e, lanes, e.dtype) for e in vector])
-            else:
-                pairs = zip(values[:lanes], values[lanes:], strict=True)
-                values = [combined(partial.operator, low, high, partial.dtype) for low, high in pairs]
-        yield _stored(partial, combined(partial.operator, partial.targets, values[0], partial.dtype))
+            yield _assigned(partial, vector, [Shifted(e, e, lanes, e.dtype) for e in vector])
+        yield _stored(partial, combined(partial.operator, partial.targets, _of_lane(vector, 0), partial.dtype))
+
+    def _by_lanes(self, partial: Partial, values: Sequence[Value]) -> Node:
+        """The values of lanes combined by halves; what becomes of several components in one step has names."""
+        if len(values) == 1:
+            return _stored(partial, combined(partial.operator, partial.targets, values[0], partial.dtype))
+        half = len(values) // 2
+        pairs = zip(values[:half], values[half:], strict=True)
+        new: list[Value] = [combined(partial.operator, low, high, partial.dtype) for low, high in pairs]
+        if len(partial.targets) == 1 or self.taken is None:
+            return self._by_lanes(partial, new)
+        names = [[self.taken.fresh(f"{name}_new") for name in partial.variables] for _ in new]
+        types = component_types(partial.dtype)
+        inner = self._by_lanes(partial, [_variables(each, types) for each in names])
+        for own, value in reversed(list(zip(names, new, strict=True))):
+            for name, e in reversed(list(zip(own, value, strict=True))):
+                inner = Let(name, e, inner)
+        return inner
 
 
 #: A value by its components.
@@ -154,7 +170,7 @@ def accumulated(loop: For, width: int, lane: str, taken: Names) -> Accumulation:
         for partial in partials.values()
         for target, name in zip(partial.targets, partial.variables, strict=True)
     }
-    return Accumulation(_with_variables(loop.body, variables), tuple(partials.values()), width, lane)
+    return Accumulation(_with_variables(loop.body, variables), tuple(partials.values()), width, lane, taken)
 
 
 def _add(partials: dict[Place, Partial], private: Private, store: Store, taken: Names) -> None:

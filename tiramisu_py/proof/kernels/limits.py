@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiramisu_py.algorithm.components import component_types
 from tiramisu_py.algorithm.expressions import Const
-from tiramisu_py.algorithm.types import TupleType
+from tiramisu_py.algorithm.types import TupleType, component_types
 from tiramisu_py.program.kernels import KernelNest, axis_name, block_tree
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory

@@ -52,10 +52,5 @@ def neutral(operator: Operator, dtype: DType) -> tuple[Expr, ...]:
     return found.values if isinstance(found, TupleValue) else (found,)
 
 
-def component_types(dtype: DType) -> tuple[DType, ...]:
-    """The types of the components; of a scalar type, it alone."""
-    return tuple(own for _, own in dtype.fields) if isinstance(dtype, TupleType) else (dtype,)
-
-
 def _unknown(whole: Expr, position: int) -> Expr:
     raise CompilerDefect(f"{whole} has several values, and is no element of an array")
