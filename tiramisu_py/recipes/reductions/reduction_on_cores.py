@@ -16,6 +16,7 @@ from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.reductions.columns import ColumnSizes, in_blocks_of_rows, in_strips
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.rows import MOST_LANES, accumulating
+from tiramisu_py.recipes.reductions.stages import has_terms_of
 from tiramisu_py.recipes.sizes_by_name import with_sizes
 
 #: Terms of a block of a sum of everything: enough for a thread, and small beside the array of partial results.
@@ -88,11 +89,10 @@ class StripLoops:
     names: tuple[Iter, ...]
 
     def serve(self, other: ReductionForm) -> bool:
-        """Whether another reduction has the same points and order, and reads nothing of this one."""
-        mine, its = self.form.declared, other.declared
-        same = (mine.iterators, mine.over, mine.dtype) == (its.iterators, its.over, its.dtype)
-        apart = self.form.target.name not in _read(other) and self.form.in_order == other.in_order
-        return same and apart and mine.points.reset_tuple_id().is_equal(its.points.reset_tuple_id())
+        """Whether another reduction has the same points and order, and reads nothing of this one but at its points."""
+        same = has_terms_of(self.form, other) and self.form.declared.dtype == other.declared.dtype
+        apart = self.form.start is None or self.form.target.name not in _read(other)
+        return same and apart and self.form.in_order == other.in_order
 
 
 def _read(form: ReductionForm) -> set[str]:
@@ -118,7 +118,7 @@ class ReductionOnCores:
         form, sizes = self.form, self.sizes
         if in_registers(form):
             columns = ColumnSizes(sizes.rows, sizes.lanes, sizes.strip)
-            loops = form.recipe, form.target, form.terms[0], form.values[0], columns
+            loops = form.recipe, form.reduction, form.terms[0], form.values[0], columns
             if sizes.has_one_strip(form):
                 in_blocks_of_rows(*loops, sizes.block)
             else:
@@ -133,15 +133,15 @@ class ReductionOnCores:
 
     def rows(self, values: Sequence[Iter], terms: Sequence[Iter]) -> None:
         """Each value by itself: its terms in lanes, values on threads."""
-        update = self.form.target.update
-        update.after(self.form.target.init, values[-1])
+        update = self.form.update
+        update.after(self.form.reduction.init, values[-1])
         update.parallelize(*values)
         self.in_lanes(terms[-1])
 
     def in_lanes(self, term: Iter) -> None:
         """The terms of a value in lanes, where these may be combined."""
         if self.form.has_one_value and not self.form.in_order:
-            self.form.target.update.vectorize(term, self.sizes.lanes, combine=Combine.PRIVATE)
+            self.form.update.vectorize(term, self.sizes.lanes, combine=Combine.PRIVATE)
 
     def columns(
         self,
@@ -151,7 +151,7 @@ class ReductionOnCores:
         beside: StripLoops | None = None,
     ) -> StripLoops:
         """Values side by side in vectors, a strip of them for all terms; threads share the strips."""
-        update, fresh = self.form.target.update, self.form.recipe.fresh
+        update, fresh = self.form.update, self.form.recipe.fresh
         last, outer, row = values[-1], list(values[:-1]), terms[-1]
         if beside is not None and not beside.serve(self.form):
             beside = None
@@ -168,7 +168,7 @@ class ReductionOnCores:
         if beside is None:
             update.parallelize(*outer, c2)
         else:
-            update.after(beside.form.target.update, c0)
+            update.after(beside.form.update, c0)
         if not self.form.in_order:
             update.unroll(r1, remainder="specialize")
         update.vectorize(c1, self.sizes.lanes, remainder="mask")
@@ -176,21 +176,25 @@ class ReductionOnCores:
 
     def _whole(self, terms: Sequence[Iter]) -> None:
         """One value: blocks of terms on threads, whose partial results are combined in order."""
-        update, fresh = self.form.target.update, self.form.recipe.fresh
         if self.form.is_ordered:
             return
-        joined = len(terms) == 1 < len(self.form.terms)
-        block = terms[0]
-        if len(terms) == 1:
-            block = fresh(f"{terms[0].name}0")
-            update.split(terms[0], self.sizes.block, block, fresh(f"{terms[0].name}1"))
-        partial = update.rfactor(block)
-        self.form.recipe.named(partial.name)
-        innermost = self._in_one_loop(partial, joined)
+        partial, block, innermost = self.blocks_of_terms(terms)
         partial.update.after(partial.init, block)
         partial.update.parallelize(block)
         if self.form.has_one_value and not self.form.in_order:
             partial.update.vectorize(innermost, self.sizes.lanes, combine=Combine.PRIVATE)
+
+    def blocks_of_terms(self, terms: Sequence[Iter]) -> tuple[Reduction, Iter, Iter]:
+        """The partial results of blocks of terms, and their loops over blocks and over the terms of one."""
+        update, named = self.form.update, self.form.names.of
+        joined = len(terms) == 1 < len(self.form.terms)
+        block = terms[0]
+        if len(terms) == 1:
+            block = named("block", f"{terms[0].name}0")
+            update.split(terms[0], self.sizes.block, block, named("inner", f"{terms[0].name}1"))
+        partial = update.rfactor(block)
+        self.form.recipe.named(partial.name)
+        return partial, block, self._in_one_loop(partial, joined)
 
     def _in_one_loop(self, partial: Reduction, joined: bool) -> Iter:
         """The innermost loop of partial results, over the terms of a block by their numbers where these were joined."""
@@ -204,7 +208,7 @@ class ReductionOnCores:
         number = " + ".join(
             f"{stride}*{name}" if stride > 1 else name for stride, name in zip(strides, terms, strict=True)
         )
-        term = self.form.recipe.fresh(f"{block}_term")
+        term = self.form.names.of("number", f"{block}_term")
         dims = ", ".join((block, *terms))
         partial.update.set_schedule(f"{{ [{dims}] -> [{block}, {term} = {number} - {self.sizes.block}*{block}] }}")
         return term
