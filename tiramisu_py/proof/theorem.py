@@ -183,7 +183,8 @@ class _Check:
         def has(state: Program) -> bool:
             own = bits.order_of_terms(state, name)
             if own not in reordered:
-                reordered[own] = bits.is_split(state, name) or bits.is_reordered(self.history.flow(state), name)
+                flow = self.history.flow(state, completed=bits.may_be_combined(state, name))
+                reordered[own] = bits.is_split(state, name) or bits.is_reordered(flow, name)
             return reordered[own]
 
         changed = self.history.last_change_of_state(has)

@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import Combine, GpuBlock, Parallel, Tag, Vector
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Parallel, Rank, Tag, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
@@ -88,6 +88,19 @@ def order_of_terms(program: Program, name: str) -> tuple[object, ...]:
         return (program,)
     loops = tuple((loop, program.loops[loop].tag) for statement in found for loop in statement.loops)
     return loops, tuple(id(statement.coords) for statement in found), program.algorithm.computations[name].expr
+
+
+def may_be_combined(program: Program, name: str) -> bool:
+    """Whether the completion may add statements that combine terms of a reduction: those of ranks, or of threads of a
+    GPU.
+    """
+    whole = program.algorithm.computations[name]
+    for statement in program.statements_of(name):
+        for loop, form in zip(statement.loops, sets.outputs(statement.coords), strict=True):
+            of_terms = form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over))
+            if isinstance(program.loops[loop].tag, GpuThread | Rank) and statement.role is Role.UPDATE and of_terms:
+                return True
+    return False
 
 
 def _all_out_of_order(flow: Flow, name: str, neighbours: bool) -> Iterator[Pairs]:
