@@ -1,4 +1,5 @@
 """Time to schedule, to prove and to emit PolyBench's kernels, apps, CPU stories and reductions, each in a process.
+
 scripts/bench compile_times [--save] [--only polybench/lu,apps,...] [--forms plain,auto,hand] [--rounds N]
 
 A process first proves and emits a small program of its own, so that no time has the first use of isl and of files.

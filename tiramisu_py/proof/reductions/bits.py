@@ -96,10 +96,11 @@ def may_be_combined(program: Program, name: str) -> bool:
     """
     whole = program.algorithm.computations[name]
     for statement in program.statements_of(name):
-        for loop, form in zip(statement.loops, sets.outputs(statement.coords), strict=True):
-            of_terms = form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over))
-            if isinstance(program.loops[loop].tag, GpuThread | Rank) and statement.role is Role.UPDATE and of_terms:
-                return True
+        if statement.role is Role.UPDATE:
+            for loop, form in zip(statement.loops, sets.outputs(statement.coords), strict=True):
+                of_terms = form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over))
+                if of_terms and isinstance(program.loops[loop].tag, GpuThread | Rank):
+                    return True
     return False
 
 

@@ -67,7 +67,8 @@ class KernelOfFamily:
             order += [form.target for form in level if form in followers]
         self.recipe.function.order(*order, at=shared)
         around = True
-        for form, placed in [*followers.items(), *reductions.items()]:
+        over_terms = [(form, placed) for form, placed in followers.items() if form.terms]
+        for form, placed in [*over_terms, *reductions.items()]:
             self._tag(form, placed, around)
             around = False
         self._in_registers([*followers, *reductions], shared)
