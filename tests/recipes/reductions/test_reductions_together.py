@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,6 +77,14 @@ def pair(form: str, assume: str = "") -> Made:
     return f, [*made]
 
 
+def softmax_and_mean(form: str) -> Made:
+    """Softmax, and the mean beside it."""
+    f, stages = softmax(form)
+    mean = f.reduction("mean", *FORMS[form], tm.mean, f["a"][h, w])
+    f.outputs(*stages, mean, replace=True)
+    return f, [*stages, mean]
+
+
 def lengths() -> Made:
     """Two reductions of different lengths."""
     f = tm.Function("lengths", params=[])
@@ -96,6 +107,7 @@ def joined() -> Made:
 
 MADE: dict[str, tuple[Callable[..., Made], list[Any]]] = {
     "softmax of rows": (softmax, ["rows"]), "softmax of columns": (softmax, ["columns"]),
+    "softmax of rows and means": (softmax_and_mean, ["rows"]),
     "layer norm of rows": (layer_norm, ["rows"]), "layer norm of columns": (layer_norm, ["columns"]),
     "statistics of rows": (statistics, ["rows"]), "statistics of columns": (statistics, ["columns"]),
     "statistics of everything": (statistics, ["whole"]), "statistics of few rows": (statistics, ["rows", "N <= 8"]),
@@ -216,6 +228,23 @@ def test_loops_stay_as_declared_if_nothing_is_to_be_joined() -> None:
         if on is not None:
             f.derive_transfers()
         assert f.check().ok
+
+
+def test_a_search_records_schedules_before_and_after_coalescing_to_be_replayed(tmp_path: Path) -> None:
+    def make(**choice: bool) -> tm.Function:
+        f, stages = joined()
+        tm.recipes.reduction(*stages, cpu=WIDE, **choice)
+        return f
+
+    found = tm.tune(make, {"coalesce": [False, True]}, sizes={"N": 3}, database=tmp_path / "points.sqlite", repeats=1)
+    assert {point.outcome for point in found.points} <= {"measured", "stopped"}
+    for point in found.points:
+        assert ("coalesce" in "\n".join(map(str, point.commands))) == point.parameters["coalesce"]
+        other = tm.Function.of(joined()[0].algorithm, point.commands)
+        assert other.pseudocode() == make(**point.parameters).pseudocode()
+    with closing(sqlite3.connect(tmp_path / "points.sqlite")) as database:
+        kept = [commands for (commands,) in database.execute("SELECT commands FROM points")]
+    assert sorted("coalesce" in commands for commands in kept) == [False, True]
 
 
 def test_atomic_additions_are_for_those_who_give_up_bits() -> None:
