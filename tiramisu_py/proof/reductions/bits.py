@@ -96,11 +96,14 @@ def may_be_combined(program: Program, name: str) -> bool:
     """
     whole = program.algorithm.computations[name]
     for statement in program.statements_of(name):
-        if statement.role is Role.UPDATE:
-            for loop, form in zip(statement.loops, sets.outputs(statement.coords), strict=True):
-                of_terms = form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over))
-                if of_terms and isinstance(program.loops[loop].tag, GpuThread | Rank):
-                    return True
+        if statement.role is not Role.UPDATE:
+            continue
+        if sets.size(statement.frame) != len(whole.point_iterators):
+            return True
+        for loop, form in zip(statement.loops, sets.outputs(statement.coords), strict=True):
+            of_terms = form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over))
+            if of_terms and isinstance(program.loops[loop].tag, GpuThread | Rank):
+                return True
     return False
 
 
