@@ -14,7 +14,7 @@ from tiramisu_py.program.storage import Memory
 from tiramisu_py.program.targets import Gpu
 from tiramisu_py.recipes.recorded import Recorded
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
-from tiramisu_py.recipes.reductions.reduction_on_gpu import GpuReductionSizes, Placed, ReductionOnGpu
+from tiramisu_py.recipes.reductions.reduction_on_gpu import GpuReductionSizes, KernelLoops, ReductionOnGpu
 from tiramisu_py.recipes.reductions.stages import Family, has_terms_of
 
 
@@ -57,7 +57,9 @@ class KernelOfFamily:
 
     # -- one block has all terms of a value
 
-    def _in_one(self, reductions: dict[ReductionForm, Placed], producers: dict[ReductionForm, Placed]) -> None:
+    def _in_one(
+        self, reductions: dict[ReductionForm, KernelLoops], producers: dict[ReductionForm, KernelLoops]
+    ) -> None:
         followers = {form: self._commands(form).placed() for form in self.family.followers}
         shared = next(iter(reductions.values())).shared
         order = list[Selection]()
@@ -73,7 +75,7 @@ class KernelOfFamily:
             around = False
         self._in_registers([*followers, *reductions], shared)
 
-    def _tag(self, form: ReductionForm, placed: Placed, around: bool) -> None:
+    def _tag(self, form: ReductionForm, placed: KernelLoops, around: bool) -> None:
         """Run the loops of one statement on the GPU; those `around` the terms are those of all."""
         combine = self._commands(form).combine
         if around:
@@ -103,7 +105,9 @@ class KernelOfFamily:
 
     # -- several blocks have parts
 
-    def _in_parts(self, reductions: dict[ReductionForm, Placed], producers: dict[ReductionForm, Placed]) -> None:
+    def _in_parts(
+        self, reductions: dict[ReductionForm, KernelLoops], producers: dict[ReductionForm, KernelLoops]
+    ) -> None:
         for form, placed in reductions.items():
             self._commands(form).tag(placed)
         if self.family.producers or len(reductions) > 1:
@@ -148,10 +152,13 @@ class KernelOfFamily:
     # -- order
 
     def _sharing_terms(
-        self, level: Sequence[Placed], producers: dict[ReductionForm, Placed], updates: Sequence[Selection] = ()
+        self,
+        level: Sequence[KernelLoops],
+        producers: dict[ReductionForm, KernelLoops],
+        updates: Sequence[Selection] = (),
     ) -> list[Selection]:
         """The updates of reductions, and what they read, of which those over the same terms share the loop."""
-        found, leads = list[Selection](), list[tuple[Placed, Selection]]()
+        found, leads = list[Selection](), list[tuple[KernelLoops, Selection]]()
         read = [form for form in producers if _read_by(form, level)]
         made = [(producers.pop(form), form.target) for form in read]
         updated = zip(level, updates or [placed.form.update for placed in level], strict=True)
@@ -166,5 +173,5 @@ class KernelOfFamily:
         return found
 
 
-def _read_by(producer: ReductionForm, level: Sequence[Placed]) -> bool:
+def _read_by(producer: ReductionForm, level: Sequence[KernelLoops]) -> bool:
     return any(producer.target.name in placed.form.chain for placed in level)

@@ -51,7 +51,7 @@ class SharedLoops:
     def _rows(self) -> None:
         """Each row by a thread: the reductions in vector loops, and what follows."""
         family, values = self.family, self.family.reductions[0].values
-        order, groups, waiting = list[Selection](), list[Group](), list(family.producers)
+        order, groups, waiting = list[Selection](), list[SharedTerms](), list(family.producers)
         for level in family.levels():
             made = [form for form in waiting if any(form.target.name in other.chain for other in level)]
             waiting = [form for form in waiting if form not in made]
@@ -67,7 +67,7 @@ class SharedLoops:
                     continue
                 order.append(form.update)
                 if terms:
-                    groups.append(Group(terms[-1], [form]))
+                    groups.append(SharedTerms(terms[-1], [form]))
         self.recipe.function.order(*order, at=values[-1])
         family.reductions[0].update.parallelize(*values)
         for group in groups:
@@ -79,7 +79,7 @@ class SharedLoops:
         if form.start is None and [each.name for each in wanted] != [*form.declared.iterators]:
             form.target.reorder(*wanted)
 
-    def _in_lanes(self, group: Group) -> None:
+    def _in_lanes(self, group: SharedTerms) -> None:
         """A loop over terms in vectors: with no more accumulators than half of the registers hold."""
         reductions = [form for form in group.forms if form.start is not None]
         first = group.forms[0]
@@ -140,7 +140,7 @@ class SharedLoops:
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class SharedTerms:
     """Stages that share a loop over the terms of a row."""
 
     term: Iter
