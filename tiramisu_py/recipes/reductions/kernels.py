@@ -14,7 +14,7 @@ from tiramisu_py.program.storage import Memory
 from tiramisu_py.program.targets import Gpu
 from tiramisu_py.recipes.recorded import Recorded
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
-from tiramisu_py.recipes.reductions.reduction_on_gpu import GpuReductionSizes, KernelLoops, ReductionOnGpu
+from tiramisu_py.recipes.reductions.reduction_on_gpu import GpuReductionSizes, OnLoops, ReductionOnGpu
 from tiramisu_py.recipes.reductions.stages import Family, has_terms_of
 
 
@@ -57,9 +57,7 @@ class KernelOfFamily:
 
     # -- one block has all terms of a value
 
-    def _in_one(
-        self, reductions: dict[ReductionForm, KernelLoops], producers: dict[ReductionForm, KernelLoops]
-    ) -> None:
+    def _in_one(self, reductions: dict[ReductionForm, OnLoops], producers: dict[ReductionForm, OnLoops]) -> None:
         followers = {form: self._commands(form).placed() for form in self.family.followers}
         shared = next(iter(reductions.values())).shared
         order = list[Selection]()
@@ -75,7 +73,7 @@ class KernelOfFamily:
             around = False
         self._in_registers([*followers, *reductions], shared)
 
-    def _tag(self, form: ReductionForm, placed: KernelLoops, around: bool) -> None:
+    def _tag(self, form: ReductionForm, placed: OnLoops, around: bool) -> None:
         """Run the loops of one statement on the GPU; those `around` the terms are those of all."""
         combine = self._commands(form).combine
         if around:
@@ -105,9 +103,7 @@ class KernelOfFamily:
 
     # -- several blocks have parts
 
-    def _in_parts(
-        self, reductions: dict[ReductionForm, KernelLoops], producers: dict[ReductionForm, KernelLoops]
-    ) -> None:
+    def _in_parts(self, reductions: dict[ReductionForm, OnLoops], producers: dict[ReductionForm, OnLoops]) -> None:
         for form, placed in reductions.items():
             self._commands(form).tag(placed)
         if self.family.producers or len(reductions) > 1:
@@ -153,12 +149,12 @@ class KernelOfFamily:
 
     def _sharing_terms(
         self,
-        level: Sequence[KernelLoops],
-        producers: dict[ReductionForm, KernelLoops],
+        level: Sequence[OnLoops],
+        producers: dict[ReductionForm, OnLoops],
         updates: Sequence[Selection] = (),
     ) -> list[Selection]:
         """The updates of reductions, and what they read, of which those over the same terms share the loop."""
-        found, leads = list[Selection](), list[tuple[KernelLoops, Selection]]()
+        found, leads = list[Selection](), list[tuple[OnLoops, Selection]]()
         read = [form for form in producers if _read_by(form, level)]
         made = [(producers.pop(form), form.target) for form in read]
         updated = zip(level, updates or [placed.form.update for placed in level], strict=True)
@@ -173,5 +169,5 @@ class KernelOfFamily:
         return found
 
 
-def _read_by(producer: ReductionForm, level: Sequence[KernelLoops]) -> bool:
+def _read_by(producer: ReductionForm, level: Sequence[OnLoops]) -> bool:
     return any(producer.target.name in placed.form.chain for placed in level)

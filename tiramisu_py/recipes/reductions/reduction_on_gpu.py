@@ -162,7 +162,7 @@ def _last(loops: Sequence[Iter]) -> Iter | None:
 
 
 @dataclass(frozen=True)
-class KernelLoops:
+class OnLoops:
     """The loops that a kernel's part is to have: `shared` is the innermost one that is not over the terms of a block,
     `innermost` is that in which others may use what it loads, and `of_values` the innermost one over values, of those
     that `several` blocks have parts of.
@@ -190,7 +190,7 @@ class ReductionOnGpu:
     across: Combine
     alone: bool = True
 
-    def placed(self) -> KernelLoops:
+    def placed(self) -> OnLoops:
         """Apply the commands that make its loops, which are still to be tagged."""
         self._values_outside()
         if self.sizes.group == 1 and not self.sizes.loads:
@@ -199,7 +199,7 @@ class ReductionOnGpu:
             return self._columns()
         return self._rows() if self.form.values else self._whole()
 
-    def tag(self, placed: KernelLoops) -> None:
+    def tag(self, placed: OnLoops) -> None:
         """Run the loops on the GPU, several blocks for the parts of a value where they have parts."""
         self.form.target.tag_gpu(
             blocks=placed.blocks, threads=placed.threads, stream=self.on.stream, device=self.on.device,
@@ -232,7 +232,7 @@ class ReductionOnGpu:
         if self.form.start is not None and self.alone:
             self.form.update.after(self.form.start, shared)
 
-    def _a_thread_each(self) -> KernelLoops:
+    def _a_thread_each(self) -> OnLoops:
         """Each value by a thread of its own."""
         target, named = self.form.target, self.form.names.of
         if not self.form.values:
@@ -244,9 +244,9 @@ class ReductionOnGpu:
         block, thread = named("block", f"{last.name}0"), named("thread", f"{last.name}1")
         target.split(last, self.sizes.threads, block, thread)
         self._started(thread)
-        return KernelLoops(self.form, [*outer, block], [thread], thread, _last(self.form.terms))
+        return OnLoops(self.form, [*outer, block], [thread], thread, _last(self.form.terms))
 
-    def _whole(self) -> KernelLoops:
+    def _whole(self) -> OnLoops:
         """One value: a block for all of its terms, or for a part of them."""
         form, terms = self.form, self.form.joined(self.form.terms)
         several = bool(self.sizes.loads) or len(terms) > 1
@@ -260,9 +260,9 @@ class ReductionOnGpu:
             (form.start or form.target).set_schedule(f"{{ [] -> [{part} = 0] }}")
             self._started(part)
         threads = self._dealt_out(terms)
-        return KernelLoops(form, [part], threads, part, _last(threads), several)
+        return OnLoops(form, [part], threads, part, _last(threads), several)
 
-    def _rows(self) -> KernelLoops:
+    def _rows(self) -> OnLoops:
         """Each value by a group of threads, which are neighbours: the groups of a block have neighbouring values."""
         form, named = self.form, self.form.names.of
         blocks, threads = self._values(), list[Iter]()
@@ -282,7 +282,7 @@ class ReductionOnGpu:
             self._started((threads or blocks)[-1])
         own = self._dealt_out(terms)
         shared, several = (threads or blocks)[-1], bool(self.sizes.loads and terms)
-        return KernelLoops(form, blocks, [*threads, *own], shared, _last(own), several, of_values)
+        return OnLoops(form, blocks, [*threads, *own], shared, _last(own), several, of_values)
 
     def _part(self, terms: Sequence[Iter]) -> Iter:
         """The loop over the parts of a value, each for a block: so many loads of each thread."""
@@ -292,7 +292,7 @@ class ReductionOnGpu:
         self.form.update.split(terms[0], many, part, terms[0])
         return part
 
-    def _columns(self) -> KernelLoops:
+    def _columns(self) -> OnLoops:
         """Values side by side along x, and the terms of each along y."""
         form, named = self.form, self.form.names.of
         *outer, last = self._values()
@@ -300,7 +300,7 @@ class ReductionOnGpu:
         strip, column = named("block", f"{last.name}0"), named("column", f"{last.name}1")
         form.target.split(last, self.sizes.threads // group, strip, column)
         if not terms:
-            return KernelLoops(form, [*outer, strip], [column], column)
+            return OnLoops(form, [*outer, strip], [column], column)
         first = terms[0]
         turn, thread = named("turn", f"{first.name}1"), named("thread", f"{first.name}2")
         blocks = [*outer, strip]
@@ -312,9 +312,7 @@ class ReductionOnGpu:
         form.update.reorder(*blocks, column, thread, turn, *terms[1:])
         if not self.sizes.loads:
             self._started(column)
-        return KernelLoops(
-            form, blocks, [thread, column], column, [turn, *terms[1:]][-1], bool(self.sizes.loads), column
-        )
+        return OnLoops(form, blocks, [thread, column], column, [turn, *terms[1:]][-1], bool(self.sizes.loads), column)
 
     def _threads(self, terms: Sequence[Iter]) -> tuple[int, int]:
         """The threads of a group along the innermost loop over terms, and along the one around it."""
