@@ -1,4 +1,4 @@
-"""Time to schedule, to prove and to emit PolyBench's kernels, the apps and the stories of the CPU, each in a process.
+"""Time to schedule, to prove and to emit PolyBench's kernels, apps, CPU stories and reductions, each in a process.
 
 scripts/bench compile_times [--save] [--only polybench/lu,apps,...] [--forms plain,auto,hand] [--rounds N]
 
@@ -21,9 +21,12 @@ from pathlib import Path
 import tiramisu_py as tm
 from benchmarks.common.stories import EXAMPLES, imported
 from benchmarks.common.tables import keep, report, table
+from benchmarks.reductions.programs import programs as reductions
 
 PLAIN, AUTO, HAND = FORMS = ("plain", "auto", "hand")
 FOLDERS = ("polybench", "apps", "cpu", "linear")
+#: The folder whose modules have several programs each.
+REDUCTIONS = "reductions"
 #: Modules of these folders that are no programs.
 STORIES = ("story", "kernel_story")
 PAGE = ("compile_times", "Time to schedule, prove and emit", "scripts/bench compile_times")
@@ -59,12 +62,15 @@ def programs(only: Sequence[str]) -> list[str]:
     """Folder and name of each program, ``polybench/lu``; `only` has such names, or folders."""
     files = [file for folder in FOLDERS for file in sorted((EXAMPLES / folder).glob("*.py"))]
     named = [f"{file.parent.name}/{file.stem}" for file in files if file.stem not in STORIES]
+    named += [f"{REDUCTIONS}/{name}" for name in reductions()]
     return [name for name in named if not only or name in only or name.split("/")[0] in only]
 
 
 def builder(program: str, form: str) -> Callable[[], tm.Function] | None:
     """What makes a program in one form; None if it has no such form."""
     folder, name = program.split("/")
+    if folder == REDUCTIONS:
+        return reductions()[name] if form == HAND else None
     module = imported(EXAMPLES / folder, name)
 
     def plain() -> tm.Function:

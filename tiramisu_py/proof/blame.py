@@ -33,17 +33,18 @@ class History:
         self.program = program
         self.values = values
         self.completion = completion
-        self._flows: dict[int, tuple[Program, Flow]] = {}  # with the state, whose id is the key
+        self._flows: dict[tuple[int, bool], tuple[Program, Flow]] = {}  # with the state, whose id is in the key
         self._memory: Memory = {}
 
-    def flow(self, state: Program) -> Flow:
-        """The dataflow of a state of the program."""
-        if id(state) not in self._flows:
+    def flow(self, state: Program, *, completed: bool = True) -> Flow:
+        """The dataflow of a state of the program; of one that is not `completed`, that of its statements alone."""
+        key = (id(state), completed)
+        if key not in self._flows:
             same = state.algorithm is self.program.algorithm
             values = self.values if same else ValueSets(state.algorithm)
-            accesses = MemoryAccesses(self._completed(state), values, self._memory if same else None)
-            self._flows[id(state)] = state, Flow(accesses)
-        return self._flows[id(state)][1]
+            whole = self._completed(state) if completed else state
+            self._flows[key] = state, Flow(MemoryAccesses(whole, values, self._memory if same else None))
+        return self._flows[key][1]
 
     def _completed(self, state: Program) -> Program:
         return state if self.completion is None or state is self.program else self.completion(state)

@@ -179,9 +179,16 @@ class _Check:
         return f"{self._by_whom(name)} ({grade}: {grades.MEANING[grade]})"
 
     def _by_whom(self, name: str) -> str:
-        changed = self.history.last_change_of_state(
-            lambda state: bits.is_split(state, name) or bits.is_reordered(self.history.flow(state), name)
-        )
+        reordered = {bits.order_of_terms(self.program, name): True}
+
+        def has(state: Program) -> bool:
+            own = bits.order_of_terms(state, name)
+            if own not in reordered:
+                flow = self.history.flow(state, completed=bits.may_be_combined(state, name))
+                reordered[own] = bits.is_split(state, name) or bits.is_reordered(flow, name)
+            return reordered[own]
+
+        changed = self.history.last_change_of_state(has)
         if changed is None or changed.command is None:
             return f"bits given up: the terms of {name} are not combined in lexicographic order"
         by = changed.command.text

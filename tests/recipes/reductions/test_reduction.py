@@ -150,8 +150,8 @@ def test_a_declared_order_is_kept() -> None:
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        (lambda f, t: f["p"], {}, "p is not a reduction"),
-        (lambda f, t: mean(f), {}, r'm is not a reduction: name those .*, f\["m_sum"\]'),
+        (lambda f, t: f["p"], {}, "p is not a reduction, and depends on none"),
+        (lambda f, t: mean(f), {"on": tm.cores(ranks=range(2))}, r'm is not a reduction: name those .*, f\["m_sum"\]'),
         (lambda f, t: scattered(f), {}, "counts is a scatter, whose terms say where they go"),
         (lambda f, t: t.parallelize(h) and t, {}, "has been scheduled already"),
         (lambda f, t: t, {"on": "gpu"}, "on='gpu': it schedules for tm.cores"),

@@ -13,13 +13,16 @@ from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import Combine, GpuBlock, Parallel, Tag, Vector
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Parallel, Rank, Tag, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.memory.races import pair_spots, race_at
 from tiramisu_py.proof.reductions.chains import Chains
 from tiramisu_py.proof.violations.findings import Finding, Key, wanted, words
+
+#: Two updates, and ``a -> b`` of the instances of them.
+Pairs = tuple[MemoryAccess, MemoryAccess, isl.Map]
 
 
 def reordered(flow: Flow) -> Iterator[str]:
@@ -47,7 +50,7 @@ def rounds(computation: Computation) -> bool:
 
 def is_reordered(flow: Flow, name: str) -> bool:
     """Whether two terms of one value of a reduction are combined in another order than the lexicographic one."""
-    return is_split(flow.accesses.program, name) or any(True for _ in out_of_order(flow, name))
+    return is_split(flow.accesses.program, name) or out_of_order(flow, name) is not None
 
 
 def is_split(program: Program, name: str) -> bool:
@@ -63,18 +66,52 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     for name, computation in flow.accesses.program.algorithm.computations.items():
         key = Key("order", (name,))
         if computation.is_reduction and computation.in_order and wanted(key, sought):
-            for a, b, bad in out_of_order(flow, name, neighbours=not computation.ordered):
-                yield Finding(key, partial(_unlocked, flow, computation, a, b, bad))
-                break
+            pairs = out_of_order(flow, name, neighbours=not computation.ordered)
+            if pairs is not None:
+                yield Finding(key, partial(_unlocked, flow, computation, *pairs))
 
 
-def out_of_order(
-    flow: Flow, name: str, neighbours: bool = False
-) -> Iterator[tuple[MemoryAccess, MemoryAccess, isl.Map]]:
+def out_of_order(flow: Flow, name: str, neighbours: bool = False) -> Pairs | None:
+    """``a -> b`` of terms of one value, of which a is the earlier one, but is not combined before b; None if there are
+    none.
+    """
+    return flow.kept(("out of order", name, neighbours), lambda: next(_all_out_of_order(flow, name, neighbours), None))
+
+
+def order_of_terms(program: Program, name: str) -> tuple[object, ...]:
+    """What the order of a reduction's terms follows from, where one statement adds them: to be compared with that of
+    other states of a program.
+    """
+    found = program.statements_of(name)
+    updates = [statement for statement in found if statement.role is Role.UPDATE]
+    if len(updates) != 1:
+        return (program,)
+    loops = tuple((loop, program.loops[loop].tag) for statement in found for loop in statement.loops)
+    return loops, tuple(id(statement.coords) for statement in found), program.algorithm.computations[name].expr
+
+
+def may_be_combined(program: Program, name: str) -> bool:
+    """Whether the completion may add statements that combine terms of a reduction: those of ranks, or of threads of a
+    GPU.
+    """
+    whole = program.algorithm.computations[name]
+    for statement in program.statements_of(name):
+        if statement.role is not Role.UPDATE:
+            continue
+        if sets.size(statement.frame) != len(whole.point_iterators):
+            return True
+        for loop, form in zip(statement.loops, sets.outputs(statement.coords), strict=True):
+            of_terms = form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over))
+            if of_terms and isinstance(program.loops[loop].tag, GpuThread | Rank):
+                return True
+    return False
+
+
+def _all_out_of_order(flow: Flow, name: str, neighbours: bool) -> Iterator[Pairs]:
     computation = flow.accesses.program.algorithm.computations.get(name)
     if computation is None:
         return
-    chains = Chains(flow, computation)
+    chains = Chains.of(flow, computation)
     for a in chains.updates:
         for b in chains.updates:
             if a.home == b.home:
@@ -85,7 +122,7 @@ def out_of_order(
         yield from combined_apart(chains, merge)
 
 
-def combined_apart(chains: Chains, merge: MemoryAccess) -> Iterator[tuple[MemoryAccess, MemoryAccess, isl.Map]]:
+def combined_apart(chains: Chains, merge: MemoryAccess) -> Iterator[Pairs]:
     """``a -> b`` of terms on different executors, which are combined in an order that the executors choose."""
     if merge.role is Role.MERGE:
         assert merge.actor.statement is not None

@@ -55,6 +55,11 @@ class Chains:
         if common and any(not bad.is_empty() for bad in self._repeated_starts(0)):
             self.generation = 0 if any(not bad.is_empty() for bad in self._repeated_starts(common)) else common
 
+    @classmethod
+    def of(cls, flow: Flow, computation: Computation) -> Chains:
+        """The chains of a reduction, found once for each dataflow."""
+        return flow.kept(("chains", computation.name), lambda: cls(flow, computation))
+
     # -- terms
 
     def terms(self, update: MemoryAccess) -> isl.Map:

@@ -34,7 +34,15 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.memory.races import pair_spots, race_at
-from tiramisu_py.proof.reductions.bits import chooses, combined_apart, in_order, is_reordered, is_split, out_of_order
+from tiramisu_py.proof.reductions.bits import (
+    Pairs,
+    chooses,
+    combined_apart,
+    in_order,
+    is_reordered,
+    is_split,
+    out_of_order,
+)
 from tiramisu_py.proof.reductions.bits import rounds as may_round
 from tiramisu_py.proof.reductions.chains import Chains
 from tiramisu_py.proof.violations.findings import Finding, Key, wanted
@@ -46,8 +54,6 @@ MEANING = {
     Determinism.RUN_TO_RUN: "the order depends on the number of threads or ranks",
     Determinism.NOT_GUARANTEED: "the order may be another one in each run",
 }
-
-Pairs = tuple[MemoryAccess, MemoryAccess, isl.Map]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +146,12 @@ def _split(program: Program, computation: Computation) -> Iterator[Cause]:
 
 def _reordered(flow: Flow, computation: Computation) -> Iterator[Cause]:
     """The causes in the loops of one reduction."""
-    chains = Chains(flow, computation)
+    chains = Chains.of(flow, computation)
     over = ", ".join(computation.over)
-    for pairs in out_of_order(flow, computation.name):
+    pairs = out_of_order(flow, computation.name)
+    if pairs is not None:
         what, repair = "two terms are combined in another order", f"keep the order of the loops over {over}"
         yield Cause(Determinism.EVERYWHERE, what, repair, pairs)
-        break
     for a in chains.updates:
         yield from _by_executors(chains, a)
         for b in chains.updates:

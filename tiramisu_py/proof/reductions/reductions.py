@@ -52,7 +52,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     sorts = _SORTS if sought is None else (sought.sort,)
     for name, computation in flow.accesses.program.algorithm.computations.items():
         if computation.is_reduction and (sought is None or sought.about[0] == name):
-            chains = Chains(flow, computation)
+            chains = Chains.of(flow, computation)
             yield from _miscounted(chains) if _MISCOUNTED in sorts else ()
             yield from _merged_twice(chains) if _MERGED in sorts else ()
             yield from _unstarted(chains) if _UNSTARTED in sorts else ()

@@ -15,11 +15,13 @@ from tiramisu_py.program.targets import Cores, Gpu
 from tiramisu_py.proof.reductions.bits import rounds
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
-from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
+from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_cores import CoreReductionSizes, ReductionOnCores
-from tiramisu_py.recipes.reductions.reduction_on_gpu import ReductionOnGpu, sizes_on_gpu
+from tiramisu_py.recipes.reductions.reduction_on_gpu import sizes_on_gpu
 from tiramisu_py.recipes.reductions.reduction_on_ranks import ReductionOnRanks
-from tiramisu_py.recipes.reductions.strips import StripLoops
+from tiramisu_py.recipes.reductions.reductions_on_cores import ReductionsOnCores
+from tiramisu_py.recipes.reductions.reductions_on_gpu import ReductionsOnGpu
+from tiramisu_py.recipes.reductions.stages import Stages
 from tiramisu_py.schedule.instances.target_kinds import cores
 
 GRADES = ("ordered", "everywhere", "run_to_run", "not_guaranteed", "gpu_to_gpu")
@@ -33,9 +35,11 @@ def reduction(
     determinism: str | None = None,
     cpu: Cpu | Target | None = None,
     gpu: str | int = GPU,
+    across: Combine | None = None,
+    coalesce: bool = True,
     sizes: Mapping[str, int] | None = None,
 ) -> str:
-    """Schedule reductions over any dimensions for cores, a GPU or ranks, and inline what they read.
+    """Schedule reductions over any dimensions for cores, a GPU or ranks, with what comes before and after.
 
     ::
 
@@ -51,40 +55,54 @@ def reduction(
     only (`everywhere`); with ``determinism="ordered"`` terms are combined one by one, and with ``"not_guaranteed"`` in
     any order where that is faster.
 
+    Reductions of the same values that are given together share loops on cores, and kernels on a GPU: independent ones,
+    which may have different lengths there, and those that read each other at their own values. So does what is computed
+    from them for each value or each term: give the last result, such as that of ``tm.mean``, ``tm.logsumexp`` or
+    softmax, and all stages behind it are scheduled. Outputs that a reduction reads point by point are computed in its
+    loops, too; other elementwise stages are inlined::
+
+        print(tm.recipes.reduction(soft, on=tm.gpu()))      # soft[r, k] = exp(x[r, k] - top[r]) / total[r]
+            -->   r0, r1, k1, k2 = tm.iters("r0 r1 k1 k2")
+                  ...
+                  f.order(top.init, top.update, total.init, total.update, soft, at=r1)
+                  soft.tag_gpu(blocks=[r0], threads=[r1, k2])
+                  top.update.tag_gpu(threads=[r1, k2], combine=tm.TREE)
+                  ...
+
     On ``tm.cores()`` threads share the values, or blocks of terms of a single value or of a few columns. On
-    ``tm.gpu()`` a thread, a warp or a block has the terms of each value, and loads 16 bytes at once where rows begin at
-    multiples of them (by a fact such as ``assume="C % 4 == 0"``). Where facts about sizes show that the values do not
-    fill `gpu` (a name, or an architecture), several blocks share each, and combine in a second kernel
-    (``across=tm.TWO_PASS``). Give `derive_transfers` afterwards. On ``tm.cores(ranks=range(4))`` each rank has a block
-    of the values, or of the terms of a single value, which ranks combine in a tree; inputs that are not distributed yet
-    are, alike.
+    ``tm.gpu()`` a thread, a warp or a block has the terms of each value, and loads 16 bytes at once where rows begin at multiples of them (by a fact
+    such as ``assume="C % 4 == 0"``). Where facts about sizes show that the values do not fill `gpu` (a name, or an
+    architecture), several blocks share each, and combine in a second kernel (``across=tm.TWO_PASS``), or as `across`
+    says: ``tm.LAST_BLOCK``, or ``tm.ATOMIC`` with ``determinism="not_guaranteed"``. Give `derive_transfers` afterwards.
+    On ``tm.cores(ranks=range(4))`` each rank has a block of the values, or of the terms of a single value, which ranks
+    combine in a tree; inputs that are not distributed yet are, alike.
 
     `sizes` are given by name, instead of those that follow from sizes and machine; `reduction_space` has values to
-    choose among with `tune`. Returns the commands that were applied, to be pasted and edited, over the function `f`.
+    choose among with `tune`. With ``coalesce=False`` loops stay as they are declared. Returns the commands that were
+    applied, to be pasted and edited, over the function `f`.
 
-    Raises `ArgumentError` for what is no reduction, or has been scheduled, and the error of a command that is refused;
-    then none of the commands is applied.
+    Raises `ArgumentError` for what depends on no reduction, or has been scheduled, and the error of a command that is
+    refused; then none of the commands is applied.
     """
     recipe = Recorded("reduction", list(reductions))
     target = checked_target("reduction", on)
     if determinism is not None and determinism not in GRADES:
         raise ArgumentError(f"reduction: determinism={determinism!r}: give one of {', '.join(GRADES)}")
-    machine, checked = processor("reduction", cpu), [_checked(recipe, each) for each in reductions]
+    machine, options = processor("reduction", cpu), Options(determinism == "ordered", bool(coalesce))
+    stages = Stages.of(recipe)
+    ranks = target.ranks if isinstance(target, Cores) else None
+    checked = [_checked(recipe, each) for each in (stages.reductions if ranks is None else recipe.stages)]
     with recipe.together():
-        strips: StripLoops | None = None
-        for each in checked:
-            form = ReductionForm(recipe, each, determinism == "ordered")
-            if isinstance(target, Gpu):
-                any_order = determinism == "not_guaranteed" and form.has_one_value
-                across = Combine.ATOMIC if any_order else Combine.TWO_PASS
-                ReductionOnGpu(form, target, sizes_on_gpu(form, gpu).replaced(sizes or {}), across).apply()
-            else:
+        if isinstance(target, Gpu):
+            ReductionsOnGpu(recipe, target, gpu, _across(across, determinism), options, sizes or {}).apply(stages)
+        elif isinstance(ranks, range):
+            for each in checked:
+                form = ReductionForm(recipe, each, options)
                 plan = ReductionOnCores(form, CoreReductionSizes.of(form, machine).replaced(sizes or {}))
-                if isinstance(target.ranks, range):
-                    ReductionOnRanks(form, plan, target.ranks, _over_ranks(form, determinism)).apply()
-                else:
-                    strips = plan.apply(strips)
-            form.inline_chain()
+                ReductionOnRanks(form, plan, ranks, _over_ranks(form, determinism)).apply()
+                form.inline_chain()
+        else:
+            ReductionsOnCores(recipe, machine, options, sizes or {}).apply(stages)
     return recipe.text()
 
 
@@ -130,6 +148,17 @@ def checked_target(recipe: str, on: object) -> Cores | Gpu:
     raise ArgumentError(
         f"{recipe}: on={on!r}: it schedules for tm.cores(), tm.gpu(), or tm.cores(ranks=range(4)) for four ranks"
     )
+
+
+def _across(asked: Combine | None, determinism: str | None) -> Combine:
+    """How blocks combine their parts of a value; raises `ArgumentError`."""
+    any_order = determinism == "not_guaranteed"
+    if asked is None:
+        return Combine.ATOMIC if any_order else Combine.TWO_PASS
+    if asked not in (Combine.TWO_PASS, Combine.LAST_BLOCK, *((Combine.ATOMIC,) if any_order else ())):
+        advice = "" if any_order else ', or tm.ATOMIC with determinism="not_guaranteed"'
+        raise ArgumentError(f"reduction: across={asked!r}: choose tm.TWO_PASS or tm.LAST_BLOCK{advice}")
+    return asked
 
 
 def _over_ranks(form: ReductionForm, determinism: str | None) -> Combine:

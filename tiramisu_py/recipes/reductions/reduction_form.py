@@ -16,9 +16,10 @@ from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses, iterators
 from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function import Reduction
+from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.function.handles.selection import Selection
 from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.reductions.loop_names import LoopNames
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,28 @@ class Read:
     mentions: frozenset[str]
 
 
+@dataclass(frozen=True)
+class Options:
+    """What the user asks for: terms combined one by one, `in_order`; and whether loops are joined where they can be."""
+
+    in_order: bool = False
+    coalesce: bool = True
+
+
 @dataclass(frozen=True, eq=False)
 class ReductionForm:
-    """One reduction, whose terms are combined one by one if that is `asked_in_order`."""
+    """One reduction, scheduled as the options say.
+
+    Or a computation with a value for each of those of reductions, or for each of their terms: then `around` are its
+    iterators that are those of their values, and it is `beside` columns where they are reductions of columns.
+    """
 
     recipe: Recorded
-    target: Reduction
-    asked_in_order: bool = False
+    target: Computation
+    options: Options = Options()
+    around: tuple[str, ...] | None = None
+    beside: bool = False
+    shared_names: LoopNames | None = None
 
     @property
     def declared(self) -> Declared:
@@ -53,25 +69,62 @@ class ReductionForm:
         return not isinstance(self.target.dtype, TupleType)
 
     @cached_property
+    def names(self) -> LoopNames:
+        """The names of the loops that its commands make: those of all stages that are to share them."""
+        return self.shared_names or LoopNames(self.recipe)
+
+    def joins_terms(self) -> bool:
+        """Whether the loops over terms become one."""
+        if not self.options.coalesce:
+            return len(self.terms) == 1
+        return len(self.run()) == len(self.terms) and all(map(self._begins_at_0, self.term_names))
+
+    @property
+    def reduction(self) -> Reduction:
+        """The reduction that it is."""
+        assert isinstance(self.target, Reduction)
+        return self.target
+
+    @property
+    def start(self) -> Selection | None:
+        """The start of a reduction."""
+        return self.target.init if isinstance(self.target, Reduction) else None
+
+    @property
+    def update(self) -> Selection:
+        """What has the loops over terms."""
+        return self.target.update if isinstance(self.target, Reduction) else self.target
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        """The names of the iterators of its values."""
+        return self.declared.iterators if self.around is None else self.around
+
+    @cached_property
     def values(self) -> list[Iter]:
         """The iterators of its values."""
-        return [Iter(name) for name in self.declared.iterators]
+        return [Iter(name) for name in self.value_names]
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """The names of the iterators of its terms, beside those of values."""
+        return tuple(name for name in self.declared.point_iterators if name not in self.value_names)
 
     @cached_property
     def terms(self) -> list[Iter]:
         """The iterators of its terms, beside those of values."""
-        return [Iter(name) for name in self.declared.over]
+        return [Iter(name) for name in self.term_names]
 
     @property
     def in_order(self) -> bool:
         """Whether terms are combined one by one, or as neighbours."""
         asked = self.declared.determinism is Determinism.ORDERED
-        return self.asked_in_order or asked or self.declared.in_order
+        return self.options.in_order or asked or self.declared.in_order
 
     @property
     def is_ordered(self) -> bool:
         """Whether terms are combined one by one: neighbours are not enough."""
-        return self.in_order and (self.declared.op is None or self.declared.op.commutative or self.asked_in_order)
+        return self.in_order and (self.declared.op is None or self.declared.op.commutative or self.options.in_order)
 
     @cached_property
     def contiguous(self) -> str:
@@ -83,32 +136,35 @@ class ReductionForm:
                 last = last.left
             if isinstance(last, Iter):
                 votes[last.name] = votes.get(last.name, 0) + len(access.indices)
-        return max(votes, key=lambda name: votes[name], default=self.declared.over[-1])
+        return max(votes, key=lambda name: votes[name], default=self.declared.point_iterators[-1])
 
     @property
     def is_of_columns(self) -> bool:
         """Whether memory is contiguous along the values, not along the terms."""
-        return self.contiguous in self.declared.iterators and bool(self.declared.over)
+        if self.around is not None:
+            return self.beside
+        return self.contiguous in self.value_names and bool(self.terms)
 
     def joined(self, loops: Sequence[Iter]) -> list[Iter]:
         """Loops of terms as one where they are a box whose inner extents are constants; else as many inner ones."""
-        if not all(map(self._begins_at_0, self.declared.over)):
+        if not self.options.coalesce or not all(map(self._begins_at_0, self.term_names)):
             return list(loops)
         for first in range(len(loops) - 1):
             if self._are_neighbours([loop.name for loop in loops[first:]]):
-                into = self._coalesced(self.target.update, loops[first:])
+                into = self._coalesced("term", self.update, loops[first:])
                 if into is not None:
                     return [*loops[:first], into]
         return list(loops)
 
     def joined_values(self) -> list[Iter]:
         """The loops of values, start and terms, as one where they are a box whose inner extents are constants."""
-        into = self._coalesced(self.target, self.values) if len(self.values) > 1 else None
+        several = self.options.coalesce and len(self.values) > 1
+        into = self._coalesced("value", self.target, self.values) if several else None
         return self.values if into is None else [into]
 
-    def _coalesced(self, statements: Selection, loops: Sequence[Iter]) -> Iter | None:
+    def _coalesced(self, role: str, statements: Selection, loops: Sequence[Iter]) -> Iter | None:
         """The loop into which `coalesce` joins others; None where it is refused."""
-        into = self.recipe.fresh("j")
+        into = self.names.of(role, "j")
         try:
             statements.coalesce(*loops, into=into)
         except CommandError:
@@ -117,7 +173,7 @@ class ReductionForm:
 
     def run(self) -> Sequence[str]:
         """The innermost iterators of terms that `joined` makes one loop of."""
-        over = self.declared.over
+        over = self.term_names
         for first in range(len(over)):
             constant = all(map(self._is_constant, over[first + 1 :]))
             if constant and (first == len(over) - 1 or self._are_neighbours(over[first:])):
@@ -160,7 +216,7 @@ class ReductionForm:
         """What an expression reads, whose iterators have other names in the reduction."""
         for access in accesses(expression):
             found = [names.get(each.name) if isinstance(each, Iter) else None for each in access.indices]
-            if access.source in self._chain:
+            if access.source in self.chain:
                 made = self.recipe.function.algorithm.computations[access.source]
                 pairs = zip(made.iterators, found, strict=True)
                 yield from self._reads(made.expr, {own: name for own, name in pairs if name is not None})
@@ -170,13 +226,14 @@ class ReductionForm:
             yield Read(access.source, access.dtype.bytes, tuple(found), mentioned)
 
     @cached_property
-    def _chain(self) -> list[str]:
+    def chain(self) -> list[str]:
+        """The elementwise chain that it reads, readers first."""
         return _chain(self.recipe.function.algorithm.computations, self.declared)
 
     def inline_chain(self) -> None:
         """Inline the elementwise chain that the reduction reads."""
         algorithm = self.recipe.function.algorithm
-        for name in self._chain:
+        for name in self.chain:
             stage = self.recipe.function[name]
             if name not in algorithm.outputs and len(self.recipe.function.program.statements_of(name)) == 1:
                 self.recipe.from_function(stage)

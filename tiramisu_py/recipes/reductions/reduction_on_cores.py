@@ -77,14 +77,14 @@ class CoreReductionSizes:
         """Whether all columns are one strip, and rows blocks enough for threads, at every size."""
         if not form.is_of_columns or len(form.values) != 1 or not form.has_one_value or form.in_order:
             return False
-        columns, inner = form.most(form.declared.iterators), form.most(form.declared.over[1:])
+        columns, inner = form.most(form.value_names), form.most(form.term_names[1:])
         if columns is None or columns > self.lanes * self.strip or not inner:
             return False
         return form.reaches(form.terms[0].name, 4 * self.first_of_block(form) - 1)
 
     def first_of_block(self, form: ReductionForm) -> int:
         """The iterations of the first loop over terms that make a block of rows."""
-        return max(self.block // (form.most(form.declared.over[1:]) or 1), 1)
+        return max(self.block // (form.most(form.term_names[1:]) or 1), 1)
 
 
 def strip_of(form: ReductionForm, lanes: int, cpu: Cpu) -> int:
@@ -92,7 +92,7 @@ def strip_of(form: ReductionForm, lanes: int, cpu: Cpu) -> int:
 
     Where it is not known how many strips there are, and only strips are shared, they are narrower.
     """
-    shared = len(form.values) > 1 or form.most(form.declared.iterators) is not None
+    shared = len(form.values) > 1 or form.most(form.value_names) is not None
     return max(min(cpu.first // SHARE, PAGE if shared else PAGE // 4) // (lanes * form.target.dtype.bytes), 1)
 
 
@@ -113,7 +113,7 @@ class ReductionOnCores:
         """Apply the commands, in the loops of another reduction of columns if they serve; the loops for the next."""
         form, sizes = self.form, self.sizes
         if in_registers(form):
-            loops = form.recipe, form.target, form.terms[0], form.values[0], sizes.of_columns
+            loops = form.recipe, form.reduction, form.terms[0], form.values[0], sizes.of_columns
             if sizes.has_one_strip(form):
                 in_blocks_of_rows(*loops, sizes.block)
             else:
@@ -130,15 +130,15 @@ class ReductionOnCores:
 
     def rows(self, values: Sequence[Iter], terms: Sequence[Iter]) -> None:
         """Each value by itself: its terms in lanes, values on threads."""
-        update = self.form.target.update
-        update.after(self.form.target.init, values[-1])
+        update = self.form.update
+        update.after(self.form.reduction.init, values[-1])
         update.parallelize(*values)
         self.in_lanes(terms[-1])
 
     def in_lanes(self, term: Iter) -> None:
         """The terms of a value in lanes, where these may be combined."""
         if not self.form.in_order:
-            self.form.target.update.vectorize(term, self.sizes.lanes, combine=Combine.PRIVATE)
+            self.form.update.vectorize(term, self.sizes.lanes, combine=Combine.PRIVATE)
 
     def columns(
         self,
@@ -152,21 +152,25 @@ class ReductionOnCores:
 
     def _whole(self, terms: Sequence[Iter]) -> None:
         """One value: blocks of terms on threads, whose partial results are combined in order."""
-        update, fresh = self.form.target.update, self.form.recipe.fresh
         if self.form.is_ordered:
             return
-        joined = len(terms) == 1 < len(self.form.terms)
-        block = terms[0]
-        if len(terms) == 1:
-            block = fresh(f"{terms[0].name}0")
-            update.split(terms[0], self.sizes.block, block, fresh(f"{terms[0].name}1"))
-        partial = update.rfactor(block)
-        self.form.recipe.named(partial.name)
-        innermost = self._in_one_loop(partial, joined)
+        partial, block, innermost = self.blocks_of_terms(terms)
         partial.update.after(partial.init, block)
         partial.update.parallelize(block)
         if not self.form.in_order:
             partial.update.vectorize(innermost, self.sizes.lanes, combine=Combine.PRIVATE)
+
+    def blocks_of_terms(self, terms: Sequence[Iter]) -> tuple[Reduction, Iter, Iter]:
+        """The partial results of blocks of terms, and their loops over blocks and over the terms of one."""
+        update, named = self.form.update, self.form.names.of
+        joined = len(terms) == 1 < len(self.form.terms)
+        block = terms[0]
+        if len(terms) == 1:
+            block = named("block", f"{terms[0].name}0")
+            update.split(terms[0], self.sizes.block, block, named("inner", f"{terms[0].name}1"))
+        partial = update.rfactor(block)
+        self.form.recipe.named(partial.name)
+        return partial, block, self._in_one_loop(partial, joined)
 
     def _in_one_loop(self, partial: Reduction, joined: bool) -> Iter:
         """The innermost loop of partial results, over the terms of a block by their numbers where these were joined."""
@@ -180,7 +184,7 @@ class ReductionOnCores:
         number = " + ".join(
             f"{stride}*{name}" if stride > 1 else name for stride, name in zip(strides, terms, strict=True)
         )
-        term = self.form.recipe.fresh(f"{block}_term")
+        term = self.form.names.of("number", f"{block}_term")
         dims = ", ".join((block, *terms))
         partial.update.set_schedule(f"{{ [{dims}] -> [{block}, {term} = {number} - {self.sizes.block}*{block}] }}")
         return term

@@ -42,6 +42,16 @@ class GpuReductionSizes:
     vector: int
     loads: int
 
+    def has_parts(self, form: ReductionForm) -> bool:
+        """Whether several blocks have parts of a value."""
+        return bool(self.loads) or (self.group > 1 and not form.values and not form.joins_terms())
+
+    def joint(self, other: GpuReductionSizes) -> GpuReductionSizes:
+        """The sizes of a kernel for two reductions."""
+        return GpuReductionSizes(
+            self.threads, max(self.group, other.group), min(self.vector, other.vector), max(self.loads, other.loads)
+        )
+
     def replaced(self, given: Mapping[str, int]) -> GpuReductionSizes:
         """The sizes, those that the user gives instead; raises `ArgumentError`."""
         chosen = with_sizes(self, "reduction", given, least={"loads": 0})
@@ -147,32 +157,65 @@ def _is_multiple(program: Program, extent: Expr, vector: int) -> bool:
 # -- the commands
 
 
+def _last(loops: Sequence[Iter]) -> Iter | None:
+    return loops[-1] if loops else None
+
+
+@dataclass(frozen=True)
+class OnLoops:
+    """The loops that a kernel's part is to have: `shared` is the innermost one that is not over the terms of a block,
+    `innermost` is that in which others may use what it loads, and `of_values` the innermost one over values, of those
+    that `several` blocks have parts of.
+    """
+
+    form: ReductionForm
+    blocks: list[Iter]
+    threads: list[Iter]
+    shared: Iter
+    innermost: Iter | None = None
+    several: bool = False
+    of_values: Iter | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class ReductionOnGpu:
-    """The schedule of one reduction on a GPU."""
+    """The schedule of one reduction on a GPU, or of what is computed for its terms or values.
+
+    If it is not `alone` in its kernel, the order of its statements and of others is given by those.
+    """
 
     form: ReductionForm
     on: Gpu
     sizes: GpuReductionSizes
     across: Combine
+    alone: bool = True
 
-    def apply(self) -> None:
-        """Apply the commands."""
+    def placed(self) -> OnLoops:
+        """Apply the commands that make its loops, which are still to be tagged."""
+        self._values_outside()
         if self.sizes.group == 1 and not self.sizes.loads:
-            self._a_thread_each()
-        elif self.form.is_of_columns:
-            self._columns()
-        elif self.form.values:
-            self._rows()
-        else:
-            self._whole()
+            return self._a_thread_each()
+        if self.form.is_of_columns:
+            return self._columns()
+        return self._rows() if self.form.values else self._whole()
 
-    def _tag(self, blocks: Sequence[Iter], threads: Sequence[Iter], several: bool = False) -> None:
-        """Run the loops on the GPU; `several` blocks have parts of a value."""
+    def tag(self, placed: OnLoops) -> None:
+        """Run the loops on the GPU, several blocks for the parts of a value where they have parts."""
         self.form.target.tag_gpu(
-            blocks=blocks, threads=threads, stream=self.on.stream, device=self.on.device,
-            combine=Combine.TREE if self.sizes.group > 1 else None, across=self.across if several else None,
+            blocks=placed.blocks, threads=placed.threads, stream=self.on.stream, device=self.on.device,
+            combine=self.combine, across=self.across if placed.several else None,
         )  # fmt: skip
+
+    @property
+    def combine(self) -> Combine | None:
+        """How threads combine their results."""
+        return Combine.TREE if self.sizes.group > 1 and self.form.start is not None else None
+
+    def _values_outside(self) -> None:
+        """The loops over terms inside of those over values."""
+        declared, wanted = self.form.declared, [*self.form.values, *self.form.terms]
+        if not declared.is_reduction and [each.name for each in wanted] != [*declared.iterators]:
+            self.form.target.reorder(*wanted)
 
     def _values(self) -> list[Iter]:
         """The loops of values: one, or as many as a grid has axes."""
@@ -184,77 +227,92 @@ class ReductionOnGpu:
             )
         return found
 
-    def _a_thread_each(self) -> None:
+    def _started(self, shared: Iter) -> None:
+        """The start in the loops of the terms, where one block has all of these."""
+        if self.form.start is not None and self.alone:
+            self.form.update.after(self.form.start, shared)
+
+    def _a_thread_each(self) -> OnLoops:
         """Each value by a thread of its own."""
-        target, fresh = self.form.target, self.form.recipe.fresh
+        target, named = self.form.target, self.form.names.of
         if not self.form.values:
             raise ArgumentError(
                 f"reduction: {target} is one value, and a single thread would combine its terms, in order: "
                 f"use on=tm.cores(), or {target}.update.rfactor(...) first"
             )
         *outer, last = self._values()
-        block, thread = fresh(f"{last.name}0"), fresh(f"{last.name}1")
+        block, thread = named("block", f"{last.name}0"), named("thread", f"{last.name}1")
         target.split(last, self.sizes.threads, block, thread)
-        target.update.after(target.init, thread)
-        self._tag([*outer, block], [thread])
+        self._started(thread)
+        return OnLoops(self.form, [*outer, block], [thread], thread, _last(self.form.terms))
 
-    def _whole(self) -> None:
+    def _whole(self) -> OnLoops:
         """One value: a block for all of its terms, or for a part of them."""
-        target = self.form.target
-        terms = self.form.joined(self.form.terms)
+        form, terms = self.form, self.form.joined(self.form.terms)
         several = bool(self.sizes.loads) or len(terms) > 1
-        part = self._part(terms) if several else self.form.recipe.fresh(f"{terms[0].name}0")
-        if not several:
-            target.update.split(terms[0], max(self.form.most(self.form.declared.over) or 1, 1), part, terms[0])
-            target.init.set_schedule(f"{{ [] -> [{part} = 0] }}")
-            target.update.after(target.init, part)
-        self._tag([part], self._dealt_out(terms), several)
-
-    def _rows(self) -> None:
-        """Each value by a group of threads, which are neighbours: the groups of a block have neighbouring values."""
-        target, fresh = self.form.target, self.form.recipe.fresh
-        blocks, threads = self._values(), list[Iter]()
-        terms = self.form.joined(self.form.terms)
-        groups, last = self.sizes.threads // self.sizes.group, blocks[-1]
-        if groups > 1:
-            blocks = [*blocks[:-1], fresh(f"{last.name}0")]
-            threads = [fresh(f"{last.name}1")]
-            target.split(last, groups, blocks[-1], threads[0])
-        if self.sizes.loads:
+        if terms and several:
             part = self._part(terms)
-            target.update.reorder(*blocks, part, *threads, *terms)
+        else:
+            part = form.names.of("part", f"{terms[0].name if terms else form.target.name}0")
+        if terms and not several:
+            form.update.split(terms[0], max(form.most(form.term_names) or 1, 1), part, terms[0])
+        if not terms or (form.start is not None and not several):
+            (form.start or form.target).set_schedule(f"{{ [] -> [{part} = 0] }}")
+            self._started(part)
+        threads = self._dealt_out(terms)
+        return OnLoops(form, [part], threads, part, _last(threads), several)
+
+    def _rows(self) -> OnLoops:
+        """Each value by a group of threads, which are neighbours: the groups of a block have neighbouring values."""
+        form, named = self.form, self.form.names.of
+        blocks, threads = self._values(), list[Iter]()
+        terms = form.joined(form.terms)
+        groups, last = self.sizes.threads // self.sizes.group, blocks[-1]
+        of_values = last
+        if groups > 1:
+            blocks = [*blocks[:-1], named("block", f"{last.name}0")]
+            threads = [named("row", f"{last.name}1")]
+            form.target.split(last, groups, blocks[-1], threads[0])
+            of_values = threads[0]
+        if self.sizes.loads and terms:
+            part = self._part(terms)
+            form.update.reorder(*blocks, part, *threads, *terms)
             blocks = [*blocks, part]
         else:
-            target.update.after(target.init, (threads or blocks)[-1])
-        self._tag(blocks, [*threads, *self._dealt_out(terms)], bool(self.sizes.loads))
+            self._started((threads or blocks)[-1])
+        own = self._dealt_out(terms)
+        shared, several = (threads or blocks)[-1], bool(self.sizes.loads and terms)
+        return OnLoops(form, blocks, [*threads, *own], shared, _last(own), several, of_values)
 
     def _part(self, terms: Sequence[Iter]) -> Iter:
         """The loop over the parts of a value, each for a block: so many loads of each thread."""
-        part, count = self.form.recipe.fresh(f"{terms[0].name}0"), max(self.sizes.loads, 1)
+        part, count = self.form.names.of("part", f"{terms[0].name}0"), max(self.sizes.loads, 1)
         inner, outer = self._threads(terms)
         many = count * (inner * self.sizes.vector if len(terms) == 1 else outer)
-        self.form.target.update.split(terms[0], many, part, terms[0])
+        self.form.update.split(terms[0], many, part, terms[0])
         return part
 
-    def _columns(self) -> None:
+    def _columns(self) -> OnLoops:
         """Values side by side along x, and the terms of each along y."""
-        target, fresh = self.form.target, self.form.recipe.fresh
+        form, named = self.form, self.form.names.of
         *outer, last = self._values()
-        terms, group = self.form.joined(self.form.terms), self.sizes.group
-        strip, column = fresh(f"{last.name}0"), fresh(f"{last.name}1")
-        target.split(last, self.sizes.threads // group, strip, column)
+        terms, group = form.joined(form.terms), self.sizes.group
+        strip, column = named("block", f"{last.name}0"), named("column", f"{last.name}1")
+        form.target.split(last, self.sizes.threads // group, strip, column)
+        if not terms:
+            return OnLoops(form, [*outer, strip], [column], column)
         first = terms[0]
-        turn, thread = fresh(f"{first.name}1"), fresh(f"{first.name}2")
+        turn, thread = named("turn", f"{first.name}1"), named("thread", f"{first.name}2")
         blocks = [*outer, strip]
         if self.sizes.loads:
-            part = fresh(f"{first.name}0")
-            target.update.split(first, self.sizes.loads * group, part, first)
-            blocks = [*outer, part, strip]
-        target.update.split(first, group, turn, thread)
-        target.update.reorder(*blocks, column, thread, turn, *terms[1:])
+            part = named("part", f"{first.name}0")
+            form.update.split(first, self.sizes.loads * group, part, first)
+            blocks = [*outer, strip, part] if self.across is Combine.LAST_BLOCK else [*outer, part, strip]
+        form.update.split(first, group, turn, thread)
+        form.update.reorder(*blocks, column, thread, turn, *terms[1:])
         if not self.sizes.loads:
-            target.update.after(target.init, column)
-        self._tag(blocks, [thread, column], bool(self.sizes.loads))
+            self._started(column)
+        return OnLoops(form, blocks, [thread, column], column, [turn, *terms[1:]][-1], bool(self.sizes.loads), column)
 
     def _threads(self, terms: Sequence[Iter]) -> tuple[int, int]:
         """The threads of a group along the innermost loop over terms, and along the one around it."""
@@ -266,17 +324,19 @@ class ReductionOnGpu:
 
     def _dealt_out(self, terms: Sequence[Iter]) -> list[Iter]:
         """The loops over the threads of a group, each with several neighbours at once."""
-        update, fresh, sizes = self.form.target.update, self.form.recipe.fresh, self.sizes
-        term, (inner, outer), found = terms[-1], self._threads(terms), list[Iter]()
+        update, named, sizes, found = self.form.update, self.form.names.of, self.sizes, list[Iter]()
+        if not terms:
+            return found
+        term, (inner, outer) = terms[-1], self._threads(terms)
         if outer > 1:
             around = terms[-2]
-            turn, thread = fresh(f"{around.name}1"), fresh(f"{around.name}2")
+            turn, thread = named("turn around", f"{around.name}1"), named("thread around", f"{around.name}2")
             update.split(around, outer, turn, thread)
             found = [thread]
-        turn, thread = fresh(f"{term.name}1"), fresh(f"{term.name}2")
+        turn, thread = named("turn", f"{term.name}1"), named("thread", f"{term.name}2")
         update.split(term, inner * sizes.vector, turn, thread)
         if sizes.vector > 1:
-            lane = fresh(f"{term.name}3")
+            lane = named("lane", f"{term.name}3")
             update.split(thread, sizes.vector, thread, lane)
-            update.vectorize(lane, sizes.vector, combine=Combine.PRIVATE)
+            update.vectorize(lane, sizes.vector, combine=None if self.form.start is None else Combine.PRIVATE)
         return [*found, thread]

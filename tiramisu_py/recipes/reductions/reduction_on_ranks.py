@@ -65,7 +65,7 @@ class ReductionOnRanks:
                 f"reduction: {self.form.target} is one value whose terms are combined in order: one rank would have "
                 "all of them: leave the ranks out, or ask for determinism='everywhere'"
             )
-        target, fresh = self.form.target, self.form.recipe.fresh
+        target, fresh = self.form.reduction, self.form.recipe.fresh
         first, *others = self.form.terms
         rank, inner = fresh(f"{first.name}_rank"), fresh(f"{first.name}_part")
         block = self._block(first)

@@ -58,7 +58,7 @@ def rows(result: Computation, *, cpu: Cpu | Target | None = None) -> str:
     cpu = processor("rows", cpu)
     chain = Chain.of(recipe, result)
     with recipe.together():
-        _apply(recipe, chain, cpu)
+        in_rows(recipe, chain, cpu)
     return recipe.text()
 
 
@@ -149,8 +149,8 @@ def _check(recipe: Recorded, declared: Declared, count: int) -> None:
         raise ArgumentError(f"rows: {name} has been scheduled already, or cut: give the recipe before other commands")
 
 
-def _apply(recipe: Recorded, chain: Chain, cpu: Cpu) -> None:
-    """Apply the commands."""
+def in_rows(recipe: Recorded, chain: Chain, cpu: Cpu) -> None:
+    """Apply the commands: all stages of a row before the next one."""
     result, algorithm = chain.result, recipe.function.algorithm
     declared = algorithm.computations[result.name]
     iterators = [Iter(name) for name in declared.iterators]

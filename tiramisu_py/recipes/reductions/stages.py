@@ -1,0 +1,214 @@
+"""What the recipe for reductions schedules: reductions, what is computed from them, and which of them go together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation as Declared
+from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.function import Computation, Reduction
+from tiramisu_py.program.statement import Role
+from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.reductions.loop_names import LoopNames
+from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
+
+
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """The reductions to schedule, each before those that read it, and the elementwise results computed from them."""
+
+    reductions: list[Reduction]
+    results: list[Computation]
+
+    @classmethod
+    def of(cls, recipe: Recorded) -> Stages:
+        """The reductions that the user gives, and for other computations all stages behind them.
+
+        Raises `ArgumentError` for a computation that depends on no reduction.
+        """
+        function, wanted = recipe.function, {stage.name for stage in recipe.stages}
+        for stage in recipe.stages:
+            if not isinstance(stage, Reduction):
+                behind = {*_behind(recipe, stage.name)}
+                if not any(isinstance(function[name], Reduction) for name in behind):
+                    raise ArgumentError(
+                        f"reduction: {stage} is not a reduction, and depends on none: recipes.pointwise takes such "
+                        "computations"
+                    )
+                outputs = {name for name in behind if name in function.algorithm.outputs}
+                wanted |= {name for name in behind if isinstance(function[name], Reduction)}
+                wanted |= {name for name in outputs if _depends_on_a_reduction(recipe, name)}
+        order = list(dict.fromkeys(name for s in recipe.stages for name in _behind(recipe, s.name)))
+        chosen = [function[name] for name in order if name in wanted]
+        reductions = [stage for stage in chosen if isinstance(stage, Reduction)]
+        reductions.sort(key=lambda stage: _depth(recipe, stage.name))
+        return cls(reductions, [s for s in chosen if isinstance(s, Computation) and not isinstance(s, Reduction)])
+
+
+def _depth(recipe: Recorded, name: str) -> int:
+    """The most reductions that follow one another up to a computation."""
+    computations, depth = recipe.function.algorithm.computations, dict[str, int]()
+    for each in _behind(recipe, name):
+        made = computations[each]
+        read = [depth[source] for source in _sources(made) if source in depth]
+        depth[each] = max(read, default=0) + made.is_reduction
+    return depth[name]
+
+
+def _depends_on_a_reduction(recipe: Recorded, name: str) -> bool:
+    computations = recipe.function.algorithm.computations
+    return any(computations[each].is_reduction for each in _behind(recipe, name))
+
+
+def _behind(recipe: Recorded, name: str) -> Iterator[str]:
+    """What a computation depends on, each before those that read it, and itself."""
+    computations, met = recipe.function.algorithm.computations, set[str]()
+
+    def visit(name: str) -> Iterator[str]:
+        met.add(name)
+        for source in sorted(_sources(computations[name])):
+            if source in computations and source not in met:
+                yield from visit(source)
+        yield name
+
+    return visit(name)
+
+
+def _sources(declared: Declared) -> set[str]:
+    return {access.source for part in (declared.expr, *declared.guards) for access in accesses(part)}
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Reductions of the same values, each before those that read it, with what is computed beside and from them.
+
+    `producers` are outputs that they read point by point.
+    """
+
+    names: LoopNames
+    reductions: list[ReductionForm]
+    producers: list[ReductionForm] = field(default_factory=list)
+    followers: list[ReductionForm] = field(default_factory=list)
+
+    @property
+    def stages(self) -> list[ReductionForm]:
+        """All of its stages."""
+        return [*self.producers, *self.reductions, *self.followers]
+
+    @property
+    def sources(self) -> set[str]:
+        """The names of the reductions."""
+        return {form.target.name for form in self.reductions}
+
+    def takes(self, form: ReductionForm, alike: Callable[[ReductionForm, ReductionForm], bool]) -> bool:
+        """Whether a reduction has the same values and the form of the others, and reads of them those at its own."""
+        first = self.reductions[0]
+        same = first.declared.domain.reset_tuple_id().is_equal(form.declared.domain.reset_tuple_id())
+        named = first.value_names == form.value_names
+        return bool(named and same and alike(first, form) and self.is_read_at_its_values(form))
+
+    def is_read_at_its_values(self, form: ReductionForm) -> bool:
+        """Whether a stage reads of these reductions the values at its own iterators alone."""
+        names = self.reductions[0].value_names
+        return all(each.indices == names for each in form.reads if each.source in self.sources)
+
+    def levels(self) -> list[list[ReductionForm]]:
+        """The reductions and what follows: first those that read none of them, then those that read these, and on."""
+        stages, depth = [*self.reductions, *self.followers], dict[str, int]()
+        by_name = {form.target.name: form for form in stages}
+
+        def deep(name: str) -> int:
+            if name not in depth:
+                form = by_name[name]
+                read = {*form.chain, *(each.source for each in form.reads)} & by_name.keys() - {name}
+                depth[name] = max(map(deep, sorted(read)), default=-1) + 1
+            return depth[name]
+
+        last = max(map(deep, by_name))
+        return [[form for form in stages if depth[form.target.name] == k] for k in range(last + 1)]
+
+    def has_dependences(self) -> bool:
+        """Whether one of the reductions reads another."""
+        return any(each.source in self.sources for form in self.reductions for each in form.reads)
+
+
+def has_terms_of(one: ReductionForm, other: ReductionForm) -> bool:
+    """Whether two stages have the same values, and for each the same terms, so that they may share all loops."""
+    if (one.value_names, one.term_names) != (other.value_names, other.term_names):
+        return False
+    names = ", ".join((*one.value_names, *one.term_names))
+    first, second = (
+        form.declared.points.reset_tuple_id().apply(
+            isl.Map.read_from_str(
+                form.declared.points.get_ctx(), f"{{ [{', '.join(form.declared.point_iterators)}] -> [{names}] }}"
+            )
+        )
+        for form in (one, other)
+    )
+    return bool(first.is_equal(second))
+
+
+def has_values_of(follower: ReductionForm, leader: ReductionForm) -> bool:
+    """Whether a computation is over the same values: then their loops become one in the same way."""
+    of, own = leader.declared, follower.declared
+    for name in leader.value_names:
+        wanted = sets.component_of(of.domain, of.iterators.index(name))
+        found = sets.component_of(own.domain, own.iterators.index(name))
+        if not wanted.intersect_params(found.params()).is_equal(found):
+            return False
+    return True
+
+
+def with_handles(recipe: Recorded, families: Sequence[Family], apart: Sequence[Computation]) -> None:
+    """Let the text of the commands say where it has the stages that the user has not given."""
+    given = {stage.name for stage in recipe.stages}
+    for stage in (*(form.target for family in families for form in family.stages), *apart):
+        if stage.name not in given:
+            recipe.from_function(stage)
+
+
+def is_fresh(recipe: Recorded, name: str) -> bool:
+    """Whether nothing has scheduled a computation that is no reduction."""
+    program = recipe.function.program
+    statements = program.statements_of(name)
+    loops = [program.loop_names(each) for each in statements if each.role is Role.VALUE]
+    tagged = any(program.loops[loop].tag for each in statements for loop in each.loops)
+    return loops == [program.algorithm.computations[name].iterators] and len(statements) == 1 and not tagged
+
+
+def with_producers(form: ReductionForm, family: Family) -> None:
+    """Let the outputs that a reduction reads point by point go with it."""
+    recipe, taken = form.recipe, {each.target.name for each in family.producers}
+    for name in reversed(form.chain):
+        target = recipe.function[name]
+        assert isinstance(target, Computation)
+        made = replace(form, target=target, around=form.value_names, beside=form.is_of_columns)
+        output = name in recipe.function.algorithm.outputs and name not in taken
+        if output and has_terms_of(made, form) and is_fresh(recipe, name):
+            family.producers.append(made)
+
+
+def values_alone(recipe: Recorded, result: Computation, options: Options) -> ReductionForm:
+    """A computation whose iterators are those of values."""
+    return ReductionForm(recipe, result, options, recipe.function.algorithm.computations[result.name].iterators)
+
+
+def follower(result: ReductionForm, families: Sequence[Family]) -> tuple[Family, ReductionForm] | None:
+    """The reductions in whose loops over values a computation may run: the last ones that it reads, if it does so at
+    its own iterators.
+    """
+    read = {each.source for each in result.reads}
+    behind = [family for family in families if family.sources & read]
+    if not behind or not is_fresh(result.recipe, result.target.name):
+        return None
+    family = behind[-1]
+    leader = family.reductions[0]
+    if not {*leader.value_names} <= {*result.value_names} or not family.is_read_at_its_values(result):
+        return None
+    form = replace(result, around=leader.value_names, beside=leader.is_of_columns, shared_names=family.names)
+    return (family, form) if has_values_of(form, leader) else None
