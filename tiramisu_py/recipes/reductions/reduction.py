@@ -15,13 +15,13 @@ from tiramisu_py.program.targets import Cores, Gpu
 from tiramisu_py.proof.reductions.bits import rounds
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.reductions.families import Stages
 from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_cores import CoreReductionSizes, ReductionOnCores
 from tiramisu_py.recipes.reductions.reduction_on_gpu import sizes_on_gpu
 from tiramisu_py.recipes.reductions.reduction_on_ranks import ReductionOnRanks
 from tiramisu_py.recipes.reductions.reductions_on_cores import ReductionsOnCores
 from tiramisu_py.recipes.reductions.reductions_on_gpu import ReductionsOnGpu
-from tiramisu_py.recipes.reductions.stages import Stages
 from tiramisu_py.schedule.instances.target_kinds import cores
 
 GRADES = ("ordered", "everywhere", "run_to_run", "not_guaranteed", "gpu_to_gpu")

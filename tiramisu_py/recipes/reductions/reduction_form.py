@@ -19,7 +19,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.function.handles.selection import Selection
 from tiramisu_py.recipes.recorded import Recorded
-from tiramisu_py.recipes.reductions.loop_names import LoopNames
+from tiramisu_py.recipes.reductions.family_names import LoopNames
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.statement import Role
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.reductions.columns import ColumnSizes, in_blocks_of_rows, in_strips
+from tiramisu_py.recipes.reductions.families import has_terms_of
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.rows import MOST_LANES, accumulating
-from tiramisu_py.recipes.reductions.stages import has_terms_of
 from tiramisu_py.recipes.sizes_by_name import with_sizes
 
 #: Terms of a block of a sum of everything: enough for a thread, and small beside the array of partial results.
