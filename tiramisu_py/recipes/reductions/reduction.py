@@ -15,13 +15,13 @@ from tiramisu_py.program.targets import Cores, Gpu
 from tiramisu_py.proof.reductions.bits import rounds
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.reductions.families import Stages
 from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_cores import CoreReductionSizes, ReductionOnCores
 from tiramisu_py.recipes.reductions.reduction_on_gpu import sizes_on_gpu
 from tiramisu_py.recipes.reductions.reduction_on_ranks import ReductionOnRanks
 from tiramisu_py.recipes.reductions.reductions_on_cores import ReductionsOnCores
 from tiramisu_py.recipes.reductions.reductions_on_gpu import ReductionsOnGpu
-from tiramisu_py.recipes.reductions.stages import Stages
 from tiramisu_py.schedule.instances.target_kinds import cores
 
 GRADES = ("ordered", "everywhere", "run_to_run", "not_guaranteed", "gpu_to_gpu")
@@ -70,10 +70,11 @@ def reduction(
                   ...
 
     On ``tm.cores()`` threads share the values, or blocks of terms of a single value or of a few columns. On
-    ``tm.gpu()`` a thread, a warp or a block has the terms of each value, and loads 16 bytes at once where rows begin at multiples of them (by a fact
-    such as ``assume="C % 4 == 0"``). Where facts about sizes show that the values do not fill `gpu` (a name, or an
-    architecture), several blocks share each, and combine in a second kernel (``across=tm.TWO_PASS``), or as `across`
-    says: ``tm.LAST_BLOCK``, or ``tm.ATOMIC`` with ``determinism="not_guaranteed"``. Give `derive_transfers` afterwards.
+    ``tm.gpu()`` a thread, a warp or a block has the terms of each value, and loads 16 bytes at once where rows begin at
+    multiples of them (by a fact such as ``assume="C % 4 == 0"``). Where facts about sizes show that the values do not
+    fill `gpu` (a name, or an architecture), several blocks share each, and combine in a second kernel
+    (``across=tm.TWO_PASS``), or as `across` says: ``tm.LAST_BLOCK``, or ``tm.ATOMIC`` with
+    ``determinism="not_guaranteed"``. Give `derive_transfers` afterwards.
     On ``tm.cores(ranks=range(4))`` each rank has a block of the values, or of the terms of a single value, which ranks
     combine in a tree; inputs that are not distributed yet are, alike.
 

@@ -19,7 +19,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.function.handles.selection import Selection
 from tiramisu_py.recipes.recorded import Recorded
-from tiramisu_py.recipes.reductions.loop_names import LoopNames
+from tiramisu_py.recipes.reductions.family_names import LoopNames
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class ReductionForm:
         if not self.options.coalesce or not all(map(self._begins_at_0, self.term_names)):
             return list(loops)
         for first in range(len(loops) - 1):
-            if self._are_neighbours([loop.name for loop in loops[first:]]):
+            if self._are_neighbours([loop.name for loop in loops[first:]]) and self._are_constant(loops[first + 1 :]):
                 into = self._coalesced("term", self.update, loops[first:])
                 if into is not None:
                     return [*loops[:first], into]
@@ -158,7 +158,7 @@ class ReductionForm:
 
     def joined_values(self) -> list[Iter]:
         """The loops of values, start and terms, as one where they are a box whose inner extents are constants."""
-        several = self.options.coalesce and len(self.values) > 1
+        several = self.options.coalesce and len(self.values) > 1 and self._are_constant(self.values[1:])
         into = self._coalesced("value", self.target, self.values) if several else None
         return self.values if into is None else [into]
 
@@ -179,6 +179,10 @@ class ReductionForm:
             if constant and (first == len(over) - 1 or self._are_neighbours(over[first:])):
                 return over[first:]
         return over[-1:]
+
+    def _are_constant(self, loops: Sequence[Iter]) -> bool:
+        """Whether loops have numbers of iterations that no size says: others would stay a bundle."""
+        return all(self._is_constant(loop.name) for loop in loops)
 
     def _is_constant(self, name: str) -> bool:
         points = self._along(name)

@@ -11,12 +11,7 @@ from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.pointwise import BLOCK
 from tiramisu_py.recipes.recorded import Recorded
-from tiramisu_py.recipes.reductions.loop_names import LoopNames
-from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
-from tiramisu_py.recipes.reductions.reduction_on_cores import CoreReductionSizes, ReductionOnCores
-from tiramisu_py.recipes.reductions.rows import MOST_LANES, Chain, in_rows
-from tiramisu_py.recipes.reductions.shared_loops import SharedLoops
-from tiramisu_py.recipes.reductions.stages import (
+from tiramisu_py.recipes.reductions.families import (
     Family,
     Stages,
     follower,
@@ -26,6 +21,11 @@ from tiramisu_py.recipes.reductions.stages import (
     with_handles,
     with_producers,
 )
+from tiramisu_py.recipes.reductions.family_loops import SharedLoops
+from tiramisu_py.recipes.reductions.family_names import LoopNames
+from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
+from tiramisu_py.recipes.reductions.reduction_on_cores import CoreReductionSizes, ReductionOnCores
+from tiramisu_py.recipes.reductions.rows import MOST_LANES, Chain, in_rows
 from tiramisu_py.recipes.reductions.strips import StripLoops
 
 

@@ -10,11 +10,7 @@ from tiramisu_py.function import Computation
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Gpu
 from tiramisu_py.recipes.recorded import Recorded
-from tiramisu_py.recipes.reductions.kernels import KernelOfFamily
-from tiramisu_py.recipes.reductions.loop_names import LoopNames
-from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
-from tiramisu_py.recipes.reductions.reduction_on_gpu import THREADS, GpuReductionSizes, ReductionOnGpu, sizes_on_gpu
-from tiramisu_py.recipes.reductions.stages import (
+from tiramisu_py.recipes.reductions.families import (
     Family,
     Stages,
     follower,
@@ -23,6 +19,10 @@ from tiramisu_py.recipes.reductions.stages import (
     with_handles,
     with_producers,
 )
+from tiramisu_py.recipes.reductions.family_kernels import KernelOfFamily
+from tiramisu_py.recipes.reductions.family_names import LoopNames
+from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
+from tiramisu_py.recipes.reductions.reduction_on_gpu import THREADS, GpuReductionSizes, ReductionOnGpu, sizes_on_gpu
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.function import Reduction
 from tiramisu_py.function.handles.selection import Selection
 from tiramisu_py.recipes.reductions.columns import ColumnSizes
+from tiramisu_py.recipes.reductions.families import has_terms_of
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
-from tiramisu_py.recipes.reductions.stages import has_terms_of
 
 
 @dataclass(frozen=True, eq=False)

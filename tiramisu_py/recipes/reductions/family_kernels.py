@@ -13,9 +13,9 @@ from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.program.targets import Gpu
 from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.reductions.families import Family, has_terms_of
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_gpu import GpuReductionSizes, OnLoops, ReductionOnGpu
-from tiramisu_py.recipes.reductions.stages import Family, has_terms_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.program.statement import Role
 from tiramisu_py.recipes.recorded import Recorded
-from tiramisu_py.recipes.reductions.loop_names import LoopNames
+from tiramisu_py.recipes.reductions.family_names import LoopNames
 from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
 
 

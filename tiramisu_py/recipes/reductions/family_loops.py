@@ -13,10 +13,10 @@ from tiramisu_py.function.handles.selection import Selection
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.reductions.families import Family, has_terms_of
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_cores import ReductionOnCores
 from tiramisu_py.recipes.reductions.rows import MOST_LANES
-from tiramisu_py.recipes.reductions.stages import Family, has_terms_of
 from tiramisu_py.recipes.reductions.strips import StripLoops
 
 
