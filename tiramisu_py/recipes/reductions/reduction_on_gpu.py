@@ -199,11 +199,17 @@ class ReductionOnGpu:
             return self._columns()
         return self._rows() if self.form.values else self._whole()
 
+    @property
+    def _across(self) -> Combine:
+        """How blocks that share a value combine: several values at once are not added atomically."""
+        atomic = self.across is Combine.ATOMIC
+        return Combine.TWO_PASS if atomic and not self.form.has_one_value else self.across
+
     def tag(self, placed: OnLoops) -> None:
         """Run the loops on the GPU, several blocks for the parts of a value where they have parts."""
         self.form.target.tag_gpu(
             blocks=placed.blocks, threads=placed.threads, stream=self.on.stream, device=self.on.device,
-            combine=self.combine, across=self.across if placed.several else None,
+            combine=self.combine, across=self._across if placed.several else None,
         )  # fmt: skip
 
     @property
@@ -307,7 +313,7 @@ class ReductionOnGpu:
         if self.sizes.loads:
             part = named("part", f"{first.name}0")
             form.update.split(first, self.sizes.loads * group, part, first)
-            blocks = [*outer, strip, part] if self.across is Combine.LAST_BLOCK else [*outer, part, strip]
+            blocks = [*outer, strip, part] if self._across is Combine.LAST_BLOCK else [*outer, part, strip]
         form.update.split(first, group, turn, thread)
         form.update.reorder(*blocks, column, thread, turn, *terms[1:])
         if not self.sizes.loads:
