@@ -44,7 +44,7 @@ def with_combinations(program: Program, grid: Sequence[int], acts: Iterator[Act]
 
 
 def _outlives(program: Program, statement: Statement, depth: int) -> bool:
-    """Whether the memory of a value is there after a loop of its update: it is of no other loop inside than of ranks."""
+    """Whether the memory of a value is there after a loop of its update: no loop inside owns it but those of ranks."""
     storage = program.storages[statement.target]
     frame = program.buffers[storage.buffer].scope + storage.inner
     return all(program.loops[loop].is_rank for loop in frame[depth:])
