@@ -221,7 +221,8 @@ class Call:
         storages, outputs = self.script.program.storages, self.script.program.algorithm.outputs
         got = kernel(**{name: np.copy(array) for name, array in self.given.items()}, **self.params)
         results = zip(outputs, got if isinstance(got, tuple) else (got,), strict=True)
-        return self.wrong_values({storages[name].buffer: np.asarray(array) for name, array in results})
+        host = {name: array.get() if isinstance(array, tm.DeviceArray) else array for name, array in results}
+        return self.wrong_values({storages[name].buffer: np.asarray(array) for name, array in host.items()})
 
     def wrong_values(self, arrays: Mapping[str, Array]) -> str:
         """The first value of an output that is not what `evaluate()` says; `arrays` are by buffer.

@@ -6,6 +6,7 @@ Arrays have special values wherever the report promises all bits: not a number, 
 from __future__ import annotations
 
 import random
+import resource
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.oracle.agreeing import gpu_agreement, rank_agreement
+from tests.oracle.agreeing import cooperative_agreement, gpu_agreement, rank_agreement
 from tests.oracle.agreeing.after_passes import wrong_after_a_pass
 from tests.oracle.agreeing.agreement import NO_JUDGE, Array, Call, Verdict, verdict
 from tests.oracle.generators.script import Script
@@ -246,6 +247,23 @@ def wrong_code(scripts: Sequence[Script], seeds: Sequence[int], on: Target) -> l
         said = found[which] or call.wrong_values(answer)
         found[which] = said and (said if str(on) in said else f"{on}: {said}")
     return found
+
+
+def wrong_on_simulator(script: Script, seed: int) -> str:
+    """What the kernels of a program compute wrong as they are printed, on simulated GPUs with all checks.
+
+    These reserve more addresses than they use: a limit of this process on its memory is lifted.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+    kernel = script.function.compile(device="simulator", sanitize=True)
+    for params in some(script, seed, 3):
+        call = WholeCall(script, params, seed)
+        for number, timing in cooperative_agreement.RUNS[1:3]:
+            wrong = call.wrong_kernel(kernel.seeded(number, timing))
+            if wrong:
+                return f"on simulated GPUs, {timing}: {wrong}"
+    return ""
 
 
 def _arguments(call: WholeCall, function: LoopFunction) -> dict[str, Array]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from tests.oracle.fuzzing import Campaign, Trial, Wanted
+from tests.oracle.fuzzing import SUMS, Campaign, Trial, Wanted
 from tests.oracle.product.finds import Find, crashing, minimised
-from tests.oracle.product.state import DEFECTS, STRICT, WRONG, reason
+from tests.oracle.product.state import DEFECTS, STRICT, STRICT_SUMS, WRONG, reason
 
 #: How many seeds are one chunk; how many of its programs are run after each pass, and compiled, in one source.
 CHUNK = 96
@@ -29,7 +29,7 @@ SILENCE = 400.0
 TURNS = (
     *("whole", "any", "whole", "cores", "whole", "whole", "groups", "whole", "facts", "whole"),
     *("whole", "cores", "whole", "stages", "whole", "whole", "any", "whole", "gpu", "whole"),
-    *("whole", "patterns", "whole", "ranks", "whole", "whole", "derived", "whole", "cooperative", "whole", "ranked"),
+    *("whole", "patterns", "whole", "ranks", "sums", "whole", "derived", "sums", "cooperative", "whole", "ranked"),
 )
 #: Kinds that take long: fewer of them.
 SLOW = {"gpu": 4, "cooperative": 8, "ranks": 4, "patterns": 4, "derived": 6, "ranked": 12, "stages": 2}
@@ -86,8 +86,8 @@ def heard(chunks: list[Chunk], seconds: float) -> Iterator[tuple[Chunk, str, Any
 def _judge(kind: str, first: int, pipe: Connection) -> None:
     """In the process: the programs of a chunk."""
 
-    if kind not in SIMULATED:
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    if kind not in SIMULATED:  # the others lift the limit for their simulated GPUs
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
     def told() -> Iterator[int]:
         for seed in range(first, first + CHUNK // SLOW.get(kind, 1)):
@@ -97,7 +97,9 @@ def _judge(kind: str, first: int, pipe: Connection) -> None:
     count = CHUNK // SLOW.get(kind, 1)
     campaign = Campaign(kind, told(), Wanted(count, WANTED.run, WANTED.compiled), shrinks=False)
     for trial in campaign.trials():
-        pipe.send(("trial", (trial.came, sorted(trial.by), reason(trial.verdict) if trial.came == STRICT else "")))
+        strict = trial.came == STRICT
+        noted = [*sorted(trial.by), *([STRICT_SUMS] if strict and SUMS in trial.by else [])]
+        pipe.send(("trial", (trial.came, noted, reason(trial.verdict) if strict else "", trial.seconds)))
         if trial.came in (*WRONG, *DEFECTS, STRICT):
             pipe.send(("at", trial.seed))
             pipe.send(("find", _find(campaign, trial)))
