@@ -27,7 +27,7 @@ from tests.oracle.generators.group_random import random_group_script
 from tests.oracle.generators.random_programs import random_script
 from tests.oracle.generators.rank_patterns import random_pattern_script
 from tests.oracle.generators.rank_random import random_derived_script, random_rank_script
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Script, Seed
 from tests.oracle.generators.stage_random import random_stage_script
 from tests.oracle.generators.sum_random import random_sum_script
 from tests.oracle.generators.whole.scripts import random_whole_script
@@ -68,7 +68,7 @@ class Kind:
     have something to say.
     """
 
-    made: Callable[[int], Script]
+    made: Callable[[Seed], Script]
     compared: Callable[[Script, int], Verdict]
     wrong_loops: Callable[[Drawn], str]
     wrong_code: OfCode | None = None

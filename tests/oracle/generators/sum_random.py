@@ -10,7 +10,7 @@ import random
 
 from tests.oracle.generators.random_algorithms import NEW_COPY, NEW_LOOPS
 from tests.oracle.generators.random_programs import Commands
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Script, Seed, choices
 from tiramisu_py.program.statement import Role, Statement
 
 #: How often each writer of a command comes.
@@ -85,7 +85,7 @@ def _declared(choice: random.Random) -> Script:
     return script
 
 
-def random_sum_script(seed: int) -> Script:
+def random_sum_script(seed: Seed) -> Script:
     """A random reduction with up to seven commands; the same for the same seed."""
-    choice = random.Random(seed)
+    choice = choices(seed)
     return SumCommands(choice, _declared(choice)).write(choice.choice((1, 2, 3, 3, 4, 5, 6, 7)))

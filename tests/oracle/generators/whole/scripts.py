@@ -6,7 +6,7 @@ import random
 from contextlib import suppress
 
 from tests.oracle.generators.gpu_random import GpuCommands
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Script, Seed, choices
 from tests.oracle.generators.whole.algorithms import WholeAlgorithms
 from tests.oracle.generators.whole.commands import EveryCommand
 from tiramisu_py.program.statement import Role
@@ -31,9 +31,9 @@ def whole_script(choice: random.Random) -> Script:
     return commands.write(choice.choice((0, 0, 0, 1)))
 
 
-def random_whole_script(seed: int) -> Script:
+def random_whole_script(seed: Seed) -> Script:
     """The same for the same seed."""
-    return whole_script(random.Random(seed))
+    return whole_script(choices(seed))
 
 
 def _on_gpu(choice: random.Random, commands: EveryCommand) -> None:
