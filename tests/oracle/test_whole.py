@@ -59,7 +59,7 @@ def test_programs_are_of_all_kinds() -> None:
         *(f"tm.{dtype}" for dtype in (*types, "float16", "bfloat16", "float32", "float64")),
         "f.scan(", "chunks=", "f.scatter(", "tm.argmin", "tm.operator(", "commutative=False", "lambda c", "mod 2",
         " or ", ", l: ", "'c0', {}", "keys[i], keys[i + 1]", "ordered=True", "exclusive=True",
-        "j: i + 1", "where=", "a0[keys[", "tm.select(",
+        "j: i + 1", "where=", "a0[keys[", "tm.select(", ".reshape([",
     ):  # fmt: skip
         assert word in together, word
 
