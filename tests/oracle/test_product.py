@@ -90,6 +90,19 @@ def test_a_process_that_ends_or_hangs_is_a_find(
     assert state.programs == 50
 
 
+def test_a_process_that_has_slept_with_the_machine_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time counts where somebody listened, a few seconds each look."""
+    now = [0.0]
+    monkeypatch.setattr(workers.time, "monotonic", lambda: now[0])
+    chunk = workers.Chunk(0, "any", None, None)  # type: ignore[arg-type]
+    now[0] = 10_000.0
+    assert not chunk.looked_at()
+    for _ in range(int(workers.SILENCE / workers.LOOK)):
+        now[0] += 100.0
+        last = chunk.looked_at()
+    assert last
+
+
 def test_no_minutes_are_no_programs(tmp_path: Path) -> None:
     assert Running(State(1), tmp_path, ("any",)).run(0, 1) == 0
     assert not list(tmp_path.iterdir())

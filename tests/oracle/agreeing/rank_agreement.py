@@ -19,9 +19,9 @@ from tiramisu_py.ir import LoopFunction
 from tiramisu_py.program.statement import Role
 
 
-def judged(script: Script, params: Mapping[str, int]) -> list[Failure]:
+def judged(script: Script, params: Mapping[str, int], given: Values | None = None) -> list[Failure]:
     """What the judge finds."""
-    return judge(script.program, params)
+    return judge(script.program, params, given)
 
 
 def small(script: Script) -> list[dict[str, int]]:

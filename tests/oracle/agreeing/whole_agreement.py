@@ -74,15 +74,16 @@ def has_values(script: Script) -> bool:
 
 
 def is_judged(script: Script) -> bool:
-    """Whether a judge knows all of the program: see `UNJUDGED`, and values on other targets than cores."""
-    return not any(word in script.text for word in UNJUDGED) and (
-        target_of(script) == "cores" or not has_values(script)
-    )
+    """Whether a judge knows all of the program: see `UNJUDGED`."""
+    return not any(word in script.text for word in UNJUDGED)
 
 
 def runs(script: Script) -> bool:
-    """Whether machines know all of it."""
-    return is_judged(script) or (target_of(script) == "gpu" and not any(word in script.text for word in UNRUN))
+    """Whether machines know all of it: but for what `UNRUN` names, and values that decide what ranks execute."""
+    target = target_of(script)
+    if target == "ranks":
+        return is_judged(script) and not has_values(script)
+    return is_judged(script) or (target == "gpu" and not any(word in script.text for word in UNRUN))
 
 
 def small(script: Script) -> list[dict[str, int]]:
@@ -136,8 +137,11 @@ def _of_values(script: Script, seed: int) -> Verdict:
 
 
 def judged_with(script: Script, params: Mapping[str, int], arrays: Mapping[str, Array]) -> list[Failure]:
-    """What the judge finds at given arrays."""
-    return judge(script.program, params, given=GivenValues(script.program.algorithm, params, arrays))
+    """What the target's judge finds at given arrays."""
+    target, values = target_of(script), GivenValues(script.program.algorithm, params, arrays)
+    if target == "cores":
+        return judge(script.program, params, given=values)
+    return (rank_agreement if target == "ranks" else gpu_agreement).judged(script, params, values)
 
 
 # -- values

@@ -140,12 +140,13 @@ class RankExecution(Execution):
         return place[0] not in self.program.buffers or super().inside(place)
 
     def _acts_of(self, statement: Statement) -> Iterator[Act]:
-        assert not statement.guards, "value-dependent guards are not judged"
         point_of, coords_of = function(statement.point, self.params), function(statement.coords, self.params)
         loops = tuple(self.program.loops[loop] for loop in statement.loops)
         count = self._rank(statement.source)
         for instance in points(statement.instances, self.params):
             point, coords = point_of(instance), coords_of(instance)
+            if statement.guards and not self.values.holds(statement.guards, self._names(statement, point)):
+                continue
             value = (statement.source, point[:count])
             reads = tuple(
                 (self._at(statement, coords, self.program.storage_for(statement, source), index), (source, index))

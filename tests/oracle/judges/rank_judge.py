@@ -22,9 +22,9 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 
 
-def judge(program: Program, params: Mapping[str, int]) -> list[Failure]:
-    """Everything that goes wrong at these parameters."""
-    values = Values(program.algorithm, params)
+def judge(program: Program, params: Mapping[str, int], given: Values | None = None) -> list[Failure]:
+    """Everything that goes wrong at these parameters; `given` are the values where arrays decide which there are."""
+    values = Values(program.algorithm, params) if given is None else given
     faults = values.faults()
     if faults:
         return [Failure(kind, "the algorithm itself") for kind in sorted(faults)]

@@ -72,7 +72,7 @@ class Running:
                 self._found(said)
             else:
                 self._finished(chunk, what)
-        for chunk in [each for each in self.chunks if each.is_silent]:
+        for chunk in [each for each in self.chunks if each.looked_at()]:
             self._finished(chunk, "hangs")
 
     def _finished(self, chunk: Chunk, what: str) -> None:

@@ -23,8 +23,10 @@ WANTED = Wanted(CHUNK, 4, 6)
 MEMORY = 6 << 30
 #: Kinds whose code runs on simulated GPUs, which reserve more addresses than they use.
 SIMULATED = ("gpu", "cooperative")
-#: How long a process may be silent.
+#: How long a process may be silent, in seconds in which it was listened to: a machine that sleeps is no find.
 SILENCE = 400.0
+#: How much of the time between two looks at a process counts at most.
+LOOK = 2.0
 #: The kinds of chunks, in turn.
 TURNS = (
     *("whole", "any", "whole", "cores", "whole", "whole", "groups", "whole", "facts", "whole"),
@@ -46,12 +48,15 @@ class Chunk:
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     at: int = 0
-    heard: float = field(default_factory=time.monotonic)
+    silent: float = 0.0
+    looked: float = field(default_factory=time.monotonic)
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether nothing has come from it for too long."""
-        return time.monotonic() - self.heard > SILENCE
+    def looked_at(self) -> bool:
+        """Whether nothing has come from it for too long, as often as it is asked for."""
+        now = time.monotonic()
+        self.silent += min(now - self.looked, LOOK)
+        self.looked = now
+        return self.silent > SILENCE
 
     def end(self) -> None:
         """Stop the process, whatever it does."""
@@ -76,7 +81,7 @@ def heard(chunks: list[Chunk], seconds: float) -> Iterator[tuple[Chunk, str, Any
     by_pipe = {chunk.pipe: chunk for chunk in chunks}
     for pipe in wait(list(by_pipe), seconds):
         chunk = by_pipe[pipe]  # type: ignore[index]
-        chunk.heard = time.monotonic()
+        chunk.silent = 0.0
         try:
             yield chunk, *chunk.pipe.recv()
         except (EOFError, OSError):
