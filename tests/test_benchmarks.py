@@ -54,6 +54,16 @@ def test_the_cost_of_compiling_is_printed_as_a_table() -> None:
     assert rows[2:] == ["blur", "3 stages", "6 stages"]
 
 
+def test_the_time_of_proofs_is_printed_as_tables() -> None:
+    command = [*START, "checks", "--only", "gpu/sums", "--programs", "2", "--commands", "40"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    rows = [line.split("|")[1].strip() for line in printed.splitlines() if line.startswith("|")]
+    assert {"gpu/sums.atomic", "gpu/sums.tree"} <= {*rows}
+    assert sum(row.startswith("whole 14") for row in rows) == 2
+    assert rows[-6:] == ["on cores", "on cores", "on gpu", "on gpu", "on ranks", "on ranks"]
+    assert "% of the rest of lowering" in printed
+
+
 def test_the_cost_of_a_call_is_printed_as_a_table() -> None:
     printed = subprocess.run([*START, "calls", "--rounds", "1"], check=True, capture_output=True, text=True).stdout
     rows = [line.split("|")[1].strip() for line in printed.splitlines() if line.startswith("|")]

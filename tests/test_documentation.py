@@ -3,6 +3,9 @@
 The python blocks of a page are run one after another, as a reader would type them; a page is one session. A block
 marked `output` right after a python block is what that block prints; ``...`` stands for anything, and times are not
 compared. ``pytest --update-golden`` writes what is printed into the pages.
+
+A `py` block that begins with the name of a file, ``# blur.py``, is that file; the commands of a `console` block, lines
+after ``$``, run beside these files, and print what stands below them.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import os
 import re
 import subprocess
 import sys
@@ -55,6 +59,22 @@ def printed_by(block: Block, page: Path, session: dict[str, object]) -> str:
     return TIME.sub("(... ms)", out.getvalue()).strip("\n") + "\n"
 
 
+def files_of(page: Path) -> dict[str, str]:
+    """The files that a page has whole: their names and texts."""
+    named = ((re.match(r"# (\w+\.py)\n", block.text), block) for block in blocks(page) if block.language == "py")
+    return {name[1]: block.text for name, block in named if name}
+
+
+def commands_of(page: Path) -> list[tuple[int, str, str]]:
+    """The commands that a page runs: the line of each, its text, and what it prints."""
+    sessions = [block for block in blocks(page) if block.language == "console" and block.text.startswith("$ ")]
+    return [
+        (block.line, *session.split("\n", 1))  # type: ignore[misc]
+        for block in sessions
+        for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]
+    ]
+
+
 def rewritten(page: Path, printed: list[str]) -> str:
     """The page with the texts of its output blocks replaced."""
     texts = iter(printed)
@@ -81,6 +101,16 @@ def test_the_programs_of_a_page_run_and_print_what_it_says(
     for block, got in zip(expected, printed, strict=True):
         fits = checker.check_output(block.text, got, doctest.ELLIPSIS)
         assert fits, f"{name_of(page)}:{block.line} does not print this, but:\n{got}"
+    for name, text in files_of(page).items():
+        Path(name).write_text(text)
+    tools = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for line, command, wanted in commands_of(page):
+        here = command.replace("scripts/", f"{ROOT}/scripts/")
+        ran = subprocess.run(
+            ["bash", "-c", here], capture_output=True, text=True, check=False, env={**os.environ, "PATH": tools}
+        )
+        got = TIME.sub("(... ms)", ran.stdout + ran.stderr)
+        assert checker.check_output(wanted, got, doctest.ELLIPSIS), f"{name_of(page)}:{line}: {command}:\n{got}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

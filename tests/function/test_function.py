@@ -24,6 +24,25 @@ def test_arithmetic_on_an_array_says_that_it_needs_indices(apply, name):
         apply(2, handle)
 
 
+def test_a_value_without_indices_is_named_by_empty_brackets() -> None:
+    n, i = tm.params("N")[0], tm.iters("i")[0]
+    f = tm.Function("f", params=[n])
+    a = f.input("a", tm.float32, [n])
+    top = f.reduction("top", {}, {i: n}, tm.max, a[i])
+    for wrong in (lambda: top / 2, lambda: a[i] / top, lambda: tm.maximum(1.0, top), lambda: -top):
+        with pytest.raises(tm.DeclarationError, match=r"top has no indices, and is not its value: write top\[\(\)\]"):
+            wrong()
+    f.outputs(f.computation("scaled", {i: n}, a[i] / top[()]))
+    assert f.evaluate(np.array([1, 4, 2], np.float32)).tolist() == [0.25, 1, 0.5]
+
+
+def test_a_recurrence_names_its_values_by_indices() -> None:
+    n, i = tm.params("N")[0], tm.iters("i")[0]
+    f = tm.Function("f", params=[n])
+    with pytest.raises(tm.DeclarationError, match=r"h stands for many values: name one by its indices, h\[\.\.\.\]"):
+        f.computation("h", {i: n}, lambda h: h + 1, dtype=tm.float32)
+
+
 def test_a_function_without_outputs_says_what_to_call():
     f = tm.Function("f")
     with pytest.raises(tm.DeclarationError, match=r"f\.outputs"):

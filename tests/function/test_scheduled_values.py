@@ -15,7 +15,7 @@ from tests.proof.reductions.test_grades import i, in_the_last_block, in_two_pass
 from tests.selection import covering, first
 from tiramisu_py.algorithm.evaluate.given_values import checked_arguments
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function.scheduled_values import run_as_scheduled
+from tiramisu_py.function.scheduled_values import interpreted
 
 i0, i1 = tm.iters("i0 i1")
 FEW, SEEDS = 10, 50
@@ -109,7 +109,7 @@ def test_lanes_are_combined_alike_on_all_processors(vector_bytes: int) -> None:
     s.update.vectorize(k, 32, combine=tm.PRIVATE)
     for seed in range(5):
         given = checked_arguments(f.algorithm, {"a": terms(seed, 2, 131)}, {})
-        narrow = run_as_scheduled(f.lowered(vector_bytes), f.check(), given, threads=1)
+        narrow = interpreted(f.lowered(vector_bytes), given, threads=1)[0]
         assert bits(narrow) == bits(f.evaluate(given.inputs["a"], as_scheduled=True))
 
 
@@ -135,9 +135,30 @@ def test_trees_of_ranks_have_the_bits_of_their_halves(ranks: int) -> None:
     for seed in range(SEEDS):
         x = terms(seed, 1, 7 * 17)[0]
         found = bits(f.simulate(ranks, x=x))
-        assert found == bits(by_halves(x, share, ranks))
+        assert found == bits(by_halves(x, share, ranks)) == bits(f.evaluate(x=x, as_scheduled=True))
         in_order += found == bits(f.evaluate(x=x))
     assert (in_order == SEEDS) == (ranks == 1)  # or the test would show nothing
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_of_ranks_have_their_shares(threads: int) -> None:
+    """Each rank deals its terms out to threads; what they have is added in their order."""
+    f = tm.Function("f", params=[])
+    x = f.input("x", tm.float32, [103])
+    s = f.reduction("s", {}, {i: 103}, tm.sum, x[i], determinism="run_to_run")
+    f.outputs(s)
+    x.distribute([i], rank=i // 26)
+    s.update.split(i, 26, i0, i1)
+    s.update.tag_distribute(i0, combine=tm.TREE)
+    s.update.parallelize(i1, combine=tm.PRIVATE)
+    given = terms(3, 1, 103)[0]
+    parts = []
+    for start in range(0, 103, 26):
+        own = given[start : start + 26]
+        shares = np.array_split(own, threads)  # the first ones have one more
+        parts.append(sum((sum(each, np.float32(0)) for each in shares), np.float32(0)))
+    a, b, c, d = parts
+    assert bits(f.evaluate(given, as_scheduled=True, threads=threads)) == bits((a + c) + (b + d))
 
 
 def test_ranks_in_the_order_of_mpi_have_other_bits() -> None:

@@ -1,4 +1,4 @@
-"""Run in a process of its own: proven random programs for cores, compiled with sanitizers.
+"""Run in a process of its own: proven random programs for cores, of any kind, compiled with sanitizers.
 
 Arguments: the first seed, how many programs are compiled, and the kinds of programs.
 """
@@ -6,8 +6,11 @@ Arguments: the first seed, how many programs are compiled, and the kinds of prog
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import tiramisu_py as tm
+from tests.oracle.agreeing import fact_judge, whole_agreement
 from tests.oracle.kinds import KINDS, Drawn, larger, small
 from tests.sanitizers import sanitized_process
 
@@ -26,12 +29,24 @@ def main(first: int, count: int, kinds: list[str]) -> None:
                 target = targets[seed % len(targets)] if tm.target().features else None
                 print(f"{name} {seed} for {target}", file=sys.stderr, flush=True)
                 kernel = f.compile(sanitize=("address", "undefined"), target=target)
-                for params in [*small(drawn.script)[::3], *larger(drawn.script)]:
-                    wrong = drawn.call(params).wrong_kernel(kernel)
+                for call in calls(name, drawn):
+                    wrong = call.wrong_kernel(kernel)
                     assert not wrong, wrong
                 done += 1
             seed += 1
     print("clean")
+
+
+def calls(name: str, drawn: Drawn) -> Iterator[Any]:
+    """Calls of a program of a kind, at some small sizes and larger ones."""
+    script, seed = drawn.script, drawn.seed
+    if name == "facts":
+        yield from fact_judge.calls(script, seed)
+    elif name == "whole":
+        for params in [*whole_agreement.some(script, seed, 3), *whole_agreement.larger(script)]:
+            yield whole_agreement.WholeCall(script, params, seed)
+    else:
+        yield from map(drawn.call, [*small(script)[::3], *larger(script)])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import numpy as np
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expression_text import BINDING, NEGATION, TIGHTEST, Pieces, listed, text_of
-from tiramisu_py.algorithm.misuse import Symbolic
+from tiramisu_py.algorithm.misuse import Symbolic, without_indices
 from tiramisu_py.algorithm.operands import children_of, facets_of, key_of, rebuilt_of
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import DeclarationError, DTypeError
@@ -415,8 +415,7 @@ def as_expr(given: Any) -> Expr:
     if isinstance(given, np.ndarray):
         raise DeclarationError("a NumPy array cannot stand in an expression: declare it with Function.input(...)")
     if hasattr(given, "__getitem__") and hasattr(given, "dtype"):
-        name = getattr(given, "name", repr(given))
-        raise DeclarationError(f"{name} stands for many values: name one by its indices, {name}[...]")
+        raise without_indices(given)
     raise DeclarationError(f"{given!r} ({type(given).__name__}) cannot stand in an expression")
 
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tiramisu_py.errors import DTypeError
+from tiramisu_py.errors import DeclarationError, DTypeError
 
 #: The Python operator of each ufunc that NumPy's scalars and arrays call in its place, and reflected comparisons.
 _OPERATORS = {
@@ -97,6 +97,26 @@ class Symbolic:
 
     def __setitem__(self, indices: object, value: object) -> NoReturn:
         _refuse(self, "an assignment", "values are defined once, by f.computation(name, domain, expression)")
+
+
+class ManyValues(Symbolic):
+    """A name that stands for many values; operators are for one of them, which its indices name."""
+
+    def _refused(self, *_: object) -> NoReturn:
+        raise without_indices(self)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refused
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _refused
+    __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __invert__ = _refused
+
+
+def without_indices(given: Any) -> DeclarationError:
+    """The error of a name that stands for values, and not for one of them: how to name one."""
+    name, rank = getattr(given, "name", repr(given)), getattr(given, "rank", -1)
+    rank = given._rank() if hasattr(given, "_rank") else rank
+    if rank == 0:
+        return DeclarationError(f"{name} has no indices, and is not its value: write {name}[()]")
+    return DeclarationError(f"{name} stands for many values: name one by its indices, {name}[...]")
 
 
 def _operated(name: str, left: Any, right: Any) -> Any:

@@ -134,21 +134,28 @@ class OnRanks(Results):
         if number is not None:
             _check_rank(number, "number")
         arguments, params = self._arguments((), given)
-        results = self._interpreted(self.lowered(), checked_arguments(self.algorithm, arguments, params), number, seed)
+        given_values = checked_arguments(self.algorithm, arguments, params)
+        results = self._interpreted(self.lowered(), given_values, number=number, seed=seed)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _interpreted(
-        self, function: LoopFunction, given: GivenValues, number: int | None = None, seed: int = 0
+        self,
+        function: LoopFunction,
+        given: GivenValues,
+        *,
+        threads: int | None = None,
+        number: int | None = None,
+        seed: int = 0,
     ) -> list[Array]:
         """The outputs, whole, after the interpreter has run some loops: on ranks if the function has any."""
         if function.grid is None:
-            return super()._interpreted(function, given)
+            return super()._interpreted(function, given, threads=threads)
         values = dict(given.params)
         grid = self.process_grid(**values)
         count = int(np.prod(grid, dtype=np.int64)) if number is None else number
         wholes = {**self._empty(function, values), **given.inputs, **given.initial}
         each = [self._of_rank(function, wholes, rank, values) for rank in range(count)]
-        interpret_ranks(function, each, values, seed)
+        interpret_ranks(function, each, values, seed, threads)
         return [self._whole(name, each, wholes, grid, values) for name in function.outputs]
 
     def _empty(self, function: LoopFunction, params: Mapping[str, int]) -> dict[str, Array]:

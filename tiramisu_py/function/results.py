@@ -23,7 +23,7 @@ from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
 from tiramisu_py.function.applying.applied import AppliedStatements
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.saving.files import write_certificate
-from tiramisu_py.function.scheduled_values import interpreted, run_as_scheduled
+from tiramisu_py.function.scheduled_values import checked_threads, in_scheduled_order, interpreted
 from tiramisu_py.function.validation import validated
 from tiramisu_py.ir import LoopFunction
 from tiramisu_py.lower import lower
@@ -205,15 +205,20 @@ class Results(Scheduled):
         in the order of the schedule: in its lanes, blocks and trees, and in the private copies of so many `threads`.
         Results of reductions that are `ordered`, `everywhere` or `run_to_run` are then those of a compiled kernel bit
         for bit. The loops are run in Python, one step after another, which takes a thousand times as long as the
-        kernel. Raises `ArgumentError` for a reduction that is `not_guaranteed`, and for a function with ranks, which
-        `simulate` runs.
+        kernel. Functions with ranks run on as many as they need, in this process, and take and return whole arrays.
+        Raises `ArgumentError` for a reduction that is `not_guaranteed`, and for blocks with bounds of their own
+        (`Function.blocks`).
         """
         self._require_outputs()
         arguments, params = self._arguments(positional, named)
         if as_scheduled:
-            return run_as_scheduled(
-                self.lowered(), self.check(), checked_arguments(self.algorithm, arguments, params), threads
-            )
+            if self._program.blocks is not None:
+                raise ArgumentError(
+                    f"as_scheduled=True: {self.name} has blocks whose bounds are known only at run time: run it under "
+                    "mpirun"
+                )
+            given, count = checked_arguments(self.algorithm, arguments, params), checked_threads(threads)
+            return in_scheduled_order(self.check(), lambda: self._interpreted(self.lowered(), given, threads=count))
         self._add_in_place(arguments, params)
         results = evaluate(self.algorithm, arguments, params)
         ordered = [results[name] for name in self.algorithm.output_arrays]
@@ -248,9 +253,9 @@ class Results(Scheduled):
             stages(self.completed, vector_bytes), lambda each: self._interpreted(each, given), wanted, exact
         )
 
-    def _interpreted(self, function: LoopFunction, given: GivenValues) -> list[Any]:
+    def _interpreted(self, function: LoopFunction, given: GivenValues, *, threads: int | None = None) -> list[Any]:
         """The outputs after the interpreter has run some loops."""
-        return interpreted(function, given)
+        return interpreted(function, given, threads)
 
     def _arguments(
         self, positional: tuple[Any, ...], named: Mapping[str, Any]

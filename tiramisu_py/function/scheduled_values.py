@@ -6,6 +6,7 @@ that the interpreter picks changes them; loops over private copies are dealt out
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,8 @@ from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.proof import Report
 
 
-def run_as_scheduled(function: LoopFunction, report: Report, given: GivenValues, threads: int) -> Any:
-    """The outputs of a proven function, as a kernel returns them; raises `ArgumentError`."""
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise ArgumentError(f"threads={threads!r}: give the number of threads, 1 at least")
-    if function.grid is not None:
-        raise ArgumentError(f"as_scheduled=True: {function.name} runs on ranks, use {function.name}.simulate(...)")
+def in_scheduled_order(report: Report, run_loops: Callable[[], list[Any]]) -> Any:
+    """The outputs of a proven function, as a kernel returns them, from a run of its loops; raises `ArgumentError`."""
     free = [name for name, grade in report.determinism.items() if grade is Determinism.NOT_GUARANTEED]
     if free:
         raise ArgumentError(
@@ -32,13 +29,20 @@ def run_as_scheduled(function: LoopFunction, report: Report, given: GivenValues,
             f"which is {Determinism.NOT_GUARANTEED}; {report.bits}"
         )
     try:
-        results = interpreted(function, given, threads)
+        results = run_loops()
     except InterpretError as error:
         raise ArgumentError(f"as_scheduled=True: {error}") from None
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def interpreted(function: LoopFunction, given: GivenValues, threads: int = 1) -> list[Any]:
+def checked_threads(threads: object) -> int:
+    """A number of threads; raises `ArgumentError` for anything else."""
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ArgumentError(f"threads={threads!r}: give the number of threads, 1 at least")
+    return threads
+
+
+def interpreted(function: LoopFunction, given: GivenValues, threads: int | None = None) -> list[Any]:
     """The arrays of the outputs after the interpreter has run a function; raises `InterpretError`."""
     arrays = {one.name: _passed(one, given) for one in function.arguments}
     run(function, arrays, given.params, threads=threads)

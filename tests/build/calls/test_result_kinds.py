@@ -104,10 +104,3 @@ def test_results_outlive_what_made_them() -> None:
     others = [np.full((64, 64), 7, np.float32) for _ in range(50)]
     assert (result.array == 2).all()
     assert len(others) == 50
-
-
-def test_tensors_of_pytorch() -> None:
-    torch = pytest.importorskip("torch")
-    result = twice(tm.float32)(torch.ones(3, 3))
-    assert isinstance(result, torch.Tensor)
-    assert bool((result == 2).all())

@@ -14,7 +14,8 @@ import pytest
 
 from tiramisu_py import sets
 from tiramisu_py.lower.loops import nest as nests
-from tiramisu_py.lower.loops.executed_order import Asked, ExecutedOrder, GeneratedLeaf
+from tiramisu_py.lower.loops.executed_order import ExecutedOrder
+from tiramisu_py.lower.loops.generated_leaves import Asked, GeneratedLeaf
 from tiramisu_py.lower.loops.isl_ast import GuardNode, LeafNode, LoopNode, SequenceNode, Tree
 
 _OP: Any = isl.ast_expr_op_type

@@ -19,7 +19,8 @@ from tests.selection import first
 from tiramisu_py import sets
 from tiramisu_py.errors import CompilerDefect, UnsupportedError
 from tiramisu_py.lower.loops import executed_order
-from tiramisu_py.lower.loops.executed_order import Asked, ExecutedOrder, GeneratedLeaf
+from tiramisu_py.lower.loops.executed_order import ExecutedOrder
+from tiramisu_py.lower.loops.generated_leaves import Asked, GeneratedLeaf
 from tiramisu_py.lower.loops.isl_ast import Leaf, generated
 from tiramisu_py.lower.lowering import lower
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+import tiramisu_py as tm
 from tests.programs.drafts import Draft
 from tests.programs.stories import K, N, i, i0, i1, j, j0, j1, k, k0, k1, kinds, product, refusal, root, written
 from tiramisu_py import sets
@@ -233,3 +234,29 @@ def test_a_start_that_is_overwritten_before_the_terms_is_refused_though_nothing_
     s.init.split(j, 2, j0, j1)
     violation = f.check().violations[0]
     assert violation.kind == "overwritten" and "while terms of s[0, 0] are added there" in violation.message
+
+
+def test_terms_on_two_devices_are_refused_and_proven_as_partial_results() -> None:
+    rows, (r, term, device, rest) = tm.params("R")[0], tm.iters("r term device rest")
+
+    def divided(apart: bool) -> tm.Function:
+        f = tm.Function("sums", params=[rows])
+        a = f.input("a", tm.float32, [rows, 1024])
+        s = f.reduction("s", {r: rows}, {term: 1024}, tm.sum, a[r, term])
+        f.outputs(s)
+        s.update.split(term, 512, device, rest)
+        if apart:
+            part = s.update.rfactor(device, name="part")
+            part.init.reorder(device, r)
+            part.update.reorder(device, r, term)
+            part.partition(device, [1], [tm.cores(), tm.gpu()])
+        else:
+            s.update.reorder(device, r, rest)
+            s.update.partition(device, [1], [tm.cores(), tm.gpu()])
+        f.derive_transfers()
+        return f
+
+    violation = divided(apart=False).check().violations[0]
+    assert violation.message.startswith("s[0] lacks a term (the term term = 512), at R = 1")
+    assert "s.update.rfactor(...) over the loop of the devices" in violation.repair
+    assert divided(apart=True).check().ok

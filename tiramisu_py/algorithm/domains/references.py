@@ -13,6 +13,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.domains.affine import LARGEST_LITERAL
 from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, Iter, Param, as_expr, check_single
+from tiramisu_py.algorithm.misuse import ManyValues
 from tiramisu_py.algorithm.reserved import PARTS
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
@@ -31,7 +32,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class SelfReference:
+class SelfReference(ManyValues):
     """The argument of a recurrence's callable: the computation's own values, ``heat[t - 1, i]``."""
 
     name: str

@@ -10,7 +10,7 @@ from tiramisu_py.algorithm.domains.extents import extents_of
 from tiramisu_py.algorithm.domains.linearised import indices_in
 from tiramisu_py.algorithm.domains.references import access
 from tiramisu_py.algorithm.expressions import Expr, Operand
-from tiramisu_py.algorithm.misuse import Symbolic
+from tiramisu_py.algorithm.misuse import ManyValues
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError, DeclarationError
@@ -28,18 +28,13 @@ if TYPE_CHECKING:
 Indices = Operand | tuple[Operand, ...]
 
 
-class Indexed(Symbolic, ABC):
+class Indexed(ManyValues, ABC):
     """A name that stands for many values: an expression names one of them by its indices."""
 
     name: str
 
     def __bool__(self) -> bool:
         return True
-
-    def _without_indices(self, *_: object) -> NoReturn:
-        if self._rank() == 0:
-            raise DeclarationError(f"{self.name} has no indices, and is not its value: write {self.name}[()]")
-        raise DeclarationError(f"{self.name} stands for many values: name one by its indices, {self.name}[...]")
 
     @abstractmethod
     def _rank(self) -> int:
@@ -66,10 +61,6 @@ class Indexed(Symbolic, ABC):
         """
         whole = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
         return view(self, self._extents(), whole)
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _without_indices
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _without_indices
-    __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __invert__ = _without_indices
 
 
 class Input(Indexed, Distributable):

@@ -63,9 +63,10 @@ class SimulatedRank(Host):
         network: Network,
         seed: int,
         meetings: Meetings,
+        threads: int | None = None,
     ) -> None:
         own = seed * 1009 + place.number
-        super().__init__(function, random.Random(own), Queues(random.Random(own), MOODS[own % len(MOODS)]))
+        super().__init__(function, random.Random(own), Queues(random.Random(own), MOODS[own % len(MOODS)]), threads)
         self.function, self.place, self.network = function, place, network
         self.shape = shape_of(function, params)
         self.requests: dict[str, list[RequestSlot]] = {}

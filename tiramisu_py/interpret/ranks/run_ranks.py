@@ -23,9 +23,15 @@ BURSTS = (1, 10, 1_000_000)
 
 
 def interpret_ranks(
-    function: LoopFunction, arguments: Sequence[Mapping[str, Any]], params: Mapping[str, int], seed: int = 0
+    function: LoopFunction,
+    arguments: Sequence[Mapping[str, Any]],
+    params: Mapping[str, int],
+    seed: int = 0,
+    threads: int | None = None,
 ) -> Traffic:
     """Execute a function in place on several ranks, one for each mapping of arguments; returns the messages sent.
+
+    With `threads`, each rank deals loops over partial results of threads out to so many.
 
     Each rank passes its own blocks of the arrays. A send is complete only when a receive takes it, unless it is
     buffered. Values are taken and stored at any moment until the wait: as late as possible, at random times, or at
@@ -42,7 +48,9 @@ def interpret_ranks(
     with np.errstate(all="ignore"):
         places = product(*map(range, shape))
         ranks = [
-            SimulatedRank(function, RankPlace(number, place, len(arguments)), given, params, network, seed, meetings)
+            SimulatedRank(
+                function, RankPlace(number, place, len(arguments)), given, params, network, seed, meetings, threads
+            )
             for number, (place, given) in enumerate(zip(places, arguments, strict=False))
         ]
         Schedule(ranks, network, random.Random(seed), MOODS[seed % len(MOODS)]).run()

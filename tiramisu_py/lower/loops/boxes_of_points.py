@@ -13,7 +13,8 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import For, If, Let, Node
 from tiramisu_py.ir.rewriting import block
-from tiramisu_py.lower.loops.executed_order import Asked, ExecutedOrder, GeneratedLeaf
+from tiramisu_py.lower.loops.executed_order import ExecutedOrder
+from tiramisu_py.lower.loops.generated_leaves import Asked, GeneratedLeaf
 from tiramisu_py.lower.loops.isl_ast import GuardNode, Leaf, LoopNode, generated, scheduled
 from tiramisu_py.lower.loops.tree_to_loops import TreeToLoops, upper_bound, value
 from tiramisu_py.lower.statements.operation import Template

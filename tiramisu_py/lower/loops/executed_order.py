@@ -1,7 +1,8 @@
 """Condition 5: the loops that isl returned execute exactly what was asked for, in the order of the time map.
 
 Nothing that isl says of its loops is used, only the loops themselves: their bounds, steps and guards, and the
-instance and the indices that each leaf computes from the iterators, all read as sets (`ast_forms`). A position in the
+instance and the indices that each leaf computes from the iterators, all read as sets (`ast_forms`, `generated_leaves`).
+A position in the
 code is the number of the child in each sequence and the iterator of each loop, outermost first. Position and time have
 the same order, for all sizes, by induction over the tree:
 
@@ -18,70 +19,29 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.errors import CompilerDefect, UnsupportedError
-from tiramisu_py.lower.loops.ast_forms import AstForms, Form, alike
+from tiramisu_py.lower.loops.ast_forms import AstForms, Form
+from tiramisu_py.lower.loops.generated_leaves import (
+    AroundLoop,
+    Asked,
+    GeneratedLeaf,
+    KnownTime,
+    LeafPlace,
+    difference,
+    functions_of,
+    zero_of,
+)
 from tiramisu_py.lower.loops.isl_ast import GuardNode, LeafNode, LoopNode, SequenceNode, Tree, loops_of
+from tiramisu_py.lower.loops.leaf_comparisons import IterationPairs, LeavesApart
 
 #: isl does about 2.8 million operations a second; most nests need less than a hundred thousand.
 OPERATIONS = 40_000_000
-
-
-#: Dimensions of a time: each as a form without its constant, in words, and the constant.
-_Known = tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """Instances of the statement `name`, their time, and the forms that their code computes from them."""
-
-    name: str
-    instances: isl.Set
-    time: isl.MultiAff
-    forms: Sequence[Form] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class GeneratedLeaf:
-    """A leaf of the tree: whose instance it executes, with which coordinates, and the forms that it computes."""
-
-    asked: str
-    coordinates: Sequence[isl.AstExpr]
-    forms: Sequence[isl.AstExpr] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class _Loop:
-    """A loop: the dimension of the time that it is, its iterator's axis in the frame, its iterations, and its step."""
-
-    position: int
-    axis: int
-    inside: isl.Set
-    step: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """Executions at a leaf: iterations `where` of the loops `around`, with the `time` of the `instance` there.
-
-    `scales` and `rests` are a and b in each position of a loop: the time there is ``a * iterator + b``.
-    """
-
-    asked: Asked
-    where: isl.Set
-    around: Sequence[_Loop]
-    instance: isl.MultiAff
-    time: Sequence[isl.Aff]
-    scales: dict[int, int] = field(default_factory=dict)
-    rests: dict[int, int] = field(default_factory=dict)
 
 
 class ExecutedOrder:
@@ -106,6 +66,7 @@ class ExecutedOrder:
         self.context = sets.universe(self.frame).intersect_params(context.params())
         self.dims = sets.variables(self.frame)
         self.read = AstForms(self.frame, self.axes)
+        self.pairs = IterationPairs(self.frame)
 
     def executed(self) -> dict[str, isl.Set]:
         """The instances executed, by the name of their tuple.
@@ -136,7 +97,7 @@ class ExecutedOrder:
             "or constants in place of parameters"
         )
 
-    def _known(self, place: _Place, around: Sequence[_Loop], end: int) -> _Known:
+    def _known(self, place: LeafPlace, around: Sequence[AroundLoop], end: int) -> KnownTime:
         """The first dimensions of the time, up to `end`, that one iteration of the loops around determines.
 
         In the dimension of a loop around, that is what the iterator leaves of it.
@@ -162,7 +123,7 @@ class ExecutedOrder:
     # -- the order, node by node
 
     @deep
-    def _ordered(self, tree: Tree, where: isl.Set, around: tuple[_Loop, ...]) -> list[_Place]:
+    def _ordered(self, tree: Tree, where: isl.Set, around: tuple[AroundLoop, ...]) -> list[LeafPlace]:
         """The leaves of a tree that is executed in the iterations `where`, shown to be in the order of their times."""
         match tree:
             case LeafNode():
@@ -180,7 +141,7 @@ class ExecutedOrder:
                 self._sequence(children, where, around)
                 return [place for child in children for place in child]
 
-    def _leaf(self, leaf: GeneratedLeaf | None, where: isl.Set, around: tuple[_Loop, ...]) -> list[_Place]:
+    def _leaf(self, leaf: GeneratedLeaf | None, where: isl.Set, around: tuple[AroundLoop, ...]) -> list[LeafPlace]:
         if leaf is None:
             return []
         inside = {loop.axis for loop in around}
@@ -192,15 +153,15 @@ class ExecutedOrder:
         forms = [self.read.form(e) for e in leaf.forms]
         return [
             self._place(asked, part, around, instance, forms)
-            for part, instance in _functions(where, read, asked.instances.get_space())
+            for part, instance in functions_of(where, read, asked.instances.get_space())
         ]
 
     def _place(
-        self, asked: Asked, where: isl.Set, around: Sequence[_Loop], instance: isl.MultiAff, forms: Sequence[Form]
-    ) -> _Place:
+        self, asked: Asked, where: isl.Set, around: Sequence[AroundLoop], instance: isl.MultiAff, forms: Sequence[Form]
+    ) -> LeafPlace:
         """The executions of a leaf, whose loops and forms are shown to be those of its instance."""
         time = [sets.without_floors(form, where) for form in sets.outputs(asked.time.pullback_multi_aff(instance))]
-        place = _Place(asked, where, around, instance, time)
+        place = LeafPlace(asked, where, around, instance, time)
         clocks = []
         for loop in around:
             own = time[loop.position]
@@ -211,7 +172,7 @@ class ExecutedOrder:
             clocks.append(sets.plus(left, -rest))
         self._require_zero(where, clocks, lambda: f"do not run {asked.name} in the order of its time")
         values = [form.align_params(self.frame.params()).pullback_multi_aff(instance) for form in asked.forms]
-        wrong = [_difference(form, value) for form, value in zip(forms, values, strict=True)]
+        wrong = [difference(form, value) for form, value in zip(forms, values, strict=True)]
         self._require_zero(where, wrong, lambda: f"use other indices than those of {asked.name}")
         return place
 
@@ -222,26 +183,26 @@ class ExecutedOrder:
             return
         zero = sets.universe(self.frame)
         for form in open_:
-            zero = zero.intersect(_zero(form))
+            zero = zero.intersect(zero_of(form))
         if not where.is_subset(zero):
             raise CompilerDefect(f"the loops generated {told()}")
 
-    def _loop(self, node: LoopNode, where: isl.Set, around: tuple[_Loop, ...]) -> list[_Place]:
+    def _loop(self, node: LoopNode, where: isl.Set, around: tuple[AroundLoop, ...]) -> list[LeafPlace]:
         """The leaves of a loop, in whose iterations time grows."""
         position, axis = self.positions[node.iterator], self.axes[node.iterator]
         if around and position <= around[-1].position:
             raise CompilerDefect(f"the loops generated for {self._names()} are nested in another order than asked for")
         if node.degenerate:
-            inside = where.intersect(_zero(_difference(self.dims[axis], self.read.form(node.first))))
+            inside = where.intersect(zero_of(difference(self.dims[axis], self.read.form(node.first))))
         else:
             inside = where.intersect(self.read.iterations(node.iterator, node.first, node.condition, node.step))
-        loop = _Loop(position, axis, inside, node.step)
+        loop = AroundLoop(position, axis, inside, node.step)
         places = self._ordered(node.body, inside, (*around, loop))
         if places and not node.degenerate:
             self._grows(loop, places, around)
         return places
 
-    def _grows(self, loop: _Loop, places: Sequence[_Place], around: Sequence[_Loop]) -> None:
+    def _grows(self, loop: AroundLoop, places: Sequence[LeafPlace], around: Sequence[AroundLoop]) -> None:
         """Every execution in an earlier iteration of a loop comes at an earlier time."""
         scales = {place.scales[loop.position] for place in places}
         rests = [place.rests[loop.position] for place in places]
@@ -253,10 +214,10 @@ class ExecutedOrder:
             for second in places:
                 self._require_order(first, second, around, loop)
 
-    def _sequence(self, children: Sequence[Sequence[_Place]], where: isl.Set, around: Sequence[_Loop]) -> None:
+    def _sequence(self, children: Sequence[Sequence[LeafPlace]], where: isl.Set, around: Sequence[AroundLoop]) -> None:
         """Every execution of a child comes at an earlier time than those of later children, in the same iterations."""
-        apart = _Apart(self, where, around)
-        earlier: list[tuple[_Known, _Place]] = []
+        apart = LeavesApart(self.pairs, where, around)
+        earlier: list[tuple[KnownTime, LeafPlace]] = []
         for child in children:
             own = [(self._known(place, around, len(place.time)), place) for place in child]
             for before, first in earlier:
@@ -265,19 +226,21 @@ class ExecutedOrder:
                         self._require_order(first, second, around)
             earlier += own
 
-    def _require_order(self, first: _Place, second: _Place, around: Sequence[_Loop], loop: _Loop | None = None) -> None:
+    def _require_order(
+        self, first: LeafPlace, second: LeafPlace, around: Sequence[AroundLoop], loop: AroundLoop | None = None
+    ) -> None:
         """No execution of `first` is later than one of `second` in the same iterations around, nor the same execution.
 
         With a loop, only executions of `first` in earlier iterations of it are meant.
         """
-        pairs = self.pairs(first.where, second.where, around)
-        left, right = self.sides
+        pairs = self.pairs.of(first.where, second.where, around)
+        left, right = self.pairs.sides
         if loop is not None:
             (here, there) = (side.get_at(loop.axis) for side in (left, right))
             pairs = pairs.intersect(here.lt_set(there))
         same = {each.position for each in around}
         for position, (own, other) in enumerate(zip(first.time, second.time, strict=True)):
-            if position in same and _alike(first, second, position):
+            if position in same and first.is_alike(second, position):
                 continue
             if pairs.is_empty():
                 return
@@ -294,33 +257,17 @@ class ExecutedOrder:
         if first.asked is second.asked:
             self._require_distinct(first, second, pairs)
 
-    def _require_distinct(self, first: _Place, second: _Place, pairs: isl.Set) -> None:
-        left, right = self.sides
+    def _require_distinct(self, first: LeafPlace, second: LeafPlace, pairs: isl.Set) -> None:
+        left, right = self.pairs.sides
         for own, other in zip(sets.outputs(first.instance), sets.outputs(second.instance), strict=True):
             here, there = own.pullback_multi_aff(left), other.pullback_multi_aff(right)
             pairs = pairs.intersect(here.eq_set(there))
         if not pairs.is_empty():
             raise CompilerDefect(f"the loops generated execute an instance of {first.asked.name} twice")
 
-    def pairs(self, first: isl.Set, second: isl.Set, around: Sequence[_Loop]) -> isl.Set:
-        """The pairs of iterations, of two sets, that agree in the loops around."""
-        left, right = self.sides
-        pairs = sets.flat_product(first, second, None)
-        for loop in around:
-            pairs = pairs.intersect(left.get_at(loop.axis).eq_set(right.get_at(loop.axis)))
-        return pairs
-
-    @cached_property
-    def sides(self) -> tuple[isl.MultiAff, isl.MultiAff]:
-        """From pairs of iterations to the first, and to the second."""
-        count = len(self.dims)
-        both = sets.sized_frame(self.frame, None, 2 * count)
-        dims = sets.variables(both)
-        return sets.function(both, None, dims[:count]), sets.function(both, None, dims[count:])
-
     # -- the instances
 
-    def _executed(self, places: Sequence[_Place]) -> dict[str, isl.Set]:
+    def _executed(self, places: Sequence[LeafPlace]) -> dict[str, isl.Set]:
         parts: dict[str, list[isl.Set]] = {name: [] for name in self.asked}
         for place in places:
             parts[sets.tuple_name(place.asked.instances)].append(self._instances(place))
@@ -329,7 +276,7 @@ class ExecutedOrder:
             for name, found in parts.items()
         }
 
-    def _instances(self, place: _Place) -> isl.Set:
+    def _instances(self, place: LeafPlace) -> isl.Set:
         """The instances that a leaf executes: those at whose time, as iterators, it executes them."""
         frame = place.asked.instances.get_space()
         time = sets.outputs(place.asked.time)
@@ -349,107 +296,3 @@ class ExecutedOrder:
         for name, asked in self.asked.items():
             if not executed[name].is_equal(asked.instances):
                 raise CompilerDefect(f"the loops generated for {asked.name} do not execute its instances")
-
-
-def _functions(where: isl.Set, read: Sequence[Form], frame: isl.Space) -> Iterator[tuple[isl.Set, isl.MultiAff]]:
-    """The instance as affine functions of the iterators, each in some of the iterations."""
-    name = sets.tuple_name(frame) or None
-    if all(isinstance(form, isl.Aff) for form in read):
-        yield where, sets.function(where.get_space(), name, [form for form in read if isinstance(form, isl.Aff)])
-        return
-    whole = sets.map_of_forms([_as_pieces(form) for form in read], where.get_space(), name)
-    found: list[tuple[isl.Set, isl.MultiAff]] = []
-    pieces = sets.piecewise(whole.intersect_domain(where))
-    pieces.foreach_piece(sets.carrying(lambda part, function: found.append((part, function))))
-    yield from found
-
-
-def _as_pieces(form: Form) -> isl.PwAff:
-    return form.to_pw_aff() if isinstance(form, isl.Aff) else form
-
-
-def _difference(left: Form, right: Form) -> Form:
-    one, other = alike(left, right)
-    found: Form = one.sub(other)
-    return found
-
-
-def _zero(form: Any) -> isl.Set:
-    zero: isl.Set = form.zero_basic_set().to_set() if isinstance(form, isl.Aff) else form.zero_set()
-    return zero
-
-
-def _alike(first: _Place, second: _Place, position: int) -> bool:
-    """Whether the times in the dimension of a loop around are equal in the same iteration."""
-    return first.scales[position] == second.scales[position] and first.rests[position] == second.rests[position]
-
-
-@dataclass(frozen=True, eq=False)
-class _Apart:
-    """Comparisons of executions in one iteration of the loops `around`, each made once for many leaves.
-
-    What decides is the first dimension of the time in which two leaves differ: a constant or a form of the iterators
-    around, or the iterator of a loop inside. Of a leaf's iterations, only the loops up to there are looked at, so that
-    leaves of the same loops are compared once.
-    """
-
-    order: ExecutedOrder
-    where: isl.Set
-    around: Sequence[_Loop]
-    told: dict[Hashable, bool | None] = field(default_factory=dict)
-
-    def less(self, first: tuple[_Known, _Place], second: tuple[_Known, _Place]) -> bool:
-        """Whether all executions of the first come at an earlier time: False if that is not shown here."""
-        one, other = first[0], second[0]
-        begin = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
-        if begin is None:
-            begin = min(len(one), len(other))
-        elif one[begin][0] == other[begin][0]:
-            return one[begin][1] < other[begin][1]
-        places = first[1], second[1]
-        marks = list[tuple[Hashable, Hashable]]()
-        for position in range(begin, len(places[0].time)):
-            here = self._mark(places[0], position), self._mark(places[1], position)
-            if None in here:
-                return False
-            marks.append(here)
-            key = begin, *marks
-            if key not in self.told:
-                self.told[key] = self._compared(places, begin, position)
-            answer = self.told[key]
-            if answer is not None:
-                return answer
-        return False
-
-    def _mark(self, place: _Place, position: int) -> Hashable:
-        """What the time is in a dimension: a loop inside, or a form of loops outside of it; None if neither."""
-        loop = next((loop for loop in place.around if loop.position == position), None)
-        if loop is not None:
-            return loop if place.scales[position] == 1 and not place.rests[position] else None
-        form = place.time[position]
-        outside = {loop.axis for loop in place.around if loop.position < position}
-        return form.to_str() if sets.axes_of(form) <= outside else None
-
-    def _compared(self, places: tuple[_Place, _Place], begin: int, position: int) -> bool | None:
-        """True if the first's time is less in a dimension, given that it is equal before; None if less or equal."""
-        first, second = places
-        one, other = (self._iterations(place, position) for place in places)
-        if position == begin and (one is self.where or other is self.where):
-            forms = [place.time[position] for place in places]
-            where = one if other is self.where else other
-            if where.intersect(forms[0].ge_set(forms[1])).is_empty():
-                return True
-        pairs = self.order.pairs(one, other, self.around)
-        left, right = self.order.sides
-        for at in range(begin, position + 1):
-            here, there = first.time[at].pullback_multi_aff(left), second.time[at].pullback_multi_aff(right)
-            if at < position:
-                pairs = pairs.intersect(here.eq_set(there))
-        if pairs.intersect(here.ge_set(there)).is_empty():
-            return True
-        return None if pairs.intersect(here.gt_set(there)).is_empty() else False
-
-    def _iterations(self, place: _Place, position: int) -> isl.Set:
-        """The iterations of a leaf's loops up to a dimension."""
-        own = [loop for loop in place.around[len(self.around) :] if loop.position <= position]
-        return own[-1].inside if own else self.where

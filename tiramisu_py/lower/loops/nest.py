@@ -19,7 +19,8 @@ from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names
 from tiramisu_py.lower.loops.anchors import Anchor, anchors_of, parted
 from tiramisu_py.lower.loops.dimensions import Dimension
-from tiramisu_py.lower.loops.executed_order import Asked, ExecutedOrder, GeneratedLeaf
+from tiramisu_py.lower.loops.executed_order import ExecutedOrder
+from tiramisu_py.lower.loops.generated_leaves import Asked, GeneratedLeaf
 from tiramisu_py.lower.loops.isl_ast import (
     GuardNode,
     Leaf,

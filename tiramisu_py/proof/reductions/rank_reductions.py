@@ -74,8 +74,9 @@ def _of_group(program: Program, updates: tuple[Statement, ...]) -> Iterator[Find
         if program.kernel_of(update) is not None:
             message = f"{update.handle} runs on a GPU, and ranks combine its partial results at the end of loop {loop}"
             repair = (
-                f"keep {update.handle} on the host, or make what each rank adds up a computation of its own, whose "
-                "values ranks then combine on the host"
+                f"keep {update.handle} on the host; or, before its loops are tagged, {update.handle}.rfactor({loop}) "
+                "makes a value of what each rank adds up: tag_distribute and tag_gpu are for the partial results, and "
+                f"{update.handle} combines them on the host"
             )
             yield fault("reach", "combined on a GPU", update, f"{message}: they do so on the host", repair)
     inner = [inner_ranks(program, update) for update in updates]

@@ -161,8 +161,11 @@ def _on_one_device(chains: Chains, access: MemoryAccess) -> str:
         [w for w in (*chains.starts, *chains.updates) if w.buffer == access.buffer and (w.home == access.home) is here]
         for here in (True, False)
     )
-    if (any(w.role is Role.INIT for w in own) and any(w.adds for w in own)) or not others:
+    if not others:
         return ""
+    if any(w.role is Role.INIT for w in own) and any(w.adds for w in own):
+        apart = next((w for w in others if w.adds), None)
+        return "" if apart is None else _on_each_device(chains, access.device, apart.device)
     first, second = own[0].actor.statement, others[0].actor.statement
     assert first is not None and second is not None
     advice = (
@@ -171,6 +174,15 @@ def _on_one_device(chains: Chains, access: MemoryAccess) -> str:
     )
     command = onto_gpu(chains.flow, first, second) or onto_gpu(chains.flow, second, first)
     return f"{advice}: {command}" if command else advice
+
+
+def _on_each_device(chains: Chains, first: Device, second: Device) -> str:
+    """What to do about terms on two devices: copies of values are derived, and those of partial results are not."""
+    name = chains.computation.name
+    return (
+        f"the terms of {name} are on {_where(first)} and on {_where(second)}: before its loops are divided, "
+        f"{name}.update.rfactor(...) over the loop of the devices makes a value of what each of them adds up"
+    )
 
 
 def _term(c: Computation, point: tuple[int, ...]) -> str:

@@ -1,0 +1,94 @@
+"""PyTorch and JAX themselves: their arrays in and out without copies, as custom operators and under `jax.jit`.
+
+The functions of the guide, chapter Tools, are those that run here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "14-tools.md"
+R, C = tm.params("R C")
+r, c = tm.iters("r c")
+
+
+@pytest.fixture(name="torch")
+def _torch() -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tiramisu_py[interop]'")
+
+
+@pytest.fixture(name="jax")
+def _jax() -> Any:
+    return pytest.importorskip("jax", reason="JAX is not installed: pip install 'tiramisu_py[interop]'")
+
+
+@lru_cache
+def kernel() -> Any:
+    """Means of 3 x 3 pixels, as in the guide."""
+    f = tm.Function("means", params=[R, C])
+    image = f.input("image", tm.float32, [R + 2, C + 2])
+    down = f.computation("down", {r: R, c: C + 2}, (image[r, c] + image[r + 1, c] + image[r + 2, c]) / 3)
+    f.outputs(f.computation("by", {r: R, c: C}, (down[r, c] + down[r, c + 1] + down[r, c + 2]) / 3))
+    return f.compile()
+
+
+def picture() -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).random((12, 17), dtype=np.float32)
+
+
+def of_the_guide(**names: Any) -> dict[str, Any]:
+    """What the guide's block on PyTorch and JAX defines, with `kernel`; without the lines of libraries not given."""
+    [block] = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    torch_part, jax_part = block.split("def blurred", 1)
+    defined = {"kernel": kernel(), **names}
+    exec(torch_part if "torch" in names else f"def blurred{jax_part}", defined)
+    return defined
+
+
+def test_a_tensor_of_pytorch_is_read_where_it_is_and_gives_a_tensor(torch: Any) -> None:
+    result = kernel()(torch.from_numpy(picture()))
+    assert isinstance(result, torch.Tensor)
+    np.testing.assert_array_equal(result.numpy(), kernel()(picture()))
+
+
+def test_a_tensor_that_is_passed_is_written_in_place(torch: Any) -> None:
+    out = torch.zeros(10, 15)
+    address = out.data_ptr()
+    assert kernel()(torch.from_numpy(picture()), by=out) is out
+    assert out.data_ptr() == address
+    np.testing.assert_array_equal(out.numpy(), kernel()(picture()))
+
+
+def test_a_kernel_is_a_custom_operator_of_pytorch(torch: Any) -> None:
+    blur = of_the_guide(torch=torch)["blur"]
+    image = torch.from_numpy(picture())
+    np.testing.assert_array_equal(blur(image).numpy(), kernel()(picture()))
+    torch.library.opcheck(blur, (image,), test_utils=("test_schema", "test_faketensor"))
+
+
+def test_an_array_of_jax_gives_an_array_of_jax(jax: Any) -> None:
+    result = kernel()(jax.numpy.asarray(picture()))
+    assert isinstance(result, jax.Array)
+    np.testing.assert_array_equal(np.asarray(result), kernel()(picture()))
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["as_it_is", "jit"])
+def test_a_kernel_runs_under_jax(jax: Any, compiled: bool) -> None:
+    blurred = of_the_guide(jax=jax)["blurred"]
+    call = jax.jit(blurred) if compiled else blurred
+    np.testing.assert_array_equal(np.asarray(call(jax.numpy.asarray(picture()))), kernel()(picture()))
+
+
+def test_a_kernel_between_other_steps_of_jax(jax: Any) -> None:
+    blurred = of_the_guide(jax=jax)["blurred"]
+    twice = jax.jit(lambda image: 2 * blurred(image + 1))
+    expected = 2 * kernel()(picture() + 1)
+    np.testing.assert_allclose(np.asarray(twice(jax.numpy.asarray(picture()))), expected, rtol=1e-6)
