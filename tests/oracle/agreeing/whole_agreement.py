@@ -17,12 +17,12 @@ import numpy as np
 
 from tests.oracle.agreeing import cooperative_agreement, gpu_agreement, rank_agreement
 from tests.oracle.agreeing.after_passes import wrong_after_a_pass
-from tests.oracle.agreeing.agreement import NO_JUDGE, Array, Call, Verdict, verdict
+from tests.oracle.agreeing.agreement import NO_JUDGE, Array, Call, Verdict, as_declared, verdict
 from tests.oracle.generators.script import Script
 from tests.oracle.judges.cpu_judge import judged as judged_on_cores
 from tests.oracle.judges.given import GivenValues
 from tests.oracle.judges.judge import Failure, judge, sizes
-from tests.oracle.judges.plain import integers, points
+from tests.oracle.judges.plain import points
 from tests.oracle.judges.values import Values
 from tests.targets.machines import TARGETS, Target
 from tests.targets.programs import Call as TargetCall
@@ -162,7 +162,7 @@ class WholeCall(Call):
         for name, source in algorithm.inputs.items():
             shape = values.shape(source)
             if source.values is not None:
-                found[name] = _declared(rng, source, integers(source.values, self.params), shape)
+                found[name] = as_declared(rng, source, values.range_of(source), shape)
             else:
                 found[name] = _special(rng, source.dtype.numpy, shape, exact)
         return found
@@ -179,15 +179,6 @@ class WholeCall(Call):
         """As for any call."""
         with np.errstate(all="ignore"):
             return super().wrong_loops(function, timing)
-
-
-def _declared(rng: np.random.Generator, source: object, values: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    low, high = values
-    count = int(np.prod(shape))
-    if source.permutation:
-        return rng.permutation(count).astype(np.int32).reshape(shape)
-    found = rng.integers(low, high, count)
-    return (np.sort(found) if source.monotone else found).astype(np.int32).reshape(shape)
 
 
 def _special(rng: np.random.Generator, dtype: object, shape: tuple[int, ...], exact: bool) -> Array:
