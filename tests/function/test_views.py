@@ -33,6 +33,31 @@ def test_elements_are_those_of_numpy(shape: list[Any], known: tuple[int, ...]) -
     np.testing.assert_array_equal(f.compile()(values), values.reshape(known) + 1)
 
 
+@pytest.mark.parametrize(
+    ("shape", "given", "left"),
+    [
+        ([H + 3, H + 3, 6], [H + 3, -1], "[H + 3, 6 * (H + 3)]"),
+        ([2 * H + 2, H + 1], [2 * H + 2, -1], "[2 * H + 2, H + 1]"),
+        ([2 * H + 2], [2, -1], "[2, H + 1]"),
+        ([4 * H + 4, 6], [H + 1, -1], "[H + 1, 24]"),
+        ([H + 3, H + 2, 6], [H + 3, -1], "[H + 3, 6 * (H + 2)]"),
+    ],
+)
+def test_the_extent_that_is_left_is_found_among_sizes_that_are_alike(
+    shape: list[Any], given: list[Any], left: str
+) -> None:
+    f = tm.Function("views", params=[H], assume="H >= 1")
+    a = f.input("a", tm.int32, shape)
+    view = a.reshape(given)
+    assert str(view) == f"a.reshape({left})"
+    o = f.computation("o", {i: view.shape[0], j: view.shape[1]}, view[i, j] + 1)
+    f.outputs(o)
+    assert f.check().ok
+    sizes = [int(eval(str(extent), {"H": 3})) for extent in shape]
+    values = np.arange(np.prod(sizes), dtype=np.int32).reshape(sizes)
+    np.testing.assert_array_equal(f.evaluate(values), values.reshape([eval(str(e), {"H": 3}) for e in given]) + 1)
+
+
 def test_computations_and_arrays_of_products_have_views_too() -> None:
     f = tm.Function("views", params=[N, M], assume="M >= 1")
     a = f.input("a", tm.int32, [N * M])

@@ -7,6 +7,7 @@ what the judges do with them.
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,8 @@ from tests.oracle.kinds import KINDS, Drawn, Kind
 
 #: How many programs are in one source.
 TOGETHER = 8
+#: What is noted of a judged program that has a reduction.
+SUMS = "of reductions"
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Trial:
     verdict: str = ""
     script: Script | None = None
     by: set[str] = field(default_factory=set)
+    #: How long the check took the processor.
+    seconds: float = 0.0
 
     @property
     def text(self) -> str:
@@ -120,10 +125,15 @@ class Campaign:
     def _judged(self, trial: Trial) -> Drawn:
         script, kind, seed = self.kind.made(trial.seed), self.kind, trial.seed
         trial.script = script
+        began = time.process_time()
+        script.function.check()
+        trial.seconds = time.process_time() - began
         found = kind.compared(script, seed)
         self._count(trial, "judged")
         if found.text == NO_JUDGE:
             trial.by.remove("judged")
+        elif any(each.is_reduction for each in script.program.algorithm.computations.values()):
+            trial.by.add(SUMS)
         self.seen["refused"] += found.kind == "refused"
         trial.came, trial.verdict = found.kind, found.text
         if found.kind in kind.wrong and self.shrinks:

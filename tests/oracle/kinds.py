@@ -27,8 +27,9 @@ from tests.oracle.generators.group_random import random_group_script
 from tests.oracle.generators.random_programs import random_script
 from tests.oracle.generators.rank_patterns import random_pattern_script
 from tests.oracle.generators.rank_random import random_derived_script, random_rank_script
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Script, Seed
 from tests.oracle.generators.stage_random import random_stage_script
+from tests.oracle.generators.sum_random import random_sum_script
 from tests.oracle.generators.whole.scripts import random_whole_script
 from tests.oracle.judges.cpu_judge import judged
 from tests.oracle.judges.judge import judge, sizes
@@ -67,7 +68,7 @@ class Kind:
     have something to say.
     """
 
-    made: Callable[[int], Script]
+    made: Callable[[Seed], Script]
     compared: Callable[[Script, int], Verdict]
     wrong_loops: Callable[[Drawn], str]
     wrong_code: OfCode | None = None
@@ -249,9 +250,15 @@ def whole_loops(drawn: Drawn) -> str:
 
 
 def whole_code(programs: Sequence[Drawn]) -> list[str]:
-    """By one of several compilers, for one of several processors."""
+    """On cores by one of several compilers, for one of several processors; kernels on simulated GPUs."""
     on = whole_agreement.machine(random.Random(programs[0].seed).randrange(1000))
-    return whole_agreement.wrong_code([each.script for each in programs], [each.seed for each in programs], on)
+    cores = [each for each in programs if whole_agreement.target_of(each.script) == "cores"]
+    wrong = whole_agreement.wrong_code([each.script for each in cores], [each.seed for each in cores], on)
+    found = {id(each): said for each, said in zip(cores, wrong, strict=True)}
+    return [
+        found[id(each)] if id(each) in found else whole_agreement.wrong_on_simulator(each.script, each.seed)
+        for each in programs
+    ]
 
 
 def runs_whole(script: Script) -> bool:
@@ -260,8 +267,8 @@ def runs_whole(script: Script) -> bool:
 
 
 def compiles_whole(script: Script) -> bool:
-    """On the host, the judge of other targets being its own machine."""
-    return runs_whole(script) and whole_agreement.target_of(script) == "cores"
+    """Code of ranks needs mpirun."""
+    return runs_whole(script) and whole_agreement.target_of(script) != "ranks"
 
 
 KINDS: Mapping[str, Kind] = {
@@ -273,6 +280,7 @@ KINDS: Mapping[str, Kind] = {
     "cores": Kind(
         random_cpu_script, of_cores, core_loops, compiled_together, runs=lambda script: not is_padded(script)
     ),
+    "sums": Kind(random_sum_script, of_any, any_loops, compiled_together, wrong=("unsound",)),
     "groups": Kind(random_group_script, of_any, any_loops, compiled_together, wrong=("unsound",)),
     "stages": Kind(random_stage_script, of_stages, any_loops, compiled_together, wrong=("unsound",)),
     "facts": Kind(random_fact_script, of_facts, fact_loops, fact_code, wrong=("unsound",)),

@@ -25,14 +25,26 @@ def of_commit(number: int) -> int:
 
 def commits() -> int:
     """How many commits lead to this one; 0 where there is no git."""
-    command = ["git", "rev-list", "--count", "HEAD"]
+    said = _git("rev-list", "--count", "HEAD")
+    return int(said) if said else 0
+
+
+def revision() -> tuple[str, ...]:
+    """The commit that the code is of, with a + where files have been changed since; nothing where there is no git."""
+    said = _git("rev-parse", "--short=8", "HEAD")
+    changed = said and _git("status", "--porcelain", "--untracked-files=no")
+    return (f"{said}{'+' if changed else ''}",) if said else ()
+
+
+def _git(*words: str) -> str:
+    """What git says; nothing where there is none."""
     try:
-        said = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=60
-        ).stdout
+        found = subprocess.run(
+            ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=60
+        )
     except (OSError, subprocess.SubprocessError):
-        return 0
-    return int(said)
+        return ""
+    return found.stdout.strip()
 
 
 GIVEN = os.environ.get("TIRAMISU_FUZZ_SEED", "0")

@@ -44,6 +44,7 @@ SHARES = {
     "any": Share(5, Wanted(160, 20, 4, 26), {"unknown": 2, "not smallest": 2, "another kind": 5}),
     "cores": Share(2, Wanted(40, 9, 4, 4), {"unknown": 2, "other reason": 1}),
     "groups": Share(2, Wanted(60, 12, 4, 16), {"unknown": 1, "not smallest": 1, "another kind": 2, "strict": 1}),
+    "sums": Share(2, Wanted(60, 8, 4, 16), {"unknown": 1, "not smallest": 1, "another kind": 10, "strict": 1}),
     "stages": Share(2, Wanted(40, 12, 4, 10), {"unknown": 1, "strict": 2}),
     "facts": Share(2, Wanted(60, 20, 8, 20)),
     "gpu": Share(

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.oracle import fuzzing
-from tests.oracle.fuzzing import Trial
+from tests.oracle.fuzzing import SUMS, Trial
 from tests.oracle.product import running, workers
 from tests.oracle.product.recording import FIRST, LAST, PAGE, by_quarter, recorded, row
 from tests.oracle.product.running import Running, summary
-from tests.oracle.product.state import State, known, reason
+from tests.oracle.product.state import STRICT_SUMS, State, known, reason
 
 
 class Played:
@@ -90,21 +90,52 @@ def test_a_process_that_ends_or_hangs_is_a_find(
     assert state.programs == 50
 
 
+def test_a_process_that_has_slept_with_the_machine_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time counts where somebody listened, a few seconds each look."""
+    now = [0.0]
+    monkeypatch.setattr(workers.time, "monotonic", lambda: now[0])
+    chunk = workers.Chunk(0, "any", None, None)  # type: ignore[arg-type]
+    now[0] = 10_000.0
+    assert not chunk.looked_at()
+    for _ in range(int(workers.SILENCE / workers.LOOK)):
+        now[0] += 100.0
+        last = chunk.looked_at()
+    assert last
+
+
 def test_no_minutes_are_no_programs(tmp_path: Path) -> None:
     assert Running(State(1), tmp_path, ("any",)).run(0, 1) == 0
     assert not list(tmp_path.iterdir())
 
 
-def test_the_page_has_one_row_for_each_seed() -> None:
-    state = State(5, seconds=7200.0, processes=2, counts={"any": Counter(judged=100, compiled=9, run=8, strict=1)})
+def test_the_page_has_one_row_for_each_seed_and_sums() -> None:
+    counts = Counter({"judged": 100, "compiled": 9, "run": 8, "strict": 3, SUMS: 50, STRICT_SUMS: 2})
+    state = State(5, seconds=7200.0, processes=2, counts={"any": counts}, code=["abc", "abd+"])
     state.finds = [{"kind": "any", "seed": 6, "came": "strict", "after": 10}]
+    state.reasons = Counter({"overwritten: x": 2})
+    state.has_taken(1.25, "any 7")
+    state.has_taken(0.5, "any 8")
     page = f"before\n\n{FIRST}\n\n{LAST}\nafter\n"
     once = recorded(page, state, "2026-01-02")
     assert once.startswith("before\n") and once.endswith("\nafter\n")
-    assert "| 2026-01-02 | 5 | 4.00 | 100 | 9 | 8 | 0 | 1 (1.00 %) | 0 | 1, 0, 0, 0 |" in once
+    cells = "| 2026-01-02 | abc, abd+ | 5 | 4.00 | 100 | 9 | 8 | 0 | 3 of 100 (3.00 %) | 2 of 50 (4.00 %) | 0 "
+    assert f"{cells}| 40.0, 0.0, 0.0, 0.0 | 1.2 (any 7) |" in once
+    assert "\n- 2: overwritten: x\n" in once
     assert recorded(once, state, "2026-01-03").count("\n| 20") == 1
-    assert recorded(once, State(6), "2026-01-03").count("\n| 20") == 2
-    assert by_quarter(state) == "1, 0, 0, 0" and row(state, "x").startswith("| x |")
+    both = recorded(once, State(6, counts={"any": Counter({"judged": 1900, "strict": 1})}), "2026-01-03")
+    assert both.count("\n| 20") == 2 and "of x" not in both
+    assert "| in all |  |  | 4.00 | 2,000 | 9 | 8 | 0 | 4 of 2,000 (0.20 %) | 2 of 50 (4.00 %) | 0 |  |  |" in both
+    assert "2,000 programs have been judged, 1 % of the 200,000" in both
+    assert by_quarter(state) == "40.0, 0.0, 0.0, 0.0" and row(state, "x")[0] == "x"
+
+
+def test_a_state_is_the_same_when_read_again(tmp_path: Path) -> None:
+    state = State(5, 1, code=["abc"])
+    state.has_taken(1.25, "any 7")
+    state.write(tmp_path, [])
+    assert known(tmp_path, 5) == state
+    (tmp_path / "state.json").write_text('{"format": 1, "seed": 5, "next": 1, "counts": {}, "reasons": {}}')
+    assert known(tmp_path, 5) == State(5, 1)
 
 
 def test_the_page_on_trust_has_the_table() -> None:

@@ -80,6 +80,27 @@ f.order(p, *waits, down.recv, up.recv, down.send, up.send, s, at=tm.root)""",
     ),
 }
 
+SUM = """f = tm.Function('f', params=[N], assume='N >= 1')
+a = f.input('a', tm.int64, [12])
+s = f.reduction('s', {i: 2}, {j: 12}, tm.sum, a[j])
+t = f.computation('t', {i: 2}, s[i])
+f.outputs(t)
+a.distribute([i], rank=i // 4)
+s.update.split(j, 4, q, x)
+s.update.reorder(q, i, x)
+s.update.tag_distribute(q%s)
+"""
+TOGETHER = ", combine=tm.PRIVATE"
+RIGHT["ranks combine"] = SUM % TOGETHER
+WRONG |= {
+    "nobody combines": (SUM % "", "reduction"),
+    "one rank starts": (SUM % TOGETHER + "s.init.split(i, 2, q, r)\ns.init.tag_distribute(q)", "reduction"),
+    "terms are combined in an order that is locked": (
+        SUM.replace("a[j]", "a[j], ordered=True") % TOGETHER, "reduction",
+    ),
+    "read before ranks combine": (SUM % TOGETHER + "t.after(s.update, q)", "reduction"),
+}  # fmt: skip
+
 
 def made(text: str) -> Script:
     script = Script()

@@ -1,4 +1,4 @@
-"""The generator of programs for all targets: it knows every command, and what it makes can be shrunk."""
+"""The generator of programs for all targets: it knows every command and every kind of algorithm."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections import Counter
 from functools import cached_property
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import tiramisu_py as tm
 from scripts.command_reference import members
@@ -24,7 +22,7 @@ from tests.oracle.generators.whole.commands import (
     WEIGHTS,
     EveryCommand,
 )
-from tests.oracle.generators.whole.scripts import random_whole_script, whole_script
+from tests.oracle.generators.whole.scripts import random_whole_script
 from tests.oracle.kinds import KINDS
 from tests.oracle.seeds import first_of
 
@@ -61,17 +59,9 @@ def test_programs_are_of_all_kinds() -> None:
         *(f"tm.{dtype}" for dtype in (*types, "float16", "bfloat16", "float32", "float64")),
         "f.scan(", "chunks=", "f.scatter(", "tm.argmin", "tm.operator(", "commutative=False", "lambda c", "mod 2",
         " or ", ", l: ", "'c0', {}", "keys[i], keys[i + 1]", "ordered=True", "exclusive=True",
-        "j: i + 1", "where=", "a0[keys[", "tm.select(",
+        "j: i + 1", "where=", "a0[keys[", "tm.select(", ".reshape([",
     ):  # fmt: skip
         assert word in together, word
-
-
-@settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-@given(st.randoms(use_true_random=False))
-def test_judge_and_proof_agree_whatever_is_drawn(choice: random.Random) -> None:
-    """Driven by Hypothesis, which makes what fails smaller choice by choice."""
-    script = whole_script(choice)
-    assert whole_agreement.compared(script, 0).kind != "unsound", script.text
 
 
 def test_special_values_are_among_inputs_and_facts_hold() -> None:

@@ -58,7 +58,7 @@ def inherited(flow: Flow, home: Home, made: Callable[[MemoryAccesses], Flow]) ->
         return None
     for program in _references(accesses, home):
         plainer = made(MemoryAccesses(program, accesses.values))
-        if all(plainer.unserved(read).is_empty() for read in plainer.accesses.readers(home)):
+        if all(plainer.unserved(read).is_empty() for read in _reading(plainer.accesses, home)):
             return Inherited(_violated(flow, plainer, home), plainer)
     return None
 
@@ -110,6 +110,18 @@ def _reference(program: Program, state: Program, statements: list[Statement]) ->
         return None
     loops = {number: replace(loop, tag=None) for number, loop in state.loops.items()}
     return program.with_(statements=found, loops=loops, orders=state.orders, parent=None, command=None)
+
+
+def _reading(accesses: MemoryAccesses, home: Home) -> Iterator[MemoryAccess]:
+    """Everything that finds a value there: what reads it, and what adds a term to it.
+
+    Where a result is read after its start, terms may yet have been added before that.
+    """
+    yield from accesses.readers(home)
+    for write in accesses.writers(home):
+        found = accesses.accumulator(write.actor.statement) if write.adds and write.actor.statement else None
+        if found is not None:
+            yield found
 
 
 # -- conflicts

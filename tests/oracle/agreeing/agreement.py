@@ -15,6 +15,7 @@ from tests.oracle.judges.events import Execution, misplaced
 from tests.oracle.judges.judge import Failure, judge, kinds, sizes
 from tests.oracle.judges.plain import Point, integers
 from tests.oracle.judges.values import Values
+from tiramisu_py.algorithm.declarations import Input
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.derive.completion import as_proven
@@ -157,13 +158,20 @@ def inputs(script: Script, params: Mapping[str, int], seed: int) -> dict[str, Ar
     for name, source in algorithm.inputs.items():
         shape = values.shape(source)
         if source.values is not None:
-            allowed = values.range_of(source)
-            found[name] = rng.integers(allowed.start, allowed.stop, size=shape).astype(source.dtype.numpy)
+            found[name] = as_declared(rng, source, values.range_of(source), shape)
         elif source.dtype.is_float and script.function.check().bits == PRESERVED:
             found[name] = rng.standard_normal(shape).astype(source.dtype.numpy)
         else:
             found[name] = rng.integers(-3, 4, size=shape).astype(source.dtype.numpy)
     return found
+
+
+def as_declared(rng: np.random.Generator, source: Input, allowed: range, shape: Point) -> Array:
+    """Values as their facts say."""
+    if source.permutation:
+        return rng.permutation(int(np.prod(shape))).astype(source.dtype.numpy).reshape(shape)
+    found = rng.integers(allowed.start, allowed.stop, size=shape).astype(source.dtype.numpy)
+    return np.sort(found) if source.monotone else found
 
 
 @dataclass(frozen=True)
@@ -221,7 +229,8 @@ class Call:
         storages, outputs = self.script.program.storages, self.script.program.algorithm.outputs
         got = kernel(**{name: np.copy(array) for name, array in self.given.items()}, **self.params)
         results = zip(outputs, got if isinstance(got, tuple) else (got,), strict=True)
-        return self.wrong_values({storages[name].buffer: np.asarray(array) for name, array in results})
+        host = {name: array.get() if isinstance(array, tm.DeviceArray) else array for name, array in results}
+        return self.wrong_values({storages[name].buffer: np.asarray(array) for name, array in host.items()})
 
     def wrong_values(self, arrays: Mapping[str, Array]) -> str:
         """The first value of an output that is not what `evaluate()` says; `arrays` are by buffer.

@@ -9,13 +9,14 @@ from tests.oracle.agreeing.agreement import Verdict, verdict
 from tests.oracle.generators.script import Script
 from tests.oracle.judges.gpu_judge import judge
 from tests.oracle.judges.judge import Failure, sizes
+from tests.oracle.judges.values import Values
 from tiramisu_py.derive.barriers.barriers import with_barriers
 from tiramisu_py.program.program import Program
 
 
-def judged(script: Script, params: Mapping[str, int]) -> list[Failure]:
+def judged(script: Script, params: Mapping[str, int], given: Values | None = None) -> list[Failure]:
     """What the judge finds in the program with its barriers; it has its own idea of what a tree is."""
-    return judge(_with_barriers(script.program), params)
+    return judge(_with_barriers(script.program), params, given)
 
 
 @lru_cache(maxsize=4)

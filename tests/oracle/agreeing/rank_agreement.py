@@ -19,9 +19,9 @@ from tiramisu_py.ir import LoopFunction
 from tiramisu_py.program.statement import Role
 
 
-def judged(script: Script, params: Mapping[str, int]) -> list[Failure]:
+def judged(script: Script, params: Mapping[str, int], given: Values | None = None) -> list[Failure]:
     """What the judge finds."""
-    return judge(script.program, params)
+    return judge(script.program, params, given)
 
 
 def small(script: Script) -> list[dict[str, int]]:
@@ -69,7 +69,8 @@ class RankCall:
         except (InterpretError, AssertionError) as error:
             return f"at {dict(self.params)}: {error}"
         outputs = ran.outputs if len(ran.outputs) > 1 else ran.outputs[0]
-        counted = (ran.traffic.messages, ran.traffic.elements, ran.traffic.bytes)
+        sent = ran.traffic.sent  # what ranks combine is no message
+        counted = (len(sent), sum(one.elements for one in sent), sum(one.bytes for one in sent))
         if counted != self.sent:
             return f"{counted} are sent, {self.sent} in the program (messages, elements, bytes)"
         wrong = differing(self.script.function, outputs, self.expected, self.params)

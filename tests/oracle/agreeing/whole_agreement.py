@@ -6,6 +6,7 @@ Arrays have special values wherever the report promises all bits: not a number, 
 from __future__ import annotations
 
 import random
+import resource
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.oracle.agreeing import gpu_agreement, rank_agreement
+from tests.oracle.agreeing import cooperative_agreement, gpu_agreement, rank_agreement
 from tests.oracle.agreeing.after_passes import wrong_after_a_pass
-from tests.oracle.agreeing.agreement import NO_JUDGE, Array, Call, Verdict, verdict
+from tests.oracle.agreeing.agreement import NO_JUDGE, Array, Call, Verdict, as_declared, verdict
 from tests.oracle.generators.script import Script
 from tests.oracle.judges.cpu_judge import judged as judged_on_cores
 from tests.oracle.judges.given import GivenValues
 from tests.oracle.judges.judge import Failure, judge, sizes
-from tests.oracle.judges.plain import integers, points
+from tests.oracle.judges.plain import points
 from tests.oracle.judges.values import Values
 from tests.targets.machines import TARGETS, Target
 from tests.targets.programs import Call as TargetCall
@@ -73,15 +74,16 @@ def has_values(script: Script) -> bool:
 
 
 def is_judged(script: Script) -> bool:
-    """Whether a judge knows all of the program: see `UNJUDGED`, and values on other targets than cores."""
-    return not any(word in script.text for word in UNJUDGED) and (
-        target_of(script) == "cores" or not has_values(script)
-    )
+    """Whether a judge knows all of the program: see `UNJUDGED`."""
+    return not any(word in script.text for word in UNJUDGED)
 
 
 def runs(script: Script) -> bool:
-    """Whether machines know all of it."""
-    return is_judged(script) or (target_of(script) == "gpu" and not any(word in script.text for word in UNRUN))
+    """Whether machines know all of it: but for what `UNRUN` names, and values that decide what ranks execute."""
+    target = target_of(script)
+    if target == "ranks":
+        return is_judged(script) and not has_values(script)
+    return is_judged(script) or (target == "gpu" and not any(word in script.text for word in UNRUN))
 
 
 def small(script: Script) -> list[dict[str, int]]:
@@ -135,8 +137,11 @@ def _of_values(script: Script, seed: int) -> Verdict:
 
 
 def judged_with(script: Script, params: Mapping[str, int], arrays: Mapping[str, Array]) -> list[Failure]:
-    """What the judge finds at given arrays."""
-    return judge(script.program, params, given=GivenValues(script.program.algorithm, params, arrays))
+    """What the target's judge finds at given arrays."""
+    target, values = target_of(script), GivenValues(script.program.algorithm, params, arrays)
+    if target == "cores":
+        return judge(script.program, params, given=values)
+    return (rank_agreement if target == "ranks" else gpu_agreement).judged(script, params, values)
 
 
 # -- values
@@ -157,7 +162,7 @@ class WholeCall(Call):
         for name, source in algorithm.inputs.items():
             shape = values.shape(source)
             if source.values is not None:
-                found[name] = _declared(rng, source, integers(source.values, self.params), shape)
+                found[name] = as_declared(rng, source, values.range_of(source), shape)
             else:
                 found[name] = _special(rng, source.dtype.numpy, shape, exact)
         return found
@@ -174,15 +179,6 @@ class WholeCall(Call):
         """As for any call."""
         with np.errstate(all="ignore"):
             return super().wrong_loops(function, timing)
-
-
-def _declared(rng: np.random.Generator, source: object, values: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    low, high = values
-    count = int(np.prod(shape))
-    if source.permutation:
-        return rng.permutation(count).astype(np.int32).reshape(shape)
-    found = rng.integers(low, high, count)
-    return (np.sort(found) if source.monotone else found).astype(np.int32).reshape(shape)
 
 
 def _special(rng: np.random.Generator, dtype: object, shape: tuple[int, ...], exact: bool) -> Array:
@@ -246,6 +242,23 @@ def wrong_code(scripts: Sequence[Script], seeds: Sequence[int], on: Target) -> l
         said = found[which] or call.wrong_values(answer)
         found[which] = said and (said if str(on) in said else f"{on}: {said}")
     return found
+
+
+def wrong_on_simulator(script: Script, seed: int) -> str:
+    """What the kernels of a program compute wrong as they are printed, on simulated GPUs with all checks.
+
+    These reserve more addresses than they use: a limit of this process on its memory is lifted.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+    kernel = script.function.compile(device="simulator", sanitize=True)
+    for params in some(script, seed, 3):
+        call = WholeCall(script, params, seed)
+        for number, timing in cooperative_agreement.RUNS[1:3]:
+            wrong = call.wrong_kernel(kernel.seeded(number, timing))
+            if wrong:
+                return f"on simulated GPUs, {timing}: {wrong}"
+    return ""
 
 
 def _arguments(call: WholeCall, function: LoopFunction) -> dict[str, Array]:

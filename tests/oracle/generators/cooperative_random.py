@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from itertools import pairwise
 
 import tiramisu_py as tm
 from tests.oracle.generators.gpu_random import _BEFORE, GpuAlgorithms, GpuCommands
 from tests.oracle.generators.random_algorithms import ITERATORS, NEW_COPY, NEW_LOOPS, PARAMS
-from tests.oracle.generators.script import Script, replayed
+from tests.oracle.generators.script import Script, Seed, choices, replayed
 from tiramisu_py.program.statement import Statement
 
 #: The names of the points at which loops are cut, which are parameters.
@@ -215,9 +214,9 @@ class CooperativeCommands(GpuCommands):
             commands[at] = self.choice.choice(edits)
 
 
-def random_cooperative_script(seed: int) -> Script:
+def random_cooperative_script(seed: Seed) -> Script:
     """A random algorithm on GPUs and cores; the same for the same seed."""
-    choice = random.Random(seed)
+    choice = choices(seed)
     algorithms = CooperativeAlgorithms(choice)
     script = algorithms.written()
     return CooperativeCommands(choice, script, algorithms.sources).written()

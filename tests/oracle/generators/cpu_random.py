@@ -6,7 +6,7 @@ import random
 
 from tests.oracle.generators.random_algorithms import ITERATORS, NEW_COPY, NEW_LOOPS, PARAMS, Algorithms, Read
 from tests.oracle.generators.random_programs import WEIGHTS, Commands
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Script, Seed, choices
 from tiramisu_py import sets
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.program.statement import Statement
@@ -304,9 +304,9 @@ class CpuCommands(Commands):
             self.script.attempt(f"p.vectorize({ITERATORS[rank - 1]}, {self.choice.choice((2, 4))}{self._remainder()})")
 
 
-def random_cpu_script(seed: int) -> Script:
+def random_cpu_script(seed: Seed) -> Script:
     """A random algorithm with up to six random commands for cores; the same for the same seed."""
-    choice = random.Random(seed)
+    choice = choices(seed)
     script = CpuAlgorithms(choice).written()
     commands = CpuCommands(choice, script)
     if "T" in script.program.algorithm.params and choice.random() < 0.9:

@@ -9,7 +9,7 @@ import random
 
 from tests.oracle.generators.random_algorithms import NEW_COPY, NEW_LOOPS
 from tests.oracle.generators.random_programs import Commands
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Script, Seed, choices
 
 #: What a command may do here: loops in another order, on threads, in lanes, in parts.
 COMMANDS = (
@@ -140,8 +140,8 @@ class FactCommands(Commands):
         self.kinds = list(COMMANDS)
 
 
-def random_fact_script(seed: int) -> Script:
+def random_fact_script(seed: Seed) -> Script:
     """A random computation with up to four random commands; the same for the same seed."""
-    choice = random.Random(seed)
+    choice = choices(seed)
     script = FactAlgorithms(choice).written()
     return FactCommands(choice, script).write(choice.choice((0, 1, 2, 3, 4)))

@@ -6,7 +6,7 @@ import random
 
 from tests.oracle.generators.random_algorithms import ITERATORS, NEW_COPY, PARAMS, Algorithms, Source
 from tests.oracle.generators.random_programs import Commands
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Script, Seed, choices
 from tiramisu_py.program.loops import GpuBlock
 from tiramisu_py.program.statement import Role, Statement
 
@@ -270,9 +270,9 @@ class GpuCommands(Commands):
                 self._attempt(f"{self._handle(statement)}.tag_gpu(blocks=[{', '.join(blocks)}], {where})")
 
 
-def random_gpu_script(seed: int) -> Script:
+def random_gpu_script(seed: Seed) -> Script:
     """A random algorithm on GPUs; the same for the same seed."""
-    choice = random.Random(seed)
+    choice = choices(seed)
     algorithms = GpuAlgorithms(choice)
     script = algorithms.written()
     return GpuCommands(choice, script, algorithms.sources).written()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 from tests.oracle.generators.random_algorithms import ITERATORS, PARAMS, Algorithms, Source
 from tests.oracle.generators.random_programs import Commands
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Script, Seed, choices
 
 #: How many iterations before its own each of two computations reads the other, in one loop and in two.
 STEPS = (((1,), (0,)), ((1,), (1,)), ((2,), (0,)), ((2,), (-1,)), ((0,), (1,)), ((-1,), (-1,)), ((-1,), (0,)))
@@ -62,8 +60,8 @@ class Groups(Algorithms):
         self.sources += sources
 
 
-def random_group_script(seed: int) -> Script:
+def random_group_script(seed: Seed) -> Script:
     """A random algorithm with a group, and random commands; the same for the same seed."""
-    choice = random.Random(seed)
+    choice = choices(seed)
     script = Groups(choice).written()
     return Commands(choice, script).write(choice.choice((0, 1, 2, 3, 4, 5)))

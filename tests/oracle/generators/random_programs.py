@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 
 from tests.oracle.generators.random_algorithms import ITERATORS, NEW_COPY, NEW_LOOPS, Algorithms
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Script, Seed, choices
 from tiramisu_py import sets
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.program.statement import Role, Statement
@@ -364,8 +364,8 @@ class Commands:
         return f"{name} = {handle}.cache({self._name(source)}, {level}, {listed}, name='{name}'{extra})"
 
 
-def random_script(seed: int) -> Script:
+def random_script(seed: Seed) -> Script:
     """A random algorithm with up to six random commands; the same for the same seed."""
-    choice = random.Random(seed)
+    choice = choices(seed)
     script = Algorithms(choice).written()
     return Commands(choice, script).write(choice.choice((0, 1, 2, 3, 4, 5, 6, 8)))

@@ -7,7 +7,7 @@ import random
 import re
 
 import tiramisu_py as tm
-from tests.oracle.generators.script import Script, replayed
+from tests.oracle.generators.script import Script, Seed, choices, replayed
 
 _HEAD = """N, = tm.params('N')
 i, j, d, e, q, x = tm.iters('i j d e q x')
@@ -149,9 +149,9 @@ def _mutated(choice: random.Random, script: Script) -> Script:
         return script
 
 
-def random_pattern_script(seed: int) -> Script:
+def random_pattern_script(seed: Seed) -> Script:
     """A pattern, or a mutant of one; the same for the same seed."""
-    choice = random.Random(seed)
+    choice = choices(seed)
     script = _pattern(choice)
     for _ in range(choice.choice((0, 0, 1, 1, 2)) if any("create_xfer" in line for line in script.lines) else 0):
         script = _mutated(choice, script)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,14 @@ from typing import Any
 import tiramisu_py as tm
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.program.program import Program
+
+#: What decides about a random program: a number, or a source of choices, such as one that Hypothesis makes smaller.
+Seed = int | random.Random
+
+
+def choices(seed: Seed) -> random.Random:
+    """The source of choices: of a number always the same ones."""
+    return seed if isinstance(seed, random.Random) else random.Random(seed)
 
 
 @dataclass

@@ -6,7 +6,7 @@ import random
 
 from tests.oracle.generators.random_algorithms import COMMON_TYPES, ITERATORS, PARAMS, Algorithms, Source
 from tests.oracle.generators.random_programs import Commands
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Script, Seed, choices
 
 
 class Stages(Algorithms):
@@ -65,9 +65,9 @@ class Stages(Algorithms):
     in_place = ""
 
 
-def random_stage_script(seed: int) -> Script:
+def random_stage_script(seed: Seed) -> Script:
     """A random algorithm with a stage, and random commands; the same for the same seed."""
-    choice = random.Random(seed)
+    choice = choices(seed)
     made = Stages(choice)
     script = made.written()
     if made.in_place:

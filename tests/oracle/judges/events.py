@@ -167,13 +167,15 @@ def parted(a: Event, b: Event) -> tuple[bool, Loop | None]:
 
 def linear(events: Sequence[Event], choice: random.Random | None = None, level: int = 0) -> list[Event]:
     """The events in order of time; with a `choice`, one of the orders that concurrent loops allow instead."""
+    if choice is None:
+        return sorted(events, key=lambda event: event.time)
     if not events or level == len(events[0].time):
-        return list(events) if choice is None else choice.sample(events, len(events))
+        return choice.sample(events, len(events))
     groups: dict[int, list[Event]] = {}
     for event in events:
         groups.setdefault(event.time[level], []).append(event)
     parts = [linear(groups[key], choice, level + 1) for key in sorted(groups)]
-    if choice is not None and level % 2 == 1 and len(parts) > 1 and events[0].loops[level // 2].is_concurrent:
+    if level % 2 == 1 and len(parts) > 1 and events[0].loops[level // 2].is_concurrent:
         return _merged(parts, choice)
     return [event for part in parts for event in part]
 

@@ -27,13 +27,17 @@ OperationKey = tuple[str, Point]
 
 @dataclass(frozen=True, eq=False)
 class Act(Event):
-    """An execution: of the host, or as part of an operation; in a kernel with its block and thread."""
+    """An execution: of the host, or as part of an operation; in a kernel with its block and thread.
+
+    It is not `taken` where a condition on values does not hold; the operation is issued all the same.
+    """
 
     operation: int | None = None
     block: Point = ()
     thread: Point = ()
     sigma: Point = ()
     deferred: bool = False
+    taken: bool = True
 
 
 @dataclass(eq=False)
@@ -95,11 +99,10 @@ class GpuExecution(Execution):
     # -- executions
 
     def acts(self) -> list[Act]:
-        """All executions that store; raises `Misplaced`."""
+        """All executions that store, or would; raises `Misplaced`."""
         return [act for statement in self.program.storing for act in self._acts_of(statement)]
 
     def _acts_of(self, statement: Statement) -> list[Act]:
-        assert not statement.guards, "value-dependent guards are not judged"
         point_of, coords_of = function(statement.point, self.params), function(statement.coords, self.params)
         loops = tuple(self.program.loops[loop] for loop in statement.loops)
         rank = self._rank(statement.source)
@@ -108,10 +111,11 @@ class GpuExecution(Execution):
         found = []
         for instance in points(statement.instances, self.params):
             point, coords = point_of(instance), coords_of(instance)
+            taken = not statement.guards or self.values.holds(statement.guards, self._names(statement, point))
             value = (statement.source, point[:rank])
             reads = tuple(
                 (self.at(statement, coords, self.program.storage_for(statement, source), index, load), (source, index))
-                for source, index in self._named(statement, point)
+                for source, index in (self._named(statement, point) if taken else ())
             )
             target = self.at(statement, coords, self.program.storages[statement.target], value[1], store)
             time = self._time(statement, coords)
@@ -123,6 +127,7 @@ class GpuExecution(Execution):
                     thread=thread_of(instance),
                     sigma=self.sigma(statement, time),
                     deferred=statement.deferred,
+                    taken=taken,
                 )
             )  # fmt: skip
         return found

@@ -23,15 +23,15 @@ from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Memory
 
 
-def judge(program: Program, params: Mapping[str, int]) -> list[Failure]:
-    """Everything that goes wrong at these parameters."""
-    values = Values(program.algorithm, params)
+def judge(program: Program, params: Mapping[str, int], given: Values | None = None) -> list[Failure]:
+    """Everything that goes wrong at these parameters; `given` are the values where arrays decide which there are."""
+    values = Values(program.algorithm, params) if given is None else given
     faults = values.faults()
     if faults:
         return [Failure(kind, "the algorithm itself") for kind in sorted(faults)]
     execution = GpuExecution(program, params, values)
     try:
-        acts = execution.acts()
+        issued = execution.acts()
         exits = _exits(execution)
         execution.numbered()
     except (Misplaced, UnsupportedError) as error:  # the latter where blocks or threads cannot be numbered
@@ -39,7 +39,7 @@ def judge(program: Program, params: Mapping[str, int]) -> list[Failure]:
     homeless = _homeless(program)
     if homeless:
         return homeless
-    happens = Happens(execution, acts)
+    happens, acts = Happens(execution, issued), [act for act in issued if act.taken]
     run = GpuRun(execution, exits)
     return [
         *_outside(execution, acts, exits),

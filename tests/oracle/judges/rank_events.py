@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
-from tests.oracle.judges.events import Event, Execution, Misplaced, Place
+from tests.oracle.judges.events import Execution, Misplaced, Place
 from tests.oracle.judges.plain import Point, function, integers, points
+from tests.oracle.judges.rank_acts import Act
+from tests.oracle.judges.rank_sums import with_combinations
 from tiramisu_py.program.loops import Bulk, Rank
 from tiramisu_py.program.machine.distribution import Dealt
 from tiramisu_py.program.statement import Role, SendMode, Statement
@@ -19,13 +21,6 @@ from tiramisu_py.program.storage import Storage
 
 #: An exchange, the rank that sends, and the rank that receives.
 Channel = tuple[str, Point, Point]
-
-
-@dataclass(frozen=True, eq=False)
-class Act(Event):
-    """An execution on a rank. Of a send, `target` is what it reads."""
-
-    rank: Point = ()
 
 
 @dataclass(eq=False)
@@ -137,15 +132,21 @@ class RankExecution(Execution):
 
     def acts(self) -> list[Act]:
         """All executions that store or send; raises `Misplaced`."""
-        return [act for statement in self.program.acting for act in self._acts_of(statement)]
+        own = (act for statement in self.program.acting for act in self._acts_of(statement))
+        return list(with_combinations(self.program, self.grid, own))
+
+    def inside(self, place: Place) -> bool:
+        """Whether an element lies in its buffer; a partial result of a rank is in none."""
+        return place[0] not in self.program.buffers or super().inside(place)
 
     def _acts_of(self, statement: Statement) -> Iterator[Act]:
-        assert not statement.guards, "value-dependent guards are not judged"
         point_of, coords_of = function(statement.point, self.params), function(statement.coords, self.params)
         loops = tuple(self.program.loops[loop] for loop in statement.loops)
         count = self._rank(statement.source)
         for instance in points(statement.instances, self.params):
             point, coords = point_of(instance), coords_of(instance)
+            if statement.guards and not self.values.holds(statement.guards, self._names(statement, point)):
+                continue
             value = (statement.source, point[:count])
             reads = tuple(
                 (self._at(statement, coords, self.program.storage_for(statement, source), index), (source, index))

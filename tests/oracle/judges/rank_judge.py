@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from tests.oracle.judges.events import Misplaced, Place, linear
 from tests.oracle.judges.judge import Failure, Run, _box, _outside, _race
 from tests.oracle.judges.plain import Point, integers
-from tests.oracle.judges.rank_events import Act, Channel, Parcel, RankExecution, Wait
+from tests.oracle.judges.rank_acts import Act
+from tests.oracle.judges.rank_events import Channel, Parcel, RankExecution, Wait
 from tests.oracle.judges.values import Named, Values
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 
 
-def judge(program: Program, params: Mapping[str, int]) -> list[Failure]:
-    """Everything that goes wrong at these parameters."""
-    values = Values(program.algorithm, params)
+def judge(program: Program, params: Mapping[str, int], given: Values | None = None) -> list[Failure]:
+    """Everything that goes wrong at these parameters; `given` are the values where arrays decide which there are."""
+    values = Values(program.algorithm, params) if given is None else given
     faults = values.faults()
     if faults:
         return [Failure(kind, "the algorithm itself") for kind in sorted(faults)]
@@ -47,6 +48,7 @@ def judge(program: Program, params: Mapping[str, int]) -> list[Failure]:
         *_stuck(execution, parcels, waits),
         *_unfinished(parcels, waits),
         *_races(execution, acts, parcels),
+        *_reordered(execution, acts),
     ]
     for rank in execution.ranks:
         own = [act for act in acts if act.rank == rank]
@@ -177,6 +179,13 @@ def _races(execution: RankExecution, acts: Sequence[Act], parcels: Sequence[Parc
     return found
 
 
+def _reordered(execution: RankExecution, acts: Sequence[Act]) -> list[Failure]:
+    """Terms whose order is locked, and which ranks combine in an order of theirs."""
+    computations = execution.program.algorithm.computations
+    ordered = (act for act in acts if act.collects and computations[act.value[0]].ordered)
+    return [Failure("reduction", f"{act} is combined in another order, though it is locked") for act in ordered]
+
+
 def _before(a: Act, p: Parcel | None, b: Act, q: Parcel | None) -> bool:
     """Whether an execution (as part of its message) is complete before another one begins."""
     end = a.time if p is None else p.done
@@ -195,7 +204,7 @@ class RankRun(Run):
         for act in order:
             for place, value in act.reads:
                 self._check(place, value, f"{act} on {self.rank}")
-            if act.role is not Role.SEND:
+            if act.stores:
                 self._write(act.target, self._stored(act))
         for place, value in self.exits:
             self._check(place, value, f"the caller on {self.rank}")

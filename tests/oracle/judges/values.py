@@ -158,12 +158,18 @@ class Values:
         computation = self.algorithm.computations[value[0]]
         return [read for point in self.terms[value] for read in self.reads(computation, computation.expr, point)]
 
-    def reads(self, computation: Computation, e: Expr, point: Point) -> Iterator[Named]:
+    def reads(self, computation: Computation, e: Expr, point: Point) -> Sequence[Named]:
         """The values that an expression of a computation reads at one of its points."""
-        if isinstance(e, StageCall):
-            yield from self.read_in_call(computation, point)
-        else:
-            yield from self.read_by(e, self.names(computation, point))
+        _, known = self._known.setdefault((computation.name, id(e)), (e, {}))  # kept, and so is its number
+        if point not in known:
+            called = isinstance(e, StageCall)
+            found = self.read_in_call(computation, point) if called else self.read_by(e, self.names(computation, point))
+            known[point] = tuple(found)
+        return known[point]
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, int], tuple[Expr, dict[Point, tuple[Named, ...]]]]:
+        return {}
 
     def faults(self) -> set[str]:
         """What is wrong with the algorithm itself: reads outside value sets (bounds), circular values (algorithm)."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import platformdirs
 
-from tests.oracle.fuzzing import TOGETHER, Campaign, Wanted
+from tests.oracle.fuzzing import SUMS, TOGETHER, Campaign, Wanted
 from tests.oracle.kinds import KINDS
 from tests.oracle.product.recording import record
 from tests.oracle.product.running import Running, summary
@@ -49,7 +49,7 @@ def _tried(names: Sequence[str], first: int, programs: int) -> int:
     for name, seeds in turns(names, first, programs):
         for trial in Campaign(name, seeds, Wanted(len(seeds), len(seeds), len(seeds))).trials():
             counts[name][trial.came] += 1
-            counts[name].update(trial.by - {"judged"})
+            counts[name].update(trial.by - {"judged", SUMS})
             if trial.wrong:
                 failed += 1
                 print(f"\n{trial.text}", flush=True)

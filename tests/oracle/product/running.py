@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.oracle.product.finds import Find
 from tests.oracle.product.state import DEFECTS, STRICT, WRONG, State
 from tests.oracle.product.workers import Chunk, begun, heard
+from tests.oracle.seeds import revision
 
 #: How often the progress is shown where it stays in one line, and where each is a line of its own.
 EACH, EACH_LINE = 2.0, 60.0
@@ -35,6 +36,7 @@ class Running:
         """Until the time is over, or interrupted; how many programs have been accepted and wrong, in all."""
         end = time.monotonic() + 60 * minutes
         self.state.processes = processes
+        self.state.code = [*dict.fromkeys((*self.state.code, *revision()))]
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             while time.monotonic() < end or (self.chunks and time.monotonic() < end + GRACE):
@@ -62,14 +64,15 @@ class Running:
             if what == "at":
                 chunk.at = said
             elif what == "trial":
-                came, by, why = said
+                came, by, why, seconds = said
+                self.state.has_taken(round(seconds, 2), f"{chunk.kind} {chunk.at}")
                 chunk.counts.update([came, *by])
                 chunk.reasons.update([why] if why else [])
             elif what == "find":
                 self._found(said)
             else:
                 self._finished(chunk, what)
-        for chunk in [each for each in self.chunks if each.is_silent]:
+        for chunk in [each for each in self.chunks if each.looked_at()]:
             self._finished(chunk, "hangs")
 
     def _finished(self, chunk: Chunk, what: str) -> None:
@@ -117,5 +120,7 @@ def summary(state: State) -> str:
     lines = []
     for kind, found in sorted(state.counts.items()):
         lines.append(f"{kind}: {', '.join(f'{count} {came}' for came, count in sorted(found.items()))}")
+    if state.slowest is not None:
+        lines.append(f"slowest check: {state.slowest[0]:.2f} s of the processor, {state.slowest[1]}")
     lines += [f"refused though right, {count} times: {why}" for why, count in state.reasons.most_common()]
     return "\n".join(lines)

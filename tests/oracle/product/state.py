@@ -14,8 +14,8 @@ FORMAT = 1
 WRONG = ("unsound", "loops", "code")
 #: Verdicts that name another defect: an exception, a process that ended or did not, exchanges not derived or too many.
 DEFECTS = ("raised", "ended", "hangs", "not proven", "unneeded")
-#: Refused though right.
-STRICT = "strict"
+#: Refused though right; and those of them with a reduction.
+STRICT, STRICT_SUMS = "strict", "strict, of reductions"
 
 
 @dataclass
@@ -32,6 +32,15 @@ class State:
     reasons: Counter[str] = field(default_factory=Counter)
     #: Each find: its kind, seed, verdict, and after how many programs it came.
     finds: list[dict[str, Any]] = field(default_factory=list)
+    #: The commits of the code that was tried, in order.
+    code: list[str] = field(default_factory=list)
+    #: The seconds that the slowest check took its processor, and the program's kind and seed.
+    slowest: tuple[float, str] | None = None
+
+    def has_taken(self, seconds: float, program: str) -> None:
+        """Note how long a check took."""
+        if self.slowest is None or seconds > self.slowest[0]:
+            self.slowest = (seconds, program)
 
     def total(self, *sorts: str) -> int:
         """How many programs of all kinds had one of these verdicts, or were before one of these judges."""
@@ -62,6 +71,7 @@ class State:
             "format": FORMAT, "seed": self.seed, "next": self.next,
             "unfinished": sorted({*under_way, *self.unfinished}), "seconds": round(self.seconds, 1),
             "processes": self.processes, "counts": self.counts, "reasons": self.reasons, "finds": self.finds,
+            "code": self.code, "slowest": self.slowest,
         }  # fmt: skip
         part = folder / "state.part"
         part.write_text(json.dumps(text, indent=1) + "\n")
@@ -77,7 +87,8 @@ def known(folder: Path, seed: int) -> State:
     if text.pop("format") != FORMAT:
         raise SystemExit(f"{path} is of another version: name another folder")
     counts = {kind: Counter(found) for kind, found in text.pop("counts").items()}
-    return State(**{**text, "counts": counts, "reasons": Counter(text["reasons"])})
+    slowest = (float(text["slowest"][0]), str(text["slowest"][1])) if text.get("slowest") else None
+    return State(**{**text, "counts": counts, "reasons": Counter(text["reasons"]), "slowest": slowest})
 
 
 _SPECIFIC = (

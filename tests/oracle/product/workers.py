@@ -12,24 +12,26 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from tests.oracle.fuzzing import Campaign, Trial, Wanted
+from tests.oracle.fuzzing import SUMS, Campaign, Trial, Wanted
 from tests.oracle.product.finds import Find, crashing, minimised
-from tests.oracle.product.state import DEFECTS, STRICT, WRONG, reason
+from tests.oracle.product.state import DEFECTS, STRICT, STRICT_SUMS, WRONG, reason
 
 #: How many seeds are one chunk; how many of its programs are run after each pass, and compiled, in one source.
 CHUNK = 96
-WANTED = Wanted(CHUNK, 8, 8)
+WANTED = Wanted(CHUNK, 4, 6)
 #: How much memory a process may have: a program that needs more raises.
 MEMORY = 6 << 30
 #: Kinds whose code runs on simulated GPUs, which reserve more addresses than they use.
 SIMULATED = ("gpu", "cooperative")
-#: How long a process may be silent.
+#: How long a process may be silent, in seconds in which it was listened to: a machine that sleeps is no find.
 SILENCE = 400.0
+#: How much of the time between two looks at a process counts at most.
+LOOK = 2.0
 #: The kinds of chunks, in turn.
 TURNS = (
     *("whole", "any", "whole", "cores", "whole", "whole", "groups", "whole", "facts", "whole"),
     *("whole", "cores", "whole", "stages", "whole", "whole", "any", "whole", "gpu", "whole"),
-    *("whole", "patterns", "whole", "ranks", "whole", "whole", "derived", "whole", "cooperative", "whole", "ranked"),
+    *("whole", "patterns", "whole", "ranks", "sums", "whole", "derived", "sums", "cooperative", "whole", "ranked"),
 )
 #: Kinds that take long: fewer of them.
 SLOW = {"gpu": 4, "cooperative": 8, "ranks": 4, "patterns": 4, "derived": 6, "ranked": 12, "stages": 2}
@@ -46,12 +48,15 @@ class Chunk:
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     at: int = 0
-    heard: float = field(default_factory=time.monotonic)
+    silent: float = 0.0
+    looked: float = field(default_factory=time.monotonic)
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether nothing has come from it for too long."""
-        return time.monotonic() - self.heard > SILENCE
+    def looked_at(self) -> bool:
+        """Whether nothing has come from it for too long, as often as it is asked for."""
+        now = time.monotonic()
+        self.silent += min(now - self.looked, LOOK)
+        self.looked = now
+        return self.silent > SILENCE
 
     def end(self) -> None:
         """Stop the process, whatever it does."""
@@ -76,7 +81,7 @@ def heard(chunks: list[Chunk], seconds: float) -> Iterator[tuple[Chunk, str, Any
     by_pipe = {chunk.pipe: chunk for chunk in chunks}
     for pipe in wait(list(by_pipe), seconds):
         chunk = by_pipe[pipe]  # type: ignore[index]
-        chunk.heard = time.monotonic()
+        chunk.silent = 0.0
         try:
             yield chunk, *chunk.pipe.recv()
         except (EOFError, OSError):
@@ -86,8 +91,8 @@ def heard(chunks: list[Chunk], seconds: float) -> Iterator[tuple[Chunk, str, Any
 def _judge(kind: str, first: int, pipe: Connection) -> None:
     """In the process: the programs of a chunk."""
 
-    if kind not in SIMULATED:
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    if kind not in SIMULATED:  # the others lift the limit for their simulated GPUs
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
     def told() -> Iterator[int]:
         for seed in range(first, first + CHUNK // SLOW.get(kind, 1)):
@@ -97,7 +102,9 @@ def _judge(kind: str, first: int, pipe: Connection) -> None:
     count = CHUNK // SLOW.get(kind, 1)
     campaign = Campaign(kind, told(), Wanted(count, WANTED.run, WANTED.compiled), shrinks=False)
     for trial in campaign.trials():
-        pipe.send(("trial", (trial.came, sorted(trial.by), reason(trial.verdict) if trial.came == STRICT else "")))
+        strict = trial.came == STRICT
+        noted = [*sorted(trial.by), *([STRICT_SUMS] if strict and SUMS in trial.by else [])]
+        pipe.send(("trial", (trial.came, noted, reason(trial.verdict) if strict else "", trial.seconds)))
         if trial.came in (*WRONG, *DEFECTS, STRICT):
             pipe.send(("at", trial.seed))
             pipe.send(("find", _find(campaign, trial)))

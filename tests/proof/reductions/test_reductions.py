@@ -206,6 +206,36 @@ def test_triangular_terms_are_counted() -> None:
     assert f.check().ok
 
 
+@pytest.mark.parametrize("tiled", [False, True])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_start_after_the_terms_is_refused_whatever_the_order_was_before_tiles(tiled: bool, is_read: bool) -> None:
+    """The order without tiles serves the reader, which sees the start last; yet no term is left there."""
+    f = Draft("f", "N", N >= 0)
+    a = f.input("a", float32, [N])
+    s = f.reduction("s", {i: N, j: 3}, {k: 3}, sum_, a[i])
+    m = f.computation("m", {i: N}, s[i, 0] + s[i, 1] if is_read else a[i])
+    f.outputs(m)
+    s.init.after(s.update, i)
+    if is_read:
+        m.after(s.init, i)
+    s.fold(i, 1)
+    if tiled:
+        s.init.split(j, 2, j0, j1)
+    violation = f.check().violations[0]
+    assert violation.kind == "reduction" and "before its start" in violation.message
+
+
+def test_a_start_that_is_overwritten_before_the_terms_is_refused_though_nothing_is_read() -> None:
+    f = Draft("f", "N", N >= 0)
+    a = f.input("a", float32, [N])
+    s = f.reduction("s", {i: N, j: 1}, {k: 3}, sum_, a[i])
+    f.outputs(f.computation("m", {i: N}, a[i]))
+    s.fold(i, 2)
+    s.init.split(j, 2, j0, j1)
+    violation = f.check().violations[0]
+    assert violation.kind == "overwritten" and "while terms of s[0, 0] are added there" in violation.message
+
+
 def test_terms_on_two_devices_are_refused_and_proven_as_partial_results() -> None:
     rows, (r, term, device, rest) = tm.params("R")[0], tm.iters("r term device rest")
 

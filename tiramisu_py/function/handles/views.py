@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiramisu_py.algorithm.domains.extents_from_arguments import linear
 from tiramisu_py.algorithm.domains.linearised import factors_of, product_of
-from tiramisu_py.algorithm.expressions import Const, Expr, Operand, as_expr, binary
+from tiramisu_py.algorithm.expressions import Const, Expr, Operand, Param, as_expr, binary
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import weak_int
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.commands.all_commands import Commands
@@ -114,11 +115,27 @@ def _with_rest(of: Indexed, extents: Sequence[Expr], new: list[Expr], whole: str
         raise DeclarationError(
             f"{of.name}.reshape: {whole}: one extent may be -1, where the others divide its elements"
         )
-    sizes = [factor for extent in extents for factor in factors_of(extent) if _size_of([factor]).forms]
-    named = [size for size in sizes if _size_of([size]).forms[0] in rest.forms]
-    parts = [Const(rest.count // prod(_size_of([size]).count for size in named), weak_int), *named]
-    parts = [each for each in parts if not (isinstance(each, Const) and each.value == 1)]
+    parts = _parts(rest, [factor for extent in extents for factor in factors_of(extent)])
     return [*new[: open_[0]], product_of(parts) if parts else Const(1, weak_int), *new[open_[0] + 1 :]]
+
+
+def _parts(size: _Size, factors: Sequence[Expr]) -> list[Expr]:
+    """The factors of a number of elements, each as one of the given ones says it, as far as its count is one of it."""
+    count, found = size.count, list[Expr]()
+    for form in size.forms:
+        alike = [factor for factor in factors if _factor(factor).forms == (form,)]
+        whole = next((factor for factor in alike if count % _factor(factor).count == 0), None)
+        if whole is not None:
+            count //= _factor(whole).count
+        found.append(_primitive(form, alike[0]) if whole is None else whole)
+    return found if count == 1 else [Const(count, weak_int), *found]
+
+
+def _primitive(form: Form, size: Expr) -> Expr:
+    """A form of the parameters in a size that is a multiple of it."""
+    known = {each.name: each for each in walk(size) if isinstance(each, Param)}
+    terms: list[Expr] = [known[name] if c == 1 else binary("*", c, known[name]) for name, c in form[0]]
+    return reduce(lambda a, b: binary("+", a, b), [*terms, Const(form[1], weak_int)] if form[1] else terms)
 
 
 def _group(of: Indexed, left: list[Expr], right: list[Expr], whole: str) -> tuple[list[Expr], list[Expr]]:

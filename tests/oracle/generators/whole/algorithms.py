@@ -67,6 +67,8 @@ class WholeAlgorithms:
         self.count = size or choice.choice((1, 1, 2, 2, 3, 3, 4, 5, 6, 8))
         self.formulas = Formulas(choice, self.exact)
         self.types = self._types()
+        #: Of each input whose rows have a known length, its shape.
+        self.extents: dict[str, list[str]] = {}
 
     def _types(self) -> list[str]:
         """The types of a program: most often one, sometimes several."""
@@ -116,6 +118,7 @@ class WholeAlgorithms:
         self.script.do(f"{name} = f.input('{name}', tm.{dtype}, [{', '.join(extents)}])")
         box = region([Bounds(ITERATORS[d], "0", extent) for d, extent in enumerate(extents)])
         self.sources.append(Source(name, dtype, box.points, rank, True))
+        self.extents[name] = extents if rank > 1 and extents[-1].isdigit() else []
 
     def _keys(self) -> tuple[str, str]:
         """An input of indices, and what its values are below."""
@@ -133,13 +136,16 @@ class WholeAlgorithms:
             recent = self.sources[-2:] if self.choice.random() < 0.6 else self.sources
             source = self.choice.choice(recent)
             indices = [self._index(iterators, source) for _ in range(source.rank)]
+            view = ""
+            if self.extents.get(source.name) and iterators and self.choice.random() < 0.06:
+                view, indices = self._viewed(iterators, source, indices)
             inside = where_inside(iterators, [affine for _, affine in indices], source.points)
             good = points.is_subset(inside) or (
                 narrow and not points.intersect(inside).is_empty() and self.choice.random() < 0.6
             )
             if good or self.choice.random() < 0.0008:
                 at = ", ".join(text for text, _ in indices) or "()"
-                return f"{source.name}[{at}]", source.dtype, inside
+                return view or f"{source.name}[{at}]", source.dtype, inside
         return None
 
     def _index(self, iterators: Sequence[str], source: Source) -> tuple[str, str | None]:
@@ -167,6 +173,25 @@ class WholeAlgorithms:
         offset = self.choice.choice((-2, -1, 0, 0, 0, 0, 1, 1, 2))
         text = f"{x} {'+' if offset > 0 else '-'} {abs(offset)}" if offset else x
         return text, text
+
+    def _viewed(
+        self, iterators: Sequence[str], source: Source, indices: list[tuple[str, str | None]]
+    ) -> tuple[str, list[tuple[str, str | None]]]:
+        """A read through other dimensions, its last two joined or the last one parted, and where it lies inside."""
+        lines = self.extents[source.name]
+        size, x = int(lines[-1]), self.choice.choice(iterators)
+        if self.choice.random() < 0.5:
+            joined = self.choice.choice((x, f"{x} + 1", f"{x} + {size}"))
+            before, last = indices[:-2], [(joined, f"floor(({joined})/{size})"), (joined, f"(({joined}) mod {size})")]
+            shape = [*lines[:-2], "-1"]
+            texts = [*(text for text, _ in before), joined]
+        else:
+            part = next((n for n in (2, 3) if size % n == 0), 1)
+            before, last = indices[:-1], [("", f"{part} + ({x} mod {part})")]
+            shape = [*lines[:-1], str(size // part), str(part)]
+            texts = [*(text for text, _ in before), "1", f"{x} % {part}"]
+        text = f"{source.name}.reshape([{', '.join(shape)}])[{', '.join(texts)}]"
+        return text, [*before, *last]
 
     def _reads(self, of: Region, count: int, narrow: bool) -> tuple[list[tuple[str, str]], Region]:
         """Several reads, and the region at which all of them are inside."""

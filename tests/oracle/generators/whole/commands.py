@@ -40,7 +40,7 @@ COMMANDS = {
 DECLARED = {
     "input": "every algorithm", "computation": "every algorithm", "reduction": "every algorithm",
     "scatter": "of values", "scan": "prefixes", "outputs": "every algorithm", "together": "the kind `groups`",
-    "stage": "the kind `stages`", "scalar": "conditions of `special_case`", "reshape": "tests/algorithm/declare",
+    "stage": "the kind `stages`", "scalar": "conditions of `special_case`", "reshape": "views of inputs",
     "blocks": "the kind `ranked`",
 }  # fmt: skip
 #: Members that change no schedule: they ask, write, run, or name.

@@ -6,7 +6,7 @@ import random
 from contextlib import suppress
 
 from tests.oracle.generators.gpu_random import GpuCommands
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Script, Seed, choices
 from tests.oracle.generators.whole.algorithms import WholeAlgorithms
 from tests.oracle.generators.whole.commands import EveryCommand
 from tiramisu_py.program.statement import Role
@@ -31,9 +31,9 @@ def whole_script(choice: random.Random) -> Script:
     return commands.write(choice.choice((0, 0, 0, 1)))
 
 
-def random_whole_script(seed: int) -> Script:
+def random_whole_script(seed: Seed) -> Script:
     """The same for the same seed."""
-    return whole_script(random.Random(seed))
+    return whole_script(choices(seed))
 
 
 def _on_gpu(choice: random.Random, commands: EveryCommand) -> None:
@@ -53,12 +53,19 @@ def _on_ranks(choice: random.Random, commands: EveryCommand) -> None:
     """Blocks of the first loop of most statements, and of arrays."""
     block = choice.choice((1, 2, 2, 3))
     program = commands.script.program
+    reductions = [name for name, each in program.algorithm.computations.items() if each.is_reduction]
+    combined = {name for name in reductions if choice.random() < 0.4}  # of terms on all ranks, started on each
     for statement in list(program.statements.values()):
         loops, handle = commands.script.program.loop_names(statement), commands._handle(statement)
-        if loops and choice.random() < 0.9:
-            outer, inner = next(commands.fresh, ""), next(commands.fresh, "")
-            if inner and commands.attempt(f"{handle}.split({loops[0]}, {block}, {outer}, {inner})"):
-                commands.attempt(f"{handle}.tag_distribute({outer})")
+        together = statement.source in combined
+        if not loops or choice.random() < (0.9 if together and statement.role is Role.INIT else 0.1):
+            continue
+        loop, combine = loops[0], ""
+        if together and statement.role is Role.UPDATE:
+            loop, combine = loops[-1 if choice.random() < 0.8 else 0], ", combine=tm.PRIVATE"
+        outer, inner = next(commands.fresh, ""), next(commands.fresh, "")
+        if inner and commands.attempt(f"{handle}.split({loop}, {block}, {outer}, {inner})"):
+            commands.attempt(f"{handle}.tag_distribute({outer}{combine})")
     for source in (*program.algorithm.inputs, *program.algorithm.outputs):
         iterators = commands._new_iterators(source)
         if iterators and choice.random() < 0.6:
