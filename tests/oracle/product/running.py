@@ -65,8 +65,8 @@ class Running:
             if what == "at":
                 chunk.at = said
             elif what == "trial":
-                came, by, why, seconds = said
-                self.state.has_taken(round(seconds, 2), f"{chunk.kind} {chunk.at}")
+                came, by, why, seed, seconds = said
+                self.state.has_taken(round(seconds, 2), f"{chunk.kind} {seed}")
                 chunk.counts.update([came, *by])
                 chunk.reasons.update([why] if why else [])
             elif what == "find":
