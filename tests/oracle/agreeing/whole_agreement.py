@@ -74,15 +74,16 @@ def has_values(script: Script) -> bool:
 
 
 def is_judged(script: Script) -> bool:
-    """Whether a judge knows all of the program: see `UNJUDGED`."""
-    return not any(word in script.text for word in UNJUDGED)
+    """Whether a judge knows all of the program: see `UNJUDGED`. That of ranks knows nothing of their GPUs."""
+    of_both = target_of(script) == "ranks" and gpu_agreement.uses_gpu(script)
+    return not of_both and not any(word in script.text for word in UNJUDGED)
 
 
 def runs(script: Script) -> bool:
     """Whether machines know all of it: but for what `UNRUN` names, and values that decide what ranks execute."""
     target = target_of(script)
     if target == "ranks":
-        return is_judged(script) and not has_values(script)
+        return not any(word in script.text for word in UNJUDGED) and not has_values(script)
     return is_judged(script) or (target == "gpu" and not any(word in script.text for word in UNRUN))
 
 

@@ -36,7 +36,8 @@ class Running:
         """Until the time is over, or interrupted; how many programs have been accepted and wrong, in all."""
         end = time.monotonic() + 60 * minutes
         self.state.processes = processes
-        self.state.code = [*dict.fromkeys((*self.state.code, *revision()))]
+        if minutes > 0:
+            self.state.code = [*dict.fromkeys((*self.state.code, *revision()))]
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             while time.monotonic() < end or (self.chunks and time.monotonic() < end + GRACE):
@@ -64,8 +65,8 @@ class Running:
             if what == "at":
                 chunk.at = said
             elif what == "trial":
-                came, by, why, seconds = said
-                self.state.has_taken(round(seconds, 2), f"{chunk.kind} {chunk.at}")
+                came, by, why, seed, seconds = said
+                self.state.has_taken(round(seconds, 2), f"{chunk.kind} {seed}")
                 chunk.counts.update([came, *by])
                 chunk.reasons.update([why] if why else [])
             elif what == "find":

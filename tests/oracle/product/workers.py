@@ -104,7 +104,7 @@ def _judge(kind: str, first: int, pipe: Connection) -> None:
     for trial in campaign.trials():
         strict = trial.came == STRICT
         noted = [*sorted(trial.by), *([STRICT_SUMS] if strict and SUMS in trial.by else [])]
-        pipe.send(("trial", (trial.came, noted, reason(trial.verdict) if strict else "", trial.seconds)))
+        pipe.send(("trial", (trial.came, noted, reason(trial.verdict) if strict else "", trial.seed, trial.seconds)))
         if trial.came in (*WRONG, *DEFECTS, STRICT):
             pipe.send(("at", trial.seed))
             pipe.send(("find", _find(campaign, trial)))

@@ -24,6 +24,8 @@ from tiramisu_py.proof.messages.small_sizes import small_params
 
 #: How many reads and writes one run may have, and all runs of a search for a counterexample together.
 MOST_OF_ONE, MOST_OF_ALL = 60_000, 150_000
+#: As many as a further size costs, however small it is.
+EACH_SIZE = 1_000
 
 Point = tuple[int, ...]
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -48,7 +50,7 @@ def first_unserved(flow: Flow, home: Home, violated: isl.Set, most: int = MOST_O
         return None
     for params in small_params(violated, names):
         count = _size(flow, home, params)
-        done += count
+        done += count + EACH_SIZE
         if count > MOST_OF_ONE or done > most:
             return None
         found = unserved_at(flow, home, params)

@@ -38,7 +38,7 @@ from tiramisu_py.proof.violations.repairs import create_xfer, storage_repair, tr
 from tiramisu_py.sets import smallest
 
 #: How many reads and writes are run before isl follows copies.
-MOST_BEFORE_COPIES = 4_000
+MOST_BEFORE_COPIES = 30_000
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
