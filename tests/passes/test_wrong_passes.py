@@ -63,6 +63,7 @@ MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("first", "define_rank_parameters", skipped, "uneven pieces"),
     ("before_nests", "remove_unread", off_by_one, "unread"),
     ("before_nests", "join_dimensions", off_by_one, "joined"),
+    ("before_nests", "walk_bundles", off_by_one, "bundles"),
     ("host", "unroll_registers", off_by_one, "cpu/blur"),
     ("host", "count_steps", skipped, "a step"),
     ("host", "peel", off_by_one, "cpu/heat"),
