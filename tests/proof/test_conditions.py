@@ -14,6 +14,7 @@ from tests.programs import stage_stories
 from tests.programs.gpu.stories import tiled_stencil, twice
 from tests.programs.ranks.collectives import all_to_all, transposed
 from tests.proof.messages.test_collectives import between
+from tests.proof.test_parts_of_terms import dealt, in_parts, redefined
 from tests.refused.test_gpu_refused import CASES as GPU_CASES
 from tests.refused.test_rank_deadlocks import CHANGED, NB, RIGHT, SEND, P, q
 from tests.refused.test_rank_deadlocks import blur as rank_blur
@@ -24,8 +25,9 @@ from tests.refused.test_what_the_code_needs import CASES as CODE_CASES
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.derive.completion import complete
 from tiramisu_py.program.ranks.spread import spread
-from tiramisu_py.proof import theorem
+from tiramisu_py.proof import Report, theorem
 from tiramisu_py.proof.memory import values
 from tiramisu_py.proof.theorem import CONDITIONS
 from tiramisu_py.proof.violations.findings import Key
@@ -105,6 +107,16 @@ def atomic_sum() -> tm.Function:
     return f
 
 
+class Redefined:
+    """A sum in twelve parts whose terms have thirteen."""
+
+    def __init__(self) -> None:
+        self.completed = complete(redefined(dealt(), lambda s, how: (s, in_parts(how, 13))))
+
+    def check(self) -> Report:
+        return theorem.check(self.completed)
+
+
 #: For each condition a program that is wrong by it alone: proven without it.
 WRONG: dict[str, Callable[[], Any]] = {
     "structure": lambda: RANK_CASES["exchanged by threads"][0]().f,
@@ -117,6 +129,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "reductions": host("terms before the identity"),
     "bits": host("an ordered sum backwards"),
     "grades": atomic_sum,
+    "parts_of_terms": Redefined,
     "races": host("time steps in parallel"),
     "overlapping_vectors": updated_in_place,
     "whole_vectors": padded_update,
@@ -227,6 +240,7 @@ SAID: dict[Callable[[], Any], list[str]] = {
         "each rank reads only", "every message of x", "no deadlock is possible on 3 ranks", "each call of x",
     ],
     kept: ["what is kept between calls is packed first", "every term", "no two iterations"],
+    dealt: ["every term of s is in one part", "every term is in s once"],
     lambda: twice().f: ["everything waits for the operations", "no two iterations"],
     lambda: tiled_stencil().f: ["everything waits for the operations", "all threads of a block", "no two iterations"],
 }  # fmt: skip

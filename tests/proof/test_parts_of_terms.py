@@ -13,6 +13,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, DealtTerms
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.program.program import Program
 from tiramisu_py.proof.theorem import check
 
 N, M, K = tm.params("N M K")
@@ -36,8 +37,8 @@ def dealt(ranges: bool = False, commutative: bool = True) -> tm.Function:
     return f
 
 
-def found(f: tm.Function, change: Callable[[Computation, DealtTerms], Definition]) -> list[str]:
-    """The messages of a proof in which the reduction's definition has been changed."""
+def redefined(f: tm.Function, change: Callable[[Computation, DealtTerms], Definition]) -> Program:
+    """The program with another definition of its reduction."""
     program, algorithm = f.program, f.program.algorithm
     (name,) = algorithm.dealt
     factored = next((partial for partial, whole in algorithm.wholes.items() if whole.name == name), None)
@@ -48,7 +49,12 @@ def found(f: tm.Function, change: Callable[[Computation, DealtTerms], Definition
         algorithm = replace(algorithm, computations={**algorithm.computations, name: own}, dealt={name: how})
     else:
         algorithm = replace(algorithm, wholes={**algorithm.wholes, factored: own}, dealt={name: how})
-    report = check(program.with_(algorithm=algorithm))
+    return program.with_(algorithm=algorithm)
+
+
+def found(f: tm.Function, change: Callable[[Computation, DealtTerms], Definition]) -> list[str]:
+    """The messages of a proof in which the reduction's definition has been changed."""
+    report = check(redefined(f, change))
     return [each.message for each in report.violations if "dealt out by their numbers" in each.message]
 
 

@@ -148,7 +148,7 @@ def test_a_history_tells_of_ranks_and_their_parts() -> None:
     y.tag_distribute(q)
     changes = f.explain(y).changes
     assert changes[-1].command.startswith("y.tag_distribute(q")
-    assert changes[-1].loops.startswith("for q, on rank 0:")
+    assert changes[-1].loops.startswith("for q, on ranks (axis 0):")
     assert changes[-1].loops_before.startswith("for q:")
 
 
