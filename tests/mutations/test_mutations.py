@@ -69,5 +69,5 @@ def test_the_test_of_each_mutation_exists(root: Path) -> None:
 
 def test_the_page_lists_all_mutations() -> None:
     found = PAGE.read_text()
-    day = next(line for line in found.splitlines() if line.startswith("On ")).split()[1].removesuffix(":")
+    day = next(line for line in found.splitlines() if line.startswith("On ")).split()[1].removesuffix(",")
     assert found == text(set(every()), date.fromisoformat(day))
