@@ -31,8 +31,8 @@ def _lines(caught: Collection[Mutation], today: date) -> Iterator[str]:
     listed = {part: mutations(part) for part in PARTS}
     count = sum(map(len, listed.values()))
     yield HEAD
-    yield f"On {today.isoformat()}, when all that were listed were made, and when later ones were added: {count} changes,"
-    yield f"{len(caught)} caught."
+    yield f"On {today.isoformat()}, when all that were listed were made, and when later ones were added:"
+    yield f"{count} changes, {len(caught)} caught."
     for part, some in listed.items():
         yield from ("", f"## {PARTS[part]}", "", "| wrong is then | in | caught by |", "|---|---|---|")
         yield from (_row(each, each in caught) for each in some)
