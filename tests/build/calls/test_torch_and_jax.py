@@ -46,7 +46,8 @@ def picture() -> np.ndarray[Any, Any]:
 
 def of_the_guide(**names: Any) -> dict[str, Any]:
     """What the guide's block on PyTorch and JAX defines, with `kernel`; without the lines of libraries not given."""
-    [block] = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    block = next(each for each in blocks if "torch.library" in each)
     torch_part, jax_part = block.split("def blurred", 1)
     defined = {"kernel": kernel(), **names}
     exec(torch_part if "torch" in names else f"def blurred{jax_part}", defined)
