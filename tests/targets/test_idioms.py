@@ -27,6 +27,8 @@ INTEGERS = (*UNSIGNED, ty.int8, ty.int16, ty.int32, ty.int64)
 FLOATS = (ty.float32, ty.float64)
 #: Loads that convert, or weight and add up: the shapes have them.
 LOADS = re.compile("strided_|dot_|quads_|SCALED_")
+#: Conversions of 16-bit floats: `test_edges` has all of their values, in vectors of 4, 8 and 16 lanes.
+HALVES = re.compile("b?float16_to_float32x|float32_to_float16x")
 WIDEST = 64
 C = "tiramisu_py.backends.c"
 FEW = 2048
@@ -240,7 +242,7 @@ def test_every_entry_of_a_table_is_tried(table: str) -> None:
     tried |= set(re.findall(r"TM_CONVERSION\(\w+, \w+, \w+, (\w+)\)", text))
     text = resources.files(C).joinpath(table).read_text()
     entries = [name for name in re.findall(r"^#define TM_OWN_(\w+)", text, re.MULTILINE) if not LOADS.match(name)]
-    assert len(entries) > 50 and set(entries) <= tried
+    assert len(entries) > 50 and {name for name in entries if not HALVES.match(name)} <= tried
 
 
 def _bits(values: Array) -> Array:
