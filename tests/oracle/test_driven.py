@@ -18,7 +18,7 @@ from tests.oracle.generators.script import Script
 from tests.oracle.kinds import KINDS, Drawn
 from tests.oracle.seeds import TIMES, first_of
 
-#: Kinds whose generators take their choices from anywhere, and how many programs are tried.
+#: Kinds of programs, and how many are tried. Those for GPUs are slow, and left to ``scripts/fuzz``.
 EXAMPLES = {
     "whole": 12,
     "sums": 12,
@@ -27,7 +27,6 @@ EXAMPLES = {
     "groups": 8,
     "facts": 5,
     "stages": 5,
-    "gpu": 5,
     "patterns": 3,
 }
 DRIVEN = settings(deadline=None, suppress_health_check=list(HealthCheck))
