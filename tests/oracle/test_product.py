@@ -94,7 +94,7 @@ def test_a_process_that_has_slept_with_the_machine_is_not_silent(monkeypatch: py
     """Its time counts where somebody listened, a few seconds each look."""
     now = [0.0]
     monkeypatch.setattr(workers.time, "monotonic", lambda: now[0])
-    chunk = workers.Chunk(0, "any", None, None)  # type: ignore[arg-type]
+    chunk = workers.Chunk(0, "any", None, None, looked=0.0)  # type: ignore[arg-type]
     now[0] = 10_000.0
     assert not chunk.looked_at()
     for _ in range(int(workers.SILENCE / workers.LOOK)):
