@@ -118,3 +118,17 @@ def test_blocks_of_ranks_need_a_constant_size() -> None:
     f.outputs(t)
     with pytest.raises(ArgumentError, match="the loop h of t has no constant size"):
         tm.recipes.reduction(t, on=tm.cores(ranks=range(2)), cpu=WIDE)
+
+
+def test_ranks_do_not_share_the_terms_of_an_operator_that_does_not_commute() -> None:
+    k = tm.iters("k")[0]
+    first = tm.operator("first", lambda a, b: tm.select(a == 0, b, a), 0, commutative=False)
+    f = tm.Function("found", params=[])
+    a = f.input("a", tm.int32, [1024])
+    s = f.reduction("s", {}, {k: 1024}, first, a[k])
+    f.outputs(s)
+    with pytest.raises(
+        ArgumentError, match=r"s is one value, and its operator is not commutative: .*: leave the ranks"
+    ):
+        tm.recipes.reduction(s, on=tm.cores(ranks=range(4)))
+    assert not f.commands

@@ -65,6 +65,11 @@ class ReductionOnRanks:
                 f"reduction: {self.form.target} is one value whose terms are combined in order: one rank would have "
                 "all of them: leave the ranks out, or ask for determinism='everywhere'"
             )
+        if self.form.in_order:
+            raise ArgumentError(
+                f"reduction: {self.form.target} is one value, and its operator is not commutative: ranks combine by "
+                "halves of their numbers, which are no neighbours: leave the ranks out"
+            )
         target, fresh = self.form.reduction, self.form.recipe.fresh
         first, *others = self.form.terms
         rank, inner = fresh(f"{first.name}_rank"), fresh(f"{first.name}_part")
@@ -81,8 +86,7 @@ class ReductionOnRanks:
         partial.update.after(partial.init, part)
         partial.update.parallelize(part)
         target.update.tag_distribute(rank, combine=self.combine)
-        if not self.form.in_order:
-            partial.update.vectorize((others or [first])[-1], self.cores.sizes.lanes, combine=Combine.PRIVATE)
+        partial.update.vectorize((others or [first])[-1], self.cores.sizes.lanes, combine=Combine.PRIVATE)
 
     def _distributed(self, loop: Iter, block: int) -> None:
         """Give each rank the part of the inputs that its block reads, where it is a block of one of their indices."""
