@@ -2,9 +2,8 @@
 
 Nothing that isl says of its loops is used, only the loops themselves: their bounds, steps and guards, and the
 instance and the indices that each leaf computes from the iterators, all read as sets (`ast_forms`, `generated_leaves`).
-A position in the
-code is the number of the child in each sequence and the iterator of each loop, outermost first. Position and time have
-the same order, for all sizes, by induction over the tree:
+A position in the code is the number of the child in each sequence and the iterator of each loop, outermost first.
+Position and time have the same order, for all sizes, by induction over the tree:
 
 - At each leaf, the time of its instance in the dimension of each loop around is ``a * iterator + b``, with a > 0. So no
   instance is executed twice by a leaf, and in a loop time grows with the iterator, as far as earlier dimensions of the
