@@ -18,7 +18,8 @@ def main() -> None:
     """Run the room or the module that the first argument names; the others are its own."""
     if len(sys.argv) == 1 or not there(HERE / sys.argv[1].replace(".", "/")):
         raise SystemExit("which benchmark? scripts/bench lists them")
-    sys.path[:] = [str(HERE.parent), str(HERE.parents[1]), *(path for path in sys.path if Path(path or ".").resolve() != HERE)]
+    others = (path for path in sys.path if Path(path or ".").resolve() != HERE)
+    sys.path[:] = [str(HERE.parent), str(HERE.parents[1]), *others]
     del sys.argv[0]
     runpy.run_module(f"{HERE.name}.{sys.argv[0]}", run_name="__main__", alter_sys=True)
 

@@ -252,7 +252,7 @@ def whole_loops(drawn: Drawn) -> str:
 def whole_code(programs: Sequence[Drawn]) -> list[str]:
     """On cores by one of several compilers, for one of several processors; kernels on simulated GPUs."""
     on = whole_agreement.machine(random.Random(programs[0].seed).randrange(1000))
-    cores = [each for each in programs if whole_agreement.target_of(each.script) == "cores"]
+    cores = [each for each in programs if not gpu_agreement.uses_gpu(each.script)]  # it may still wait for none
     wrong = whole_agreement.wrong_code([each.script for each in cores], [each.seed for each in cores], on)
     found = {id(each): said for each, said in zip(cores, wrong, strict=True)}
     return [

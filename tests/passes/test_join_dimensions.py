@@ -82,3 +82,15 @@ def test_a_kernel_finds_elements_of_joined_loops_without_divisions() -> None:
     run(function, {"a": given, "o": found}, {"N": 7})
     np.testing.assert_array_equal(found, given + 1)
     np.testing.assert_array_equal(f.compile(device="simulator", sanitize=True)(given), given + 1)
+
+
+def test_dimensions_of_what_messages_take_stay() -> None:
+    """The elements of a message are boxes of its array (found by scripts/fuzz, whole 133006144)."""
+    y0, y1 = tm.iters("y0 y1")
+    f = tm.Function("sent", params=[N])
+    a = f.input("a", tm.int16, [N + 4, 5])
+    o = f.reduction("o", {}, {n: N + 2}, tm.sum, a.reshape([-1])[n + 5])
+    f.outputs(o)
+    a.distribute([y0, y1], rank=y0)
+    f.derive_transfers()
+    f.compile()

@@ -51,7 +51,9 @@ def otherwise(body: Node, *others: type[Node]) -> set[str]:
     """The arrays that statements use, beside loads, stores, allocations, and statements of some types."""
     found = set[str]()
     for node in walk(body):
-        if not isinstance(node, (Store, Allocate, *others)) and not node.roles.inside:
+        if node.roles.inside:  # a message reads its array itself; what is inside of it is walked, too
+            found |= {getattr(node, field) for field in node.roles.reads}
+        elif not isinstance(node, (Store, Allocate, *others)):
             found |= names(node) - {load.buffer for e in expressions(node) for load in loads_in(e)}
     return found
 

@@ -98,7 +98,7 @@ class Layout:
     def _shape(self, declared: ArrayArgument, place: Point) -> Point:
         names = () if self.loops.grid is None else self.loops.grid.coordinates
         known = {**self.params, **dict(zip(names, place, strict=False))}
-        return tuple(max(0, n) for n in integers(declared.extents, known))
+        return tuple(max(0, n) for n in integers(declared.passed_extents, known))
 
     def held(self, declared: ArrayArgument, place: Point) -> Sequence[Sequence[int]] | None:
         """For each dimension the indices that a rank holds; None where it holds nothing at all."""

@@ -18,7 +18,7 @@ from tests.oracle.product.state import DEFECTS, STRICT, STRICT_SUMS, WRONG, reas
 
 #: How many seeds are one chunk; how many of its programs are run after each pass, and compiled, in one source.
 CHUNK = 96
-WANTED = Wanted(CHUNK, 2, 6)
+WANTED = Wanted(CHUNK, 1, 4)
 #: How much memory a process may have: a program that needs more raises.
 MEMORY = 6 << 30
 #: Kinds whose code runs on simulated GPUs, which reserve more addresses than they use.
