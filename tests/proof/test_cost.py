@@ -15,7 +15,12 @@ from tests.effort import calls
 from tests.programs.drafts import Draft
 from tests.programs.stories import M, N, blur, c, c0, c1, i, i0, i1, j, j0, j1, r, r0, r1
 from tiramisu_py.algorithm.types import float32
+from tiramisu_py.dependence.accesses import MemoryAccesses
+from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.function.handles.computations import Computation, Input
+from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.statement import Role
+from tiramisu_py.proof.reductions.chains import Chains
 from tiramisu_py.proof.theorem import check
 
 T = tm.params("T")[0]
@@ -134,3 +139,26 @@ def test_skewed_and_tiled_stencils_are_proven_with_little_work(made: Callable[[]
     h.reorder(*outer, *inner)
     report = check(f.program, operations=2_000_000)  # of isl: 1,000,000 at most for these
     assert report.ok, report
+
+
+def test_what_ranks_combine_is_few_pieces() -> None:
+    """Some hundred pieces of what one rank combines, paired, took half a minute (scripts/fuzz, whole 133012799)."""
+    x0, x1, y0, y1 = tm.iters("x0 x1 y0 y1")
+    f = tm.Function("f", params=[N, M], assume="N >= 0 and M >= 1")
+    a = f.input("a", tm.float64, [N + 2])
+    c0 = f.computation("c0", {i: (2, N)}, a[i])
+    total = f.reduction("total", {i: M, j: i}, {k: M + 1}, tm.sum, tm.cast(tm.float64, k), ordered=True)
+    last = f.computation("last", "[N] -> { [i, j] : i mod 2 = 0 and 0 <= i < N and 0 < j <= -3 + N }", c0[N - 1 - j])
+    f.outputs(last, total)
+    c0.tag_distribute(i)
+    total.update.split(k, 1, x0, x1)
+    total.update.tag_distribute(x0, combine=tm.PRIVATE)
+    last.distribute([y0, y1], rank=y0)
+    f.derive_transfers()
+    flow = Flow(MemoryAccesses(spread(f.completed)))
+    chains = Chains.of(flow, f.algorithm.computations["total"])
+    merges = [update.actor.statement for update in chains.updates if update.role is Role.MERGE]
+    assert merges
+    for merge in merges:
+        assert merge is not None and all(into.n_basic_map() <= 4 for _, into in chains.consumed(merge))
+    assert "another order" in str(f.check())

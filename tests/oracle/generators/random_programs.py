@@ -308,7 +308,7 @@ class Commands:
     def _separate(self, statement: Statement, handle: str) -> str:
         cut = self.choice.choice(("1", "2", "N - 1", "1, N - 1"))
         parts = [f"{statement.name}_{n}" for n in range(cut.count(",") + 2)]
-        return f"{', '.join(parts)} = {handle}.separate_at({self._loop(statement)}, [{cut}])"
+        return f"{', '.join(parts)}, *_ = {handle}.separate_at({self._loop(statement)}, [{cut}])"
 
     # -- places
 

@@ -90,10 +90,11 @@ class Chains:
             met = combination.actor.statement
             assert met is not None
             merged = sets.graph(read.instance, read.domain).reverse().apply_range(earlier.reverse())
-            together = merged.apply_range(meetings(self.flow.accesses.program, met))
+            together = merged.apply_range(meetings(self.flow.accesses.program, met)).coalesce()
             for update in self.updates:
                 if update.home == combination.home:
-                    yield update, self.flow.one_chain(update, combination).apply_range(together.reverse())
+                    into = self.flow.one_chain(update, combination).apply_range(together.reverse())
+                    yield update, into.coalesce()  # of ranks that are many pieces, each of some hundred pieces here
 
     # -- keys
 
