@@ -314,3 +314,16 @@ def test_a_step_that_is_left_out_is_missed_by_the_proof(name: str, monkeypatch: 
     monkeypatch.setattr(completion, "COMPLETION", tuple(step for step in COMPLETION if step.name != name))
     found = [(v.kind, v.message) for v in make().check().violations]
     assert any(kind == k and words in message for k, message in found), found
+
+
+def test_tickets_are_only_for_kernels_that_have_a_last_block() -> None:
+    """A loop between the block loops is refused by itself (scripts/fuzz, whole 133020336, where check raised)."""
+    f = tm.Function("f", params=[N])
+    a = f.input("a", tm.int64, [N])
+    s = f.reduction("s", {i: 3}, {k: N}, tm.sum, a[k])
+    f.outputs(s)
+    s.update.split(k, 4, k0, k1)
+    s.update.tag_gpu(blocks=[i, k0], threads=[k1], combine=tm.TREE, across=tm.LAST_BLOCK)
+    s.init.coarsen(i, 3, c)
+    (violation,) = f.check().violations
+    assert "runs on blocks, but loop c between it and the block loops i does not" in violation.message

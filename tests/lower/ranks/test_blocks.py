@@ -115,3 +115,22 @@ def test_a_copy_that_is_wrong_is_found(name: str, monkeypatch: pytest.MonkeyPatc
     assert f.check().ok and wrong(f) == set()
     monkeypatch.setattr(blocks._Elsewhere, method, change(getattr(blocks._Elsewhere, method)))
     assert words in wrong(f)
+
+
+def test_an_input_in_which_a_message_stores_is_copied() -> None:
+    """Of what is there already, too: the caller's input may be read-only (scripts/fuzz, patterns 133022848)."""
+    N, (i, j, d, q) = tm.params("N")[0], tm.iters("i j d q")
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    a = f.input("a", tm.int64, [4, N])
+    s = f.computation("s", {q: 4, j: N}, 2 * a[q, j])
+    f.outputs(s)
+    s.tag_distribute(q)
+    s.distribute([i, j], rank=i)
+    sent, received = {q: 1, d: (1, 4), i: (d, d + 1), j: N}, {q: (1, 4), i: (q, q + 1), j: N}
+    m = f.create_xfer(a[i, j], send=sent, to=d, recv=received, source=0)
+    f.order(m.send, m.recv, s, at=tm.root)
+    assert f.check().ok and wrong(f) == set()
+    whole = on_one_rank(collected(f.completed).program)
+    program = Arrays(whole, MemoryAccesses(whole.program)).in_blocks().program
+    accesses = MemoryAccesses(program).of_buffer("a")
+    assert not any(access.is_write and access.actor.statement is not None for access in accesses)

@@ -8,6 +8,7 @@ contents, so that one of them, in the order of issue, shows whether each read se
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tests.oracle.judges.events import Misplaced, Place
 from tests.oracle.judges.gpu_events import Act, GpuExecution, Happens
@@ -156,7 +157,10 @@ def _races(execution: GpuExecution, happens: Happens, acts: Sequence[Act]) -> li
     for place, accesses in touched.items():
         for position, (a, writes) in enumerate(accesses):
             for b, too in accesses[:position]:
-                if a is b or not (writes or too) or happens.before(a, b) or happens.before(b, a):
+                if a is b or not (writes or too):
+                    continue
+                first, second = (_storing(act) if stores else act for act, stores in ((a, writes), (b, too)))
+                if happens.before(first, second) or happens.before(second, first):
                     continue
                 combine = _combined(a, b) if writes and too and a.value[0] not in locked else None
                 if combine is None:
@@ -164,6 +168,14 @@ def _races(execution: GpuExecution, happens: Happens, acts: Sequence[Act]) -> li
                 elif a.value[0] in several and (combine is Combine.ATOMIC or _by_blocks(a, b)):
                     found.append(Failure("reduction", f"{b} and {a} combine several values at once at {place}"))
     return found
+
+
+def _storing(act: Act) -> Act:
+    """An execution as it stores: what the threads of a tree combine, the first of them adds."""
+    trees = {loop.tag.axis for loop in act.loops if isinstance(loop.tag, GpuThread) and _is_tree(loop)}
+    if act.role is not Role.UPDATE or not trees:
+        return act
+    return replace(act, thread=tuple(0 if axis in trees else at for axis, at in enumerate(act.thread)))
 
 
 def _by_blocks(a: Act, b: Act) -> bool:

@@ -24,7 +24,8 @@ from tiramisu_py.schedule.devices.place_waits import idle
 def with_tickets(program: Program) -> Program:
     """The program with a ticket between the two parts of each kernel that has them."""
     for nest in kernels(program):
-        if nest.is_last:
+        other = nest.other_part
+        if nest.is_last and other is not None and other.counted:  # otherwise the proof says that loops are misplaced
             program = _with_ticket(program, nest)
     return program
 

@@ -1,8 +1,9 @@
 """Programs over the part of the caller's arrays that one rank has.
 
-If a rank touches more of an array than its block (such as a halo), the array is kept elsewhere while the function runs:
-in local memory that covers both, filled from the caller's array at entry, and copied back at exit, by threads if the
-program has any. A rank whose own statements stay inside its block uses the caller's array directly.
+If a rank touches more of an array than its block (such as a halo), or a message stores in an input, the array is kept
+elsewhere while the function runs: in local memory that covers both, filled from the caller's array at entry, and copied
+back at exit, by threads if the program has any. A rank whose own statements stay inside its block, and store in no
+input, uses the caller's array directly.
 
 This is done after the proof: a program has one array for all ranks, with the indices of the whole array. Distributions
 say that a rank's array holds only its own block, from index 0, and here this becomes memory. It changes no value.
@@ -30,6 +31,7 @@ from tiramisu_py.lower.ranks.local_boxes import accessed_of, elements_of
 from tiramisu_py.lower.ranks.one_rank import Ranked
 from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.program.loops import Loop, Parallel
+from tiramisu_py.program.machine.distribution import Distribution
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage
@@ -44,6 +46,8 @@ class Arrays:
         self.holdings: dict[str, Holding] = {}
         for buffer in ranked.program.buffers.values():
             holding = holding_of(ranked, buffer) if buffer.argument else None
+            if holding is None and self._is_changed_input(buffer):
+                holding = Holding(ranked, buffer, Distribution(()))  # all of it
             if holding is not None:
                 self.holdings[buffer.name] = holding
 
@@ -57,11 +61,26 @@ class Arrays:
         program = self.whole.program
         for name, holding in self.holdings.items():
             accessed = accessed_of(self.accesses, program.buffers[name])
-            if accessed is not None and not accessed.is_subset(holding.elements()):
+            outside = accessed is not None and not accessed.is_subset(holding.elements())
+            if outside or self._is_changed_input(program.buffers[name]):
                 program = _Elsewhere(program, holding, self.accesses).program()
             program = _in_block(program, holding)
         begins = {name: value for holding in self.holdings.values() for name, value in holding.definitions().items()}
         return replace(self.whole, program=program, definitions={**self.whole.definitions, **begins})
+
+    def _is_changed_input(self, buffer: Buffer) -> bool:
+        """Whether a statement stores in a caller's array that must not change: a message of what is there already."""
+        program = self.whole.program
+        if not buffer.argument or buffer.device is not None or outputs_in(program, buffer):
+            return False
+        accesses = self.accesses.of_buffer(buffer.name)
+        return any(a.is_write and a.actor.statement is not None and a.device is None for a in accesses)
+
+
+def outputs_in(program: Program, buffer: Buffer) -> list[Storage]:
+    """The storages of outputs in a caller's array."""
+    callers = (s for s in program.storages_in(buffer.name) if is_callers(program, s))
+    return [s for s in callers if s.source in program.algorithm.outputs]
 
 
 def _in_block(program: Program, holding: Holding) -> Program:
@@ -95,7 +114,7 @@ class _Elsewhere:
         assert accessed is not None
         coordinates = self.holding.ranked.coordinates
         short = accessed.subtract(self.holding.elements()).params().intersect(everyone)
-        for access in () if self._outputs() else self.accesses.of_buffer(self.array.name):
+        for access in () if outputs_in(self.before, self.array) else self.accesses.of_buffer(self.array.name):
             if access.is_write and access.actor.statement is not None and access.device == self.array.device:
                 short = short.union(access.domain.params().intersect(everyone))  # an input must not change
         short = sets.without_params(short, [name for name in sets.params(short) if name not in coordinates])
@@ -146,18 +165,13 @@ class _Elsewhere:
 
     def _exit(self) -> Statement | None:
         """The copy of the elements that the rank holds and stores."""
-        outputs = self._outputs()
+        outputs = outputs_in(self.before, self.array)
         if not outputs:
             return None
         storage, stored = outputs[0], sets.united(self._stored())
         return self._copy(
             "exit", stored, storage.source, self.storages[storage.name], storage.name, len(self.array.extents)
         )
-
-    def _outputs(self) -> list[Storage]:
-        """The storages of outputs in the array."""
-        callers = [s for s in self.before.storages_in(self.array.name) if is_callers(self.before, s)]
-        return [s for s in callers if s.source in self.before.algorithm.outputs]
 
     def _stored(self, guarded: bool = False) -> list[isl.Set]:
         """The elements that each statement stores; with `guarded`, only of statements with guards."""

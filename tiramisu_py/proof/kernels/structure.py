@@ -124,7 +124,7 @@ def structure(nest: KernelNest) -> Iterator[Finding]:
 def _parted(nest: KernelNest) -> Finding | None:
     """The fault of a kernel whose last block cannot go on: its parts share too little, or are not in order."""
     other, program = nest.other_part, nest.program
-    if other is None or not nest.is_last:
+    if other is None or not nest.is_last or not other.counted:  # loops around its block loops are refused by themselves
         return None
     counting = other.blocks
     names = ", ".join(program.loops[loop].name for loop in counting)
