@@ -21,7 +21,7 @@ from tests.proof.certificates.checking import judged
 from tiramisu_py.proof.certificates.certificate import certificate
 
 #: Kinds of programs that certificates cover, at least some of each.
-COVERED = ("any", "cores", "groups", "gpu", "cooperative")
+COVERED = ("any", "cores", "groups", "gpu", "cooperative", "ranks", "derived", "patterns")
 
 #: What a certificate of a refused schedule may leave out.
 BEYOND = {

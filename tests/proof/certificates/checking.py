@@ -1,4 +1,4 @@
-"""The checker of certificates as a module, and what it says of a certificate."""
+"""The checkers of certificates as modules, and what they say of a certificate."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import islpy as isl
 
 ROOT = Path(__file__).resolve().parents[3]
 CHECKER = ROOT / "scripts" / "verify_certificate"
+OF_MESSAGES = ROOT / "scripts" / "verify_messages"
 
 
 @cache
-def checker() -> ModuleType:
-    """`scripts/verify_certificate`, which has no ending, as a module."""
-    loader = SourceFileLoader("verify_certificate", str(CHECKER))
+def checker(path: Path = CHECKER) -> ModuleType:
+    """A script of the checkers, which have no endings, as a module."""
+    loader = SourceFileLoader(path.name, str(path))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
     module = module_from_spec(spec)
@@ -28,10 +29,12 @@ def checker() -> ModuleType:
 
 
 def judged(document: dict[str, Any]) -> str:
-    """What the checker says: "" where it accepts, or the claim that is not shown, or what it cannot read."""
+    """What the checkers say: "" where both accept, or the claim that is not shown, or what they cannot read."""
+    text = json.dumps(document)
     try:
-        assert checker().Certificate(json.loads(json.dumps(document))).check() > 0
-    except checker().Rejected as claim:
+        checker().Certificate(json.loads(text)).check()
+        checker(OF_MESSAGES).Messages(json.loads(text)).check()
+    except AssertionError as claim:
         return str(claim)
     except (LookupError, TypeError, isl.Error) as error:
         return f"no certificate: {error!r}"

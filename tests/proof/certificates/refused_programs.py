@@ -6,21 +6,59 @@ from collections.abc import Callable
 
 import tiramisu_py as tm
 from tests.dependence import test_copies
-from tests.proof.certificates import gpu_programs
+from tests.proof.certificates import gpu_programs, rank_programs
 
-N, M = tm.params("N M")
+N, M, lo, hi = tm.params("N M lo hi")
 i, j, k = tm.iters("i j k")
 i0, i1, k0, k1, t, b, y = tm.iters("i0 i1 k0 k1 t b y")
 
 
-def on_ranks() -> tm.Function:
-    f = tm.Function("doubled")
-    x = f.input("x", tm.float32, [4])
-    y = f.computation("y", {i: 4}, 2.0 * x[i])
+def in_blocks() -> tm.Function:
+    """Each rank has rows of its own, from lo to hi."""
+    f = tm.Function("sums", params=[N, lo, hi], assume="N >= 1")
+    x = f.input("x", tm.float32, [N])
+    s = f.computation("s", {i: (1, N)}, x[i] + x[i - 1], shape=[N])
+    f.outputs(s)
+    f.blocks(N, lo, hi)
+    for array in (x, s):
+        array.distribute([i], rank=i, bounds=(lo, hi))
+    s.tag_distribute(i, bounds=(lo, hi))
+    f.derive_transfers()
+    return f
+
+
+def over_ranks() -> tm.Function:
+    """Ranks combine what they have summed."""
+    f = tm.Function("total")
+    x = f.input("x", tm.int32, [4])
+    s = f.reduction("s", {}, {i: 4}, tm.sum, x[i])
+    f.outputs(s)
+    s.update.tag_distribute(i, combine=tm.TREE)
+    return f
+
+
+def all_at_once() -> tm.Function:
+    """All ranks send to all in one call."""
+    f = tm.Function("gathered")
+    x = f.input("x", tm.int32, [4])
+    y = f.computation("y", {i: 4, j: 4}, x[j])
     f.outputs(y)
-    for array in (x, y):
-        array.distribute([i], rank=i)
+    x.distribute([j], rank=j)
+    y.distribute([i, j], rank=i)
     y.tag_distribute(i)
+    sent, received = ({i: 4, k: 4, j: (i, i + 1)}, k != i), ({i: 4, k: 4, j: (k, k + 1)}, k != i)
+    m = f.create_xfer(x[j], send=sent, to=k, recv=received, source=k, collective=True, name="m")
+    f.order(m.send, m.recv, y, at=tm.root)
+    return f
+
+
+def chosen_requests() -> tm.Function:
+    f = rank_programs.sums()
+    m = rank_programs.exchange(f, [tm.NONBLOCK])
+    m.send.collapse_many(j)
+    m.recv.collapse_many(j)
+    m.send.set_wait_access(0)
+    f.order(m.send, m.recv, m.send.wait(), f["s"], at=tm.root)
     return f
 
 
@@ -123,7 +161,10 @@ def rows() -> tm.Function:
 
 
 REFUSED: list[tuple[Callable[[], tm.Function], str]] = [
-    (on_ranks, "no certificate covers ranks"),
+    (in_blocks, "blocks whose bounds are known only at run time"),
+    (over_ranks, "combines partial results of its own"),
+    (all_at_once, "is a call of all ranks"),
+    (chosen_requests, "has requests that are chosen or kept"),
     (trees, "combines partial results of its own"),
     (last_blocks, "combines partial results of its own|goes on in the last of its blocks"),
     (calls, "is a call over whole arrays"),

@@ -16,7 +16,7 @@ import pytest
 import tiramisu_py as tm
 from tests.auto import programs as automatic
 from tests.programs.gpu.pipelines import CASES, Case
-from tests.proof.certificates import changes, gpu_changes, gpu_programs, programs
+from tests.proof.certificates import changes, gpu_changes, gpu_programs, programs, rank_changes, rank_programs
 from tests.proof.certificates.agreement import (
     COVERED,
     PROVEN_ACCEPTED,
@@ -24,17 +24,18 @@ from tests.proof.certificates.agreement import (
     compared,
     disagreements,
 )
-from tests.proof.certificates.checking import CHECKER, judged
+from tests.proof.certificates.checking import CHECKER, OF_MESSAGES, judged
 from tests.proof.certificates.refused_programs import REFUSED
 from tests.selection import first
 
-PROGRAMS = [*programs.ALL, *gpu_programs.ALL]
-CHANGES = changes.CHANGES | gpu_changes.CHANGES
+PROGRAMS = [*programs.ALL, *gpu_programs.ALL, *rank_programs.ALL]
+CHANGES = changes.CHANGES | gpu_changes.CHANGES | rank_changes.CHANGES
 MOST_LINES = 250
 
 
-def test_the_checker_is_short_and_imports_isl_alone() -> None:
-    text = CHECKER.read_text()
+@pytest.mark.parametrize("path", [CHECKER, OF_MESSAGES], ids=lambda path: path.name)
+def test_the_checkers_are_short_and_import_isl_alone(path: Path) -> None:
+    text = path.read_text()
     assert len(text.splitlines()) <= MOST_LINES
     imported = {
         name.split(".")[0]

@@ -345,3 +345,18 @@ def test_arrays_of_the_caller_and_other_layouts_are_not_folded() -> None:
     m.bx.store_in([c, r])
     with pytest.raises(tm.CommandError, match="bx has a layout of its own"):
         m.bx.fold(r, 3)
+
+
+def test_loops_inside_follow_the_values_and_not_the_iteration() -> None:
+    """In each iteration alone, one is as good as the other (scripts/fuzz, whole 133045504, where emission raised)."""
+    (N,), (y0, y1) = tm.params("N"), tm.iters("y0 y1")
+    f = tm.Function("f", params=[N])
+    a = f.input("a", tm.int32, [N + 2, N + 2])
+    o = f.computation("o", {i: (2, N)}, a[i, i] - 2 * a[i, i - 1])
+    f.outputs(o)
+    window = o.cache(a, i, [y0, y1], name="window")
+    window.slide(i, y1)
+    given = np.arange(64, dtype=np.int32).reshape(8, 8) ** 2
+    found = np.zeros(6, np.int32)
+    run(lower(f.completed), {"a": given, "o": found}, {"N": 6}, seed=0)
+    assert np.array_equal(found[2:], [given[n, n] - 2 * given[n, n - 1] for n in range(2, 6)])

@@ -22,13 +22,15 @@ from tiramisu_py.program.initial import initial_program
 from tiramisu_py.program.kernels import axis_name
 from tiramisu_py.program.loops import GpuThread, Parallel, Vector
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Home, Memory, is_on_devices
 from tiramisu_py.proof.certificates.coverage import check_covered, check_independent
 from tiramisu_py.proof.certificates.evidence import Evidence
+from tiramisu_py.proof.certificates.exchanged_messages import Messages
 from tiramisu_py.proof.certificates.queued_operations import Operations
+from tiramisu_py.proof.messages.array_parts import held_places
 
-FORMAT, VERSION = "tiramisu_py certificate", 2
+FORMAT, VERSION = "tiramisu_py certificate", 3
 
 #: The reads of a computation that each role has.
 _PARTS = {Role.VALUE: "value", Role.INIT: "start", Role.UPDATE: "term"}
@@ -50,16 +52,17 @@ class _Certificate:
         self.values = ValueSets(program.algorithm)
         self.accesses = MemoryAccesses(program, self.values)
         self.flow = Flow(self.accesses)
-        self.size = 1 + max(state.time_size for state in program.history)
+        self.size = 1 + program.rank_axes + max(state.time_size for state in program.history)
         self.operations = Operations(program, self.flow.happens, self.size)
         self.claims = Evidence(self.flow, self.operations)
+        self.messages = Messages(self.flow, self.operations)
         self._names: dict[tuple[str, int], str] = {}
         self._arrays: dict[Home, str] = {}
 
     def document(self) -> dict[str, Any]:
         program, algorithm = self.program, self.program.algorithm
         check_covered(program)
-        actors = [self._statement(s) for s in program.storing]
+        actors = [self._statement(s) for s in program.acting]
         callers = [self._caller(each) for each in self._callers()]
         evidence = self._evidence()
         if not self.partial:
@@ -69,6 +72,7 @@ class _Certificate:
             "version": VERSION,
             "function": algorithm.name,
             "parameters": str(program.context),
+            "ranks": program.rank_axes,
             "inputs": {name: str(self.values.domain(name)) for name, i in algorithm.inputs.items() if not i.scalar},
             "computations": self._computations(),
             "inlined": [name for name in algorithm.computations if not program.statements_of(name)],
@@ -104,8 +108,8 @@ class _Certificate:
 
     def _statement(self, statement: Statement) -> dict[str, Any]:
         program, accesses = self.program, self.accesses
-        store = accesses.write(statement)
-        if store is None:
+        store = accesses.write(statement) if statement.stores else None
+        if store is None and statement.stores:
             raise UnsupportedError(f"{statement.handle} stores outside of the loops that its buffer is for")
         tags = [program.loops[loop].tag for loop in statement.loops]
         concurrent = [k for k, tag in enumerate(tags) if isinstance(tag, Parallel | Vector)]
@@ -114,19 +118,27 @@ class _Certificate:
         reads = [r for source in accesses.sources(statement) if (r := accesses.read(statement, source)) is not None]
         return {
             "name": statement.name,
-            "role": statement.role.value,
+            "role": "receive" if statement.receives else statement.role.value,
             "source": statement.source,
-            "instances": str(store.domain),
+            "instances": str(statement.instances.intersect_params(program.context.params())),
             "point": str(sets.graph(sets.renamed(statement.point, statement.source))),
             "time": str(self.operations.time(program, statement.name)),
             "thread": str(self.operations.thread(statement)),
             "queue": self.operations.queue(statement),
-            "devices": [program.loads_at(statement), program.stores_at(statement)],
-            "concurrent": self.operations.unordered(statement) or [_time_of_loop(k) for k in concurrent],
-            "combined": [threads.get(k, _time_of_loop(k)) for k in merging],
-            "store": str(self._elements(store)),
+            "devices": self._devices(statement),
+            "concurrent": self.operations.unordered(statement) or [self.operations.coordinate(k) for k in concurrent],
+            "combined": [threads.get(k, self.operations.coordinate(k)) for k in merging],
+            "message": self.messages.half(statement),
+            "store": None if store is None else str(self._elements(store)),
             "reads": {read.source: str(self._pairs(read).apply_range(self._elements(read))) for read in reads},
         }
+
+    def _devices(self, statement: Statement) -> list[Device]:
+        """Where it loads and where it stores; of half a message, the only one of these."""
+        loads, stores = self.program.loads_at(statement), self.program.stores_at(statement)
+        if statement.message is not None:
+            return [stores if statement.receives else loads] * 2
+        return [loads, stores]
 
     def _callers(self) -> Iterator[MemoryAccess]:
         """What the caller gives and finds."""
@@ -137,10 +149,9 @@ class _Certificate:
 
     def _caller(self, access: MemoryAccess) -> dict[str, Any]:
         name, moment = self._name(access), 0 if access.actor.moment == ENTRY else 2
-        point = isl.Map.identity(access.domain.get_space().map_from_set()).intersect_domain(access.domain)
-        point = point.set_tuple_name(isl.dim_type.in_, name)
-        time = sets.graph(_constants(point.domain(), [moment, *[0] * (self.size - 1)]))
-        place = point.apply_range(self._elements(access))
+        point = access.values.set_tuple_name(isl.dim_type.in_, name)
+        time = sets.graph(self._moment(point.domain(), moment))
+        place = self._elements(access).set_tuple_name(isl.dim_type.in_, name)
         reads = {} if access.is_write else {access.source: str(self._pairs(access).apply_range(self._elements(access)))}
         return {
             "name": name,
@@ -154,9 +165,16 @@ class _Certificate:
             "devices": [access.home.device] * 2,
             "concurrent": [],
             "combined": [],
+            "message": None,
             "store": str(place) if access.is_write else None,
             "reads": reads,
         }
+
+    def _moment(self, domain: isl.Set, moment: int) -> isl.MultiAff:
+        """The time of what the caller gives or finds on a rank."""
+        space, ranks = domain.get_space(), self.program.rank_axes
+        numbers = [sets.constant(space, n) for n in (moment, *[0] * (self.size - 1 - ranks))]
+        return sets.function(space, None, [*sets.variables(space)[:ranks], *numbers])
 
     def _name(self, access: MemoryAccess) -> str:
         """The name of an actor: of a statement, or what the caller gives or finds."""
@@ -176,14 +194,28 @@ class _Certificate:
 
     def _places(self, home: Home) -> dict[str, Any]:
         """The elements of a buffer, where they are, and for what there are copies of it."""
-        buffer = self.program.buffers[home.buffer]
+        buffer, ranks = self.program.buffers[home.buffer], self.program.rank_axes
         frame = sets.sized_frame(self.program.algorithm.param_space, None, len(buffer.extents))
+        elements, registers = box(frame, buffer.extents), buffer.memory is Memory.REGISTER
+        loops = self.operations.coordinate(len(buffer.scope)) - 1 if buffer.scope else ranks
         return {
-            "elements": str(box(frame, buffer.extents).set_tuple_name(self._array(home))),
+            "elements": str(elements.set_tuple_name(self._array(home))),
+            "held": str(self._held(home, elements, 3 * registers + loops).set_tuple_name(self._array(home))),
             "device": home.device if is_on_devices(buffer) else "any",
-            "loops": 2 * len(buffer.scope) + 1 if buffer.scope else 0,
-            "thread": buffer.memory is Memory.REGISTER,
+            "loops": loops,
+            "thread": registers,
         }
+
+    def _held(self, home: Home, elements: isl.Set, copies: int) -> isl.Set:
+        """The places that are in the arrays that callers pass on each rank; or all."""
+        buffer = self.program.buffers[home.buffer]
+        found = [s.source for s in self.program.storages_in(buffer.name) if s.source in self.program.distributions]
+        if buffer.argument and home.device == buffer.device and found:
+            held = held_places(self.program, found[0], elements, "")
+            assert held is not None
+            return held
+        space = self.program.algorithm.param_space
+        return sets.universe(sets.sized_frame(space, None, copies + len(buffer.extents)))
 
     def _elements(self, access: MemoryAccess) -> isl.Map:
         """The element of the buffer that an access uses, in the copy of its executor."""
@@ -199,8 +231,8 @@ class _Certificate:
     def _pairs(self, read: MemoryAccess) -> isl.Map:
         """``[instance -> value] -> read``: a read as the pair that it is."""
         if read.actor.statement is None:
-            same = isl.Map.identity(read.domain.get_space().map_from_set()).intersect_domain(read.domain)
-            return same.set_tuple_name(isl.dim_type.in_, self._name(read)).range_map()
+            found = read.values.set_tuple_name(isl.dim_type.in_, self._name(read)).domain_map()
+            return found.set_tuple_name(isl.dim_type.out, sets.tuple_name(read.domain))
         relation = self.accesses.read_relation(read.actor.statement, read.source)
         assert relation is not None
         return relation.wrap().flatten_map().set_tuple_name(isl.dim_type.out, sets.tuple_name(read.domain))
@@ -235,8 +267,10 @@ class _Certificate:
                 references[self._array(home)] = {
                     name: str(self.operations.time(reference, name)) for name in reference.statements
                 }
-        ends = list(self.operations.ends())
-        return {"references": references, "flow": flow, "terms": _as_text(terms), "ends": ends}
+        found = {"references": references, "flow": flow, "terms": _as_text(terms), "ends": [*self.operations.ends()]}
+        if self.operations.halves:
+            found |= {"meetings": self.messages.meetings(), "ranking": self.messages.ranking()}
+        return found
 
     def _by_term(self, update: MemoryAccess, added: isl.Map) -> isl.Map:
         """``[read -> term] -> update``, from ``read -> update``."""
@@ -264,13 +298,3 @@ def _value_of_point(points: isl.Set, count: int) -> isl.Map:
     """``point -> value``: the first `count` indices of a point."""
     variables = sets.variables(points.get_space())[:count]
     return sets.graph(sets.function(points.get_space(), sets.tuple_name(points), variables))
-
-
-def _constants(domain: isl.Set, numbers: list[int]) -> isl.MultiAff:
-    space = domain.get_space()
-    return sets.function(space, None, [sets.constant(space, number) for number in numbers])
-
-
-def _time_of_loop(depth: int) -> int:
-    """The coordinate of a loop in the time of a certificate: after the moment and the static one, every other one."""
-    return 2 * depth + 2

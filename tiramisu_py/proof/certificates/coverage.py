@@ -12,20 +12,21 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.kernels import KernelNest, is_tree, kernels
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import Message, Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.kernels import threads
 from tiramisu_py.proof.memory import races
 
-_ROLES = {Role.VALUE, Role.INIT, Role.UPDATE, Role.COPY}
+_ROLES = {Role.VALUE, Role.INIT, Role.UPDATE, Role.COPY, Role.SEND}
 
 
 def check_covered(program: Program) -> None:
     """Raises `UnsupportedError`, with a statement and the reason, for a program that no certificate covers."""
     name = program.algorithm.name
-    if program.rank_axes or program.blocks is not None:
-        raise UnsupportedError(f"no certificate covers ranks yet, and {name} runs on ranks")
-    for statement in program.storing:
+    if program.blocks is not None:
+        what = f"{name} runs on ranks with blocks whose bounds are known only at run time"
+        raise UnsupportedError(f"no certificate covers this yet: {what}")
+    for statement in program.acting:
         what = _of_statement(program, statement)
         if what:
             raise UnsupportedError(f"no certificate covers this yet: {statement.handle} of {name} {what}")
@@ -56,9 +57,10 @@ class _Nothing(Exclusions):
 
 
 def _of_statement(program: Program, statement: Statement) -> str:
-    own = statement.message is not None or statement.combination is not None or is_tree(program, statement)
-    if own or statement.role not in _ROLES:
+    if statement.combination is not None or is_tree(program, statement) or statement.role not in _ROLES:
         return "combines partial results of its own"
+    if statement.message is not None:
+        return _of_message(program, statement, statement.message)
     if statement.is_call:
         return "is a call over whole arrays"
     if statement.guards and statement.role is not Role.UPDATE:
@@ -68,6 +70,16 @@ def _of_statement(program: Program, statement: Statement) -> str:
     reused = [b.name for b in _used(program, statement) if 0 < len(b.scope) <= program.host_depth(statement)]
     if reused and program.queue_of(statement) is not None:
         return f"is an operation on {reused[0]}, which exists for one iteration of a loop of the host"
+    return ""
+
+
+def _of_message(program: Program, half: Statement, message: Message) -> str:
+    if message.collective:
+        return "is a call of all ranks"
+    if message.persistent or message.slots is not None:
+        return "has requests that are chosen or kept"
+    if any(0 < len(buffer.scope) <= program.host_depth(half) for buffer in _used(program, half)):
+        return "is a message of a buffer that exists for one iteration of a loop of the host"
     return ""
 
 

@@ -103,7 +103,12 @@ class Needs:
 
     def has_ranking(self) -> bool:
         """Whether isl's scheduler finds a ranking, for all ranks together or with even and odd ranks apart."""
-        return any(self._is_ranked(parts) for parts in self._partitions())
+        return self.ranking is not None
+
+    @cached_property
+    def ranking(self) -> isl.UnionMap | None:
+        """``event -> vector`` that the scheduler finds; None where it finds none."""
+        return next((found for parts in self._partitions() if (found := self._ranking(parts)) is not None), None)
 
     def _partitions(self) -> Iterator[list[isl.Set]]:
         space = sets.sized_frame(self.program.algorithm.param_space, None, self.program.rank_axes)
@@ -122,11 +127,11 @@ class Needs:
             found.append(one)
         yield found
 
-    def _is_ranked(self, parts: list[isl.Set]) -> bool:
+    def _ranking(self, parts: list[isl.Set]) -> isl.UnionMap | None:
         nodes = self._nodes(parts)
         edges = self._edges().apply_domain(nodes).apply_range(nodes).coalesce()
         if edges.n_map() > MOST_EDGES:
-            return False
+            return None
         every = isl.UnionSet.empty(self.program.algorithm.param_space.params())
         for statement in self.acting:
             every = every.union(isl.UnionSet.from_set(events(self.program, statement)))
@@ -138,8 +143,8 @@ class Needs:
         except isl.Error as error:
             if "maximal number of operations" in str(error):
                 raise
-            return False
-        return bool(edges.intersect(time.lex_ge_union_map(time)).is_empty())
+            return None
+        return nodes.apply_range(time) if edges.intersect(time.lex_ge_union_map(time)).is_empty() else None
 
     def _edges(self) -> isl.UnionMap:
         found = isl.UnionMap.empty(self.program.algorithm.param_space.params())

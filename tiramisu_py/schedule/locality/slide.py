@@ -106,9 +106,11 @@ def _slid(program: Program, sliding: Sliding, statement: Statement, window: Wind
     variables = sets.variables(space)
     distance = window.from_start(space, variables[:depth], variables[depth + window.axis])
     time = sets.plus(sets.floor_div(distance, window.by), -window.lead)
-    old = _instance(statement, depth)
-    before = sets.function(space, None, [*variables[:depth], time, *variables[depth:]])
-    inner = sets.outputs(sets.compose(sets.compose(before, old), statement.coords))[depth + 1 :]
+    inner = _by_value(statement, depth, space)
+    if inner is None:
+        old = _instance(statement, depth)
+        before = sets.function(space, None, [*variables[:depth], time, *variables[depth:]])
+        inner = sets.outputs(sets.compose(sets.compose(before, old), statement.coords))[depth + 1 :]
     return replace(
         statement,
         dims=tuple(dims),
@@ -131,6 +133,19 @@ def _by_prefix(values: isl.Set, depth: int) -> isl.Map:
     variables = sets.variables(space)
     outer, value = (sets.function(space, None, part) for part in (variables[:depth], variables[depth:]))
     return sets.graph(outer, values).reverse().apply_range(sets.graph(value, values))
+
+
+def _by_value(statement: Statement, depth: int, space: isl.Space) -> list[isl.Aff] | None:
+    """The iterations of the loops inside, where they follow from the value, whichever iteration computes it."""
+    coords, point = sets.outputs(statement.coords), sets.outputs(statement.point)
+    known = sets.graph(sets.function(statement.frame, None, [*coords[:depth], *point]), statement.instances)
+    inside = sets.graph(sets.function(statement.frame, None, coords[depth + 1 :]))
+    found = known.reverse().apply_range(inside)
+    function = sets.as_single_function(found) if found.is_single_valued() else None
+    if function is None:
+        return None
+    here = sets.function(space, None, sets.variables(space))
+    return sets.outputs(sets.compose(here, sets.without_dim_names(function)))
 
 
 def _instance(statement: Statement, depth: int) -> isl.MultiAff:
