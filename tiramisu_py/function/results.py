@@ -66,10 +66,10 @@ class Results(Scheduled):
     def certificate(self, path: str | Path | None = None) -> dict[str, Any]:
         """The proven program and the evidence of its proof as plain data, written to `path` as JSON if that is given.
 
-        ``scripts/verify_certificate`` checks it without this package: see [certificates](certificates.md). Raises
-        `LegalityError` for a program that the proof refuses, and `UnsupportedError` for what no certificate covers yet:
-        ranks, trees, calls over whole arrays, computations with conditions on values. `SavedError`: the path cannot be
-        written.
+        ``scripts/verify_certificate`` checks it without this package, and ``scripts/verify_messages`` the messages of
+        ranks: see [certificates](certificates.md). Raises `LegalityError` for a program that the proof refuses, and
+        `UnsupportedError` for what no certificate covers yet: trees, partial results of ranks, calls over whole arrays,
+        computations with conditions on values. `SavedError`: the path cannot be written.
         """
         self._require_outputs()
         report = self.check()

@@ -1,7 +1,7 @@
 """A certificate: what an algorithm reads, what a program executes, when and where, and the evidence of its proof.
 
 It is plain data: dictionaries, lists, numbers, and sets and relations as isl writes them; `docs/certificates.md` has
-the format. Programs on cores and on GPUs are covered; what is not covered is refused by name.
+the format. Programs on cores, GPUs and ranks are covered; what is not covered is refused by name.
 """
 
 from __future__ import annotations
@@ -267,10 +267,11 @@ class _Certificate:
                 references[self._array(home)] = {
                     name: str(self.operations.time(reference, name)) for name in reference.statements
                 }
-        found = {"references": references, "flow": flow, "terms": _as_text(terms), "ends": [*self.operations.ends()]}
+        claims: dict[str, Any] = {"references": references, "flow": flow, "terms": _as_text(terms)}
+        claims["ends"] = list(self.operations.ends())
         if self.operations.halves:
-            found |= {"meetings": self.messages.meetings(), "ranking": self.messages.ranking()}
-        return found
+            claims |= {"meetings": self.messages.meetings(), "ranking": self.messages.ranking()}
+        return claims
 
     def _by_term(self, update: MemoryAccess, added: isl.Map) -> isl.Map:
         """``[read -> term] -> update``, from ``read -> update``."""
