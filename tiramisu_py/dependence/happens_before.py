@@ -54,6 +54,7 @@ class Happens:
         self.program = program
         self._paths: dict[Queue, dict[Queue, isl.Map]] = {}
         self._after: dict[tuple[Queue, Queue], isl.Map] = {}
+        self._awaited: dict[tuple[str, str], isl.Map] = {}
 
     @cached_property
     def operations(self) -> tuple[Statement, ...]:
@@ -132,6 +133,12 @@ class Happens:
 
     def awaited(self, wait: Statement, operation: Statement) -> isl.Map:
         """``time of the operation -> time of the wait`` for all operations that the wait names."""
+        key = (wait.name, operation.name)
+        if key not in self._awaited:
+            self._awaited[key] = self._all_awaited(wait, operation)
+        return self._awaited[key]
+
+    def _all_awaited(self, wait: Statement, operation: Statement) -> isl.Map:
         assert wait.waits is not None
         kept = sets.function(operation.frame, None, self.program.told_apart(wait, operation))
         chosen = sets.prefix(sets.identity(wait.frame), len(wait.waits.positions))
