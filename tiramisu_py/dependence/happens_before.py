@@ -222,7 +222,7 @@ class Happens:
             return sets.no_pair(pairs)
         before, after = self.when(x), self.when(y)
         times = pairs.apply_domain(before).apply_range(after).intersect(self.later)
-        left = times if times.is_empty() else times.subtract(self.after(queue, other))
+        left = times if times.is_empty() else sets.without(times, self.after(queue, other))
         if left.is_empty():
             return sets.no_pair(pairs)
         return pairs.intersect(before.apply_range(left).apply_range(after.reverse()))
