@@ -26,7 +26,7 @@ from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Home, Memory, is_on_devices
 from tiramisu_py.proof.certificates.coverage import check_covered, check_independent
 from tiramisu_py.proof.certificates.evidence import Evidence
-from tiramisu_py.proof.certificates.exchanged_messages import Messages
+from tiramisu_py.proof.certificates.exchanged_messages import ExchangedMessages
 from tiramisu_py.proof.certificates.queued_operations import Operations
 from tiramisu_py.proof.messages.array_parts import held_places
 
@@ -55,7 +55,7 @@ class _Certificate:
         self.size = 1 + program.rank_axes + max(state.time_size for state in program.history)
         self.operations = Operations(program, self.flow.happens, self.size)
         self.claims = Evidence(self.flow, self.operations)
-        self.messages = Messages(self.flow, self.operations)
+        self.messages = ExchangedMessages(self.flow, self.operations)
         self._names: dict[tuple[str, int], str] = {}
         self._arrays: dict[Home, str] = {}
 
