@@ -197,10 +197,11 @@ class _Certificate:
         buffer, ranks = self.program.buffers[home.buffer], self.program.rank_axes
         frame = sets.sized_frame(self.program.algorithm.param_space, None, len(buffer.extents))
         elements, registers = box(frame, buffer.extents), buffer.memory is Memory.REGISTER
+        threads = self.operations.numbers if registers else 0
         loops = self.operations.coordinate(len(buffer.scope)) - 1 if buffer.scope else ranks
         return {
             "elements": str(elements.set_tuple_name(self._array(home))),
-            "held": str(self._held(home, elements, 3 * registers + loops).set_tuple_name(self._array(home))),
+            "held": str(self._held(home, elements, threads + loops).set_tuple_name(self._array(home))),
             "device": home.device if is_on_devices(buffer) else "any",
             "loops": loops,
             "thread": registers,
