@@ -197,26 +197,22 @@ class _Certificate:
         buffer, ranks = self.program.buffers[home.buffer], self.program.rank_axes
         frame = sets.sized_frame(self.program.algorithm.param_space, None, len(buffer.extents))
         elements, registers = box(frame, buffer.extents), buffer.memory is Memory.REGISTER
-        threads = self.operations.numbers if registers else 0
         loops = self.operations.coordinate(len(buffer.scope)) - 1 if buffer.scope else ranks
         return {
             "elements": str(elements.set_tuple_name(self._array(home))),
-            "held": str(self._held(home, elements, threads + loops).set_tuple_name(self._array(home))),
+            "held": self._held(home, elements),
             "device": home.device if is_on_devices(buffer) else "any",
             "loops": loops,
             "thread": registers,
         }
 
-    def _held(self, home: Home, elements: isl.Set, copies: int) -> isl.Set:
-        """The places that are in the arrays that callers pass on each rank; or all."""
+    def _held(self, home: Home, elements: isl.Set) -> str | None:
+        """The places that are in the arrays that callers pass on each rank, where these are parts of the array."""
         buffer = self.program.buffers[home.buffer]
         found = [s.source for s in self.program.storages_in(buffer.name) if s.source in self.program.distributions]
-        if buffer.argument and home.device == buffer.device and found:
-            held = held_places(self.program, found[0], elements, "")
-            assert held is not None
-            return held
-        space = self.program.algorithm.param_space
-        return sets.universe(sets.sized_frame(space, None, copies + len(buffer.extents)))
+        if not (buffer.argument and home.device == buffer.device and found):
+            return None
+        return str(held_places(self.program, found[0], elements, self._array(home)))
 
     def _elements(self, access: MemoryAccess) -> isl.Map:
         """The element of the buffer that an access uses, in the copy of its executor."""
