@@ -159,7 +159,7 @@ def two_of_a_name(document: Document) -> None:
 def more(document: Document, name: str, flow: dict[str, dict[str, str]] | None = None, **given: Any) -> None:
     """One statement more, and the evidence of its reads."""
     rest = {"name": name, "concurrent": [], "combined": [], "reads": {}, "store": None, "queue": None}
-    rest |= {"devices": [None, None], "thread": f"{{ {name}[i] -> [] }}"}
+    rest |= {"private": [], "message": None, "devices": [None, None], "thread": f"{{ {name}[i] -> [] }}"}
     document["statements"].append(rest | given)
     document["evidence"]["flow"][name] = flow or {}
 
@@ -178,7 +178,8 @@ def incomparable_times(document: Document) -> None:
 def spared(document: Document, home: str) -> None:
     """One array more, like another one."""
     places = document["places"]
-    places["spare"] = places[home] | {"elements": places[home]["elements"].replace(f"{home}[", "spare[")}
+    sets = {key: places[home][key].replace(f"{home}[", "spare[") for key in ("elements", "held")}
+    places["spare"] = places[home] | sets
 
 
 def spare(document: Document, source: str, writer: str, flow: str, time: str) -> None:
