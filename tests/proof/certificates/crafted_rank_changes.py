@@ -120,9 +120,9 @@ def received_twice(document: Document) -> None:
     evidence["flow"]["m_send"]["x"]["x_given"] = "{ [m_send[q, i, j, k] -> x[o, p]] -> x_given[q, o, p] }"
     evidence["flow"]["s"]["x"]["m_receive"] = "{ [s[i, j] -> x[o, p]] -> m_receive[q, o, p, 1] : o = i - 1 }"
     evidence["meetings"]["m"] = str(
-        isl.Set(statement_of(document, "m_send")["instances"]).identity().apply_range(
-            isl.Map("{ m_send[q, i, j, k] -> m_receive[q + 1, i, j, k] }")
-        )
+        isl.Set(statement_of(document, "m_send")["instances"])
+        .identity()
+        .apply_range(isl.Map("{ m_send[q, i, j, k] -> m_receive[q + 1, i, j, k] }"))
     )
 
 

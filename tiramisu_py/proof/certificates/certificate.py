@@ -205,9 +205,10 @@ class _Certificate:
         frame = sets.sized_frame(self.program.algorithm.param_space, None, len(buffer.extents))
         elements, registers = box(frame, buffer.extents), buffer.memory is Memory.REGISTER
         loops = self.operations.coordinate(len(buffer.scope)) - 1 if buffer.scope else ranks
+        copies = self.operations.axes * registers + loops
         return {
             "elements": str(elements.set_tuple_name(self._array(home))),
-            "held": str(self._held(home, elements, 3 * registers + loops).set_tuple_name(self._array(home))),
+            "held": str(self._held(home, elements, copies).set_tuple_name(self._array(home))),
             "device": home.device if is_on_devices(buffer) else "any",
             "loops": loops,
             "thread": registers,

@@ -34,6 +34,8 @@ class Operations:
         self.kernels = {s.name: nest for nest in kernels(program) for s in nest.statements}
         self.halves = [s for s in program.acting if s.message is not None]
         self.some = bool(self.kernels) or bool(happens.operations) or bool(self.halves)
+        #: How many numbers a thread has: none in a program without operations.
+        self.axes = _AXES if self.some else 0
         #: How many coordinates of the time are those of the rank.
         self.ranks = program.rank_axes
 
@@ -51,7 +53,7 @@ class Operations:
         return sets.graph(sets.function(space, None, [*rank, sets.constant(space, 1), *forms, *padding]))
 
     def thread(self, statement: Statement) -> isl.Map:
-        """``instance -> thread``: three numbers, or none in a program without operations."""
+        """``instance -> thread``: its numbers."""
         nest = self.kernels.get(statement.name)
         if nest is not None:
             return sets.graph(nest.thread_of(statement))
@@ -59,7 +61,7 @@ class Operations:
 
     def no_thread(self, frame: isl.Space) -> isl.Map:
         """The thread of what does not run in a kernel."""
-        zeros = [sets.constant(frame, 0)] * (_AXES if self.some else 0)
+        zeros = [sets.constant(frame, 0)] * self.axes
         return sets.graph(sets.function(frame, None, zeros))
 
     def queue(self, statement: Statement) -> dict[str, int | str | None] | None:
