@@ -69,7 +69,7 @@ def shared_total() -> tm.Function:
     return f
 
 
-def read_beside() -> tm.Function:
+def read_beside(combine: tm.Combine = tm.ATOMIC) -> tm.Function:
     """Each iteration adds to both sums, atomically; the fourth adds all there is of one, which is read there."""
     f = tm.Function("beside", params=[])
     x = f.input("x", tm.float32, [10])
@@ -77,7 +77,7 @@ def read_beside() -> tm.Function:
     o = f.computation("o", {k: (3, 4)}, 2.0 * s[k - 2])
     f.outputs(o, f.computation("w", {i: 2}, 2.0 * s[i]))
     s.update.interchange(i, k)
-    s.update.parallelize(k, combine=tm.ATOMIC)
+    s.update.parallelize(k, combine=combine)
     o.fuse(s.update, k)
     return f
 

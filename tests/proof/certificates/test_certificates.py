@@ -36,6 +36,7 @@ from tests.proof.certificates.agreement import (
 from tests.proof.certificates.checking import CHECKER, OF_MESSAGES, judged
 from tests.proof.certificates.refused_programs import REFUSED
 from tests.selection import first
+from tiramisu_py.proof.certificates.certificate import certificate
 
 PROGRAMS = [*programs.ALL, *gpu_programs.ALL, *rank_programs.ALL]
 CHANGES = (
@@ -130,6 +131,14 @@ def test_a_sum_may_be_read_from_a_copy() -> None:
     document = programs.total().certificate()
     changes.copied_total(document)
     assert judged(document) == ""
+
+
+def test_partial_results_are_not_read_before_the_loop_combines_them() -> None:
+    """The proof refuses copies for each thread here; the certificate names the loop, so that the checker does, too."""
+    f = programs.read_beside(tm.PRIVATE)
+    with pytest.raises(tm.LegalityError, match="combines its partial results only at its end"):
+        f.certificate()
+    assert "inside one loop" in judged(certificate(f.program, partial=True))
 
 
 def test_the_checker_says_what_is_not_shown(tmp_path: Path) -> None:
