@@ -54,6 +54,7 @@ class Happens:
         self.program = program
         self._paths: dict[Queue, dict[Queue, isl.Map]] = {}
         self._after: dict[tuple[Queue, Queue], isl.Map] = {}
+        self._awaited: dict[tuple[str, str], isl.Map] = {}
 
     @cached_property
     def operations(self) -> tuple[Statement, ...]:
@@ -132,6 +133,12 @@ class Happens:
 
     def awaited(self, wait: Statement, operation: Statement) -> isl.Map:
         """``time of the operation -> time of the wait`` for all operations that the wait names."""
+        key = (wait.name, operation.name)
+        if key not in self._awaited:
+            self._awaited[key] = self._all_awaited(wait, operation)
+        return self._awaited[key]
+
+    def _all_awaited(self, wait: Statement, operation: Statement) -> isl.Map:
         assert wait.waits is not None
         kept = sets.function(operation.frame, None, self.program.told_apart(wait, operation))
         chosen = sets.prefix(sets.identity(wait.frame), len(wait.waits.positions))
@@ -215,7 +222,7 @@ class Happens:
             return sets.no_pair(pairs)
         before, after = self.when(x), self.when(y)
         times = pairs.apply_domain(before).apply_range(after).intersect(self.later)
-        left = times if times.is_empty() else times.subtract(self.after(queue, other))
+        left = times if times.is_empty() else sets.without(times, self.after(queue, other))
         if left.is_empty():
             return sets.no_pair(pairs)
         return pairs.intersect(before.apply_range(left).apply_range(after.reverse()))

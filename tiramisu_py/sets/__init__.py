@@ -175,6 +175,7 @@ from tiramisu_py.sets.relations import (
     span_above,
     with_inputs,
     with_prefix,
+    without,
     without_gaps,
 )
 from tiramisu_py.sets.sections import section
@@ -364,5 +365,6 @@ __all__ = [
     "with_inputs",
     "with_prefix",
     "without_floors",
+    "without",
     "without_gaps",
 ]

@@ -40,6 +40,11 @@ def equal_prefix(of: isl.Map, count: int) -> isl.Map:
     return of
 
 
+def without(of: isl.Map, others: isl.Map) -> isl.Map:
+    """The pairs of a relation that are not in another one of many pieces, most of which have nothing to do with it."""
+    return of.subtract(others.intersect(of).coalesce())
+
+
 def less_at(of: isl.Map, position: int) -> isl.Map:
     """The pairs of a relation between like tuples whose input is less in dimension `position`."""
     return of.order_lt(_IN, position, _OUT, position)

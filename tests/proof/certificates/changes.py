@@ -178,8 +178,8 @@ def incomparable_times(document: Document) -> None:
 def spared(document: Document, home: str) -> None:
     """One array more, like another one."""
     places = document["places"]
-    sets = {key: places[home][key].replace(f"{home}[", "spare[") for key in ("elements", "held")}
-    places["spare"] = places[home] | sets
+    renamed = {key: places[home][key].replace(f"{home}[", "spare[") for key in ("elements", "held")}
+    places["spare"] = places[home] | renamed
 
 
 def spare(document: Document, source: str, writer: str, flow: str, time: str) -> None:

@@ -55,10 +55,8 @@ INCOMPLETE = {
     "a value that is not inlined",
 }
 MOST_LINES = 250
-#: Random programs of these kinds take long.
-SLOW = {"gpu", "cooperative", "derived", "patterns"}
-#: Messages of these are derived, and all right.
-RIGHT = {"derived"}
+#: Kinds of random programs whose checks take long: fewer of them.
+SOME = {"gpu": 12, "cooperative": 12, "ranks": 12, "derived": 8, "patterns": 12}
 
 
 @pytest.mark.parametrize("path", [CHECKER, OF_MESSAGES], ids=lambda path: path.name)
@@ -114,11 +112,10 @@ def test_certificates_of_schedules_for_gpus_are_accepted_or_refused_by_name(case
 @pytest.mark.parametrize("kind", COVERED)
 def test_the_checker_agrees_with_the_proof_on_random_schedules(kind: str) -> None:
     """The evidence for a wrong schedule is as good as it can be; and it is rejected."""
-    found = [compared(kind, seed) for seed in range(12 if kind in SLOW else 40)]
+    found = [compared(kind, seed) for seed in range(SOME.get(kind, 40))]
     assert not disagreements(found)
     seen = Counter(each.outcome for each in found)
-    assert seen[PROVEN_ACCEPTED] >= 2
-    assert kind in RIGHT or seen[REFUSED_REJECTED] >= 2
+    assert min(seen[PROVEN_ACCEPTED], 2 if kind == "derived" else seen[REFUSED_REJECTED]) >= 2
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -130,6 +130,58 @@ def test_a_sequential_loop_between_block_loops_is_refused() -> None:
     assert violation.kind == "reach" and "between it and the block loops i0" in violation.message
 
 
+def test_two_loops_of_a_statement_run_on_threads_along_two_axes() -> None:
+    s = split(64)
+    i2, i3 = tm.iters("i2 i3")
+    s.q.split(i1, 8, i2, i3)
+    violation = refusal(tagged(s, {"i0": GpuBlock(0), "i2": GpuThread(0), "i3": GpuThread(0)}).f)
+    assert violation.kind == "reach" and "loops i2 and i3 of q both run on threads along axis x" in violation.message
+
+
+def rows(j: tm.Iter) -> tuple[tm.Function, tm.Input, tm.Computation, tm.Computation]:
+    """q[i, j] reads p in its row."""
+    f = tm.Function("rows", params=[N], assume="N >= 1")
+    r, c = tm.iters("r c")
+    a = f.input("a", tm.float32, [N, N])
+    p = f.computation("p", {r: N, c: N}, 2 * a[r, c])
+    q = f.computation("q", {i: N, j: N}, p[i, j] + 1)
+    f.outputs(q)
+    return f, a, p, q
+
+
+@pytest.mark.parametrize(
+    ("inner", "words"),
+    [
+        ("q", "loop j of q runs on blocks, but p, in the same kernel, is outside of it"),
+        ("p", "q is in the kernel of p, but outside of its block loops i, r"),
+    ],
+)
+def test_statements_of_a_kernel_share_its_block_loops(inner: str, words: str) -> None:
+    j = tm.iters("j")[0]
+    f, _, p, q = rows(j)
+    p.compute_at(q, i)
+    loop = "j" if inner == "q" else "r"
+    violation = refusal(tagged(SimpleNamespace(f=f), {"i": GpuBlock(1), loop: GpuBlock(0)}).f)
+    assert violation.kind == "reach" and words in violation.message
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("transfer", "the transfer given is inside a kernel: the host starts transfers"),
+        ("wait", "the wait given_wait is inside a kernel: the host and operation sequences wait"),
+    ],
+)
+def test_the_host_moves_values_and_waits_outside_of_kernels(what: str, words: str) -> None:
+    j = tm.iters("j")[0]
+    f, a, p, q = rows(j)
+    p.inline()
+    given = f.create_xfer({i: N, j: N}, a[i, j], tm.CPU2GPU, tm.ASYNC, name="given")
+    f.order(given if what == "transfer" else given.wait({i: N}), q, at=i)
+    found = check(tagged(SimpleNamespace(f=f), {"i": GpuBlock(0)}).f.program).violations
+    assert any(v.kind == "reach" and words in v.message for v in found), found
+
+
 def test_a_function_of_the_host_cannot_be_called_in_a_kernel() -> None:
     f = tm.Function("calls", params=[N], assume="N >= 1")
     a = f.input("a", tm.float32, [N])

@@ -27,7 +27,7 @@ from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Home, Memory, is_on_devices
 from tiramisu_py.proof.certificates.coverage import check_covered, check_independent
 from tiramisu_py.proof.certificates.evidence import Evidence
-from tiramisu_py.proof.certificates.exchanged_messages import Messages
+from tiramisu_py.proof.certificates.exchanged_messages import ExchangedMessages
 from tiramisu_py.proof.certificates.queued_operations import Operations
 from tiramisu_py.proof.messages.array_parts import held_places
 
@@ -56,7 +56,7 @@ class _Certificate:
         self.size = 1 + program.rank_axes + max(state.time_size for state in program.history)
         self.operations = Operations(program, self.flow.happens, self.size)
         self.claims = Evidence(self.flow, self.operations)
-        self.messages = Messages(self.flow, self.operations)
+        self.messages = ExchangedMessages(self.flow, self.operations)
         self._names: dict[tuple[str, int], str] = {}
         self._arrays: dict[Home, str] = {}
 
@@ -204,11 +204,11 @@ class _Certificate:
         buffer, ranks = self.program.buffers[home.buffer], self.program.rank_axes
         frame = sets.sized_frame(self.program.algorithm.param_space, None, len(buffer.extents))
         elements, registers = box(frame, buffer.extents), buffer.memory is Memory.REGISTER
+        threads = self.operations.numbers if registers else 0
         loops = self.operations.coordinate(len(buffer.scope)) - 1 if buffer.scope else ranks
-        copies = self.operations.axes * registers + loops
         return {
             "elements": str(elements.set_tuple_name(self._array(home))),
-            "held": str(self._held(home, elements, copies).set_tuple_name(self._array(home))),
+            "held": str(self._held(home, elements, threads + loops).set_tuple_name(self._array(home))),
             "device": home.device if is_on_devices(buffer) else "any",
             "loops": loops,
             "thread": registers,

@@ -18,7 +18,7 @@ from tiramisu_py.proof.messages.small_sizes import waits_for_peer
 from tiramisu_py.proof.messages.wait_graph import Needs
 
 
-class Messages:
+class ExchangedMessages:
     """The messages of a program, with times of issue as in its `Operations`."""
 
     def __init__(self, flow: Flow, operations: Operations) -> None:

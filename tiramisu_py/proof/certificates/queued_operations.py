@@ -33,9 +33,8 @@ class Operations:
         self.size = size
         self.kernels = {s.name: nest for nest in kernels(program) for s in nest.statements}
         self.halves = [s for s in program.acting if s.message is not None]
-        self.some = bool(self.kernels) or bool(happens.operations) or bool(self.halves)
         #: How many numbers a thread has: none in a program without operations.
-        self.axes = _AXES if self.some else 0
+        self.numbers = _AXES if self.kernels or happens.operations or self.halves else 0
         #: How many coordinates of the time are those of the rank.
         self.ranks = program.rank_axes
 
@@ -53,7 +52,7 @@ class Operations:
         return sets.graph(sets.function(space, None, [*rank, sets.constant(space, 1), *forms, *padding]))
 
     def thread(self, statement: Statement) -> isl.Map:
-        """``instance -> thread``: its numbers."""
+        """``instance -> thread``: three numbers, or none in a program without operations."""
         nest = self.kernels.get(statement.name)
         if nest is not None:
             return sets.graph(nest.thread_of(statement))
@@ -61,7 +60,7 @@ class Operations:
 
     def no_thread(self, frame: isl.Space) -> isl.Map:
         """The thread of what does not run in a kernel."""
-        zeros = [sets.constant(frame, 0)] * self.axes
+        zeros = [sets.constant(frame, 0)] * self.numbers
         return sets.graph(sets.function(frame, None, zeros))
 
     def queue(self, statement: Statement) -> dict[str, int | str | None] | None:

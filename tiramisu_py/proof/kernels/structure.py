@@ -167,20 +167,23 @@ def _is_counted(nest: KernelNest, statement: Statement, tickets: Sequence[Statem
 
 
 def _nested(nest: KernelNest, statement: Statement, blocks: tuple[LoopId, ...]) -> Finding | None:
-    program, outside = nest.program, len(nest.host)
+    program, depth = nest.program, len(nest.host) + len(blocks)
     names = ", ".join(program.loops[loop].name for loop in blocks)
-    if statement.loops[outside : outside + len(blocks)] != blocks:
-        message = (
-            f"{statement.handle} is inside the kernel of {nest.handle}, but does not share its block loops {names}"
-        )
+    if statement.loops[len(nest.host) : depth] != blocks:
+        first = nest.statements[0]
+        message = f"{statement.handle} is in the kernel of {first.handle}, but outside of its block loops {names}"
         return fault("reach", "blocks", statement, message, "statements of one kernel share all of its block loops")
-    for loop in statement.loops[outside + len(blocks) :]:
+    for loop in statement.loops[depth:]:
         if isinstance(program.loops[loop].tag, GpuBlock):
-            between = program.loops[statement.loops[outside + len(blocks)]].name
-            message = (
-                f"loop {program.loops[loop].name} of {statement.handle} runs on blocks, but loop {between} between it "
-                f"and the block loops {names} does not"
-            )
+            words = f"loop {program.loops[loop].name} of {statement.handle} runs on blocks"
+            if loop == statement.loops[depth]:  # the block loops end here for another statement
+                other = next(s for s in nest.statements if loop not in s.loops)
+                message = f"{words}, but {other.handle}, in the same kernel, is outside of it"
+                return fault(
+                    "reach", "blocks", statement, message, "statements of one kernel share all of its block loops"
+                )
+            between = program.loops[statement.loops[depth]].name
+            message = f"{words}, but loop {between} between it and the block loops {names} does not"
             return fault("reach", "blocks", statement, message, f"interchange it with {between}")
     axes = [tag.axis for loop in blocks if isinstance(tag := program.loops[loop].tag, GpuBlock)]
     if len(set(axes)) < len(axes):

@@ -51,8 +51,11 @@ class ExchangeHalves:
         for half in self.halves:
             assert half.message is not None and self.program.ranks is not None
             here = executed(self.program, half)
-            here = here.intersect(sets.preimage(self.program.ranks, self.program.rank_of(half)))
-            found[half.name] = here.intersect(sets.preimage(self.program.ranks, half.message.peer))
+            for rank in (self.program.rank_of(half), half.message.peer):
+                there = sets.preimage(self.program.ranks, rank)
+                if not here.is_subset(there):  # what it is in has more pieces, often
+                    here = here.intersect(there)
+            found[half.name] = here
         return found
 
     def channel(self, half: Statement) -> isl.MultiAff:

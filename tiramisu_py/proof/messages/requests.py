@@ -36,7 +36,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 def _shared(flow: Flow, half: Statement, again: isl.Map) -> Iterator[Finding]:
     open_ = again
     if not again.is_empty():
-        open_ = again.subtract(flow.happens.after(half.name, half.name)).coalesce()
+        open_ = sets.without(again, flow.happens.after(half.name, half.name)).coalesce()
     if not open_.is_empty():
         yield Finding(Key("shared", (half.name,)), partial(_shared_request, flow, half, open_))
 
@@ -70,7 +70,7 @@ def _late(happens: Happens, half: Statement, wait: Statement, again: isl.Map) ->
         return sets.no_pair(again)
     named = happens.awaited(wait, half)
     found = again.reverse().apply_range(named).intersect(happens.later).subtract(named)
-    return found.subtract(happens.after(half.name, half.name)).coalesce()
+    return sets.without(found, happens.after(half.name, half.name)).coalesce()
 
 
 # -- in words
