@@ -25,7 +25,11 @@ COVERED = ("any", "cores", "groups", "gpu", "cooperative", "ranks", "derived", "
 
 #: What a certificate of a refused schedule may leave out.
 BEYOND = {
-    "vectors past the end of their loop": ("cannot run past its end", "past the end of"),
+    "vectors past the end of their loop": (
+        "cannot run past its end",
+        "past the end of",
+        "run twice where its last vector",
+    ),
     "prefetches": ("prefetch",),
     "orders of terms that are declared": ("ordered", "each iteration of which"),
     "atomics that no machine has": ("tm.ATOMIC",),

@@ -158,8 +158,8 @@ def two_of_a_name(document: Document) -> None:
 
 def more(document: Document, name: str, flow: dict[str, dict[str, str]] | None = None, **given: Any) -> None:
     """One statement more, and the evidence of its reads."""
-    rest = {"name": name, "concurrent": [], "combined": [], "reads": {}, "store": None, "queue": None, "message": None}
-    rest |= {"devices": [None, None], "thread": f"{{ {name}[i] -> [] }}"}
+    rest = {"name": name, "concurrent": [], "combined": [], "reads": {}, "store": None, "queue": None}
+    rest |= {"private": [], "message": None, "devices": [None, None], "thread": f"{{ {name}[i] -> [] }}"}
     document["statements"].append(rest | given)
     document["evidence"]["flow"][name] = flow or {}
 

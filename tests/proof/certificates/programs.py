@@ -69,6 +69,19 @@ def shared_total() -> tm.Function:
     return f
 
 
+def read_beside(combine: tm.Combine = tm.ATOMIC) -> tm.Function:
+    """Each iteration adds to both sums, atomically; the fourth adds all there is of one, which is read there."""
+    f = tm.Function("beside", params=[])
+    x = f.input("x", tm.float32, [10])
+    s = f.reduction("s", {i: 2}, {k: (3 * i, 10 - 6 * i)}, tm.sum, x[k])
+    o = f.computation("o", {k: (3, 4)}, 2.0 * s[k - 2])
+    f.outputs(o, f.computation("w", {i: 2}, 2.0 * s[i]))
+    s.update.interchange(i, k)
+    s.update.parallelize(k, combine=combine)
+    o.fuse(s.update, k)
+    return f
+
+
 def tiled_product() -> tm.Function:
     f = tm.Function("product", params=[N, M])
     a, b = f.input("a", tm.float32, [N, M]), f.input("b", tm.float32, [M, N])
@@ -92,4 +105,4 @@ def bands() -> tm.Function:
     return f
 
 
-ALL = [stages, ring, recurrence, tiled_recurrence, total, shared_total, tiled_product, bands]
+ALL = [stages, ring, recurrence, tiled_recurrence, total, shared_total, read_beside, tiled_product, bands]

@@ -20,7 +20,8 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.initial import initial_program
 from tiramisu_py.program.kernels import axis_name
-from tiramisu_py.program.loops import GpuThread, Parallel, Vector
+from tiramisu_py.program.loops import GpuThread, LoopId, Parallel, Vector
+from tiramisu_py.program.private_buffers import private_copies
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Home, Memory, is_on_devices
@@ -128,10 +129,15 @@ class _Certificate:
             "devices": self._devices(statement),
             "concurrent": self.operations.unordered(statement) or [self.operations.coordinate(k) for k in concurrent],
             "combined": [threads.get(k, self.operations.coordinate(k)) for k in merging],
+            "private": [self.operations.coordinate(statement.depth(loop)) for loop in self._copying(statement)],
             "message": self.messages.half(statement),
             "store": None if store is None else str(self._elements(store)),
             "reads": {read.source: str(self._pairs(read).apply_range(self._elements(read))) for read in reads},
         }
+
+    def _copying(self, statement: Statement) -> list[LoopId]:
+        """The loops that keep copies of the partial results of a statement until their end."""
+        return [loop for loop, _, updates in private_copies(self.program) if statement in updates]
 
     def _devices(self, statement: Statement) -> list[Device]:
         """Where it loads and where it stores; of half a message, the only one of these."""
@@ -165,6 +171,7 @@ class _Certificate:
             "devices": [access.home.device] * 2,
             "concurrent": [],
             "combined": [],
+            "private": [],
             "message": None,
             "store": str(place) if access.is_write else None,
             "reads": reads,
