@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -83,6 +84,7 @@ def checked(name: str, f: tm.Function) -> Checked:
 
 def examples(only: Sequence[str]) -> Iterator[tuple[str, tm.Function]]:
     """The scheduled functions of the examples, as their modules make them."""
+    sys.path.append(str(EXAMPLES))  # some import what is beside their folder
     for file in (file for name in FOLDERS for file in sorted((EXAMPLES / name).glob("*.py"))):
         if "story" not in file.stem and (not only or {file.parent.name, f"{file.parent.name}/{file.stem}"} & {*only}):
             yield from _functions(file)

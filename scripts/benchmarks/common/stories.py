@@ -15,6 +15,7 @@ def imported(folder: Path, name: str, prefix: str = "") -> Any:
     """The module of a file in a folder, whose modules import each other; a prefix keeps equal names apart."""
     if (known := sys.modules.get(prefix + name)) is not None:
         return known
+    before = set(sys.modules)
     sys.path.insert(0, str(folder))
     try:
         if not prefix:
@@ -26,3 +27,7 @@ def imported(folder: Path, name: str, prefix: str = "") -> Any:
         return module
     finally:
         sys.path.remove(str(folder))
+        if prefix:  # other folders have modules of these names, too
+            for other in set(sys.modules) - before - {prefix + name}:
+                if Path(getattr(sys.modules[other], "__file__", None) or "/").parent == folder:
+                    del sys.modules[other]
