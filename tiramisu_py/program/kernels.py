@@ -98,8 +98,9 @@ class KernelNest:
 
     @property
     def is_last(self) -> bool:
-        """Whether it is the part that the last block runs."""
-        return bool(self.beside) and not self.counted
+        """Whether it is the part that the last block runs: the loops of the other part are counted."""
+        other = self.other_part
+        return other is not None and bool(other.counted) and not self.counted
 
     def thread_loops(self, statement: Statement) -> tuple[LoopId | None, LoopId | None, LoopId | None]:
         """The thread loops around a statement along x, y and z; None where only thread 0 of the axis runs it."""

@@ -364,7 +364,7 @@ __all__ = [
     "leading_as_params",
     "with_inputs",
     "with_prefix",
-    "without_floors",
     "without",
+    "without_floors",
     "without_gaps",
 ]

@@ -24,8 +24,7 @@ from tiramisu_py.schedule.devices.place_waits import idle
 def with_tickets(program: Program) -> Program:
     """The program with a ticket between the two parts of each kernel that has them."""
     for nest in kernels(program):
-        other = nest.other_part
-        if nest.is_last and other is not None and other.counted:  # otherwise the proof says that loops are misplaced
+        if nest.is_last:
             program = _with_ticket(program, nest)
     return program
 

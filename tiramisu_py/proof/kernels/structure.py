@@ -98,6 +98,8 @@ def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator
 
 # -- structure
 
+_SHARED = "statements of one kernel share all of its block loops"
+
 
 def structure(nest: KernelNest) -> Iterator[Finding]:
     """What keeps the blocks and threads of a kernel from being numbered; at most one fault."""
@@ -124,7 +126,7 @@ def structure(nest: KernelNest) -> Iterator[Finding]:
 def _parted(nest: KernelNest) -> Finding | None:
     """The fault of a kernel whose last block cannot go on: its parts share too little, or are not in order."""
     other, program = nest.other_part, nest.program
-    if other is None or not nest.is_last or not other.counted:  # loops around its block loops are refused by themselves
+    if other is None or not nest.is_last:
         return None
     counting = other.blocks
     names = ", ".join(program.loops[loop].name for loop in counting)
@@ -134,7 +136,7 @@ def _parted(nest: KernelNest) -> Finding | None:
             f"{first.handle} is in the kernel of {other.handle}, outside of block loops whose last block goes on, but "
             f"its block loops are not the outermost ones of {names}"
         )
-        return fault("reach", "blocks", first, message, "statements of one kernel share all of its block loops")
+        return fault("reach", "blocks", first, message, _SHARED)
     depth = len(nest.host) + len(nest.blocks)
     position, last = program.positions, program.loops[other.counted[-1]].name
     ends = max(position[s.name][depth] for s in other.statements)
@@ -167,21 +169,17 @@ def _is_counted(nest: KernelNest, statement: Statement, tickets: Sequence[Statem
 
 
 def _nested(nest: KernelNest, statement: Statement, blocks: tuple[LoopId, ...]) -> Finding | None:
-    program, depth = nest.program, len(nest.host) + len(blocks)
+    program, first, depth = nest.program, nest.statements[0], len(nest.host) + len(blocks)
     names = ", ".join(program.loops[loop].name for loop in blocks)
     if statement.loops[len(nest.host) : depth] != blocks:
-        first = nest.statements[0]
         message = f"{statement.handle} is in the kernel of {first.handle}, but outside of its block loops {names}"
-        return fault("reach", "blocks", statement, message, "statements of one kernel share all of its block loops")
+        return fault("reach", "blocks", statement, message, _SHARED)
     for loop in statement.loops[depth:]:
         if isinstance(program.loops[loop].tag, GpuBlock):
             words = f"loop {program.loops[loop].name} of {statement.handle} runs on blocks"
             if loop == statement.loops[depth]:  # the block loops end here for another statement
-                other = next(s for s in nest.statements if loop not in s.loops)
-                message = f"{words}, but {other.handle}, in the same kernel, is outside of it"
-                return fault(
-                    "reach", "blocks", statement, message, "statements of one kernel share all of its block loops"
-                )
+                message = f"{words}, but {first.handle}, in the same kernel, is outside of it"
+                return fault("reach", "blocks", statement, message, _SHARED)
             between = program.loops[statement.loops[depth]].name
             message = f"{words}, but loop {between} between it and the block loops {names} does not"
             return fault("reach", "blocks", statement, message, f"interchange it with {between}")

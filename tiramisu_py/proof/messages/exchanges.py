@@ -53,7 +53,7 @@ class ExchangeHalves:
             here = executed(self.program, half)
             for rank in (self.program.rank_of(half), half.message.peer):
                 there = sets.preimage(self.program.ranks, rank)
-                if not here.is_subset(there):  # what it is in has more pieces, often
+                if not here.is_subset(there):  # the grid may have many pieces
                     here = here.intersect(there)
             found[half.name] = here
         return found

@@ -94,7 +94,7 @@ class Chains:
             for update in self.updates:
                 if update.home == combination.home:
                     into = self.flow.one_chain(update, combination).apply_range(together.reverse())
-                    yield update, into.coalesce()  # of ranks that are many pieces, each of some hundred pieces here
+                    yield update, into.coalesce()  # hundreds of pieces where the ranks have several cases
 
     # -- keys
 
