@@ -97,21 +97,20 @@ class Devices:
         source, target = scope.arrays[node.source], scope.arrays[node.target]
         box = levels(node.extents, source.extents, target.extents)
         inner, outer = box[:MOST_LEVELS], box[MOST_LEVELS:]
-        inside, loops = scope.inner(), []
+        text, loops = Scalars(scope.inner()).text, []
         start, into = source.flat(node.first), target.flat(node.into)
         for depth, level in enumerate(outer):
             counter = Iter(f"tm_{depth}", int64)
             start, into = _stepped(start, counter, level.source), _stepped(into, counter, level.target)
-            loops.append((counter.name, Scalars(scope).text(level.counts[0])))
-        text = Scalars(inside).text
+            loops.append((counter.name, text(counter < level.counts[0])))
         body: cgen.Generable = tried(
             "tm_gpu_copy", f'"{node.statement}"', _place(target, into, text), number_of(node.target_device),
             _place(source, start, text), number_of(node.source_device),
             f"&(tm_gpu_box){{{', '.join(_box(inner, source.dtype.c_name, text))}}}", str(node.stream),
             "false" if node.asynchronous else "true",
         )  # fmt: skip
-        for name, count in loops:
-            header = (cgen.Line(f"int64_t {name} = 0"), cgen.Line(f"{name} < {count}"), cgen.Line(f"{name}++"))
+        for name, more in loops:
+            header = (cgen.Line(f"int64_t {name} = 0"), cgen.Line(more), cgen.Line(f"{name}++"))
             body = cgen.For(*header, cgen.Block([body]))
         return [body]
 

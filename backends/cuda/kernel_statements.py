@@ -9,7 +9,7 @@ import cgen
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import strong, uint32
-from tiramisu_py.backends.c.expressions.parentheses import call
+from tiramisu_py.backends.c.expressions.parentheses import SUM, call
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.statements import Lines, Statements
@@ -107,12 +107,12 @@ class KernelStatements(Statements):
         One thread's fences are enough: the barriers order what the others have stored before it, and what they load
         after it. The last block sets the number of tickets to 0 again, for the next launch.
         """
-        text = self.scalars(scope).text
-        place, count = f"&{text(Load(node.tickets, (node.index,), uint32))}", text(node.count)
+        scalars = self.scalars(scope)
+        place, last = f"&{scalars.text(Load(node.tickets, (node.index,), uint32))}", scalars(node.count - 1).at(SUM)
         first = " && ".join(f"threadIdx.{AXES[a]} == 0" for a, n in enumerate(self.kernel.threads) if n > 1)
         inside: Lines = [
             cgen.Statement("TM_FENCE()"),
-            cgen.Assign("tm_last[0]", f"tm_take_ticket({place}) == {count} - 1"),
+            cgen.Assign("tm_last[0]", f"tm_take_ticket({place}) == {last}"),
             cgen.If(cgen.Line("tm_last[0]"), cgen.Block([cgen.Statement(f"tm_reset_tickets({place})")])),
             cgen.Statement("TM_FENCE()"),
         ]

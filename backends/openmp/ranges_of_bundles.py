@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import cgen
 
+from tiramisu_py.backends.c.expressions.parentheses import OR, SUM, Code, infix
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.ir import For, Private
@@ -56,7 +57,7 @@ class RangeOfBundle:
         """The numbers of iterations of each loop, of all, and of ranges."""
         lines: list[cgen.Generable] = []
         for name, lower, upper in zip(self._extents, self._lowers, self._uppers, strict=True):
-            lines.append(_constant(name, upper if lower == "0" else f"{upper} - {_grouped(lower)}"))
+            lines.append(_constant(name, upper.text if lower.text == "0" else infix("-", upper, lower).text))
         some = " && ".join(f"{name} > 0" for name in self._extents)
         lines.append(_constant("tm_total", f"{some} ? {'*'.join(self._extents)} : 0"))
         chunk = self.tag.chunk
@@ -93,7 +94,7 @@ class RangeOfBundle:
             quotient = "/".join(["tm_at", *reversed(self._extents[depth + 1 :])])
             part = quotient if depth == 0 else f"{quotient}%{self._extents[depth]}"
             lower = self._lowers[depth]
-            value = part if lower == "0" else f"{_grouped(lower)} + {part}"
+            value = part if lower.text == "0" else f"{lower.at(SUM)} + {part}"
             lines.append(cgen.Statement(f"int64_t {first} = {value}"))
         return lines
 
@@ -106,11 +107,11 @@ class RangeOfBundle:
         inner = self._first[depth + 1]
         if depth == len(self.chain) - 2:
             end = self._uppers[-1]
-            left = f"{_grouped(end)} - {inner} < tm_end - tm_at"
-            inside.insert(0, _constant("tm_stop", f"{left} ? {end} : {inner} + (tm_end - tm_at)"))
+            left = f"{end.at(SUM)} - {inner} < tm_end - tm_at"
+            inside.insert(0, _constant("tm_stop", f"{left} ? {end.at(OR)} : {inner} + (tm_end - tm_at)"))
             inside.append(cgen.Statement(f"tm_at += tm_stop - {inner}"))
-        inside.append(cgen.Assign(inner, self._lowers[depth + 1]))
-        more = "tm_at < tm_end" if depth == 0 else f"{name} < {_grouped(upper)} && tm_at < tm_end"
+        inside.append(cgen.Assign(inner, self._lowers[depth + 1].text))
+        more = "tm_at < tm_end" if depth == 0 else f"{name} < {upper.at(SUM)} && tm_at < tm_end"
         return cgen.For(cgen.Line(f"int64_t {name} = {first}"), cgen.Line(more), step, cgen.Block(inside))
 
     # -- names and bounds
@@ -128,18 +129,13 @@ class RangeOfBundle:
         return [f"tm_{name}_extent" for name in self._variables]
 
     @property
-    def _lowers(self) -> list[str]:
-        return [Scalars(scope).text(loop.lower) for loop, scope in zip(self.chain, self.scopes, strict=False)]
+    def _lowers(self) -> list[Code]:
+        return [Scalars(scope)(loop.lower) for loop, scope in zip(self.chain, self.scopes, strict=False)]
 
     @property
-    def _uppers(self) -> list[str]:
-        return [Scalars(scope).text(loop.upper) for loop, scope in zip(self.chain, self.scopes, strict=False)]
+    def _uppers(self) -> list[Code]:
+        return [Scalars(scope)(loop.upper) for loop, scope in zip(self.chain, self.scopes, strict=False)]
 
 
 def _constant(name: str, value: str) -> cgen.Generable:
     return cgen.Statement(f"const int64_t {name} = {value}")
-
-
-def _grouped(text: str) -> str:
-    """An operand as it stands, or in parentheses."""
-    return text if text.replace("_", "").isalnum() else f"({text})"
