@@ -22,9 +22,15 @@ from tiramisu_py.build.toolchains.processor import Processor
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.ir import LoopFunction
 
-#: gcc warns of stores past the end of a buffer, and of copies that overlap, in branches that are never taken, once it
-#: has unrolled a loop with -O3 or made it a call of memcpy.
-FALSE_ALARMS = ("-Wno-stringop-overflow", "-Wno-array-bounds", "-Wno-restrict", "-Wno-aggressive-loop-optimizations")
+#: gcc warns of loads and stores past the end of a buffer, and of copies that overlap, in branches that are never taken,
+#: once it has unrolled a loop with -O3 or made it a call of memcpy.
+FALSE_ALARMS = (
+    "-Wno-stringop-overflow",
+    "-Wno-stringop-overread",
+    "-Wno-array-bounds",
+    "-Wno-restrict",
+    "-Wno-aggressive-loop-optimizations",
+)
 AS_ERRORS = ("-Wall", "-Wextra", "-Werror", *FALSE_ALARMS)
 #: A definition that programs share: a macro of the runtime, called or as the first word of a function.
 SHARED = re.compile(r"^TM_\w+(?:\([^\n]*\)| [^\n]*\{\n.*?^\})$", re.MULTILINE | re.DOTALL)
