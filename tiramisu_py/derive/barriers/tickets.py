@@ -7,7 +7,8 @@
                                                         the last block:   total = sum of total_blocks
 
 A block takes its ticket after all that it stores. So what follows comes after the stores of all blocks that are counted
-together: those with the same coordinates of the other block loops.
+together: those with the same coordinates of the other block loops. What is in the kernel before the first part stays
+there, and is refused by the proof.
 """
 
 from __future__ import annotations
@@ -30,17 +31,19 @@ def with_tickets(program: Program) -> Program:
 
 
 def _with_ticket(program: Program, nest: KernelNest) -> Program:
-    around = (*nest.host, *nest.blocks)
+    around, position = (*nest.host, *nest.blocks), program.positions
     name = free_name(program, f"{nest.name}_ticket")
+    first, inside = ([s for s in some if s.loops[: len(around)] == around] for some in (nest.beside, nest.statements))
     parts = [
         sets.graph(s.prefix(len(around)), s.instances.intersect_params(program.context.params())).range()
-        for s in nest.statements
-        if s.loops[: len(around)] == around
+        for s in inside
     ]
+    ends = max((position[s.name][len(around)] for s in first), default=0)
+    early = [s for s in inside if position[s.name][len(around)] < ends]
     instances = sets.named(sets.union_of(parts).coalesce(), name)
     dims = [f"i{k}" for k in range(len(around))]
     ticket = idle(Role.TICKET, name, dims, instances, around, sets.variables(instances.get_space()))
     program = program.with_statement_before(ticket, [s.name for s in nest.statements])
     orders = [Order(s.name, name, around[-1]) for s in nest.beside]
-    orders += [Order(name, s.name, around[-1]) for s in nest.statements]
+    orders += [Order(name, s.name, around[-1]) for s in nest.statements if s not in early]
     return program.with_(orders=(*program.orders, *orders))
