@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
+import islpy as isl
 import pytest
 
 import tiramisu_py as tm
 from tests.effort import calls
 from tests.oracle.generators.rank_random import random_rank_script
 from tests.programs.ranks.exchanges import Link, P, Step, T, Talk, build, deadlocks, found, q, t, x
-from tiramisu_py.proof.messages import deadlock
+from tiramisu_py.proof.messages import deadlock, wait_graph
 
 NB = (tm.NONBLOCK,)
 SYNC = (tm.SYNC,)
@@ -253,3 +255,40 @@ def test_a_grid_of_ranks_is_decided_with_little_work(order: str, props: tuple[An
 
 def test_isl_is_not_asked_for_a_schedule_that_it_works_on_for_hours() -> None:
     assert not random_rank_script(5217003).function.check().ok  # 1760 relations: it ends
+
+
+def reached(edges: isl.UnionMap) -> set[tuple[str, str]]:
+    """All pairs of points that a path of edges joins."""
+    found: set[tuple[str, str]] = set()
+    edges.wrap().foreach_point(lambda p: found.add(ends_of(str(p))))
+    while True:
+        more = {(a, c) for a, b in found for other, c in found if other == b} - found
+        if not more:
+            return found
+        found |= more
+
+
+def ends_of(point: str) -> tuple[str, str]:
+    first, second = re.findall(r"\w+\[\d+\]", point)
+    return first, second
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_relations_that_others_imply_are_left_out(seed: int) -> None:
+    """What is left has the same paths, in orders and in cycles."""
+    rng = random.Random(seed)
+    nodes = [f"{name}[{number}]" for name in "abcd" for number in range(3)]
+    pairs = [(a, b) for a in nodes for b in nodes if a != b and (a < b or seed % 3 == 0)]
+    chosen = rng.sample(pairs, min(len(pairs), rng.randrange(10, 60)))
+    edges = isl.UnionMap(f"{{ {'; '.join(f'{a} -> {b}' for a, b in chosen)} }}")
+    left = wait_graph._without_implied(edges)
+    assert left.is_subset(edges)
+    assert reached(left) == reached(edges)
+
+
+def test_what_an_order_implies_is_gone() -> None:
+    edges = isl.UnionMap(
+        "{ a[i] -> b[i]; b[i] -> c[i]; a[i] -> c[i]; c[i] -> d[i] : i > 0; b[i] -> d[i]; a[i] -> d[i] : i > 0 }"
+    )
+    wanted = isl.UnionMap("{ a[i] -> b[i]; b[i] -> c[i]; c[i] -> d[i] : i > 0; b[i] -> d[i] }")
+    assert wait_graph._without_implied(edges).is_equal(wanted)

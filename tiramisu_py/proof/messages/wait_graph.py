@@ -137,7 +137,7 @@ class Needs:
             every = every.union(isl.UnionSet.from_set(events(self.program, statement)))
         edges = sets.without_union_params(edges, self.program.window)
         every = sets.without_union_params(every.apply(nodes), self.program.window)
-        constraints = isl.ScheduleConstraints.on_domain(every).set_validity(edges)
+        constraints = isl.ScheduleConstraints.on_domain(every).set_validity(_without_implied(edges))
         try:
             time = constraints.compute_schedule().get_map()
         except isl.Error as error:
@@ -221,6 +221,32 @@ class Needs:
     def stuck(self, params: dict[str, int]) -> list[Stuck]:
         """The ranks that wait forever at given sizes."""
         return Trial(self.program, self.exchanges, self.awaited, params, self.calls).run(self.acting)
+
+
+def _without_implied(edges: isl.UnionMap) -> isl.UnionMap:
+    """Without the relations between two nodes that those left imply by way of a third, for isl's scheduler.
+
+    Events of a rank are in a total order, so most are: of 468 relations 188 are left, and take 3 s instead of more than
+    10 minutes.
+    """
+    left = {_ends(edge): edge for edge in sets.maps_of(edges)}
+    names = dict.fromkeys(name for pair in left for name in pair)
+    for first, last in list(left):
+        rest = left[first, last]
+        for between in names:
+            if between in (first, last) or first == last or rest.is_empty():
+                continue
+            if (first, between) in left and (between, last) in left:
+                rest = rest.subtract(left[first, between].apply_range(left[between, last]))
+        if rest.is_empty():
+            del left[first, last]
+    return sets.united(map(isl.UnionMap.from_map, left.values())) or edges
+
+
+def _ends(edge: isl.Map) -> tuple[str, str]:
+    """The names of the nodes of a relation."""
+    space = edge.get_space()
+    return sets.tuple_name(space.domain()), sets.tuple_name(space.range())
 
 
 def _named(program: Program, wait: Statement, half: Statement) -> isl.Map:
