@@ -46,6 +46,24 @@ def test_one_kernel_has_the_bits_of_two(make: Callable[[object], tm.Function], s
             assert found == {f.evaluate(a=given, as_scheduled=True).tobytes()}
 
 
+def test_tickets_of_a_kernel_that_is_not_launched_have_no_memory() -> None:
+    """Nobody would wait until they are zero, before the memory is given back."""
+    f = tm.Function("bands", params=[N, M], assume="N >= 0 and M >= 1")
+    a = f.input("a", tm.int64, [M])
+    s = f.reduction("s", {i: (1, N + 1), k: (i, i + 3)}, {m: M}, tm.sum, a[m])
+    f.outputs(s)
+    s.update.split(m, 3, i0, i1).tag_gpu(blocks=[k, i0], threads=[i1], **TREE)
+    f.derive_transfers()
+    assert "TM_BYTES(uint32_t, N >= 1 ? 3 : 0)" in f.source()["bands.c"]
+    kernel = f.compile(device="simulator", sanitize=True)
+    given = np.arange(7)
+    for seed in range(6):
+        assert kernel.seeded(seed)(given, N=0, M=7).shape == f.evaluate(given, N=0, M=7).shape
+        found, wanted = kernel.seeded(seed)(given, N=2, M=7), f.evaluate(given, N=2, M=7)
+        for row in (1, 2):
+            np.testing.assert_array_equal(found[row, row : row + 3], wanted[row, row : row + 3])
+
+
 def test_columns_of_planes_and_launches_one_after_another() -> None:
     rng = np.random.default_rng(1)
     f, g = columns(), steps()

@@ -7,10 +7,12 @@ from functools import reduce
 
 import islpy as isl
 
-from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.domains.from_isl import condition_of_params
+from tiramisu_py.algorithm.expressions import Binary, Expr, Select
 from tiramisu_py.algorithm.types import int64, uint32
 from tiramisu_py.ir import Allocate, GpuIndex, KernelArray, LastBlock, Node
 from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.arithmetic.linear import number
 from tiramisu_py.lower.operations.launches import LaunchGrid
 from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.program.kernels import is_counted
@@ -20,7 +22,8 @@ from tiramisu_py.program.storage import Memory
 @dataclass(frozen=True, eq=False)
 class Tickets:
     """The array `name` of a kernel on `device` and `stream`: `groups` are the axes along which blocks have numbers of
-    their own, with the most blocks along each, and `counted` those along which blocks are counted.
+    their own, with the most blocks along each, and `counted` those along which blocks are counted. The kernel is not
+    launched where `launched` does not hold (None: it always is).
     """
 
     name: str
@@ -28,6 +31,7 @@ class Tickets:
     counted: tuple[int, ...]
     device: int
     stream: int
+    launched: Expr | None
 
     @property
     def _extent(self) -> Expr:
@@ -39,10 +43,12 @@ class Tickets:
         return KernelArray(self.name, uint32, (self._extent,), False)
 
     def allocated(self, body: Node) -> Allocate:
-        """The array around all launches of the kernel, which come one after another: no ticket has been taken."""
-        return Allocate(
-            self.name, (self._extent,), uint32, body, memory=Memory.GPU, device=self.device, zeroed=self.stream
-        )
+        """The array around all launches of the kernel, which come one after another: no ticket has been taken.
+
+        Without a launch it has no elements: nobody would wait until they are zero before the memory is given back.
+        """
+        extent = self._extent if self.launched is None else Select(self.launched, self._extent, number(0), int64)
+        return Allocate(self.name, (extent,), uint32, body, memory=Memory.GPU, device=self.device, zeroed=self.stream)
 
     def taken(self, body: Node) -> LastBlock:
         """What the last block of each group runs."""
@@ -58,8 +64,10 @@ def tickets_of(grid: LaunchGrid, host: isl.Set, taken: frozenset[str]) -> Ticket
     """The tickets of a kernel's blocks; `host` are the iterations of the host in which it is launched."""
     counted = tuple(axis for axis, loop in sorted(grid.loops.items()) if is_counted(grid.program, loop))
     groups = {axis: grid.most(axis, host) for axis in sorted(grid.loops) if axis not in counted}
-    launch = grid.nest.launch
-    return Tickets(unique(f"{grid.nest.name}_tickets", taken), groups, counted, launch.device, launch.stream)
+    launch, name = grid.nest.launch, unique(f"{grid.nest.name}_tickets", taken)
+    where, context = host.params(), grid.program.context
+    launched = None if context.is_subset(where) else condition_of_params(where.gist(context), context)
+    return Tickets(name, groups, counted, launch.device, launch.stream, launched)
 
 
 def _product(factors: list[Expr]) -> Expr:
