@@ -167,7 +167,7 @@ class KernelNest:
             outside = statement.prefix(depth if inner else len(self.host))
             here = sets.function(statement.frame, None, [sets.outputs(statement.coords)[depth]])
             instances = statement.instances.intersect_params(self.program.context.params())
-            parts.append(sets.graph(outside, instances).reverse().apply_range(sets.graph(here)))
+            parts.append(sets.relating(outside, here, instances))
         return sets.union_of(parts).coalesce()
 
     def numbers(self, statement: Statement, loops: Sequence[LoopId | None]) -> isl.MultiAff:
@@ -285,7 +285,7 @@ def _threads_by_place(nest: KernelNest, statement: Statement) -> isl.Map:
     around = sets.joined(statement.prefix(outer), sets.renamed(place, None))
     where = sets.joined(nest.block_of(statement), nest.thread_of(statement))
     instances = statement.instances.intersect_params(program.context)
-    return sets.graph(around, instances).reverse().apply_range(sets.graph(where, instances))
+    return sets.relating(around, where, instances)
 
 
 def axis_name(axis: int) -> str:

@@ -44,6 +44,5 @@ def _iterations_by_place(program: Program, statement: Statement, loop: LoopId) -
     """``[iterations around, place] -> iteration of the loop``."""
     depth = statement.depth(loop)
     place = program.place(statement, program.storages[statement.target], program.value_of(statement))
-    around = sets.graph(sets.joined(statement.prefix(depth), place), statement.instances)
     here = sets.function(statement.frame, None, [sets.outputs(statement.coords)[depth]])
-    return around.reverse().apply_range(sets.graph(here, statement.instances))
+    return sets.relating(sets.joined(statement.prefix(depth), place), here, statement.instances)

@@ -75,6 +75,11 @@ def graph(of: isl.MultiAff, domain: isl.Set | None = None) -> isl.Map:
     return relation if domain is None else relation.intersect_domain(domain)
 
 
+def relating(first: isl.MultiAff, second: isl.MultiAff, points: isl.Set) -> isl.Map:
+    """``first(x) -> second(x)`` for the points x of a set, whose pieces are not paired with each other."""
+    return graph(first, points).reverse().apply_range(graph(second))
+
+
 def as_single_function(of: isl.Map) -> isl.MultiAff | None:
     """A single-valued map as one quasi-affine function; None if it needs several pieces."""
     pieces = isl.PwMultiAff.from_map(of).coalesce()

@@ -61,8 +61,7 @@ def _made_in(program: Program, makers: Sequence[Statement], depth: int) -> isl.M
     """``value -> iteration`` of the outermost `depth` loops, of all executions that make a part of the value."""
     parts = list[isl.Map]()
     for maker in makers:
-        values = sets.graph(program.value_of(maker), maker.instances)
-        parts.append(values.reverse().apply_range(sets.graph(maker.prefix(depth), maker.instances)))
+        parts.append(sets.relating(program.value_of(maker), maker.prefix(depth), maker.instances))
     return sets.union_of(parts).intersect_params(program.context).coalesce()
 
 

@@ -132,7 +132,7 @@ def _by_prefix(values: isl.Set, depth: int) -> isl.Map:
     space = values.get_space()
     variables = sets.variables(space)
     outer, value = (sets.function(space, None, part) for part in (variables[:depth], variables[depth:]))
-    return sets.graph(outer, values).reverse().apply_range(sets.graph(value, values))
+    return sets.relating(outer, value, values)
 
 
 def _by_value(statement: Statement, depth: int, space: isl.Space) -> list[isl.Aff] | None:
@@ -178,8 +178,7 @@ def _folded(program: Program, sliding: Sliding, window: Window) -> Program:
     for name in (statement.name for statement in sliding.own):
         statement = program.statements[name]
         instances = statement.instances.intersect_params(program.context)
-        outer = sets.graph(statement.prefix(depth), instances)
-        parts.append(outer.reverse().apply_range(sets.graph(program.value_of(statement), instances)))
+        parts.append(sets.relating(statement.prefix(depth), program.value_of(statement), instances))
     footprint = sets.union_of(parts)
     check_plain(program, storage)
     across = sets.graph(_with_zero(footprint.get_space().range(), window.axis))

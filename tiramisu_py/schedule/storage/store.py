@@ -44,8 +44,7 @@ def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: 
         if statement.loops[: len(scope)] != scope:
             names = ", ".join(program.loops[loop].name for loop in scope)
             raise CommandError(f"{what} is computed outside of the loops ({names}): {nest(program, statement)}")
-        outer = sets.graph(statement.prefix(len(scope)), statement.instances)
-        values = outer.reverse().apply_range(sets.graph(program.value_of(statement), statement.instances))
+        values = sets.relating(statement.prefix(len(scope)), program.value_of(statement), statement.instances)
         parts.append(values.intersect_params(program.context))
     footprint = sets.united(parts)
     if footprint is None:
