@@ -341,7 +341,8 @@ def at_most(of: isl.Set, pieces: int) -> isl.Set:
 def hull(of: isl.Set) -> isl.Set:
     """A convex superset of a set, defined by constraints that hold on all its pieces.
 
-    Variables that only exist are dropped from several pieces: for five with three each, isl does not end in ten minutes.
+    Variables that only exist are dropped from several pieces: with three in each of five, isl does not end in ten
+    minutes.
     """
     few = of if of.n_basic_set() == 1 else of.remove_unknown_divs()
     return as_set(few.unshifted_simple_hull())

@@ -7,8 +7,8 @@
                                                         the last block:   total = sum of total_blocks
 
 A block takes its ticket after all that it stores. So what follows comes after the stores of all blocks that are counted
-together: those with the same coordinates of the other block loops. What is in the kernel before the first part stays
-there, and is refused by the proof.
+together: those with the same coordinates of the other block loops. What is in the kernel before the first part, or
+outside of block loops, stays there, and is refused by the proof.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def _with_ticket(program: Program, nest: KernelNest) -> Program:
         for s in inside
     ]
     ends = max((position[s.name][len(around)] for s in first), default=0)
-    early = [s for s in inside if position[s.name][len(around)] < ends]
+    later = [s for s in inside if position[s.name][len(around)] > ends]
     instances = sets.named(sets.union_of(parts).coalesce(), name)
     dims = [f"i{k}" for k in range(len(around))]
     ticket = idle(Role.TICKET, name, dims, instances, around, sets.variables(instances.get_space()))
     program = program.with_statement_before(ticket, [s.name for s in nest.statements])
     orders = [Order(s.name, name, around[-1]) for s in nest.beside]
-    orders += [Order(name, s.name, around[-1]) for s in nest.statements if s not in early]
+    orders += [Order(name, s.name, around[-1]) for s in later]
     return program.with_(orders=(*program.orders, *orders))
