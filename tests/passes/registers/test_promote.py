@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+import tiramisu_py as tm
 from tests.programs.loop_ir.kernels import blur, matmul
 from tests.programs.loop_ir.nodes import loops, of
 from tests.programs.loop_ir.short_names import function, given, load, loop, result, size, store, temporary, updated, var
@@ -77,3 +80,23 @@ def test_full_tiles_use_no_array_and_partial_tiles_do() -> None:
 def test_nothing_but_parallel_loops_is_tagged_afterwards() -> None:
     for f in (blur(), matmul()):
         assert all(isinstance(inner.tag, Parallel | None) for inner in loops(optimise(f).body))
+
+
+def test_a_variable_that_only_a_dead_one_reads_goes_with_it() -> None:
+    """Of two results only one is used: what the other is made of is not declared."""
+    (n,) = tm.params("N")
+    i, j, m = tm.iters("i j m")
+    f = tm.Function("f", params=[n], assume="N >= 1")
+    a = f.input("a", tm.int16, [n + 3])
+    affine = tm.operator("affine", lambda x, y: (x[0] * y[0], x[1] * y[0] + y[1]), (1, 0), commutative=False)
+    c = f.reduction("c", {i: 2, j: 1}, {m: j}, affine, (a[m], a[m + 1]))
+    d = f.computation("d", {i: 2, j: 1}, c[i, j][0] + 1)
+    e = f.computation("e", {i: n}, d[0, 0] + a[i])
+    f.outputs(e)
+    c.compute_at(d, j)
+    c.store_in(tm.REGISTER)
+    d.unroll(i, j)
+    text = f.source()["f.c"]
+    assert text.count("const int16_t c_0") == 1 and text.count("const int16_t d_0") == 1
+    given = np.arange(8, dtype=np.int16)
+    np.testing.assert_array_equal(f.compile()(given, N=5), f.evaluate(given, N=5))

@@ -25,6 +25,7 @@ from tiramisu_py.ir import (
     Ramp,
     Shifted,
     Store,
+    TreeReduce,
     Variable,
 )
 from tiramisu_py.ir.arithmetic.linear import Key, number
@@ -32,6 +33,7 @@ from tiramisu_py.ir.rewriting import (
     block,
     buffers_in,
     children,
+    contents,
     expressions,
     loads_in,
     names,
@@ -57,10 +59,17 @@ class Promotion:
     after: tuple[Node, ...] = ()
 
     def body(self) -> Node:
-        """The buffer's scope with variables, each declared at its first store if that is in straight-line code."""
+        """The buffer's scope with variables, each declared at its first store if that is in straight-line code.
+
+        What is not read goes, and with it the variables of buffers inside that only this has read.
+        """
         promoted, live = self._promoted(self.node.body), set(self.variables.values())
-        while dead := live - _read(promoted):
-            promoted, live = _without_assigns(promoted, dead), live - dead
+        read, inside = _read(promoted), _declared_in(promoted)
+        dead = live - read
+        while dead:
+            promoted, live = _without(promoted, dead), live - dead
+            left = _read(promoted)
+            dead, read = live - left | inside & (read - left), left
         statements = _flat(promoted)
         assigned = Counter(a.variable for a in walk(Block(tuple(statements))) if isinstance(a, Assign))
         once = {name for name in live if assigned[name] == 1}
@@ -214,7 +223,14 @@ def _mentioned_in(node: Node) -> set[str]:
     return found
 
 
-def _without_assigns(node: Node, dead: set[str]) -> Node:
-    if isinstance(node, Assign) and node.variable in dead:
+def _declared_in(node: Node) -> set[str]:
+    """The variables that a statement declares; none where a tree, which reads variables by name, is inside."""
+    if TreeReduce in contents(node):
+        return set()
+    return {inner.variable for inner in walk(node) if isinstance(inner, Declare)}
+
+
+def _without(node: Node, dead: set[str]) -> Node:
+    if isinstance(node, Assign | Declare) and node.variable in dead:
         return Block(())
-    return block([with_children(node, lambda child: _without_assigns(child, dead))]) if dead else node
+    return block([with_children(node, lambda child: _without(child, dead))])
