@@ -95,7 +95,8 @@ def test_a_variable_that_only_a_dead_one_reads_goes_with_it() -> None:
     f.outputs(e)
     c.compute_at(d, j)
     c.store_in(tm.REGISTER)
-    d.unroll(i, j)
+    d.unroll(i)
+    d.unroll(j)
     text = f.source()["f.c"]
     assert text.count("const int16_t c_0") == 1 and text.count("const int16_t d_0") == 1
     given = np.arange(8, dtype=np.int16)
