@@ -54,7 +54,9 @@ def run(
     memory after it was freed, or after the function returned.
     """
     arguments = {**arguments, **_packed(function, arguments, params, seed)}
-    function = _version(function, {**arguments, **params})
+    version = _version(function, {**arguments, **params})
+    if version is not function:
+        function, arguments = version, {**arguments, **_as_passed(function, arguments, params)}
     frame = entered(function, arguments, params)
     queues = Queues(random.Random(seed), MOODS[seed % len(MOODS)])
     machine = Host(function, random.Random(seed), queues, threads)
@@ -72,6 +74,17 @@ def _version(function: LoopFunction, given: Mapping[str, Any]) -> LoopFunction:
         if all(_is(given[name], value) for name, value in version.sizes) and _holds(function, version, given):
             return version.function
     return function
+
+
+def _as_passed(
+    function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[str, int]
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays whose dimensions a function has joined, in the shapes of callers: a version may have joined others."""
+    return {
+        each.name: arguments[each.name].reshape(shape_value(each.passed, params))
+        for each in function.arguments
+        if isinstance(each, ArrayArgument) and each.passed is not None and each.name in arguments
+    }
 
 
 def _holds(function: LoopFunction, version: Version, given: Mapping[str, Any]) -> bool:
