@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.backends.compiled import STRICT, intrinsics
+from tests.backends.compiled import FALSE_ALARMS, STRICT, intrinsics
 from tests.targets.machines import GENERIC, Target
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED
@@ -105,7 +105,8 @@ class Program:
             cases.append(f"    case {k}: return {_called(part.function)};\n")
         includes = "".join(f'#include "{f.name}.c"\n' for f in self.functions)
         (folder / "main.c").write_text(includes + _MAIN.replace("@CASES@", "".join(cases)))
-        wanted = [*REQUIRED, *STRICT, *target.openmp, *target.flags]
+        alarms = () if "clang" in target.compiler[0] else FALSE_ALARMS
+        wanted = [*REQUIRED, *STRICT, *alarms, *target.openmp, *target.flags]
         done = _ran([*self._compilation(folder / "main.c", wanted), "-o", "program", *LIBRARIES], folder)
         assert done.returncode == 0, done.stderr.decode()
 

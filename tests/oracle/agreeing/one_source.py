@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 import tiramisu_py as tm
+from tests.backends.compiled import FALSE_ALARMS, STRICT
 from tests.oracle.generators.script import Script
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import Emitted
@@ -22,16 +23,7 @@ from tiramisu_py.build.toolchains.processor import Processor
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.ir import LoopFunction
 
-#: gcc warns of loads and stores past the end of a buffer, and of copies that overlap, in branches that are never taken,
-#: once it has unrolled a loop with -O3 or made it a call of memcpy.
-FALSE_ALARMS = (
-    "-Wno-stringop-overflow",
-    "-Wno-stringop-overread",
-    "-Wno-array-bounds",
-    "-Wno-restrict",
-    "-Wno-aggressive-loop-optimizations",
-)
-AS_ERRORS = ("-Wall", "-Wextra", "-Werror", *FALSE_ALARMS)
+AS_ERRORS = (*STRICT, *FALSE_ALARMS)
 #: A definition that programs share: a macro of the runtime, called or as the first word of a function.
 SHARED = re.compile(r"^TM_\w+(?:\([^\n]*\)| [^\n]*\{\n.*?^\})$", re.MULTILINE | re.DOTALL)
 
