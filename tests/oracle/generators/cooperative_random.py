@@ -19,7 +19,7 @@ _RANGES = ("[(0, G), (G, N)]", "[(0, G), (G, N + 2)]", "[(G, N), (0, G)]", "[(0,
 #: What is changed in one line of what was derived.
 _EDITS = (
     ("tm.ASYNC", "tm.SYNC"), ("stream=1", "stream=0"), ("stream=1", "stream=2"), ("stream=2", "stream=0"),
-    ("on=0", "on=1"), ("on=2", "on=0"), ("on=0, ", ""), ("wait(", "wait(on=2, "), ("wait(name", "wait(on=0, name"),
+    ("on=0", "on=1"), ("on=2", "on=0"), ("on=0, ", ""), ("wait(name", "wait(on=0, name"),
     (" 0 <= ", " 1 <= "), ("0 < ", "1 < "), ("<= N", "< N"), ("< H", "<= H"), ("<= j", "< j"), ("< M", "<= M"),
     ("G <= i", "G < i"), ("H <= i", "H < i"), ("i < G", "i <= G"), ("< G", "<= G"), ("device=1", "device=0"),
     ("< R", "<= R"), ("<= R", "< R"), ("r = ", "r = 1 + "), ("0 <= r", "1 <= r"), ("r < H", "r <= H"),
@@ -209,6 +209,8 @@ class CooperativeCommands(GpuCommands):
         edits = [line.replace(old, new, 1) for old, new in _EDITS if old in line]
         if "tm.SYNC" in line:
             edits.append(line.replace("tm.SYNC", "tm.ASYNC"))
+        if ".wait(" in line:
+            edits.append(line.replace("name=", "on=2, name=", 1))
         edits = [edit for edit in edits if edit != line and edit.count("on=") < 2]
         if edits:
             commands[at] = self.choice.choice(edits)
