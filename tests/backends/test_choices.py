@@ -45,12 +45,15 @@ def copied() -> tm.Function:
 
 
 def ranges() -> tm.Function:
-    """Ranges of the joined iterations of three loops, which begin at sizes, on threads."""
+    """Ranges of the joined iterations of three loops, which begin at sizes, on threads.
+
+    A range that is too long adds terms that are there, and no part of the sum.
+    """
     f = tm.Function("ranges", params=[N, M], assume="N >= 1 and M >= 1")
-    a = f.input("a", tm.int32, [2 * N, 2 * M, N])
-    p = f.computation("p", {i: (N, 2 * N), j: (M - 1, 2 * M), k: N}, a[i, j, k] + 1)
-    f.outputs(p)
-    p.coalesce(i, j, k, into=x).parallelize(x)
+    a = f.input("a", tm.int64, [4 * N, 4 * M, N])
+    s = f.reduction("s", {}, {i: (N, 2 * N), j: (M - 1, 2 * M), k: N}, tm.sum, a[i, j, k])
+    f.outputs(s)
+    s.update.coalesce(i, j, k, into=x).parallelize(x, combine=tm.PRIVATE)
     return f
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -79,12 +80,14 @@ def _version(function: LoopFunction, given: Mapping[str, Any]) -> LoopFunction:
 def _as_passed(
     function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[str, int]
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays whose dimensions a function has joined, in the shapes of callers: a version may have joined others."""
-    return {
-        each.name: arguments[each.name].reshape(shape_value(each.passed, params))
-        for each in function.arguments
-        if isinstance(each, ArrayArgument) and each.passed is not None and each.name in arguments
-    }
+    """The arrays whose dimensions a function has joined, in the shapes of callers: a version may have joined others.
+
+    Those of another size are left as they are: the version refuses them.
+    """
+    joined = (each for each in function.arguments if isinstance(each, ArrayArgument) and each.passed is not None)
+    shapes = {each.name: shape_value(each.passed_extents, params) for each in joined if each.name in arguments}
+    fitting = {name: shape for name, shape in shapes.items() if arguments[name].size == math.prod(shape)}
+    return {name: arguments[name].reshape(shape) for name, shape in fitting.items()}
 
 
 def _holds(function: LoopFunction, version: Version, given: Mapping[str, Any]) -> bool:
