@@ -104,7 +104,9 @@ def reasons(state: State) -> str:
         return ""
     found = [f"- {count}: {why}" for why, count in state.reasons.most_common(12)]
     return (
-        f"Refused though right from seed {state.seed} on, by the words of the refusal (the most frequent):\n\n" + "\n".join(found) + "\n\n"
+        f"Refused though right from seed {state.seed} on, by the words of the refusal (the most frequent):\n\n"
+        + "\n".join(found)
+        + "\n\n"
     )
 
 
