@@ -1,12 +1,16 @@
 # Sourced by the other scripts: the checkout's own virtual environment, and steps that show their progress.
 #
 #   environment EXTRA...   makes .venv with the package (editable) and the extras named, if it is not there yet
-#   other_mpi              installs Open MPI beside the MPICH of the environment, where that can be done at once
-#   other_targets          installs Clang, and a compiler for AArch64 with an emulator, where that can be done at once
-#   models                 installs llvm-mca, with LLVM's models of processors, where that can be done at once
-#   browser                installs Chromium, which shows the pictures of schedules, where that can be done at once
 #   simulated              whether the simulated GPU can be used; says what to install where it cannot
 #   step NAME COMMAND...   runs a command as one numbered step, with its time; fails as the command does
+#
+# What is outside of .venv is installed only where the user asks for it, with --install, as root on Debian and Ubuntu:
+#
+#   cxx                    g++, for the simulated GPU
+#   other_mpi              Open MPI beside the MPICH of the environment
+#   other_targets          Clang, and a compiler for AArch64 with an emulator
+#   models                 llvm-mca, with LLVM's models of processors
+#   browser                Chromium, which shows the pictures of schedules
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv="$root/.venv"
@@ -75,15 +79,26 @@ need_compiler() {
     return 1
 }
 
-# Kernels are compiled for the simulator as C++; everything else needs a C compiler only. As root, on Debian, a missing
-# compiler is installed.
+# Kernels are compiled for the simulator as C++; everything else needs a C compiler only.
 simulated() {
     cxx_works && return 0
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        step "install g++, for the simulated GPU" install_cxx && cxx_works && return 0
-    fi
-    echo "the simulated GPU needs a C++ compiler, and found neither g++ nor clang++: apt-get install g++" >&2
+    echo "the simulated GPU needs a C++ compiler, and found neither g++ nor clang++: apt-get install g++, or give --install" >&2
     return 1
+}
+
+cxx() {
+    cxx_works || installed "g++, for the simulated GPU" apt_install g++
+}
+
+# Installs packages for all users, as root on Debian; says so where it cannot.
+installed() {
+    local name=$1
+    shift
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        echo "--install: only root on Debian or Ubuntu can install $name"
+    else
+        step "install $name" "$@" || echo "not all of it can be installed; what needs it is skipped: $name"
+    fi
 }
 
 cxx_works() {
@@ -96,22 +111,15 @@ cxx_works() {
     return 1
 }
 
-# Tests run with both implementations of MPI where both are there. As root, on Debian, the second one is installed.
+# Tests run with both implementations of MPI where both are there.
 other_mpi() {
-    if ! command -v mpicc >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        step "install Open MPI, to test with it too" install_mpi || echo "Open MPI cannot be installed: its tests are skipped"
-    fi
+    command -v mpicc >/dev/null 2>&1 || installed "Open MPI, to test with it too" apt_install openmpi-bin libopenmpi-dev
 }
 
 # Generated code is tested with a second compiler, and as code for another processor, which an emulator runs.
 other_targets() {
-    if { command -v clang && command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64; } >/dev/null 2>&1; then
-        return 0
-    fi
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        step "install Clang, and GCC and QEMU for AArch64, to test with them too" install_targets ||
-            echo "they cannot all be installed: the tests that need them are skipped"
-    fi
+    { command -v clang && command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64; } >/dev/null 2>&1 ||
+        installed "Clang, and GCC and QEMU for AArch64, to test with them too" install_targets
 }
 
 # Hot loops are estimated on models of processors; those of LLVM before 17 are of other processors.
@@ -120,10 +128,7 @@ models() {
     for candidate in llvm-mca-{40..17}; do
         command -v "$candidate" >/dev/null 2>&1 && return 0
     done
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        step "install llvm-mca, to estimate hot loops" install_models ||
-            echo "llvm-mca cannot be installed: what needs it is skipped"
-    fi
+    installed "llvm-mca, to estimate hot loops" install_models
 }
 
 # Pictures of schedules are tested in a browser without a screen, and the guide's are taken there.
@@ -132,22 +137,11 @@ browser() {
     for candidate in chromium chromium-browser google-chrome google-chrome-stable; do
         command -v "$candidate" >/dev/null 2>&1 && return 0
     done
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        step "install Chromium, to look at pictures of schedules" apt_install chromium fonts-dejavu-core ||
-            echo "Chromium cannot be installed: what needs it is skipped"
-    fi
+    installed "Chromium, to look at pictures of schedules" apt_install chromium fonts-dejavu-core
 }
 
 install_models() {
     apt_install llvm-19 || apt_install llvm
-}
-
-install_mpi() {
-    apt_install openmpi-bin libopenmpi-dev
-}
-
-install_cxx() {
-    apt_install g++
 }
 
 # On AArch64 itself there is nothing to cross.

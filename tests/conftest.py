@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.mpi.launching import FOLDER, TIMEOUT, implementations, passed_together, run_test
+from tests.mutations.lists import every
+from tests.tiers.budget import budget
+from tests.tiers.costs import Account, Meter
+from tests.tiers.families import chosen, this_turn
 from tiramisu_py.build.toolchains import library
 from tiramisu_py.build.toolchains.flags import OPTIMISED
 
@@ -37,6 +41,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--mpi", choices=["first", "all"], default="first", help="the MPI of tests on ranks: MPICH, or all"
     )
     parser.addoption("--all", action="store_true", help="whole families of tests, those marked slow too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The turn of this run is that of its workers, too; what tests take is measured."""
+    this_turn()
+    meter = Meter()
+    config.pluginmanager.register(meter)
+    if not hasattr(config, "workerinput") and FOLDER not in os.environ:
+        whole = [Path(given).resolve() for given in config.args] == [TESTS] and not config.option.keyword
+        config.pluginmanager.register(Account(meter, config.getoption("--all"), whole))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -106,12 +120,12 @@ def _launch(item: pytest.Item) -> object:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests whose marker asks for what this machine has not are reported as skipped, with the reason.
 
-    Those marked slow are left out, unless `--all`, a marker or the name of a test asks for them.
+    Some cases of each family are made, unless `--all`, a marker or the name of a test asks for more.
     """
     if not (config.getoption("--all") or config.option.markexpr or any("::" in given for given in config.args)):
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        taken = chosen(items, this_turn(), budget().cases, {each.test for each in every()})
+        config.hook.pytest_deselected(items=[*{*items} - {*taken}])
+        items[:] = taken
     for item in items:
         if isinstance(item, pytest.Function) and item.get_closest_marker("mpi"):
             item.fixturenames.append("launches")
