@@ -122,15 +122,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Some cases of each family are made, unless `--all`, a marker or the name of a test asks for more.
     """
-    if not (config.getoption("--all") or config.option.markexpr or any("::" in given for given in config.args)):
-        taken = chosen(items, this_turn(), budget().cases, {each.test for each in every()})
-        config.hook.pytest_deselected(items=[*{*items} - {*taken}])
-        items[:] = taken
+    if not (config.getoption("--all") or config.option.markexpr):
+        named = [item for item in items if _is_named(item, config)]
+        taken = {*named, *chosen(items, this_turn(), budget().cases, {each.test for each in every()})}
+        config.hook.pytest_deselected(items=[item for item in items if item not in taken])
+        items[:] = [item for item in items if item in taken]
     for item in items:
         if isinstance(item, pytest.Function) and item.get_closest_marker("mpi"):
             item.fixturenames.append("launches")
         for reason in _missing(item):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _is_named(item: pytest.Item, config: pytest.Config) -> bool:
+    """Whether an argument is the name of a test, and this is it, or one of its cases."""
+    given = [text.partition("::") for text in config.args if "::" in text]
+    own, folder = item.nodeid.partition("::")[2], config.invocation_params.dir
+    return any(own.startswith(name) and item.path == (folder / file).resolve() for file, _, name in given)
 
 
 def _missing(item: pytest.Item) -> list[str]:

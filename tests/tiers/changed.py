@@ -1,8 +1,8 @@
 """The tests of what was changed: `python -m tests.tiers.changed` prints them, `scripts/test --changed` runs them.
 
-Changes are those since the branch left `main`, and what is not committed. A changed room brings its own tests, and those
-of the rooms that import it directly: what imports these sees the change through them alone. Golden texts, refusals and
-a hundred random programs are always with them.
+Changes are those since the branch left `main`, and what is not committed. A changed room brings its own tests, and
+those of the rooms that import it directly: what imports these sees the change through them alone. Golden texts,
+refusals and a hundred random programs are always with them.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def git(*words: str) -> list[str]:
     return found.stdout.split("\n")[:-1] if found.returncode == 0 else []
 
 
-def tests_of(files: Iterable[str]) -> list[str]:
+def paths_for(files: Iterable[str]) -> list[str]:
     """The tests for these changed files, as pytest takes them."""
     files = list(files)
-    found = [path for file in files for path in _own_tests(file)]
+    found = [path for file in files for path in _own_paths(file)]
     rooms = {room for file in files for room in _rooms(file)}
-    found += [path for room in sorted(rooms | importing(rooms)) for path in _tests_of_room(room)]
+    found += [path for room in sorted(rooms | importing(rooms)) for path in _paths_of_room(room)]
     return _without_parts({*found, *ALWAYS}) if found else []
 
 
@@ -92,7 +92,7 @@ def _rooms(file: str) -> Iterator[str]:
         yield path.parts[1].removesuffix(".py") if path.name != "__init__.py" or len(path.parts) > 2 else FRONT
 
 
-def _tests_of_room(room: str) -> Iterator[str]:
+def _paths_of_room(room: str) -> Iterator[str]:
     if room == FRONT:
         yield from OF_THE_FRONT
     for path in (f"tests/{room}", f"tests/test_{room}.py"):
@@ -100,7 +100,7 @@ def _tests_of_room(room: str) -> Iterator[str]:
             yield path
 
 
-def _own_tests(file: str) -> Iterator[str]:
+def _own_paths(file: str) -> Iterator[str]:
     """The tests of a file outside of the package, which may be a file of tests."""
     yield from next((tests for beginning, tests in BESIDE.items() if file.startswith(beginning)), ())
     path = Path(file)
@@ -130,4 +130,4 @@ def _without_parts(paths: Iterable[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write("".join(f"{path}\n" for path in tests_of(changed_files())))
+    sys.stdout.write("".join(f"{path}\n" for path in paths_for(changed_files())))

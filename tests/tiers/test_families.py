@@ -1,0 +1,120 @@
+"""A plain run makes some cases of each family, every case has its turn, and what mutations name is always there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tests.mutations.lists import every
+from tests.tiers.budget import budget
+from tests.tiers.families import TURNS, VARIABLE, chosen, this_turn
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test as far as a selection asks for it."""
+
+    nodeid: str
+    is_slow: bool = False
+
+    def get_closest_marker(self, name: str) -> object:
+        return self.is_slow and name == "slow"
+
+
+def cases(name: str, count: int, slow: int = 0) -> list[pytest.Item]:
+    """The cases of a family, the slow ones last."""
+    return [cast(pytest.Item, Case(f"tests/{name}[{k}]", k >= count - slow)) for k in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+@pytest.mark.parametrize("each", [1, 3, 40])
+def test_a_family_has_as_many_cases_as_the_budget_says_and_others_in_the_next_turn(count: int, each: int) -> None:
+    family, tried = cases("a.py::test_it", count), set[str]()
+    for turn in range(-(-count // each)):
+        now = chosen(family, turn, {"a.py::test_it": each}, ())
+        assert 1 <= len(now) <= each
+        tried |= {item.nodeid for item in now}
+    assert len(tried) == count
+
+
+def test_slow_cases_have_one_turn_each_and_all_others_every_turn() -> None:
+    family = cases("a.py::test_it", 50, slow=47)
+    turns = [[item.nodeid for item in chosen(family, turn, {}, ())] for turn in range(TURNS)]
+    assert all(names[:3] == [f"tests/a.py::test_it[{k}]" for k in range(3)] for names in turns)
+    assert sorted(name for names in turns for name in names[3:]) == sorted(item.nodeid for item in family[3:])
+    assert {len(names) for names in turns} == {5, 6}
+
+
+def test_what_is_always_run_is_in_every_turn() -> None:
+    family = [*cases("a.py::test_it", 9, slow=4), *cases("b.py::test_it", 3)]
+    always = {"a.py::test_it[3]", "a.py::test_it[7]", "b.py::test_it"}
+    for turn in range(TURNS):
+        names = {item.nodeid for item in chosen(family, turn, {"a.py::test_it": 1, "b.py::test_it": 1}, always)}
+        assert {"tests/a.py::test_it[3]", "tests/a.py::test_it[7]"} <= names
+        assert {f"tests/b.py::test_it[{k}]" for k in range(3)} <= names
+
+
+def test_the_order_of_tests_is_kept() -> None:
+    items = [*cases("b.py::test_it", 30, slow=20), *cases("a.py::test_it", 8)]
+    now = chosen(items, 3, {"a.py::test_it": 2}, ())
+    assert now == sorted(now, key=items.index)
+
+
+def test_a_commit_has_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    found = this_turn()
+    assert 0 <= found < TURNS
+    assert os.environ[VARIABLE] == str(found)  # for workers
+    monkeypatch.setenv(VARIABLE, str(found + TURNS + 1))
+    assert this_turn() == (found + 1) % TURNS
+
+
+@pytest.mark.slow
+def test_the_budget_names_families_that_there_are_and_gives_each_case_its_turn() -> None:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "--all", "tests"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
+    counts = Counter(name.removeprefix("tests/").partition("[")[0] for name in said if "::" in name)
+    for name, each in budget().cases.items():
+        assert each < counts[name] <= each * TURNS, name
+
+
+def test_this_run_has_the_test_of_every_mutation(request: pytest.FixtureRequest) -> None:
+    """Of those whose files it has."""
+    names = {item.nodeid.removeprefix("tests/") for item in request.session.items}
+    there = names | {name.partition("[")[0] for name in names}
+    files = {name.partition("::")[0] for name in names}
+    missing = [each.test for each in every() if each.test.partition("::")[0] in files and each.test not in there]
+    assert request.config.option.keyword or not missing
+
+
+@pytest.mark.parametrize(("arguments", "runs"), [([], {1}), (["--all"], {2}), (["::test_it"], {2})])
+def test_a_run_leaves_cases_to_other_turns_unless_it_is_asked_for_all(
+    arguments: list[str], runs: set[int], tmp_path: Path
+) -> None:
+    """In two turns: a slow case has at most one of them."""
+    file = tmp_path / "test_two.py"
+    file.write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('x', [1, pytest.param(2, marks=pytest.mark.slow)])\n"
+        "def test_it(x):\n"
+        "    assert x\n"
+    )
+    given = [f"{file}{each}" if each.startswith("::") else each for each in arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-c", str(ROOT / "pyproject.toml"), *given]
+    said = [
+        subprocess.run(
+            [*command, str(file)], cwd=ROOT, env={**os.environ, VARIABLE: turn}, capture_output=True, text=True,
+            check=False,
+        ).stdout.splitlines()[-1]
+        for turn in ("0", "1")
+    ]  # fmt: skip
+    assert runs <= {int(line.partition(" passed")[0]) for line in said}, said
