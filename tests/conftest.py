@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 
+from tests.lacking import skip_for
 from tests.mpi.launching import FOLDER, TIMEOUT, implementations, passed_together, run_test
 from tests.mutations.lists import every
 from tests.tiers.budget import budget
@@ -17,6 +18,7 @@ from tests.tiers.costs import Account, Meter
 from tests.tiers.families import chosen, this_turn
 from tiramisu_py.build.toolchains import library
 from tiramisu_py.build.toolchains.flags import OPTIMISED
+from tiramisu_py.errors import ToolchainError
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
@@ -78,6 +80,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     room = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
     as_users = room in AS_USERS or item.get_closest_marker("optimised")
     library.OPTIMISED = OPTIMISED if as_users and not item.get_closest_marker("unoptimised") else QUICK
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """A test that fails for what this machine lacks is skipped."""
+    try:
+        return (yield)
+    except ToolchainError as error:
+        skip_for(error)
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup() -> Generator[None, object, object]:
+    """So is one whose fixture does."""
+    try:
+        return (yield)
+    except ToolchainError as error:
+        skip_for(error)
+        raise
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.lacking import skip_for
+
 ROOT = Path(__file__).resolve().parents[1]
 TIMEOUT = 300.0
 
@@ -37,6 +39,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """What `python ARGUMENTS` does: a script, or `-m` and a module, and its own arguments.
 
+    A test that fails for what this machine lacks is skipped.
+
     `preloaded` is the environment of the process that forks: libraries read theirs when they are loaded.
     """
     words = [str(word) for word in arguments]
@@ -45,6 +49,8 @@ def run(
         request = {"words": words, "cwd": str(cwd), "env": dict(env or os.environ), "out": str(out), "err": str(err)}
         code = _parent(preloaded).asked(request, timeout)
         said = [path.read_text(errors="replace") if path.exists() else "" for path in (out, err)]
+    if code != 0:
+        skip_for(said[1])
     return subprocess.CompletedProcess(words, code, *said)
 
 

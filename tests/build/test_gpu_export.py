@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.build.test_export import sh
+from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.sources import flip
 from tiramisu_py.build import gpu_count, open_cache
 from tiramisu_py.build.toolchains.nvcc import find_nvcc
@@ -29,7 +29,7 @@ int main(void) {
     return 0;
 }
 """
-with_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+with_gxx = pytest.mark.skipif(without_cxx(), reason=CXX)
 
 
 def needs_nvcc() -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.cooperative_blur import C, G, H, R, blur, c, c0, c1, picture, r, simulator
 from tests.programs.loop_ir.gpu_files import NVCC, nvcc
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+pytestmark = pytest.mark.skipif(without_cxx(), reason=CXX)
 ROWS, COLUMNS = 10, 88
 
 

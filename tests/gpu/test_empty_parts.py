@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.cooperative_blur import C, G, H, R, blur, c, c0, c1, picture, r, stages
 
 
@@ -43,7 +43,7 @@ def test_where_every_call_needs_a_gpu_nothing_is_asked():
     assert begun(blur((3,))) == ""
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+@pytest.mark.skipif(without_cxx(), reason=CXX)
 @pytest.mark.parametrize("options", [{}, {"trace": True}, {"page_lock": True}], ids=str)
 def test_where_the_gpu_is_missing_a_call_computes_what_is_left_to_cores(options, monkeypatch):
     image, values = picture(), np.random.default_rng(2).random((6, 40), dtype=np.float32)

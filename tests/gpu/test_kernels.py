@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.lacking import CXX, without_cxx
 from tests.programs import pipelines as pl
 from tests.programs.gpu.pipelines import on_gpu
 from tests.programs.pipelines import i, i0, i1, j, j0, j1, k, x, y
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+pytestmark = pytest.mark.skipif(without_cxx(), reason=CXX)
 N, M = tm.params("N M")
 w, u, i2, j2 = tm.iters("w u i2 j2")
 

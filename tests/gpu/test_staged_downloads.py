@@ -3,16 +3,15 @@ results, whatever happens when."""
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
 from tests.gpu.test_stories import SEEDS, Arguments, is_right, listed, module, samples, variants
+from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.cooperative_blur import blur, c0, c1, picture
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+pytestmark = pytest.mark.skipif(without_cxx(), reason=CXX)
 R, C, G, H = tm.params("R C G H")
 r, c = tm.iters("r c")
 TIMINGS = ("lazy", "shuffled", "eager", "threads")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.pipelines import on_gpu, pair
 from tests.programs.pipelines import i, j, k
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+pytestmark = pytest.mark.skipif(without_cxx(), reason=CXX)
 N, M, L = tm.params("N M L")
 
 

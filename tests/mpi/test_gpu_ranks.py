@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 
 import numpy as np
 import pytest
 
+from tests.lacking import CXX, without_cxx
 from tests.programs.ranks.gpu_ranks import blur_on_gpus, heat_on_gpus
 from tests.programs.ranks.uneven_pieces import SIZES, on_gpu_and_cores, pictures
 from tiramisu_py.build.toolchains.mpi import mpi4py
@@ -15,7 +15,7 @@ from tiramisu_py.errors import KernelError
 
 
 @pytest.mark.mpi(2)
-@pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+@pytest.mark.skipif(without_cxx(), reason=CXX)
 def test_ranks_compute_on_gpus() -> None:
     comm = mpi4py().COMM_WORLD
     random = np.random.default_rng(0)
@@ -31,7 +31,7 @@ def test_ranks_compute_on_gpus() -> None:
 
 
 @pytest.mark.mpi(3)
-@pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+@pytest.mark.skipif(without_cxx(), reason=CXX)
 def test_some_ranks_use_gpus_and_others_none() -> None:
     comm = mpi4py().COMM_WORLD
     for f in (on_gpu_and_cores((0, 1), (2,)), on_gpu_and_cores((1,), (0,), pinned=True)):
@@ -44,7 +44,7 @@ def test_some_ranks_use_gpus_and_others_none() -> None:
 
 
 @pytest.mark.mpi(2)
-@pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+@pytest.mark.skipif(without_cxx(), reason=CXX)
 def test_a_gpu_that_is_missing_is_missed_on_all_ranks_where_one_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     comm = mpi4py().COMM_WORLD
     monkeypatch.setenv("TM_SIMULATOR", "devices=1")
@@ -58,7 +58,7 @@ def test_a_gpu_that_is_missing_is_missed_on_all_ranks_where_one_needs_it(monkeyp
     np.testing.assert_array_equal(found, f.part("by", whole, comm.rank, G=0))
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+@pytest.mark.skipif(without_cxx(), reason=CXX)
 def test_ranks_of_a_machine_go_round_its_gpus() -> None:
     kernel = on_gpu_and_cores().compile(device="simulator")
     assert kernel.gpu is not None and kernel.gpu.simulator is not None and kernel.shared is not None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 
+from tests.lacking import CXX, without_cxx
 from tests.programs.ranks.uneven_pieces import MORE_SIZES, SIZES, all_on_the_first, blur, pictures, tiles
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError
@@ -47,7 +46,7 @@ def test_a_piece_of_another_height_is_refused_on_all_ranks_with_the_one_that_is_
 
 
 @pytest.mark.mpi(2)
-@pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+@pytest.mark.skipif(without_cxx(), reason=CXX)
 def test_a_rank_that_does_with_its_block_uses_the_array_of_the_caller() -> None:
     comm = mpi4py().COMM_WORLD
     f = all_on_the_first()

@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+import pytest
 
+from tests.lacking import CXX, without_cxx
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature
 from tiramisu_py.backends.cuda.simulated import (
     RUNTIME_FLAGS,
@@ -106,6 +108,8 @@ def simulator_library(*flags: str) -> Path:
 @functools.cache
 def kernels_library(checked: bool = False, *defined: str) -> Path:
     """The kernels of cases.cu; `defined` are names that leave something out."""
+    if without_cxx():
+        pytest.skip(CXX)
     name = "_".join(["cases", "checked" if checked else "fast", *defined])
     source = folder() / f"{name}.cpp"
     source.write_text(simulated_source("cases", str(CASES), KERNELS))

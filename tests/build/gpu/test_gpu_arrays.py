@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import shutil
 import weakref
 from types import SimpleNamespace
 
@@ -12,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.sources import flip
 from tests.selection import covering
 from tiramisu_py.algorithm import types as ty
@@ -23,7 +23,7 @@ from tiramisu_py.build.gpu.dlpack import Tensor as DLTensor
 from tiramisu_py.build.gpu.foreign import foreign_array
 from tiramisu_py.errors import ArgumentError, KernelError
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+pytestmark = pytest.mark.skipif(without_cxx(), reason=CXX)
 SIMULATOR = "simulator"
 
 

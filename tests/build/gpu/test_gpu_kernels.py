@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.sources import flip
 from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS
 from tiramisu_py.build import gpu_count, open_cache
@@ -29,7 +29,7 @@ from tiramisu_py.build.toolchains.nvcc import Nvcc, find_nvcc
 from tiramisu_py.build.toolchains.nvrtc import find_nvrtc
 from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
 
-without_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+without_gxx = pytest.mark.skipif(without_cxx(), reason=CXX)
 
 
 def flipped(x: np.ndarray, a: float) -> np.ndarray:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.cooperative_blur import G, H, R, blur, c0, c1, picture, r, simulator, stages
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+pytestmark = pytest.mark.skipif(without_cxx(), reason=CXX)
 SIZES = {"G": 4, "H": 7}
 BYTES = 4 * (12 * 90 + 10 * 88)
 

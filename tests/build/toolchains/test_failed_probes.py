@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.lacking import CXX, without_cxx
 from tiramisu_py.build import export, open_cache
 from tiramisu_py.build.toolchains import mpi, tools
 from tiramisu_py.build.toolchains.c_compiler import find_toolchain
@@ -191,7 +192,7 @@ def test_the_compiler_of_a_name_is_that_of_its_kernels_only(saxpy, monkeypatch, 
         saxpy.compile(compiler="nothing")
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+@pytest.mark.skipif(without_cxx(), reason=CXX)
 def test_the_simulators_compiler_is_known_without_it(monkeypatch, tmp_path):
     before = find_cxx(open_cache())
     without_compilers(monkeypatch, tmp_path)

@@ -15,6 +15,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.build.test_export import sh
+from tests.lacking import CXX, without_cxx
 from tests.mpi.launching import implementations
 from tests.programs.ranks.mpi_programs import PROGRAMS
 from tests.programs.traced import chunks, compiled, cooperative, image, on_cores, with_text
@@ -24,7 +25,7 @@ from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.build.traces.trace import Trace, TraceEvent
 from tiramisu_py.passes import traced
 
-with_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+with_gxx = pytest.mark.skipif(without_cxx(), reason=CXX)
 TRIES = 30
 
 

@@ -6,7 +6,6 @@ Order is read off the emitted text; each wait in it is needed, in the simulator.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.cooperating import Program, blur, chunked, cooperative, in_two_loops, on_gpu, r, steps, two_gpus
 from tests.programs.gpu.cooperating import k as chunk
 from tiramisu_py.backends import emit
@@ -24,7 +24,7 @@ from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof import check
 
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+needs_compiler = pytest.mark.skipif(without_cxx(), reason=CXX)
 WAIT = re.compile(r"^ *TM_TRY\(tm_gpu_wait_\w+\([^;]*\)\);$", re.MULTILINE)
 BLOCKING = re.compile(r"(TM_TRY\(tm_gpu_copy\([^;]*),\s+true\)\);")
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
 from tests.derive.devices.test_at_the_same_time import MAKERS, derived
+from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.cooperating import N, Program, T, c0, i, i0, i1, in_two_loops, k, r, steps, t
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.statement import Role
 
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+needs_compiler = pytest.mark.skipif(without_cxx(), reason=CXX)
 
 
 def lags(f: tm.Function) -> dict[str, int]:

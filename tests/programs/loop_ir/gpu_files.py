@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.backends.calling import raw_call
+from tests.lacking import CXX, without_cxx
 from tests.programs.loop_ir.short_names import number
 from tiramisu_py.algorithm.expressions import Binary, Expr, Param
 from tiramisu_py.algorithm.types import DType, bool_, float32, int64
@@ -130,6 +133,8 @@ def nvcc(function: LoopFunction, folder: Path, architectures: Sequence[str] = AR
 
 def as_members(function: LoopFunction, folder: Path, checked: bool = False) -> Path:
     """Compile the kernels for the simulator, with every warning an error."""
+    if without_cxx():
+        pytest.skip(CXX)
     _written(device_sources(function), folder)
     source = folder / f"{function.name}_simulated.cpp"
     source.write_text(simulated_source(function.name, f"{function.name}.cu", signatures(function)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.lacking import CXX, without_cxx
 from tests.selection import first
 
 N, M, K = tm.params("N M K")
@@ -19,7 +19,7 @@ h, x, y, j, k, t, jb, jt, jr, jg = tm.iters("h x y j k t jb jt jr jg")
 SIZES = [*product([0, 1, 7], [0, 1, 5], [0, 1, 3, 67])]
 SEEDS = [1, 2, 3, 4]
 
-simulated = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+simulated = pytest.mark.skipif(without_cxx(), reason=CXX)
 
 
 def elementwise(**launch: Any) -> tm.Function:

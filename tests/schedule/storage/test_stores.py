@@ -15,6 +15,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
+from tests.lacking import CXX, without_cxx
 from tests.programs import pipelines as pl
 from tests.programs.drafts import texts
 from tests.programs.pipelines import c, i, j, j0, j1, r, r0, r1
@@ -259,7 +260,7 @@ def test_the_start_of_a_reduction_may_be():
     np.testing.assert_array_equal(s.f.compile()(a, b), np.full((4, 32), 5, np.float32))
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+@pytest.mark.skipif(without_cxx(), reason=CXX)
 def test_the_host_of_a_program_with_a_gpu_stores_past_the_caches():
     N, M = tm.params("N M")
     f = tm.Function("both", params=[N, M])
