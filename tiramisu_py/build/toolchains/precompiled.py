@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiramisu_py.build.toolchains.c_compiler import Toolchain
-from tiramisu_py.build.toolchains.cache import Cache, digest
+from tiramisu_py.build.toolchains.cache import Cache, build_key
 from tiramisu_py.build.toolchains.tools import run
 
 #: An empty file, included first. gcc reads what it finds compiled beside it instead, unless that is for another gcc or
@@ -30,7 +30,7 @@ def precompiled_intrinsics(cache: Cache, toolchain: Toolchain, flags: Sequence[s
     """
     if toolchain.family != "gcc" or not toolchain.is_x86 or toolchain.absent:
         return ()
-    key = digest(["precompiled", _CONTENT, toolchain.identity, list(flags)])
+    key = build_key("precompiled", _CONTENT, toolchain.identity, list(flags))
     if cache.known(key) is None:
         cache.remember(key, {"asked": True})
         return ()
