@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from platformdirs import user_cache_path
 
 from tests.lacking import skip_for
 from tests.mpi.launching import FOLDER, TIMEOUT, implementations, passed_together, run_test
@@ -16,7 +17,7 @@ from tests.mutations.lists import every
 from tests.tiers.budget import budget
 from tests.tiers.costs import Account, Meter
 from tests.tiers.families import chosen, this_turn
-from tiramisu_py.build.toolchains import library
+from tiramisu_py.build.toolchains import library, simulator
 from tiramisu_py.build.toolchains.flags import OPTIMISED
 from tiramisu_py.errors import ToolchainError
 
@@ -27,13 +28,15 @@ GIB = 2**30
 
 # Threads that wait do not spin: tests run side by side, on all cores. Before any of them loads OpenMP.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# What tests compile is kept for all later runs, apart from what the user has compiled.
+os.environ.setdefault("TIRAMISU_CACHE_DIR", str(user_cache_path("tiramisu_py-tests")))
 # Processes that tests start, ranks above all, keep the bytecode of modules: compiling these takes half their time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 #: Rooms whose kernels are compiled as those of users are, and how all others are: unoptimised, which takes a third of
 #: the time. What -O3 may do to generated code is looked for in these rooms but for tests marked `unoptimised`, in tests
 #: marked `optimised`, and in all that runs in a process of its own (examples, documentation, acceptance).
-AS_USERS = ("build", "oracle", "targets")
+AS_USERS = ("oracle", "targets")
 QUICK = ("-O0",)
 
 
@@ -80,6 +83,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     room = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
     as_users = room in AS_USERS or item.get_closest_marker("optimised")
     library.OPTIMISED = OPTIMISED if as_users and not item.get_closest_marker("unoptimised") else QUICK
+    simulator.OPTIMISED = None if item.get_closest_marker("optimised") else QUICK
 
 
 @pytest.hookimpl(wrapper=True)

@@ -48,17 +48,22 @@ _KERNEL_FLAGS = (
     "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-exceptions", "-fno-rtti",
     "-fno-stack-protector", "-fstack-clash-protection", "-Wno-unknown-pragmas",
 )  # fmt: skip
-_FAST_FLAGS = ("-O3",)
-_CHECKED_FLAGS = ("-O1", "-fsanitize=thread", "-DTM_CHECKED")
+#: How much kernels are optimised, and checked ones: the checks take most of their time.
+OPTIMISED, CHECKED_OPTIMISED = ("-O3",), ("-O1",)
+_CHECKED_FLAGS = ("-fsanitize=thread", "-DTM_CHECKED")
 #: The simulator implements the sanitizer's checks, so the sanitizer's own library must not be linked.
-_KERNEL_LIBRARIES = ("-nodefaultlibs", "-lm", "-lc", "-lgcc")
+KERNEL_LIBRARIES = ("-nodefaultlibs", "-lm", "-lc", "-lgcc")
 #: The headers of a simulated kernel besides KERNEL_HEADERS.
 SIMULATED_HEADERS = tuple(SIMULATOR_FOLDER / name for name in ("tm_simulated.h", "tm_simulator.h"))
 
 
-def kernel_flags(checked: bool) -> tuple[str, ...]:
-    """Flags that compile a simulated source with g++ or clang++; `checked` reports every access of a kernel."""
-    return (*_KERNEL_FLAGS, *(_CHECKED_FLAGS if checked else _FAST_FLAGS))
+def kernel_flags(checked: bool, optimised: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Flags that compile a simulated source with g++ or clang++; `checked` reports every access of a kernel.
+
+    `optimised` says how much the compiler optimises (default: as for users).
+    """
+    usual = CHECKED_OPTIMISED if checked else OPTIMISED
+    return (*_KERNEL_FLAGS, *(usual if optimised is None else optimised), *(_CHECKED_FLAGS if checked else ()))
 
 
 def simulator_command(compiler: str, output: Path) -> list[str]:
@@ -67,10 +72,17 @@ def simulator_command(compiler: str, output: Path) -> list[str]:
     return [compiler, "-x", "c", *SIMULATOR_FLAGS, *sources, "-o", str(output), *SIMULATOR_LIBRARIES]
 
 
-def kernel_command(compiler: str, source: Path, output: Path, checked: bool = False) -> list[str]:
+def kernel_command(
+    compiler: str, source: Path, output: Path, checked: bool = False, optimised: Sequence[str] | None = None
+) -> list[str]:
     """The command that makes a library of simulated kernels from a text of `simulated_source`."""
     folders = [f"-I{folder}" for folder in (source.parent, RUNTIME_FOLDER, SIMULATOR_FOLDER)]
-    return [compiler, *kernel_flags(checked), *folders, str(source), "-o", str(output), *_KERNEL_LIBRARIES]
+    flags = kernel_flags(checked, optimised)
+    return [compiler, *flags, *folders, str(source), "-o", str(output), *KERNEL_LIBRARIES]
+
+
+#: What each simulated source begins with.
+SIMULATED_BEGINNING = '#define TM_SIMULATOR 1\n#include "tm_kernel.h"\n'
 
 
 def simulated_source(function_name: str, cu_file: str, kernels: Sequence[KernelSignature]) -> str:
@@ -80,9 +92,7 @@ def simulated_source(function_name: str, cu_file: str, kernels: Sequence[KernelS
     """
     lines = [
         f"// The kernels of {function_name} for the simulator.",
-        "#define TM_SIMULATOR 1",
-        '#include "tm_kernel.h"',
-        "",
+        SIMULATED_BEGINNING,
         "struct tm_kernels : tm_simulated_thread {",
         f'#include "{cu_file}"',
         "};",

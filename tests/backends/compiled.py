@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,13 +14,12 @@ import ml_dtypes
 import numpy as np
 
 from tests.backends.calling import raw_call
+from tests.compiling import compiled, intrinsics
 from tests.forking import run
 from tests.sanitizers import preloaded
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS
-from tiramisu_py.build import open_cache
-from tiramisu_py.build.toolchains.c_compiler import Toolchain, find_toolchain
-from tiramisu_py.build.toolchains.precompiled import precompiled_intrinsics, uses_intrinsics
+from tiramisu_py.build.toolchains.precompiled import uses_intrinsics
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.passes.pipeline import optimise
 
@@ -47,9 +45,8 @@ class Compiled:
         self.function = function
         self.texts = emit(optimise(function, register))
         wanted = [*REQUIRED, *(THREADS if threads else ()), *STRICT, *(flags or ("-O1", "-march=native"))]
-        if uses_intrinsics(self.texts[f"{function.name}.c"], register):
-            wanted += intrinsics(compiler, (*wanted, "-fPIC"))
-        self.folder = built(function.name, tuple(sorted(self.texts.items())), compiler, tuple(wanted))
+        quick = uses_intrinsics(self.texts[f"{function.name}.c"], register)
+        self.folder = built(function.name, tuple(sorted(self.texts.items())), compiler, tuple(wanted), quick)
         self.library = Path(self.folder.name) / f"lib{function.name}.so"
 
     @property
@@ -90,28 +87,18 @@ class Compiled:
 
 @functools.cache
 def built(
-    name: str, texts: tuple[tuple[str, str], ...], compiler: str, flags: tuple[str, ...]
+    name: str, texts: tuple[tuple[str, str], ...], compiler: str, flags: tuple[str, ...], quick: bool = False
 ) -> tempfile.TemporaryDirectory[str]:
-    """The folder of a library; the same for the same function and flags in this process."""
+    """The folder of a library; the same for the same function and flags in this process. `quick` may use precompiled
+    headers.
+    """
     made = tempfile.TemporaryDirectory()
     folder = Path(made.name)
     for file, text in texts:
         (folder / file).write_text(text)
     command = [compiler, *flags, "-fPIC", "-shared", "-o", f"lib{name}.so", f"{name}.c", *LIBRARIES]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr + dict(texts)[f"{name}.c"]
+    compiled(command, folder, f"lib{name}.so", more=lambda: intrinsics(compiler, (*flags, "-fPIC")) if quick else ())
     return made
-
-
-def intrinsics(compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
-    """The flags with which gcc reads <immintrin.h> precompiled."""
-    return precompiled_intrinsics(open_cache(), toolchain(compiler), flags)
-
-
-@functools.cache
-def toolchain(compiler: str) -> Toolchain:
-    """The compiler of this name."""
-    return find_toolchain(open_cache(), compiler)
 
 
 def _stored(value: Any) -> Any:

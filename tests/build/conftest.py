@@ -15,7 +15,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.expressions import Const, Expr, Param, binary
 from tiramisu_py.backends.c import Emitted
-from tiramisu_py.build import Kernel, compile_function
+from tiramisu_py.build import Kernel, compile_function, open_cache
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, ScalarArgument
 
 R, C, N, M = (Param(name) for name in "RCNM")
@@ -128,16 +128,24 @@ def plain(body: str, *arguments: ArrayArgument | ScalarArgument, name: str = "f"
 
 
 @pytest.fixture(scope="session")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cache")
-    folder.chmod(0o700)
+def shared_cache() -> Path:
+    """The cache of all other tests."""
+    return open_cache().root
+
+
+@pytest.fixture(scope="session")
+def cache_folder(shared_cache: Path) -> Path:
+    """The cache of this room, which is kept, too."""
+    folder = shared_cache.with_name(f"{shared_cache.name}-build")
+    folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
 @pytest.fixture(autouse=True)
-def own_cache(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests do not use the user's cache, nor a compiler of the user's choice."""
+def own_cache(cache_folder: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of the cache only read that of other tests, and no compiler is of the user's choice."""
     monkeypatch.setenv("TIRAMISU_CACHE_DIR", str(cache_folder))
+    monkeypatch.setenv("TIRAMISU_CACHE_BASE", str(shared_cache))
     monkeypatch.delenv("CC", raising=False)
 
 

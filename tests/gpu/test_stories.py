@@ -118,7 +118,7 @@ def test_nvcc_compiles_the_kernels_of_a_story_without_a_warning(name: str, archi
 
 @pytest.mark.parametrize("name", STORIES)
 def test_nvrtc_compiles_the_kernels_of_a_story(name: str) -> None:
-    nvrtc = find_nvrtc()
+    nvrtc = find_nvrtc(open_cache())
     if isinstance(nvrtc, str):
         pytest.skip(nvrtc)
     compiled(nvrtc, name, 80, ("--std=c++17", "--fmad=false"))

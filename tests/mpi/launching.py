@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import fcntl
 import functools
@@ -17,6 +16,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tiramisu_py.build import open_cache
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER = Path(__file__).with_name("rank.py")
@@ -138,14 +139,6 @@ def _is_usable(implementation: Implementation) -> bool:
     return done.returncode == 0 and words in done.stdout
 
 
-@functools.cache
-def _cache() -> str:
-    """What the ranks of all tests of this process compile into."""
-    folder = tempfile.mkdtemp(prefix="tiramisu_py-ranks-cache-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
 def run_test(nodeid: str, implementation: Implementation, count: int, timeout: float) -> str:
     """Runs one test on `count` ranks; answers what the ranks that failed say: nothing where all passed."""
     with tempfile.TemporaryDirectory(prefix="tiramisu_py-ranks-") as folder:
@@ -170,7 +163,7 @@ def _launched(
 ) -> subprocess.CompletedProcess[str]:
     """Each test has `timeout` seconds of its own from when it begins, so that a slow start ends none of them."""
     command = [sys.executable, LAUNCHER, str(timeout), *nodeids]
-    more = {FOLDER: folder, "TIRAMISU_CACHE_DIR": _cache()}
+    more = {FOLDER: folder, "TIRAMISU_CACHE_DIR": str(open_cache().root)}
     return implementation.run(count, command, timeout=STARTING + len(nodeids) * timeout, **more)
 
 

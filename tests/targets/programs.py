@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.backends.compiled import FALSE_ALARMS, STRICT, intrinsics
+from tests.backends.compiled import FALSE_ALARMS, STRICT
+from tests.compiling import compiled, intrinsics
 from tests.targets.machines import GENERIC, Target
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED
@@ -107,14 +108,13 @@ class Program:
         (folder / "main.c").write_text(includes + _MAIN.replace("@CASES@", "".join(cases)))
         alarms = () if "clang" in target.compiler[0] else FALSE_ALARMS
         wanted = [*REQUIRED, *STRICT, *alarms, *target.openmp, *target.flags]
-        done = _ran([*self._compilation(folder / "main.c", wanted), "-o", "program", *LIBRARIES], folder)
-        assert done.returncode == 0, done.stderr.decode()
+        command = [*self.target.compiler, *wanted, "main.c", "-o", "program", *LIBRARIES]
+        compiled(command, folder, "program", more=lambda: self._headers((folder / "main.c").read_text(), wanted))
 
-    def _compilation(self, source: Path, flags: Sequence[str]) -> list[str]:
-        headers: tuple[str, ...] = ()
-        if self.target.compiler == ("gcc",) and uses_intrinsics(source.read_text(), self.target.register):
-            headers = () if set(GENERIC) & set(flags) else intrinsics("gcc", tuple(flags))
-        return [*self.target.compiler, *flags, *headers, source.name]
+    def _headers(self, source: str, flags: Sequence[str]) -> tuple[str, ...]:
+        if self.target.compiler == ("gcc",) and uses_intrinsics(source, self.target.register):
+            return () if set(GENERIC) & set(flags) else intrinsics("gcc", flags)
+        return ()
 
     def __call__(self, calls: Sequence[Call]) -> list[dict[str, Any]]:
         """What the output arrays of each call hold then; every call must return 0."""

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.backends.compiled import STRICT
+from tests.compiling import compiled
 from tests.selection import some
 from tests.targets.headers import included
 from tests.targets.machines import TARGETS, Target, is_plain
@@ -212,8 +213,7 @@ def test_every_operation_is_what_numpy_says(target: Target, tmp_path: Path) -> N
     for name in (*(file.name for file in types.runtime()), "tm_runtime.h"):
         (tmp_path / name).write_text(resources.files(C).joinpath(name).read_text())
     command = [*target.compiler, *REQUIRED, *STRICT, *target.flags, "all.c", "-o", "all", "-lm"]
-    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
+    compiled(command, tmp_path, "all")
     given = b"".join(array.tobytes() for dtype in (*INTEGERS, *FLOATS) for array in pairs(dtype))
     ran = subprocess.run([*target.runner, tmp_path / "all"], input=given, capture_output=True, check=False)
     assert ran.returncode == 0, ran.stderr.decode()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.compiled import STRICT
+from tests.compiling import compiled
 from tests.targets.headers import included
 from tests.targets.machines import TARGETS, Target
 from tiramisu_py.algorithm import types as ty
@@ -91,7 +92,6 @@ def test_loads_of_elements_apart_find_them_and_read_nothing_outside(target: Targ
     for name in (*(file.name for file in types.runtime()), "tm_runtime.h"):
         (tmp_path / name).write_text(resources.files(C).joinpath(name).read_text())
     command = [*target.compiler, *REQUIRED, *STRICT, *target.flags, "all.c", "-o", "all", "-lm"]
-    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
+    compiled(command, tmp_path, "all")
     ran = subprocess.run([*target.runner, tmp_path / "all"], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "all tried\n"), ran.stderr

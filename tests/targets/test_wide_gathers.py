@@ -14,6 +14,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.compiled import STRICT
+from tests.compiling import compiled
 from tests.targets.headers import included
 from tests.targets.machines import TARGETS, Target
 from tiramisu_py.algorithm import types as ty
@@ -123,8 +124,7 @@ def test_neighbours_are_found_in_rows_of_any_length(target: Target, tmp_path: Pa
         (tmp_path / name).write_text(resources.files(C).joinpath(name).read_text())
     flags = ["-march=native" if flag == "-march=x86-64-v4" else flag for flag in target.flags]  # VBMI, where it exists
     command = [*target.compiler, *REQUIRED, *STRICT, *flags, "all.c", "-o", "all", "-lm"]
-    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
+    compiled(command, tmp_path, "all")
     emulated = ["small"] if target.runner else []
     ran = subprocess.run([*target.runner, tmp_path / "all", *emulated], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr

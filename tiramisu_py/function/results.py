@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -323,6 +323,19 @@ class Results(Scheduled):
         return pseudocode(lower(self.completed))
 
 
+@dataclass(frozen=True)
+class Emission:
+    """A program that is proven and emitted: its files, and the second half of `Results.compile`, which compiles and
+    loads them. That makes no isl objects, so that it may be called in any thread.
+    """
+
+    sources: Mapping[str, str]
+    compiled: Callable[[], Kernel]
+
+    def __call__(self) -> Kernel:
+        return self.compiled()
+
+
 def emission(
     f: Results,
     *,
@@ -332,9 +345,8 @@ def emission(
     trace: bool = False,
     page_lock: bool = False,
     **options: Any,
-) -> Callable[[], Kernel]:
-    """The first half of `Results.compile`, with its options: the program is proven and emitted. What it returns is the
-    second half, which compiles and loads: it makes no isl objects, so that it may be called in any thread.
+) -> Emission:
+    """The first half of `Results.compile`, with its options: the program is proven and emitted.
 
     Raises what `compile` raises before the C compiler is run.
     """
@@ -349,10 +361,11 @@ def emission(
     function = replace(function, pin=as_pin(pin, function.grid is not None), page_lock=page_lock)
     with step(f"{f.name}: text"):
         sources = emit(function)
-    return partial(
+    compiled = partial(
         compile_function, function, sources, f.algorithm, target=target, compiler=compiler,
         kernels=signatures(function), **options,
     )  # fmt: skip
+    return Emission(sources, compiled)
 
 
 def _registers(reported: Mapping[str, Resources], gpu: GpuTarget) -> dict[int, int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
-import subprocess
+import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.compiling import compiled
 from tests.lacking import CXX, without_cxx
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature
 from tiramisu_py.backends.cuda.simulated import (
@@ -21,6 +22,8 @@ from tiramisu_py.backends.cuda.simulated import (
     RUNTIME_FOLDER,
     RUNTIME_LIBRARIES,
     RUNTIME_SOURCES,
+    SIMULATOR_HEADERS,
+    SIMULATOR_SOURCES,
     kernel_command,
     simulated_source,
     simulator_command,
@@ -29,6 +32,8 @@ from tiramisu_py.backends.cuda.simulated import (
 HERE = Path(__file__).parent
 CASES = HERE / "cases.cu"
 WAIT = -1
+#: A compiler must have nothing to say.
+_QUIET = ("-Werror",)
 HOST = -1
 RUNTIME = RUNTIME_FOLDER
 
@@ -76,32 +81,33 @@ class GpuError(RuntimeError):
 
 
 @functools.cache
-def folder() -> Path:
-    """What the tests of this process compile."""
-    return Path(tempfile.mkdtemp(prefix="tiramisu-simulator-"))
-
-
-def compiled(command: Sequence[str]) -> None:
-    """Runs a compiler, which must have nothing to say."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and done.stderr == "", f"{' '.join(command)}\n{done.stderr}"
+def folder(name: str) -> Path:
+    """Where the tests of this process compile something."""
+    made = Path(tempfile.mkdtemp(prefix=f"tiramisu-{name}-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 @functools.cache
 def runtime_library() -> Path:
     """tm_gpu.c as a library."""
-    path = folder() / "libtm_gpu.so"
+    path = folder("runtime") / "libtm_gpu.so"
     sources = [str(source) for source in RUNTIME_SOURCES]
-    compiled(["gcc", *RUNTIME_FLAGS, "-shared", *sources, "-o", str(path), *RUNTIME_LIBRARIES])
+    compiled(
+        ["gcc", *_QUIET, *RUNTIME_FLAGS, "-shared", *sources, "-o", str(path), *RUNTIME_LIBRARIES],
+        path.parent,
+        path.name,
+    )
     return path
 
 
 @functools.cache
 def simulator_library(*flags: str) -> Path:
     """The simulator."""
-    path = folder() / f"libtm_simulator{''.join(flags)}.so"
+    path = folder("simulator" + "".join(flags)) / "libtm_simulator.so"
     command = simulator_command("gcc", path)
-    compiled([command[0], *flags, *command[1:]])
+    read = (*SIMULATOR_SOURCES, *SIMULATOR_HEADERS)
+    compiled([command[0], *_QUIET, *flags, *command[1:]], path.parent, path.name, reads=read)
     return path
 
 
@@ -111,11 +117,12 @@ def kernels_library(checked: bool = False, *defined: str) -> Path:
     if without_cxx():
         pytest.skip(CXX)
     name = "_".join(["cases", "checked" if checked else "fast", *defined])
-    source = folder() / f"{name}.cpp"
+    source = folder(name) / f"{name}.cpp"
     source.write_text(simulated_source("cases", str(CASES), KERNELS))
-    command = kernel_command("g++", source, folder() / f"{name}.so", checked)
-    compiled([*command[:1], *(f"-D{word}" for word in defined), *command[1:]])
-    return folder() / f"{name}.so"
+    made = source.with_suffix(".so")
+    command = kernel_command("g++", source, made, checked)
+    compiled([command[0], *_QUIET, *(f"-D{word}" for word in defined), *command[1:]], made.parent, made.name)
+    return made
 
 
 class _Image(ctypes.Structure):

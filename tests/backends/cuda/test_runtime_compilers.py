@@ -10,6 +10,7 @@ import pytest
 
 from tests.backends.cuda.simulation import CASES, RUNTIME
 from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS
+from tiramisu_py.build import open_cache
 from tiramisu_py.build.toolchains.images import Architecture
 from tiramisu_py.build.toolchains.nvrtc import Nvrtc, find_nvrtc
 
@@ -45,7 +46,7 @@ def test_nvcc_makes_vector_accesses_asynchronous_copies_and_atomics(tmp_path: Pa
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_nvrtc_compiles_every_kernel_without_any_header_of_a_system(architecture: str) -> None:
-    nvrtc = find_nvrtc()
+    nvrtc = find_nvrtc(open_cache())
     if not isinstance(nvrtc, Nvrtc):
         pytest.skip(nvrtc)
     sources = {file.name: file.read_text() for file in (CASES, *KERNEL_HEADERS)}

@@ -163,7 +163,7 @@ def nvcc() -> Nvcc:
 
 
 def nvrtc():
-    found = find_nvrtc()
+    found = find_nvrtc(open_cache())
     return pytest.skip(f"no NVRTC: {found}") if isinstance(found, str) else found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.backends.calling import raw_call
+from tests.compiling import compiled
 from tests.lacking import CXX, without_cxx
 from tests.programs.loop_ir.short_names import number
 from tiramisu_py.algorithm.expressions import Binary, Expr, Param
@@ -28,8 +29,10 @@ from tiramisu_py.backends.cuda.simulated import (
     RUNTIME_LIBRARIES,
     kernel_command,
     simulated_source,
-    simulator_command,
 )
+from tiramisu_py.build import open_cache
+from tiramisu_py.build.toolchains.images import relocatable_program
+from tiramisu_py.build.toolchains.simulator import LIBRARY, load_simulator
 from tiramisu_py.ir import (
     Allocate,
     Block,
@@ -46,6 +49,8 @@ from tiramisu_py.ir import (
 from tiramisu_py.program.storage import Memory
 
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+#: Simulated kernels that run for a moment are not optimised.
+QUICK = ("-O0",)
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 
@@ -139,8 +144,8 @@ def as_members(function: LoopFunction, folder: Path, checked: bool = False) -> P
     source = folder / f"{function.name}_simulated.cpp"
     source.write_text(simulated_source(function.name, f"{function.name}.cu", signatures(function)))
     output = folder / f"lib{function.name}_kernels.so"
-    command = kernel_command("g++", source, output, checked)
-    _done([command[0], "-Wall", "-Wextra", "-Werror", *command[1:]], folder)
+    command = kernel_command("g++", source, output, checked, QUICK)
+    compiled([command[0], "-Wall", "-Wextra", "-Werror", *command[1:]], folder, output.name)
     return output
 
 
@@ -154,13 +159,17 @@ class Simulated:
         self.texts = emit(function)
         _written(self.texts, folder)
         kernels = as_members(function, folder, checked)
-        (folder / "images.c").write_text(images(function, str(simulator()), str(kernels)))
+        (folder / LIBRARY).symlink_to(load_simulator(open_cache()).path)
+        names = list(kernel_names(function).values())
+        program = relocatable_program(function.name, names, LIBRARY, kernels.name if names else None)
+        _written(program, folder)
         self.library = folder / f"lib{function.name}.so"
         runtime = tuple((name, text) for name, text in self.texts.items() if name.startswith("tm_"))
-        sources = [f"{function.name}.c", "images.c", str(runtime_object(runtime))]
+        (folder / "tm_gpu.o").symlink_to(runtime_object(runtime))
+        sources = [f"{function.name}.c", *program, "tm_gpu.o"]
         libraries = [*LIBRARIES, *RUNTIME_LIBRARIES]
         flags = [*REQUIRED, *STRICT, "-O1", "-fPIC", "-shared"]
-        _done(["gcc", *flags, "-o", str(self.library), *sources, *libraries], folder)
+        compiled(["gcc", *flags, "-o", str(self.library), *sources, *libraries], folder, self.library.name)
         self.loaded = ctypes.CDLL(str(self.library))
 
     def __call__(self, params: Mapping[str, int], *values: Any) -> None:
@@ -182,38 +191,16 @@ def runtime_object(texts: tuple[tuple[str, str], ...]) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="tiramisu_runtime_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     _written(dict(texts), folder)
-    _done(["gcc", *RUNTIME_FLAGS, "-c", "tm_gpu.c"], folder)
+    compiled(["gcc", *RUNTIME_FLAGS, "-c", "tm_gpu.c"], folder, "tm_gpu.o")
     return folder / "tm_gpu.o"
-
-
-@functools.cache
-def simulator() -> Path:
-    """The simulator's library: one in this process."""
-    folder = Path(tempfile.mkdtemp(prefix="tiramisu_simulator_"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    output = folder / "libtm_simulated_driver.so"
-    _done(simulator_command("gcc", output), folder)
-    return output
-
-
-def images(function: LoopFunction, driver: str, kernels: str) -> str:
-    """The table of images of a function whose kernels are simulated."""
-    names = ", ".join([*(f'"{name}"' for name in kernel_names(function).values()), "0"])
-    count, name = len(function.kernels), function.name
-    return (
-        '#include "tm_gpu.h"\n'
-        f'static const tm_gpu_image images[] = {{{{TM_GPU_SIMULATED, 0, "{kernels}", sizeof "{kernels}"}}}};\n'
-        f"static const char *const kernels[] = {{{names}}};\n"
-        f"extern const tm_gpu_program {name}_program;\n"
-        f'const tm_gpu_program {name}_program = {{"{name}", "{driver}", images, {int(count > 0)}, kernels, {count}}};\n'
-    )
 
 
 def host_compiles(function: LoopFunction, folder: Path) -> str:
     """Compile the host's part with every warning an error; its text."""
     texts = emit(function)
     _written(texts, folder)
-    _done(["gcc", *REQUIRED, *STRICT, "-O2", f"-I{RUNTIME_FOLDER}", "-c", f"{function.name}.c"], folder)
+    flags = [*REQUIRED, *STRICT, "-O2", f"-I{RUNTIME_FOLDER}"]
+    compiled(["gcc", *flags, "-c", f"{function.name}.c"], folder, f"{function.name}.o")
     return texts[f"{function.name}.c"]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.build import Kernel
+from tiramisu_py.function.results import Emission
 from tiramisu_py.tuning.search import searching, tuner
 from tiramisu_py.tuning.search.bench import Bench
 from tiramisu_py.tuning.search.stopwatch import Stopwatch, TimedCalls
@@ -66,14 +67,14 @@ class Laboratory:
         self._taken = 0
         emission, calls = tuner.emission, Bench.calls
 
-        def emitted(f: tm.Function, **options: Any) -> Callable[[], Kernel]:
+        def emitted(f: tm.Function, **options: Any) -> Emission:
             build = emission(f, **options)
 
             def logged() -> Kernel:
                 self.compiled.append([str(command) for command in f.commands])
                 return build()
 
-            return logged
+            return Emission(build.sources, logged)
 
         def called(bench: Bench, kernel: Kernel, what: str) -> Any:
             self.measured.append(eval(f"dict({what.partition(' with ')[2]})"))

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import pytest
 
 import tiramisu_py as tm
 from tests.tuning.search.laboratory import SIZES, SPACE, K, Laboratory, M, N, i, j, k, make
-from tiramisu_py.tuning.search import identity
+from tiramisu_py.function.results import Emission
+from tiramisu_py.tuning.search import identity, tuner
 from tiramisu_py.tuning.search.identity import program_key
 from tiramisu_py.tuning.search.proposals import EveryPoint
 from tiramisu_py.tuning.search.space import Space
@@ -121,7 +123,7 @@ def test_a_point_that_was_stopped_early_is_measured_on_where_the_best_is_missing
     assert laboratory.samples == 0
 
 
-@pytest.mark.parametrize("what", ["machine", "compiler flags", "options", "package", "sizes", "threads"])
+@pytest.mark.parametrize("what", ["machine", "compiler flags", "options", "procedure", "sizes", "threads"])
 def test_what_was_measured_elsewhere_does_not_count(
     laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -135,8 +137,8 @@ def test_what_was_measured_elsewhere_does_not_count(
             monkeypatch.setattr(identity, "target_flags", lambda *_: ("-O9",))
         case "options":
             options = {"fast": ("contract",)}
-        case "package":
-            monkeypatch.setattr(identity, "package_digest", lambda: "another version")
+        case "procedure":
+            monkeypatch.setattr(identity, "PROCEDURE", identity.PROCEDURE + 1)
         case "sizes":
             options = {"sizes": {**SIZES, "N": 6}}
         case "threads":
@@ -144,6 +146,23 @@ def test_what_was_measured_elsewhere_does_not_count(
     laboratory.tune(**options)
     assert len(laboratory.measured) >= 3
     assert rows(laboratory, "SELECT count(*) FROM contexts") == [(2,)]
+
+
+def test_what_was_measured_of_another_text_does_not_count(
+    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version of the package may emit another text for the same program."""
+    laboratory.tune()
+    laboratory.forget()
+    emission = tuner.emission
+
+    def changed(f: tm.Function, **options: Any) -> Emission:
+        found = emission(f, **options)
+        return replace(found, sources={**found.sources, "gemm.c": "/* another */"}) if "4" in str(f.commands) else found
+
+    monkeypatch.setattr(tuner, "emission", changed)
+    laboratory.tune()
+    assert [point["lanes"] for point in laboratory.measured] == [4]
 
 
 def test_values_of_arrays_do_not_count_unless_facts_are_declared(laboratory: Laboratory) -> None:
@@ -196,4 +215,4 @@ def test_two_processes_share_one_search(tmp_path: Path) -> None:
     assert [(measured, pruned) for measured, pruned, _, _ in found] == [(3, 5), (3, 5)]
     with sqlite3.connect(tmp_path / "t.sqlite") as connection:
         assert connection.execute("SELECT count(*) FROM points").fetchone() == (3 + 3,)  # with those the proof refuses
-    assert sum(reused for _, _, reused, _ in found) >= 6
+    assert sum(reused for _, _, reused, _ in found) == 3, "each program is measured in one of them"

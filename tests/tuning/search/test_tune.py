@@ -12,6 +12,7 @@ import pytest
 import tiramisu_py as tm
 from tests.tuning.search.laboratory import LEGAL, SIZES, SPACE, Laboratory, i, make, product
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.function.results import Emission
 from tiramisu_py.tuning.search import tuner
 from tiramisu_py.tuning.search.proposals import EveryPoint
 from tiramisu_py.tuning.search.space import Space
@@ -92,7 +93,7 @@ def test_points_are_compiled_side_by_side_and_measured_alone(
             compiling[0] -= 1
             return kernel
 
-        return waiting
+        return Emission(build.sources, waiting)
 
     monkeypatch.setattr(tuner, "emission", slow)
     laboratory.interrupt = lambda number: overlaps.append(compiling[0])
@@ -120,7 +121,7 @@ def test_a_point_that_the_compiler_refuses_fails_and_the_others_go_on(
             def build() -> Any:
                 raise ToolchainError("the compiler does not like it")
 
-            return build
+            return Emission({"refused.c": ""}, build)
         return emission(f, **options)
 
     monkeypatch.setattr(tuner, "emission", refusing)

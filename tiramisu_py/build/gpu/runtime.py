@@ -12,7 +12,7 @@ from typing import Any
 from tiramisu_py.backends.cuda.simulated import RUNTIME_FLAGS, RUNTIME_HEADERS, RUNTIME_LIBRARIES, RUNTIME_SOURCES
 from tiramisu_py.build.gpu.available_gpus import Device
 from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain
-from tiramisu_py.build.toolchains.cache import Cache, digest, open_cache
+from tiramisu_py.build.toolchains.cache import Cache, build_key, open_cache
 from tiramisu_py.build.toolchains.simulator import Simulation, Simulator, load_simulator, texts
 from tiramisu_py.errors import KernelError
 
@@ -130,7 +130,8 @@ def _loaded(simulated: bool, _cache_folder: str | None, _compiler: str | None, p
 
 
 def _library(cache: Cache, toolchain: Toolchain) -> Path:
-    key = digest(["runtime", texts(RUNTIME_SOURCES), texts(RUNTIME_HEADERS), RUNTIME_FLAGS, toolchain.identity])
+    flags = [*RUNTIME_FLAGS, *RUNTIME_LIBRARIES]
+    key = build_key("runtime", texts(RUNTIME_SOURCES), texts(RUNTIME_HEADERS), flags, toolchain.identity)
 
     def build(folder: Path) -> list[Path]:
         sources = [str(source) for source in RUNTIME_SOURCES]

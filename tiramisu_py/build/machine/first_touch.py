@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.build.toolchains.c_compiler import Toolchain
-from tiramisu_py.build.toolchains.cache import Cache, digest
+from tiramisu_py.build.toolchains.cache import Cache, build_key
 from tiramisu_py.build.toolchains.flags import STRICT
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.machine.pins import Pin
@@ -23,6 +23,7 @@ _SOURCE = "tm_first_touch.c"
 _HEADERS = ("tm_numa.h", "tm_threads.h", "tm_runtime.h")
 _LIBRARY = "libtm_first_touch.so"
 _FLAGS = (*STRICT, "-O2", "-w")
+_LIBRARIES = ("-lm",)
 _POLICIES = ("close", "spread", "node", "list")  # in the order of TM_PIN_... of tm_threads.h
 _ROOM = 256
 
@@ -106,8 +107,8 @@ def first_touch(cache: Cache, toolchain: Toolchain) -> FirstTouch:
     def build(into: Path) -> list[Path]:
         for name, text in texts.items():
             (into / name).write_text(text, encoding="utf-8")
-        toolchain.run([*flags, "-shared", _SOURCE, "-o", _LIBRARY, "-lm"], into)
+        toolchain.run([*flags, "-shared", _SOURCE, "-o", _LIBRARY, *_LIBRARIES], into)
         return []
 
-    path = cache.entry(digest(["first touch", texts, toolchain.identity, list(flags)]), build)
+    path = cache.entry(build_key("first touch", texts, toolchain.identity, [*flags, *_LIBRARIES]), build)
     return FirstTouch(ctypes.CDLL(str(path / _LIBRARY)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import platform
 import re
 import shlex
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tiramisu_py.build.toolchains.cache import Cache, digest
+from tiramisu_py.build.toolchains.tool_files import answer_behind, file_state, said_version
 from tiramisu_py.build.toolchains.tools import SHORTAGES, run, run_checked
 from tiramisu_py.errors import ToolchainError
 
@@ -40,14 +43,16 @@ int probe(int *x, int n) {
 #: Operating systems, as Python and compilers both name them.
 _SYSTEMS = ("linux", "darwin", "freebsd")
 _WORD_BITS = 8 * struct.calcsize("P")
-#: Environment variables that change the files that a compiler finds.
-_SEARCHED = ("COMPILER_PATH", "CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH", "PATH", "SDKROOT")
+#: Environment variables that change the files that a compiler finds: its own parts, and headers and libraries.
+_PARTS = ("COMPILER_PATH", "GCC_EXEC_PREFIX", "PATH")
+_SEARCHED = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT")
 
 
 @dataclass(frozen=True)
 class Toolchain:
     """A C compiler: its command, its version text, its family (gcc or clang), the machine it compiles for, and the
-    flags that turn OpenMP on (none if it has no OpenMP).
+    flags that turn OpenMP on (none if it has no OpenMP). `searched` are the environment variables that say where it
+    looks for headers and libraries.
 
     An `absent` compiler was found earlier and is missing now, for that reason; its products are still in the cache.
     """
@@ -58,11 +63,13 @@ class Toolchain:
     machine: str
     openmp: tuple[str, ...]
     absent: str = ""
+    searched: tuple[tuple[str, str], ...] = ()
 
     @property
     def identity(self) -> dict[str, Any]:
         """The identity of this compiler in keys of the cache."""
-        return {"command": list(self.command), "version": self.version, "machine": self.machine}
+        found = {"command": list(self.command), "version": self.version, "machine": self.machine}
+        return {**found, "searched": list(self.searched)} if self.searched else found
 
     @property
     def is_x86(self) -> bool:
@@ -94,6 +101,22 @@ class Toolchain:
         made = Path(source).with_suffix(".o").name
         self.run([*flags, "-MMD", "-c", source, "-o", made], folder)
         return made
+
+    def compile_library(
+        self,
+        source: str,
+        library: str,
+        flags: Sequence[str],
+        folder: Path,
+        libraries: Sequence[str] = ("-lm",),
+    ) -> str:
+        """Compiles a source of `folder` and links it to a shared library, in one call; returns the name of the file
+        with its dependencies. Raises `ToolchainError`.
+        """
+        found = Path(source).with_suffix(".d").name
+        linking = ["-shared", self.soname(library), "-o", library, source, *libraries]
+        self.run([*flags, "-MMD", "-MF", found, *linking], folder)
+        return found
 
     def link(
         self,
@@ -170,7 +193,7 @@ def known_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:
 
 def note(cache: Cache, named: str, found: Toolchain) -> None:
     """Records the compiler found under a name (empty: the default)."""
-    record = {**asdict(found), "command": list(found.command), "openmp": list(found.openmp)}
+    record = json.loads(json.dumps(asdict(found)))
     if cache.known(_last_key(named)) != record:
         cache.remember(_last_key(named), record)
 
@@ -180,7 +203,9 @@ def last_found(cache: Cache, named: str) -> Toolchain | None:
     record = cache.known(_last_key(named))
     if record is None:
         return None
-    return Toolchain(**{**record, "command": tuple(record["command"]), "openmp": tuple(record["openmp"])})
+    command, openmp = tuple(record["command"]), tuple(record["openmp"])
+    searched = tuple((name, value) for name, value in record.get("searched", ()))
+    return Toolchain(**{**record, "command": command, "openmp": openmp, "searched": searched})
 
 
 def _last_key(named: str) -> str:
@@ -197,16 +222,21 @@ def examined(cache: Cache, text: str) -> Toolchain | str:
     if path is None:
         return f"{text}: not found"
     command = (path, *words[1:])
-    answer = run([*command, "--version"])
-    if answer.returncode != 0:
-        return f"{text}: {answer.stderr.strip() or 'it does not run'}"
-    family = _family(answer.stdout)
-    if family is None:
-        return f"{text}: neither gcc nor clang"
-    record = cache.recall(_probe_key(command, answer.stdout), lambda: _probed(command), _is_lasting)
+    try:
+        state = file_state(path)
+        behind = answer_behind(command, state, (*_PARTS, *_SEARCHED))
+        environment = {name: os.environ.get(name) for name in (*_PARTS, *_SEARCHED)}
+        key = digest(["toolchain", command, state, behind, environment])
+        record = cache.recall(key, lambda: _probed(command, behind or said_version(command)), _is_lasting)
+    except subprocess.CalledProcessError as error:
+        return f"{text}: {error.stderr.strip() or 'it does not run'}"
+    except OSError as error:
+        return f"{text}: {error}"
     if record["fault"]:
         return f"{text}: {record['fault']}"
-    return Toolchain(command, answer.stdout.strip(), family, record["machine"], tuple(record["openmp"]))
+    searched = tuple((name, value) for name, value in environment.items() if name in _SEARCHED and value)
+    openmp = tuple(record["openmp"])
+    return Toolchain(command, record["version"], record["family"], record["machine"], openmp, searched=searched)
 
 
 def _family(version: str) -> str | None:
@@ -215,22 +245,19 @@ def _family(version: str) -> str | None:
     return "gcc" if "Free Software Foundation" in version else None
 
 
-def _probe_key(command: tuple[str, ...], version: str) -> str:
-    found = os.stat(os.path.realpath(command[0]))
-    searched = {name: os.environ.get(name) for name in _SEARCHED}
-    return digest(["toolchain", command, version, found.st_size, found.st_mtime_ns, searched])
-
-
 def _is_lasting(record: Mapping[str, Any]) -> bool:
     """Whether a record is cached: faults and missing OpenMP are not, since they may be repaired at any time."""
     return not record["fault"] and bool(record["openmp"]) and bool(record["machine"])
 
 
-def _probed(command: tuple[str, ...]) -> dict[str, Any]:
+def _probed(command: tuple[str, ...], version: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"version": version.strip(), "family": _family(version), "machine": "", "openmp": []}
+    if found["family"] is None:
+        return {**found, "fault": "neither gcc nor clang"}
     machine = run([*command, "-dumpmachine"]).stdout.strip()
     plain = _links(command, ["-fPIC"], "int probe(void);\nint probe(void) { return 0; }\n")
     openmp: list[str] = next((list(flags) for flags in _openmp_flags(machine) if _openmp_works(command, flags)), [])
-    return {"machine": machine, "openmp": openmp, "fault": plain}
+    return {**found, "machine": machine, "openmp": openmp, "fault": plain}
 
 
 def _openmp_flags(machine: str) -> list[tuple[str, ...]]:

@@ -3,39 +3,59 @@
 An entry is a folder named by the key of its content. It is made in a private folder and renamed into place, so that any
 number of processes may share the cache. They wait for each other only to save work: if several ranks need the same
 entry, one builds it. Files whose checksums do not match are built again.
+
+A cache may have another one below it, its base, which is only read: what is there, and intact, is not built.
 """
 
 from __future__ import annotations
 
 import errno
-import functools
 import hashlib
 import json
 import logging
 import os
 import shutil
-import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
+from tiramisu_py.build.toolchains.entries import (
+    bytes_of,
+    folders_in,
+    foreign_hand,
+    is_intact,
+    is_private_file,
+    last_use,
+    mark_used,
+    replace_file,
+    trusted_owners,
+    write_manifest,
+)
 from tiramisu_py.errors import ToolchainError
+
+#: The procedure of building. All keys of what is built contain it, beside the texts, the compiler and its flags: raise
+#: it when a build makes something else from these (other steps, another order, other files in an entry), and for
+#: nothing else, since everything is then built anew.
+PROCEDURE = 1
 
 MAXIMUM_BYTES = 1 << 30
 #: An entry used more recently than this is not evicted: another process may be about to load it.
 GRACE_SECONDS = 3600.0
 ABANDONED_SECONDS = 86400.0
+#: A process that has built something looks for what to evict unless one has looked so recently: to look takes as long
+#: as there are entries.
+SCAN_SECONDS = 60.0
 #: The time for which a process waits for another that builds the same entry; then it builds the entry itself.
 PATIENCE_SECONDS = 60.0
-_MANIFEST = "manifest.json"
 _ATTEMPTS = 10
+_SCANNED = "scanned"
 #: What a file system without locks answers.
 WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)
 
@@ -46,26 +66,31 @@ _log = logging.getLogger(__name__)
 class Cache:
     """A folder that only this user can write, with built entries and small records.
 
-    `temporary` keeps the folder of a temporary cache alive as long as this object.
+    `base` is the folder of another cache, which is read and never written: no entry is built, marked as used or evicted
+    there. `temporary` keeps the folder of a temporary cache alive as long as this object.
     """
 
     root: Path
     maximum_bytes: int = MAXIMUM_BYTES
     temporary: tempfile.TemporaryDirectory[str] | None = None
+    base: Path | None = None
 
     def entry(self, key: str, build: Callable[[Path], Iterable[Path]]) -> Path:
-        """The folder of the entry `key`; if there is no intact one, ``build(folder)`` fills it first.
+        """The folder of the entry `key`; if there is no intact one, nor in the base, ``build(folder)`` fills it first.
 
         `build` returns the files outside the folder that the entry depends on: when they change, it is built again.
         Raises `ToolchainError` if the folder cannot be written, and the exceptions of `build`.
         """
         final = self.root / "entries" / key
-        if _is_intact(final):
-            _mark_used(final)
+        if is_intact(final):
+            mark_used(final)
             return final
+        below = self.base / "entries" / key if self.base else None
+        if below and is_intact(below, trusted_owners()):
+            return below
         try:
             with self._turn(key):
-                return final if _is_intact(final) else self._built(final, build)
+                return final if is_intact(final) else self._built(final, build)
         except OSError as error:
             advice = "allow more: ulimit -n 1024" if error.errno == errno.EMFILE else "set TIRAMISU_CACHE_DIR"
             fault = f"the cache {self.root} cannot be written ({error}); {advice}"
@@ -89,11 +114,11 @@ class Cache:
         work = Path(tempfile.mkdtemp(prefix="building-", dir=self.root))
         try:
             outside = build(work)
-            _write_manifest(work, outside)
+            write_manifest(work, outside)
             published = self._publish(work, final)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-        self.evict()
+        self._evict_at_times()
         return published
 
     def _publish(self, work: Path, final: Path) -> Path:
@@ -105,7 +130,7 @@ class Cache:
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                     raise
-            if _is_intact(final):  # another process was first
+            if is_intact(final):  # another process was first
                 return final
             self._discard(final)
         beside = final.with_name(f"{final.name}-{work.name}")
@@ -122,18 +147,29 @@ class Cache:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
+    def _evict_at_times(self) -> None:
+        """Evicts, unless a process that shares the cache has done so a moment ago."""
+        scanned = self.root / _SCANNED
+        try:
+            if time.time() - last_use(scanned) < SCAN_SECONDS:
+                return
+            scanned.touch(mode=0o600)
+        except OSError as error:
+            _log.debug("%s is not written: %s", scanned, error)
+        self.evict()
+
     def evict(self) -> None:
         """Removes the least recently used entries beyond `maximum_bytes`, and leftovers of killed processes."""
         now = time.time()
-        entries = sorted((_last_use(path), path) for path in _folders(self.root / "entries"))
-        excess = sum(_bytes_of(path) for _, path in entries) - self.maximum_bytes
+        entries = sorted((last_use(path), path) for path in folders_in(self.root / "entries"))
+        excess = sum(bytes_of(path) for _, path in entries) - self.maximum_bytes
         for used, path in entries:
             if excess <= 0 or now - used < GRACE_SECONDS:
                 break
-            excess -= _bytes_of(path)
+            excess -= bytes_of(path)
             self._discard(path)
-        for path in _folders(self.root):
-            if path.name.startswith(("building-", "removing-")) and now - _last_use(path) > ABANDONED_SECONDS:
+        for path in folders_in(self.root):
+            if path.name.startswith(("building-", "removing-")) and now - last_use(path) > ABANDONED_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
 
     def recall(
@@ -154,22 +190,13 @@ class Cache:
         return record
 
     def known(self, key: str) -> dict[str, Any] | None:
-        """The record `key` on disk; None unless it is intact, and only this user can write it."""
-        path = self._record(key)
-        try:
-            stored = json.loads(path.read_text(encoding="utf-8")) if is_private_file(path) else {}
-            if stored["checksum"] == digest(stored["record"]):
-                return dict(stored["record"])
-        except (OSError, ValueError, KeyError, TypeError):
-            _log.debug("no record %s", path)
-        return None
-
-    def _record(self, key: str) -> Path:
-        return self.root / "records" / f"{key}.json"
+        """The record `key` on disk, or that of the base; None unless it is intact, and nobody else can write it."""
+        own = _recorded(self.root, key)
+        return _recorded(self.base, key, trusted_owners()) if own is None and self.base else own
 
     def remember(self, key: str, record: Mapping[str, Any]) -> None:
         """Writes the record `key`, unless the folder cannot be written."""
-        path = self._record(key)
+        path = _record(self.root, key)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             replace_file(path, json.dumps({"record": record, "checksum": digest(record)}).encode())
@@ -177,15 +204,67 @@ class Cache:
             _log.debug("%s is not remembered: %s", path, error)
 
 
+def _record(root: Path, key: str) -> Path:
+    return root / "records" / f"{key}.json"
+
+
+def _recorded(root: Path, key: str, trusted: Collection[int] = ()) -> dict[str, Any] | None:
+    path = _record(root, key)
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8")) if is_private_file(path, trusted) else {}
+        if stored["checksum"] == digest(stored["record"]):
+            return dict(stored["record"])
+    except (OSError, ValueError, KeyError, TypeError):
+        _log.debug("no record %s", path)
+    return None
+
+
+def _acquired(lock: FileLock) -> bool:
+    """Takes a lock; false if another still has it when patience ends. Without locks in a file system nobody waits."""
+    try:
+        lock.acquire()
+    except Timeout:
+        return False
+    except OSError as error:
+        if error.errno not in WITHOUT_LOCKS:
+            raise
+    return True
+
+
 # -- where the cache is
 
 
 def open_cache() -> Cache:
-    """The cache of this user: ``$TIRAMISU_CACHE_DIR``, ``$XDG_CACHE_HOME/tiramisu_py`` or ``~/.cache/tiramisu_py``.
+    """The cache of this user: ``$TIRAMISU_CACHE_DIR``, ``$XDG_CACHE_HOME/tiramisu_py`` or ``~/.cache/tiramisu_py``,
+    upon that of ``$TIRAMISU_CACHE_BASE`` if there is one.
 
     A folder that others can write is never used: if the user named it, `ToolchainError` is raised; instead of a default
-    one, a private folder in the temporary directory is used.
+    one, a private folder in the temporary directory is used. A base may also belong to root, or to the owner of this
+    package.
     """
+    cache = _own_cache()
+    base = _base()
+    return cache if base is None or base == cache.root else replace(cache, base=base)
+
+
+def _base() -> Path | None:
+    """The folder of the cache that is only read; None if the environment names none. Raises `ToolchainError`."""
+    named = os.environ.get("TIRAMISU_CACHE_BASE")
+    if not named:
+        return None
+    root = Path(os.path.expanduser(named))
+    try:
+        root = root.resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
+        fault = getattr(error, "strerror", None) or str(error)
+    else:
+        fault = _foreign_part(root, trusted_owners())
+    if fault:
+        raise ToolchainError(f"TIRAMISU_CACHE_BASE={named} cannot be a cache to read from: {fault}")
+    return root
+
+
+def _own_cache() -> Cache:
     named = os.environ.get("TIRAMISU_CACHE_DIR")
     if named:
         root, fault = _prepared(Path(os.path.expanduser(named)))
@@ -220,116 +299,16 @@ def _prepared(root: Path) -> tuple[Path, str]:
         return root, f"{found} is {'a link to no folder' if found.is_symlink() else 'not a folder'}"
     except OSError as error:
         return root, f"{error.strerror or error}"
-    for folder in (root, *(root / name for name in ("entries", "records") if os.path.lexists(root / name))):
-        fault = foreign_hand(folder)
-        if fault:
-            return root, fault
+    fault = _foreign_part(root)
+    if fault:
+        return root, fault
     return root, "" if os.access(root, os.W_OK | os.X_OK) else "it is not writable"
 
 
-# -- entries on disk
-
-
-def foreign_hand(folder: Path) -> str:
-    """The reason why a folder is not writable by this user alone; empty if it is."""
-    try:
-        found = folder.lstat()
-    except OSError as error:
-        return f"{error.strerror or error}"
-    if not stat.S_ISDIR(found.st_mode):
-        return f"{folder} is not a folder"
-    if found.st_uid != os.geteuid():
-        return f"{folder} belongs to user {found.st_uid}, who could replace compiled code; use a folder of your own"
-    if found.st_mode & 0o022:
-        return f"others may write to {folder}, and so replace compiled code; run: chmod go-w {folder}"
-    return ""
-
-
-def is_private_file(path: Path) -> bool:
-    """Whether a path is a file, not a link, that only this user can write. Raises `OSError` if it does not exist."""
-    found = path.lstat()
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
-
-
-def _acquired(lock: FileLock) -> bool:
-    """Takes a lock; false if another still has it when patience ends. Without locks in a file system nobody waits."""
-    try:
-        lock.acquire()
-    except Timeout:
-        return False
-    except OSError as error:
-        if error.errno not in WITHOUT_LOCKS:
-            raise
-    return True
-
-
-def _write_manifest(folder: Path, outside: Iterable[Path]) -> None:
-    for path in folder.iterdir():  # whatever the umask is
-        path.chmod(path.stat().st_mode & ~0o022)
-    files = {path.name: _checksum(path) for path in sorted(folder.iterdir())}
-    headers = {str(path): _checksum(path) for path in outside}
-    (folder / _MANIFEST).write_text(json.dumps({"files": files, "outside": headers}), encoding="utf-8")
-    (folder / _MANIFEST).chmod(0o600)
-
-
-def _is_intact(folder: Path) -> bool:
-    """Whether an entry is complete and unchanged, and no other user could have written it."""
-    try:
-        if foreign_hand(folder) or not is_private_file(folder / _MANIFEST):
-            return False
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        own = [os.path.basename(name) == name and is_private_file(folder / name) for name in manifest["files"]]
-        if not own or not all(own):
-            return False
-        inside = all(_checksum(folder / name) == expected for name, expected in manifest["files"].items())
-        return inside and all(_checksum(Path(name)) == expected for name, expected in manifest["outside"].items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
-
-
-def _checksum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _mark_used(folder: Path) -> None:
-    try:
-        os.utime(folder)
-    except OSError as error:
-        _log.debug("%s is not marked as used: %s", folder, error)
-
-
-def _last_use(folder: Path) -> float:
-    try:
-        return folder.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _folders(root: Path) -> list[Path]:
-    try:
-        return [Path(found.path) for found in os.scandir(root) if found.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
-
-
-def _bytes_of(folder: Path) -> int:
-    try:
-        return sum(found.stat(follow_symlinks=False).st_size for found in os.scandir(folder))
-    except OSError:
-        return 0
-
-
-def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Writes a file in one step: a reader sees the old content or the new, and a loaded library keeps its own."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        os.chmod(name, mode)
-        os.replace(name, path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+def _foreign_part(root: Path, trusted: Collection[int] = ()) -> str:
+    """The reason why others could write to a cache; empty if there is none."""
+    parts = (root, *(root / name for name in ("entries", "records") if os.path.lexists(root / name)))
+    return next(filter(None, (foreign_hand(part, trusted) for part in parts)), "")
 
 
 # -- keys
@@ -340,17 +319,6 @@ def digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-@functools.cache
-def package_digest() -> str:
-    """The key of this package's own sources: another version of the compiler builds its own entries. A process has
-    loaded one version.
-    """
-    root = Path(__file__).resolve().parent.parent.parent
-    total = hashlib.sha256()
-    for folder, names, files in os.walk(root, followlinks=True):
-        names.sort()
-        for name in sorted(files):
-            if name.endswith((".py", ".h", ".c", ".cu")):
-                path = Path(folder, name)
-                total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return total.hexdigest()
+def build_key(kind: str, *content: Any) -> str:
+    """The key of something that is built: of all that determines it, and of the procedure."""
+    return digest([kind, PROCEDURE, *content])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from tiramisu_py.build.toolchains.cache import Cache, digest
+from tiramisu_py.build.toolchains.cache import Cache, build_key
 from tiramisu_py.build.toolchains.images import Architecture, Image
 from tiramisu_py.build.toolchains.nvcc import find_nvcc
 from tiramisu_py.build.toolchains.nvrtc import find_nvrtc
@@ -21,6 +21,8 @@ from tiramisu_py.progress import step
 #: The default architectures, used if neither the user nor a GPU determines them.
 USUAL = (75, 80, 90)
 _REQUIRED = ("-std=c++17",)
+#: What makes ptxas report the resources of kernels.
+_VERBOSE = ("--ptxas-options=-v",)
 _INSTALL = """install one:
   pip install "tiramisu_py[nvcc]"     nvcc and NVRTC from PyPI; an NVIDIA driver is not needed to compile
   or the CUDA toolkit (nvcc on PATH, or CUDA_HOME=/path/to/cuda); nvcc needs g++: apt-get install g++
@@ -78,7 +80,8 @@ def find_cuda_compiler(cache: Cache, oldest: int | None = None) -> CudaCompiler:
     """
     faults: list[str] = []
     for least in dict.fromkeys((oldest, None)):
-        for found in (find_nvcc(cache, least), find_nvrtc(least)):
+        for find in (find_nvcc, find_nvrtc):
+            found = find(cache, least)
             if not isinstance(found, str):
                 return found
             faults.append(found)
@@ -107,7 +110,7 @@ def compile_kernels(
     flags = cuda_flags(fast)
     needed = {name: text for name, text in sorted(sources.items()) if name == file or name.endswith((".h", ".cuh"))}
     names = [architecture.name for architecture in architectures]
-    key = digest(["kernels", file, needed, compiler.identity, flags, names])
+    key = build_key("kernels", file, needed, compiler.identity, flags, names, _VERBOSE)
 
     def build(folder: Path) -> list[Path]:
         tools = RunningTools()
@@ -130,7 +133,7 @@ def compile_kernels(
 
 
 def _verbose(architecture: Architecture) -> tuple[str, ...]:
-    return () if architecture.virtual else ("--ptxas-options=-v",)
+    return () if architecture.virtual else _VERBOSE
 
 
 def _resources(logs: Mapping[str, str]) -> dict[str, dict[str, Resources]]:

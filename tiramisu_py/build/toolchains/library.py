@@ -6,7 +6,7 @@ import ctypes
 import logging
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tiramisu_py.backends.c import Emitted
 from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain
-from tiramisu_py.build.toolchains.cache import Cache, digest, open_cache, package_digest
+from tiramisu_py.build.toolchains.cache import Cache, build_key, digest, open_cache
 from tiramisu_py.build.toolchains.flags import (
     CLANG_WARNINGS,
     GCC_TOGETHER,
@@ -117,8 +117,8 @@ class Recipe:
         files = dict(sorted(self.files.items()))
         mpi = self.mpi.identity if self.mpi else None
         versions = {source: list(self._flags_of(source)) for source in self.versions}
-        flags = [list(self.flags), versions] if versions else list(self.flags)
-        return digest([self.name, files, self.toolchain.identity, flags, mpi, package_digest()])
+        flags = [list(self.flags), versions, list(self.linked)]
+        return build_key("library", self.name, files, self.toolchain.identity, flags, mpi)
 
     @property
     def keys(self) -> dict[str, str]:
@@ -138,24 +138,24 @@ class Recipe:
             return list(pool.map(lambda name: self._compiled(name, folder, cache), sources))
 
     def _compiled(self, source: str, folder: Path, cache: Cache | None) -> str:
-        if cache is None:
-            return self.toolchain.compile(source, self._flags_of(source), folder)
-        if source != RUNTIME:
-            return self._compiled_quickly(source, folder, cache)
+        if source != RUNTIME or cache is None:
+            return self._quickly(source, cache, lambda flags: self.toolchain.compile(source, flags, folder))
         made = cache.entry(self._runtime_key, self._build_runtime)
         for file in (Path(source).with_suffix(".o"), Path(source).with_suffix(".d")):
             shutil.copyfile(made / file, folder / file)
         return Path(source).with_suffix(".o").name
 
-    def _compiled_quickly(self, source: str, folder: Path, cache: Cache) -> str:
-        """Compiles with precompiled system headers; if that fails, without them: the message is then of the source."""
+    def _quickly(self, source: str, cache: Cache | None, compiled: Callable[[tuple[str, ...]], str]) -> str:
+        """``compiled(flags)`` of a source: with precompiled system headers, if a `cache` may have them; if that fails,
+        without them: the message is then of the source.
+        """
         flags = self._flags_of(source)
         wanted = uses_intrinsics(self.files[source], self.versions.get(source, self.processor).vector_bytes)
-        found = precompiled_intrinsics(cache, self.toolchain, flags) if wanted else ()
+        found = precompiled_intrinsics(cache, self.toolchain, flags) if cache and wanted else ()
         if found:
             with suppress(ToolchainError):
-                return self.toolchain.compile(source, (*flags, *found), folder)
-        return self.toolchain.compile(source, flags, folder)
+                return compiled((*flags, *found))
+        return compiled(flags)
 
     @property
     def _runtime_files(self) -> dict[str, str]:
@@ -163,7 +163,7 @@ class Recipe:
 
     @property
     def _runtime_key(self) -> str:
-        return digest(["runtime", self._runtime_files, self.toolchain.identity, list(self.flags), package_digest()])
+        return build_key("runtime object", self._runtime_files, self.toolchain.identity, list(self.flags))
 
     def _build_runtime(self, folder: Path) -> list[Path]:
         _write(self._runtime_files, folder)
@@ -171,14 +171,30 @@ class Recipe:
         return []
 
     def build(self, folder: Path, cache: Cache | None = None) -> list[Path]:
-        """Makes the shared library in `folder`; returns the included headers outside of it."""
+        """Makes the shared library in `folder`; returns the included headers outside of it. See `cache.PROCEDURE`.
+
+        One call of the compiler makes it of one source; several are compiled side by side, and linked. The files of
+        this package, which are the same for all libraries, are not kept beside it.
+        """
         with step(f"{self.name}: {self.toolchain.command[0]}", SHORTER):
-            objects = self.compile_objects(folder, cache)
-            self.toolchain.link(objects, self.file_name, self.flags, folder, self.linked)
-        headers = [header for made in objects for header in included_headers(folder / Path(made).with_suffix(".d"))]
-        for leftover in [*folder.glob("*.o"), *folder.glob("*.d")]:
+            dependencies = self._built(folder, cache)
+        headers = [header for made in dependencies for header in included_headers(folder / made)]
+        packaged = [folder / name for name in self.files if name.startswith("tm_")]
+        for leftover in [*folder.glob("*.o"), *folder.glob("*.d"), *packaged]:
             leftover.unlink()
         return headers
+
+    def _built(self, folder: Path, cache: Cache | None) -> list[str]:
+        """Makes the library; returns the files with the dependencies of its sources."""
+        sources = [name for name in self.files if name.endswith(".c")]
+        if len(sources) != 1:
+            objects = self.compile_objects(folder, cache)
+            self.toolchain.link(objects, self.file_name, self.flags, folder, self.linked)
+            return [Path(made).with_suffix(".d").name for made in objects]
+        _write(self.files, folder)
+        (source,) = sources
+        whole = partial(self.toolchain.compile_library, source, self.file_name, folder=folder, libraries=self.linked)
+        return [self._quickly(source, cache, lambda flags: whole(flags=flags))]
 
 
 def target_flags(processor: Processor, fast: Collection[str]) -> tuple[str, ...]:

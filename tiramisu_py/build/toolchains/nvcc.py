@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import shutil
+import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,25 +16,31 @@ from typing import Any
 from tiramisu_py.build.toolchains.c_compiler import work_folder
 from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.images import Architecture
+from tiramisu_py.build.toolchains.tool_files import answer_behind, file_state, said_version
 from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
 
 _log = logging.getLogger(__name__)
+#: Environment variables that change what nvcc runs, and its flags.
+_VARIABLES = ("NVCC_CCBIN", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 _RELEASE = re.compile(r"release (\S+), V(\S+)")
 
 
 @dataclass(frozen=True)
 class Nvcc:
-    """The compiler of a CUDA toolkit: its path, its version, and the architectures that it compiles for."""
+    """The compiler of a CUDA toolkit: its path, its version, the architectures that it compiles for, and the settings
+    of the environment for it.
+    """
 
     path: str
     version: str
     architectures: tuple[int, ...]
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def identity(self) -> dict[str, Any]:
         """The identity of this compiler in keys of the cache."""
-        return {"nvcc": self.path, "version": self.version}
+        return {"nvcc": self.path, "version": self.version, "settings": list(self.settings)}
 
     def compile(
         self, file: str, sources: Mapping[str, str], architecture: Architecture, flags: Sequence[str]
@@ -92,21 +99,25 @@ def _candidates() -> Iterator[str]:
 
 
 def _examined(cache: Cache, path: str) -> Nvcc | str:
-    answer = run([path, "--version"])
-    release = _RELEASE.search(answer.stdout)
-    if answer.returncode != 0 or not release:
-        return answer.stderr.strip() or "it does not run"
-    key = digest(["nvcc", path, answer.stdout, _host_compiler()])
-    record = cache.recall(key, lambda: _probed(path, release.group(2)))
-    return str(record["fault"]) or Nvcc(path, release.group(2), tuple(record["architectures"]))
+    """The nvcc of a path, or the reason why it is not used. It needs a host compiler, which preprocesses headers."""
+    settings = tuple((name, os.environ[name]) for name in _VARIABLES if os.environ.get(name))
+    try:
+        state = file_state(path)
+        behind = answer_behind([path], state, ("PATH", *_VARIABLES))
+        key = digest(["nvcc", path, state, behind, shutil.which("g++"), settings])
+        record = cache.recall(key, lambda: _probed(path, behind or said_version([path])))
+    except subprocess.CalledProcessError as error:
+        return error.stderr.strip() or "it does not run"
+    except OSError as error:
+        return str(error)
+    return str(record["fault"]) or Nvcc(path, record["version"], tuple(record["architectures"]), settings)
 
 
-def _host_compiler() -> list[str | None]:
-    """The settings of nvcc's host compiler, which preprocesses headers: without one, nvcc is not usable."""
-    return [shutil.which("g++"), os.environ.get("NVCC_CCBIN"), os.environ.get("NVCC_PREPEND_FLAGS")]
-
-
-def _probed(path: str, version: str) -> dict[str, Any]:
+def _probed(path: str, said: str) -> dict[str, Any]:
+    release = _RELEASE.search(said)
+    if not release:
+        return {"fault": "it does not run"}
+    version = release.group(2)
     listed = run([path, "--list-gpu-arch"]).stdout
     numbers = sorted({int(number) for number in re.findall(r"compute_(\d+)$", listed, re.MULTILINE)})
     if not numbers:
@@ -117,4 +128,4 @@ def _probed(path: str, version: str) -> dict[str, Any]:
     except ToolchainError as error:
         _log.debug("%s", error)
         return {"architectures": [], "fault": f"it does not compile: {str(error).splitlines()[-1]}"}
-    return {"architectures": numbers, "fault": ""}
+    return {"version": version, "architectures": numbers, "fault": ""}

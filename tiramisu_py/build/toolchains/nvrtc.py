@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.images import Architecture
+from tiramisu_py.build.toolchains.tool_files import file_state
 from tiramisu_py.errors import ToolchainError
 
 _SUCCESS, _COMPILATION = 0, 6
@@ -19,40 +21,50 @@ _SUCCESS, _COMPILATION = 0, 6
 
 @dataclass(frozen=True)
 class Nvrtc:
-    """The library: loaded, its version, and the architectures that it compiles for."""
+    """The library: its path, size and version, and the architectures that it compiles for. It is loaded when something
+    is compiled.
+    """
 
     path: str
     version: str
     architectures: tuple[int, ...]
-    loaded: ctypes.CDLL
+    size: int = 0
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The identity of this compiler in keys of the cache."""
-        return {"nvrtc": self.path, "version": self.version}
+        """The identity of this compiler in keys of the cache. Its version does not tell updates apart."""
+        return {"nvrtc": self.path, "version": self.version, "size": self.size}
+
+    @property
+    def loaded(self) -> ctypes.CDLL:
+        """The library in this process. Raises `ToolchainError`."""
+        try:
+            return ctypes.CDLL(self.path)
+        except OSError as error:
+            raise ToolchainError(f"{self} cannot be loaded: {error}") from error
 
     def compile(
         self, file: str, sources: Mapping[str, str], architecture: Architecture, flags: Sequence[str]
     ) -> tuple[bytes, str]:
         """The compiled kernels of `file`, one of `sources`, and the compiler's log. Raises `ToolchainError`."""
         headers = {name: text for name, text in sources.items() if name != file}
-        program = ctypes.c_void_p()
+        program, loaded = ctypes.c_void_p(), self.loaded
         self._check(
-            self.loaded.nvrtcCreateProgram(
+            loaded.nvrtcCreateProgram(
                 ctypes.byref(program), sources[file].encode(), file.encode(), len(headers),
                 _texts(headers.values()), _texts(headers),
             )
         )  # fmt: skip
         try:
             options = [f"--gpu-architecture={architecture}", *flags]
-            code = self.loaded.nvrtcCompileProgram(program, len(options), _texts(options))
+            code = loaded.nvrtcCompileProgram(program, len(options), _texts(options))
             log = self._content(program, "ProgramLog").decode(errors="replace").rstrip("\0")
             if code == _COMPILATION:
                 raise ToolchainError(f"NVRTC refuses {file} for {architecture} ({' '.join(options)}):\n{log.strip()}")
             self._check(code)
             return self._content(program, "PTX" if architecture.virtual else "CUBIN"), log
         finally:
-            self.loaded.nvrtcDestroyProgram(ctypes.byref(program))
+            loaded.nvrtcDestroyProgram(ctypes.byref(program))
 
     def _content(self, program: ctypes.c_void_p, kind: str) -> bytes:
         size = ctypes.c_size_t()
@@ -71,15 +83,19 @@ class Nvrtc:
         return f"NVRTC {self.version} ({self.path})"
 
 
-def find_nvrtc(oldest: int | None = None) -> Nvrtc | str:
+def find_nvrtc(cache: Cache, oldest: int | None = None) -> Nvrtc | str:
     """The first loadable NVRTC that supports the architecture `oldest`, or the reason why there is none.
 
     It is looked for in Python's packages (the newest first), $CUDA_HOME, $CUDA_PATH, /usr/local/cuda and the system.
     """
     faults = []
-    for path in dict.fromkeys(_candidates()):
+    seen = set()
+    for path in _candidates():  # one after the other: to ask the system starts processes
+        if path in seen:
+            continue
+        seen.add(path)
         try:
-            found = _examined(path)
+            found = _examined(cache, path)
         except (OSError, AttributeError) as error:
             faults.append(str(error))
             continue
@@ -105,14 +121,21 @@ def _major(path: Path) -> int:
     return int(path.suffix[1:])
 
 
-def _examined(path: str) -> Nvrtc:
+def _examined(cache: Cache, path: str) -> Nvrtc:
+    """The library of a path, or of a name that the system's loader knows. Raises `OSError` or `AttributeError`."""
+    state = file_state(path) if os.path.isabs(path) else None
+    record = cache.recall(digest(["nvrtc", path, state]), lambda: _asked(path)) if state else _asked(path)
+    return Nvrtc(path, record["version"], tuple(record["architectures"]), state[1] if state else 0)
+
+
+def _asked(path: str) -> dict[str, Any]:
     loaded = ctypes.CDLL(path)
     major, minor, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
     loaded.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     loaded.nvrtcGetNumSupportedArchs(ctypes.byref(count))
     numbers = (ctypes.c_int * count.value)()
     loaded.nvrtcGetSupportedArchs(numbers)
-    return Nvrtc(path, f"{major.value}.{minor.value}", tuple(sorted(numbers)), loaded)
+    return {"version": f"{major.value}.{minor.value}", "architectures": sorted(numbers)}
 
 
 def _texts(texts: Any) -> Any:

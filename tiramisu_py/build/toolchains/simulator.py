@@ -5,13 +5,19 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tiramisu_py.backends.cuda.signature import KernelSignature
 from tiramisu_py.backends.cuda.simulated import (
+    KERNEL_HEADERS,
+    KERNEL_LIBRARIES,
+    SIMULATED_BEGINNING,
     SIMULATED_HEADERS,
+    SIMULATOR_FLAGS,
     SIMULATOR_HEADERS,
+    SIMULATOR_LIBRARIES,
     SIMULATOR_SOURCES,
     kernel_command,
     kernel_flags,
@@ -19,10 +25,13 @@ from tiramisu_py.backends.cuda.simulated import (
     simulator_command,
 )
 from tiramisu_py.build.toolchains.c_compiler import Toolchain, examined, known_toolchain, last_found, note
-from tiramisu_py.build.toolchains.cache import Cache, digest
+from tiramisu_py.build.toolchains.cache import Cache, build_key
+from tiramisu_py.build.toolchains.precompiled import Headers, precompiled
 from tiramisu_py.errors import ArgumentError, ToolchainError
 
 LIBRARY = "libtm_simulator.so"
+#: How much simulated kernels are optimised: None is as users have them. Tests that run them for a moment choose less.
+OPTIMISED: tuple[str, ...] | None = None
 MOST_DEVICES = 8
 TIMINGS = ("eager", "lazy", "shuffled", "threads")
 _INSTALL = """install one:
@@ -71,7 +80,8 @@ class Simulator:
 def load_simulator(cache: Cache, toolchain: Toolchain | None = None) -> Simulator:
     """The simulator, compiled if the cache has none. Raises `ToolchainError`."""
     toolchain = toolchain or known_toolchain(cache)
-    key = digest(["simulator", texts(SIMULATOR_SOURCES), texts(SIMULATOR_HEADERS), toolchain.identity])
+    flags = [flag for flag in (*SIMULATOR_FLAGS, *SIMULATOR_LIBRARIES) if not flag.startswith("-I")]
+    key = build_key("simulator", texts(SIMULATOR_SOURCES), texts(SIMULATOR_HEADERS), flags, toolchain.identity)
 
     def build(folder: Path) -> list[Path]:
         command = simulator_command(toolchain.command[0], folder / LIBRARY)
@@ -97,14 +107,20 @@ def simulated_kernels(
     around = simulated_source(name, f"{name}.cu", kernels)
     own = {file: text for file, text in sorted(sources.items()) if file.endswith((".cu", ".cuh", ".h"))}
     made = simulated_library(name)
-    flags = list(kernel_flags(checked))
-    key = digest(["simulated", around, own, texts(SIMULATED_HEADERS), flags, compiler.identity])
+    optimised, headers = OPTIMISED, texts((*KERNEL_HEADERS, *SIMULATED_HEADERS))
+    flags = kernel_flags(checked, optimised)
+    key = build_key("simulated", around, own, headers, [*flags, *KERNEL_LIBRARIES], compiler.identity)
 
     def build(folder: Path) -> list[Path]:
         for file, text in {**own, f"{name}_simulated.cpp": around}.items():
             (folder / file).write_text(text, encoding="utf-8")
-        command = kernel_command(compiler.command[0], folder / f"{name}_simulated.cpp", folder / made, checked)
-        compiler.run(command[1:], folder)
+        command = kernel_command("", folder / f"{name}_simulated.cpp", folder / made, checked, optimised)[1:]
+        before = precompiled(cache, compiler, flags, Headers("tm_simulated_kernels.h", SIMULATED_BEGINNING, headers))
+        if before:
+            with suppress(ToolchainError):
+                compiler.run([*before, *command], folder)
+                return []
+        compiler.run(command, folder)
         return []
 
     return cache.entry(key, build) / made

@@ -1,4 +1,4 @@
-"""The keys of a measurement: a program, a machine, a compiler. What has equal keys need not be measured again."""
+"""The keys of a measurement: a text, a machine, a compiler. What has equal keys need not be measured again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiramisu_py.build.gpu.runtime import runtime_for
 from tiramisu_py.build.machine.processor_caches import caches
 from tiramisu_py.build.machine.topology import allowed_cpus
 from tiramisu_py.build.toolchains.c_compiler import known_toolchain
-from tiramisu_py.build.toolchains.cache import Cache, digest, package_digest
+from tiramisu_py.build.toolchains.cache import PROCEDURE, Cache, digest
 from tiramisu_py.build.toolchains.library import target_flags
 from tiramisu_py.build.toolchains.processor import resolve_processor, this_machine
 from tiramisu_py.function.saving.algorithms import declared_values
@@ -35,6 +35,11 @@ def program_key(algorithm: Algorithm, commands: Iterable[Command]) -> str:
     return digest([declared_values(algorithm), [plain(command) for command in commands]])
 
 
+def text_key(sources: Mapping[str, str]) -> str:
+    """The key of an emitted program: of all that is compiled. Another version of this package may emit another text."""
+    return digest(["text", dict(sources)])
+
+
 def machine_description(device: str | None) -> dict[str, Any]:
     """This machine: its processor, the cpus that this process may use, its caches, and the GPU of a program that uses
     the `device`.
@@ -44,13 +49,13 @@ def machine_description(device: str | None) -> dict[str, Any]:
 
 
 def compiler_description(cache: Cache, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The C compiler, its flags, this package, and all that a user says about compilation. Raises `ToolchainError`."""
+    """The C compiler, its flags, and all that a user says about compilation. Raises `ToolchainError`."""
     toolchain = known_toolchain(cache, options.get("compiler"))
     processor = resolve_processor(cache, toolchain, options.get("target"))
     return {
         "compiler": toolchain.identity,
         "flags": [*target_flags(processor, options.get("fast", ())), *toolchain.openmp],
-        "package": package_digest(),
+        "procedure": PROCEDURE,
         "options": {name: repr(given) for name, given in sorted(options.items())},
         "environment": {name: os.environ[name] for name in _THREADING if name in os.environ},
     }

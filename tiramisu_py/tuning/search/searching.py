@@ -79,9 +79,9 @@ def tune(
 
     **Results.** Each outcome is committed to a SQLite file as soon as it is known: `database`, by default
     ``tuning.sqlite`` in the folder of the cache. A search that was interrupted and is started again measures only what
-    is missing. An outcome holds for the same program, arguments (shapes and types; contents for inputs with declared
-    facts), machine, compiler and its flags, and version of this package. `progress` shows a line on the standard error
-    stream (default: on a terminal). `options` are those of `Function.compile`.
+    is missing; all points are proven again. An outcome holds for the same generated text, arguments (shapes and types;
+    contents for inputs with declared facts), machine, compiler and its flags. `progress` shows a line on the standard
+    error stream (default: on a terminal). `options` are those of `Function.compile`.
 
     Raises `ArgumentError` for arguments that do not fit, `TuningError` for wrong values and for a database that cannot
     be used, `ToolchainError` without a compiler, and `ImportError` if Optuna is needed and missing.

@@ -24,7 +24,7 @@ from tiramisu_py.function.results import emission
 from tiramisu_py.program.ranks.spread import axes
 from tiramisu_py.tuning.search.bench import Bench
 from tiramisu_py.tuning.search.database import Label, Outcome, label_of
-from tiramisu_py.tuning.search.identity import program_key
+from tiramisu_py.tuning.search.identity import program_key, text_key
 from tiramisu_py.tuning.search.proposals import EveryPoint, Proposals
 from tiramisu_py.tuning.search.space import Point
 from tiramisu_py.tuning.search.status_line import Progress
@@ -58,7 +58,10 @@ class SearchLimits:
 
 @dataclass
 class Attempt:
-    """A point on its way: its function and keys, the compiler at work on it, and its outcome once that is known."""
+    """A point on its way: its function and keys, the compiler at work on it, and its outcome once that is known.
+
+    `program` is the key of its text, or of its algorithm and commands if it has no text: if it is refused.
+    """
 
     parameters: Point
     function: Function | None = None
@@ -146,7 +149,7 @@ class Tuner:
     # -- a turn
 
     def _try(self, batch: Sequence[Point]) -> None:
-        """Tries some points: those whose outcome is not known are proven, compiled together, and then measured."""
+        """Tries some points: all are proven; those whose outcome is not known, compiled together, and then measured."""
         with _Compilers(self._limits.workers) as compilers:
             candidates = [self._made(point) for point in batch]
             for candidate in candidates:
@@ -177,21 +180,22 @@ class Tuner:
         return Attempt(point, f, program_key(f.algorithm, commands), label_of(f.name, point, commands))
 
     def _prepare(self, candidate: Attempt, compilers: _Compilers) -> None:
-        """Finds the outcome in the database, or proves the program and begins to compile it."""
+        """Proves and emits the program, and finds its outcome in the database or begins to compile it."""
         f = candidate.function
         if f is None:
             return
         if self._bench is None:
             self._bench = self._bench_of(f)
-        candidate.outcome = self._bench.database.known(candidate.program)
-        candidate.reused = candidate.outcome is not None
-        if candidate.reused:
-            return
         try:
             report = f.check()
             if not report.ok:
                 raise LegalityError(report.violations)
-            candidate.building = compilers.submit(emission(f, **self._options))
+            emitted = emission(f, **self._options)
+            candidate.program = text_key(emitted.sources)
+            candidate.outcome = self._bench.database.known(candidate.program)
+            candidate.reused = candidate.outcome is not None
+            if not candidate.reused:
+                candidate.building = compilers.submit(emitted)
         except (CommandError, LegalityError) as error:
             candidate.outcome = Outcome("pruned", _said(error))
         except _FAILURES as error:
@@ -317,7 +321,9 @@ class Tuner:
         with _Compilers(self._limits.workers) as compilers:
             for candidate in candidates:
                 assert candidate.function is not None
-                candidate.building = compilers.submit(emission(candidate.function, **self._options))
+                emitted = emission(candidate.function, **self._options)
+                candidate.program = text_key(emitted.sources)
+                candidate.building = compilers.submit(emitted)
             compilers.finish()
         return candidates
 
