@@ -16,11 +16,11 @@ import numpy as np
 
 from tests.backends.calling import raw_call
 from tests.forking import run
+from tests.processors import NATIVE, native, require, toolchain
 from tests.sanitizers import preloaded
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS
 from tiramisu_py.build import open_cache
-from tiramisu_py.build.toolchains.c_compiler import Toolchain, find_toolchain
 from tiramisu_py.build.toolchains.precompiled import precompiled_intrinsics, uses_intrinsics
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.passes.pipeline import optimise
@@ -39,14 +39,16 @@ SANITISERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1"
 
 
 class Compiled:
-    """A function as a shared library in a folder of its own."""
+    """A function as a shared library in a folder of its own; the test is skipped if this processor cannot run it."""
 
     def __init__(
         self, function: LoopFunction, *flags: str, register: int = 64, threads: bool = True, compiler: str = "gcc"
     ) -> None:
         self.function = function
         self.texts = emit(optimise(function, register))
-        wanted = [*REQUIRED, *(THREADS if threads else ()), *STRICT, *(flags or ("-O1", "-march=native"))]
+        chosen = native(flags or ("-O1", NATIVE), compiler)
+        require(chosen, compiler)
+        wanted = [*REQUIRED, *(THREADS if threads else ()), *STRICT, *chosen]
         if uses_intrinsics(self.texts[f"{function.name}.c"], register):
             wanted += intrinsics(compiler, (*wanted, "-fPIC"))
         self.folder = built(function.name, tuple(sorted(self.texts.items())), compiler, tuple(wanted))
@@ -106,12 +108,6 @@ def built(
 def intrinsics(compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
     """The flags with which gcc reads <immintrin.h> precompiled."""
     return precompiled_intrinsics(open_cache(), toolchain(compiler), flags)
-
-
-@functools.cache
-def toolchain(compiler: str) -> Toolchain:
-    """The compiler of this name."""
-    return find_toolchain(open_cache(), compiler)
 
 
 def _stored(value: Any) -> Any:

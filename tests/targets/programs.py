@@ -106,7 +106,7 @@ class Program:
         includes = "".join(f'#include "{f.name}.c"\n' for f in self.functions)
         (folder / "main.c").write_text(includes + _MAIN.replace("@CASES@", "".join(cases)))
         alarms = () if "clang" in target.compiler[0] else FALSE_ALARMS
-        wanted = [*REQUIRED, *STRICT, *alarms, *target.openmp, *target.flags]
+        wanted = [*REQUIRED, *STRICT, *alarms, *target.openmp, *target.options]
         done = _ran([*self._compilation(folder / "main.c", wanted), "-o", "program", *LIBRARIES], folder)
         assert done.returncode == 0, done.stderr.decode()
 

@@ -211,7 +211,7 @@ def test_every_operation_is_what_numpy_says(target: Target, tmp_path: Path) -> N
     (tmp_path / "all.c").write_text(program(types, every))
     for name in (*(file.name for file in types.runtime()), "tm_runtime.h"):
         (tmp_path / name).write_text(resources.files(C).joinpath(name).read_text())
-    command = [*target.compiler, *REQUIRED, *STRICT, *target.flags, "all.c", "-o", "all", "-lm"]
+    command = [*target.compiler, *REQUIRED, *STRICT, *target.options, "all.c", "-o", "all", "-lm"]
     made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     given = b"".join(array.tobytes() for dtype in (*INTEGERS, *FLOATS) for array in pairs(dtype))
