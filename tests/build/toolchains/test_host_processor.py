@@ -17,6 +17,7 @@ import tiramisu_py as tm
 from tests import processors
 from tiramisu_py.build import open_cache, processor_for
 from tiramisu_py.build.toolchains.processor import VARIABLE
+from tiramisu_py.tuning.search.identity import machine_description
 
 N = tm.params("N")[0]
 i = tm.iters("i")[0]
@@ -112,8 +113,9 @@ def test_a_kernel_that_calls_a_users_function_says_so(v2: None) -> None:
 @v3
 def test_tuning_for_such_a_processor_says_so(v2: None) -> None:
     x = np.ones(64, np.float32)
-    with pytest.raises(tm.TiramisuError, match="this machine lacks AVX"):
-        tm.tune(doubled, {"lanes": [4, 8]}, arguments={"x": x}, target="x86-64-v3", seconds=1)
+    found = tm.tune(doubled, {"lanes": [4, 8]}, arguments={"x": x}, target="x86-64-v3", seconds=1)
+    assert (found.failed, found.measured) == (2, 0)
+    assert re.search(f"2 of them since doubled is compiled for x86-64-v3; {LACKS}", str(found))
 
 
 def _run_there(kernel: tm.Kernel) -> str:
@@ -168,6 +170,15 @@ def test_a_name_that_cannot_stand_for_this_machine_is_refused(monkeypatch: pytes
                 ask()
     monkeypatch.setenv(VARIABLE, " ")
     assert processor_for().is_local
+
+
+@v3
+def test_a_measurement_is_of_one_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = []
+    for host in ("x86-64-v2", "x86-64-v3", ""):
+        monkeypatch.setenv(VARIABLE, host)
+        machines.append(str(machine_description(None)))
+    assert len({*machines}) == 3
 
 
 @v3
