@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Collection, Sequence
+from unittest import mock
 
 import pytest
 
+import tiramisu_py as tm
 from tiramisu_py.build import find_toolchain, open_cache, processor_for
 from tiramisu_py.build.toolchains.c_compiler import Toolchain
 from tiramisu_py.build.toolchains.processor import (
@@ -52,11 +54,11 @@ def described() -> str:
     return f"{words} ({VARIABLE})" if host_name() else words
 
 
-def has(*features: str) -> bool:
-    """Whether the host has instruction sets, by the names of compilers' macros in small letters."""
-    cache = open_cache()
-    compiler = toolchain(None)
-    return {*features} <= {each.lower() for each in instruction_sets(cache, compiler, _host_flags(None, host_name()))}
+def of_the_machine() -> frozenset[str]:
+    """The features of this machine's own processor, whatever stands for it."""
+    with mock.patch.dict(os.environ):
+        os.environ.pop(VARIABLE, None)
+        return frozenset(tm.target().features)
 
 
 def native(flags: Sequence[str], compiler: str | None = None) -> tuple[str, ...]:
