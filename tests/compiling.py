@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from tests.processors import toolchain
 from tiramisu_py.build import open_cache
-from tiramisu_py.build.toolchains.c_compiler import Toolchain, find_toolchain
 from tiramisu_py.build.toolchains.cache import build_key
 from tiramisu_py.build.toolchains.precompiled import included_headers, precompiled_intrinsics
 from tiramisu_py.build.toolchains.processor import this_machine
 
 _SOURCES = (".c", ".cpp", ".cu")
-
-
-@functools.cache
-def toolchain(compiler: str) -> Toolchain:
-    """The compiler of this name."""
-    return find_toolchain(open_cache(), compiler)
 
 
 def intrinsics(compiler: str, flags: Sequence[str]) -> tuple[str, ...]:
@@ -36,8 +29,8 @@ def compiled(
     more: Callable[[], Iterable[str]] = tuple,
     reads: Iterable[Path] = (),
 ) -> None:
-    """Lets `command` make `products` in a folder, of all files there and those that it `reads` elsewhere, or copies them
-    from the cache.
+    """Lets `command` make `products` in a folder, or copies them from the cache. They follow from all files there, and
+    those that it `reads` elsewhere.
 
     ``more()`` are arguments that change how long it takes, not what is made.
     """

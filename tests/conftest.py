@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from platformdirs import user_cache_path
 
+from tests import processors
 from tests.lacking import skip_for
 from tests.mpi.launching import FOLDER, TIMEOUT, implementations, passed_together, run_test
 from tests.mutations.lists import every
@@ -46,16 +47,40 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--mpi", choices=["first", "all"], default="first", help="the MPI of tests on ranks: MPICH, or all"
     )
     parser.addoption("--all", action="store_true", help="whole families of tests, those marked slow too")
+    parser.addoption(
+        "--processor", metavar="NAME", help="x86-64-v2, x86-64-v3, ...: the least of it and this machine's is the host"
+    )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """The turn of this run is that of its workers, too; what tests take is measured."""
+    """Chooses the host before anything asks for it, and the turn of this run: processes that tests start have them in
+    their environment. What tests take is measured.
+    """
+    name = config.getoption("--processor")
+    if name:
+        processors.become(name)
     this_turn()
     meter = Meter()
     config.pluginmanager.register(meter)
     if not hasattr(config, "workerinput") and FOLDER not in os.environ:
         whole = [Path(given).resolve() for given in config.args] == [TESTS] and not config.option.keyword
         config.pluginmanager.register(Account(meter, config.getoption("--all"), whole))
+
+
+def pytest_report_header() -> str:
+    """The processor that a run is for."""
+    return f"processor: {processors.described()}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The numbers of tests that need more than the processor has."""
+    skipped = terminalreporter.getreports("skipped")
+    lines = processors.counted([each.longrepr[2] for each in skipped if isinstance(each.longrepr, tuple)])
+    if lines:
+        terminalreporter.section("what this processor cannot run")
+        for line in lines:
+            terminalreporter.line(line)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

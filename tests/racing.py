@@ -19,10 +19,11 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.processors import NATIVE, native
 from tiramisu_py.ir import ArrayArgument
 
 THREADS = 4
-FLAGS = ("-std=gnu11", "-g1", "-O1", "-march=native", "-fopenmp", "-fsanitize=thread", "-w", "-I.")
+FLAGS = ("-std=gnu11", "-g1", "-O1", NATIVE, "-fopenmp", "-fsanitize=thread", "-w", "-I.")
 RACE = "WARNING: ThreadSanitizer: data race"
 _CONTROL = """
 static int x[1000];
@@ -104,7 +105,7 @@ def _arrays(kernel: tm.Kernel) -> list[ArrayArgument]:
 
 
 def _compiled(folder: Path, *sources: str) -> subprocess.CompletedProcess[str]:
-    command = ["clang", *FLAGS, *sources, "-o", "run", "-lm"]
+    command = ["clang", *native(FLAGS, "clang"), *sources, "-o", "run", "-lm"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 

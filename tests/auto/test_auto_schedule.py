@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,17 @@ import pytest
 import tiramisu_py as tm
 from tests.auto import programs
 from tests.auto.programs import D, K, M, N, i, j, k
+from tests.selection import covering
 
 SIZES = (0, 1, 2, 7, 13, 67)
 CPU = tm.recipes.Cpu(vector_bytes=32, registers=16, first=32 << 10, second=2 << 20, cores=2)
+#: Processors with each size of vectors.
+CPUS = [replace(CPU, vector_bytes=16), CPU, replace(CPU, vector_bytes=64, registers=32)]
+
+
+def named(value: Any) -> str:
+    """A program or a processor in the name of a test."""
+    return f"{value.vector_bytes} bytes" if isinstance(value, tm.recipes.Cpu) else str(value.__name__)
 
 
 def copied(given: dict[str, Any]) -> dict[str, Any]:
@@ -49,10 +59,10 @@ def arguments(f: tm.Function, size: int) -> dict[str, Any]:
     return given
 
 
-@pytest.mark.parametrize("program", programs.ALL, ids=lambda program: program.__name__)
-def test_programs_of_each_form_are_right(program: Callable[[], tm.Function]) -> None:
+@pytest.mark.parametrize(("program", "cpu"), covering(programs.ALL, CPUS), ids=named)
+def test_programs_of_each_form_are_right(program: Callable[[], tm.Function], cpu: tm.recipes.Cpu) -> None:
     f = program()
-    f.auto_schedule(threads=2)
+    f.auto_schedule(target=cpu, threads=2)
     assert f.commands
     kernel = f.compile(threads=2)
     for size in SIZES:
@@ -403,12 +413,14 @@ def test_scatters_are_right() -> None:
         np.testing.assert_array_equal(places(order), np.argsort(order))
 
 
-def test_values_of_several_components_run_in_vectors() -> None:
+@pytest.mark.parametrize("cpu", CPUS, ids=named)
+def test_values_of_several_components_run_in_vectors(cpu: tm.recipes.Cpu) -> None:
     f = tm.Function("nearest", params=[N, M], assume="N >= 1")
     a = f.input("a", tm.float32, [N, M])  # with an index, 12 bytes a value
     near = f.reduction("near", {j: M}, {i: N}, tm.argmin, a[i, j])
     f.outputs(f.computation("row", {j: M}, near[j]["index"]))
-    assert "near.vectorize(" in str(f.auto_schedule(threads=2))
+    commands = str(f.auto_schedule(target=cpu, threads=2))
+    assert re.search(r"^near(_partial)?\.vectorize\(", commands, re.MULTILINE), commands
     kernel = f.compile(threads=2)
     for columns in (0, 1, 13, 67):
         given = np.random.default_rng(columns).random((7, columns), np.float32)

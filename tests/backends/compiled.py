@@ -16,6 +16,7 @@ import numpy as np
 from tests.backends.calling import raw_call
 from tests.compiling import compiled, intrinsics
 from tests.forking import run
+from tests.processors import NATIVE, native, require
 from tests.sanitizers import preloaded
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS
@@ -37,14 +38,16 @@ SANITISERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1"
 
 
 class Compiled:
-    """A function as a shared library in a folder of its own."""
+    """A function as a shared library in a folder of its own; the test is skipped if this processor cannot run it."""
 
     def __init__(
         self, function: LoopFunction, *flags: str, register: int = 64, threads: bool = True, compiler: str = "gcc"
     ) -> None:
         self.function = function
         self.texts = emit(optimise(function, register))
-        wanted = [*REQUIRED, *(THREADS if threads else ()), *STRICT, *(flags or ("-O1", "-march=native"))]
+        chosen = native(flags or ("-O1", NATIVE), compiler)
+        require(chosen, compiler)
+        wanted = [*REQUIRED, *(THREADS if threads else ()), *STRICT, *chosen]
         quick = uses_intrinsics(self.texts[f"{function.name}.c"], register)
         self.folder = built(function.name, tuple(sorted(self.texts.items())), compiler, tuple(wanted), quick)
         self.library = Path(self.folder.name) / f"lib{function.name}.so"

@@ -183,10 +183,12 @@ def test_long_work_is_shown_on_standard_error_unless_it_is_to_be_quiet(
 
 def test_emit_prints_or_writes_the_text(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "emit", script, "--target", "x86-64-v3")
+    assert out.startswith("/* for x86-64-v3, with vectors of 32 bytes */")
     assert "/* ---- twice.c ---- */" in out
     code, out, _ = run(capsys, "emit", script, "-o", tmp_path / "made")
     assert code == 0
     assert str(tmp_path / "made" / "twice.c") in out.splitlines()
+    assert out.splitlines()[-1] == f"for {tm.target().name}, with vectors of {tm.target().vector_bytes} bytes"
     assert "int twice(" in (tmp_path / "made" / "twice.h").read_text()
 
 

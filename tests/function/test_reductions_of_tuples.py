@@ -27,6 +27,7 @@ from tests.function.test_reduction_forms import (
     two_passes,
 )
 from tests.selection import covering
+from tiramisu_py.backends import emit
 from tiramisu_py.build import open_cache
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.build.toolchains.nvcc import find_nvcc
@@ -169,11 +170,12 @@ def test_the_machine_combines_copies_of_tuples_in_any_order(schedule: str) -> No
         expect("argmax of floats", form, x, (found["s_value"], found["s_index"]))
 
 
-def test_lanes_of_tuples_are_whole_vectors() -> None:
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_lanes_of_tuples_are_whole_vectors(vector_bytes: int) -> None:
     f, s = reduced("argmin of integers")
     s.update.vectorize(k, 16, combine=tm.PRIVATE)
-    text = f.compile().source["reduced.c"]
-    assert "int32x16 s_value_partial" in text and "int32x16 s_index_partial" in text and "lane < 16" not in text
+    text, vector = emit(f.lowered(vector_bytes))["reduced.c"], f"int32x{vector_bytes // 4}"
+    assert f"{vector} s_value_partial" in text and f"{vector} s_index_partial" in text and "lane < " not in text
 
 
 @pytest.mark.parametrize("rows_inside", [False, True])

@@ -12,6 +12,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
+from tests.processors import NATIVE, native
 from tests.programs import pipelines as pl
 from tests.programs.drafts import texts
 from tests.programs.pipelines import c, c0, c1, i, j, j0, j1, k, r, r0, r1
@@ -48,7 +49,7 @@ def _chosen(source: dict[str, str], folder, sizes: tuple[int, ...]) -> int:
     text = re.sub(r"0\*mm_check\([^;]*;", "0;", text)
     for name, content in {**source, "mm.c": text}.items():
         (folder / name).write_text(content)
-    flags = ["-std=gnu11", "-fwrapv", "-O0", "-march=native", "-fopenmp", "-Wno-unused-function"]
+    flags = native(["-std=gnu11", "-fwrapv", "-O0", NATIVE, "-fopenmp", "-Wno-unused-function"], "gcc")
     subprocess.run(["gcc", *flags, "-shared", "-fPIC", "mm.c", "-o", "mm.so", "-lm"], cwd=folder, check=True)
     n, m, k_ = sizes
     arrays = [np.zeros(max(size, 1), np.float32) for size in (n * k_, k_ * m, n * m)]

@@ -9,7 +9,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.programs.drafts import texts
-from tiramisu_py.errors import ArgumentError, CommandError
+from tiramisu_py.errors import ArgumentError, CommandError, ToolchainError
 from tiramisu_py.recipes import Cpu, pointwise, stencil, time_stencil
 
 WIDE = Cpu(vector_bytes=64, registers=32, first=48 << 10, second=1 << 20)
@@ -126,7 +126,7 @@ def test_a_recipe_is_for_the_processor_that_compile_is_told(name: str) -> None:
     cpu = tm.target(name)
     f, *computed = down_then_across()
     stencil(*computed, cpu=cpu)
-    assert f.commands == _with(Cpu.here(target=name)).commands
+    assert f.commands == _with(Cpu.here(target=name)).commands == _with(name).commands
     here = {"x86-64-v2", *tm.target().features}
     if name not in here:
         pytest.skip(f"this processor is no {name}")
@@ -134,7 +134,7 @@ def test_a_recipe_is_for_the_processor_that_compile_is_told(name: str) -> None:
     np.testing.assert_array_equal(kernel(image), f.evaluate(image=image))
 
 
-def _with(cpu: Cpu) -> tm.Function:
+def _with(cpu: Cpu | str) -> tm.Function:
     f, *computed = down_then_across()
     stencil(*computed, cpu=cpu)
     return f
@@ -297,8 +297,10 @@ def test_wrong_arguments_are_answered_by_what_to_write() -> None:
         stencil(f["image"], down, across)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="give it those of blur, in the order"):
         pointwise(f)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match=r"cpu='znver3': give a tm\.recipes\.Cpu, .*here\(target='znver3'\)"):
-        pointwise(across, cpu="znver3")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"cpu=64: give the name of a processor, tm\.target\(\) or a .*Cpu\.here"):
+        pointwise(across, cpu=64)  # type: ignore[arg-type]
+    with pytest.raises(ToolchainError, match="target='pentagon'"):
+        pointwise(across, cpu="pentagon")
     with pytest.raises(ArgumentError, match=r"across is not read by a later stage \(down\): give the stages"):
         stencil(across, down, cpu=WIDE)
     for rows in (0, -3, True, "8"):

@@ -11,23 +11,20 @@ from pathlib import Path
 
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS
+from tests.processors import NATIVE, native, obstacle, toolchain
 
 INSTALL = "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user clang libomp-dev"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A compiler with its flags, the bytes of a vector there, and what runs its programs if this machine does not.
-
-    `needs` is an instruction set of x86 that this machine must have.
-    """
+    """A compiler with its flags, the bytes of a vector there, and what runs its programs if this machine does not."""
 
     name: str
     compiler: tuple[str, ...]
     flags: tuple[str, ...]
     register: int
     runner: tuple[str, ...] = ()
-    needs: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -45,7 +42,7 @@ class Target:
     @property
     def openmp(self) -> tuple[str, ...]:
         """The flags of OpenMP, where the compiler has it for this target."""
-        return ("-fopenmp",) if _links(self.compiler, (*self.flags, "-fopenmp"), _OPENMP, self.runner) else ()
+        return ("-fopenmp",) if _links(self.compiler, (*self.options, "-fopenmp"), _OPENMP, self.runner) else ()
 
     @property
     def missing(self) -> str:
@@ -53,11 +50,19 @@ class Target:
         for command in (self.compiler[0], *self.runner[:1]):
             if shutil.which(command) is None:
                 return f"no {command}: {INSTALL}"
-        if self.needs and self.needs not in _instructions():
-            return f"this processor has no {self.needs}"
-        return (
-            "" if _links(self.compiler, self.flags, _PROGRAM, self.runner) else f"{self.name} cannot be used: {INSTALL}"
-        )
+        if not self.runner:
+            if not toolchain(self.compiler[0]).is_x86:
+                return f"{self.compiler[0]} compiles for another processor than {self.name}"
+            lacked = obstacle(self.flags, self.compiler[0])
+            if lacked:
+                return lacked
+        usable = _links(self.compiler, self.options, _PROGRAM, self.runner)
+        return "" if usable else f"{self.name} cannot be used: {INSTALL}"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The flags, with those of the host in place of ``-march=native``."""
+        return self.flags if self.runner else native(self.flags, self.compiler[0])
 
 
 #: Without these macros, no section of the headers for a processor is compiled: vector extensions are all that is left.
@@ -67,14 +72,14 @@ _QEMU = ("qemu-aarch64",)
 
 #: Every shape is tried on each of these.
 TARGETS = [
-    Target("gcc-avx512", ("gcc",), ("-O2", "-march=x86-64-v4"), 64, needs="avx512bw"),
-    Target("gcc-avx2", ("gcc",), ("-O0", "-march=x86-64-v3"), 32, needs="avx2"),
+    Target("gcc-avx512", ("gcc",), ("-O2", "-march=x86-64-v4"), 64),
+    Target("gcc-avx2", ("gcc",), ("-O0", "-march=x86-64-v3"), 32),
     Target("gcc-sse2", ("gcc",), ("-O0", "-march=x86-64"), 16),
-    Target("gcc-generic", ("gcc",), ("-O1", "-march=x86-64-v3", *GENERIC), 64, needs="avx2"),
-    Target("clang-avx512", ("clang",), ("-O2", "-march=x86-64-v4"), 64, needs="avx512bw"),
+    Target("gcc-generic", ("gcc",), ("-O1", "-march=x86-64-v3", *GENERIC), 64),
+    Target("clang-avx512", ("clang",), ("-O2", "-march=x86-64-v4"), 64),
     Target("clang-generic", ("clang",), ("-O1", "-march=x86-64", *GENERIC), 16),
-    Target("gcc-sanitised", ("gcc",), ("-O0", "-march=native", *SANITISERS), 64),
-    Target("clang-sanitised", ("clang",), ("-O0", "-march=native", *SANITISERS), 64),
+    Target("gcc-sanitised", ("gcc",), ("-O0", NATIVE, *SANITISERS), 64),
+    Target("clang-sanitised", ("clang",), ("-O0", NATIVE, *SANITISERS), 64),
     Target("gcc-neon", _ARM_GCC, ("-O0", "-march=armv8.2-a", "-static"), 16, _QEMU),
     Target("clang-neon", _ARM_CLANG, ("-O1", "-march=armv8-a", "-static"), 16, _QEMU),
 ]
@@ -100,9 +105,3 @@ def _links(compiler: tuple[str, ...], flags: tuple[str, ...], source: str, runne
         command = [*compiler, *flags, "-x", "c", "-", "-o", str(program)]
         made = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
         return made.returncode == 0 and subprocess.run([*runner, str(program)], check=False).returncode == 0
-
-
-@functools.cache
-def _instructions() -> frozenset[str]:
-    found = Path("/proc/cpuinfo")
-    return frozenset(found.read_text().split()) if found.exists() else frozenset()

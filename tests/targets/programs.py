@@ -107,7 +107,7 @@ class Program:
         includes = "".join(f'#include "{f.name}.c"\n' for f in self.functions)
         (folder / "main.c").write_text(includes + _MAIN.replace("@CASES@", "".join(cases)))
         alarms = () if "clang" in target.compiler[0] else FALSE_ALARMS
-        wanted = [*REQUIRED, *STRICT, *alarms, *target.openmp, *target.flags]
+        wanted = [*REQUIRED, *STRICT, *alarms, *target.openmp, *target.options]
         command = [*self.target.compiler, *wanted, "main.c", "-o", "program", *LIBRARIES]
         compiled(command, folder, "program", more=lambda: self._headers((folder / "main.c").read_text(), wanted))
 

@@ -212,7 +212,7 @@ def test_every_operation_is_what_numpy_says(target: Target, tmp_path: Path) -> N
     (tmp_path / "all.c").write_text(program(types, every))
     for name in (*(file.name for file in types.runtime()), "tm_runtime.h"):
         (tmp_path / name).write_text(resources.files(C).joinpath(name).read_text())
-    command = [*target.compiler, *REQUIRED, *STRICT, *target.flags, "all.c", "-o", "all", "-lm"]
+    command = [*target.compiler, *REQUIRED, *STRICT, *target.options, "all.c", "-o", "all", "-lm"]
     compiled(command, tmp_path, "all")
     given = b"".join(array.tobytes() for dtype in (*INTEGERS, *FLOATS) for array in pairs(dtype))
     ran = subprocess.run([*target.runner, tmp_path / "all"], input=given, capture_output=True, check=False)

@@ -91,7 +91,7 @@ def test_loads_of_elements_apart_find_them_and_read_nothing_outside(target: Targ
     (tmp_path / "all.c").write_text(program(types))
     for name in (*(file.name for file in types.runtime()), "tm_runtime.h"):
         (tmp_path / name).write_text(resources.files(C).joinpath(name).read_text())
-    command = [*target.compiler, *REQUIRED, *STRICT, *target.flags, "all.c", "-o", "all", "-lm"]
+    command = [*target.compiler, *REQUIRED, *STRICT, *target.options, "all.c", "-o", "all", "-lm"]
     compiled(command, tmp_path, "all")
     ran = subprocess.run([*target.runner, tmp_path / "all"], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "all tried\n"), ran.stderr

@@ -6,6 +6,7 @@ The arrays are reserved and never filled: a few pages of them exist.
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 import tiramisu_py as tm
 from tests.backends.compiled import STRICT
 from tests.compiling import compiled
+from tests.processors import NATIVE
 from tests.targets.headers import included
 from tests.targets.machines import TARGETS, Target
 from tiramisu_py.algorithm import types as ty
@@ -122,8 +124,9 @@ def test_neighbours_are_found_in_rows_of_any_length(target: Target, tmp_path: Pa
     (tmp_path / "all.c").write_text(text)
     for name in (*(file.name for file in types.runtime()), "tm_runtime.h"):
         (tmp_path / name).write_text(resources.files(C).joinpath(name).read_text())
-    flags = ["-march=native" if flag == "-march=x86-64-v4" else flag for flag in target.flags]  # VBMI, where it exists
-    command = [*target.compiler, *REQUIRED, *STRICT, *flags, "all.c", "-o", "all", "-lm"]
+    flags = [NATIVE if flag == "-march=x86-64-v4" else flag for flag in target.flags]  # VBMI, where it exists
+    options = replace(target, flags=tuple(flags)).options
+    command = [*target.compiler, *REQUIRED, *STRICT, *options, "all.c", "-o", "all", "-lm"]
     compiled(command, tmp_path, "all")
     emulated = ["small"] if target.runner else []
     ran = subprocess.run([*target.runner, tmp_path / "all", *emulated], capture_output=True, text=True, check=False)

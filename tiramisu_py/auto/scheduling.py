@@ -15,6 +15,7 @@ from tiramisu_py.auto.model.offers import Problem
 from tiramisu_py.auto.trials import proven
 from tiramisu_py.build.machine.topology import allowed_cpus
 from tiramisu_py.build.target_processor import Target
+from tiramisu_py.build.target_processor import target as described
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
 from tiramisu_py.program.storage import Memory
@@ -33,10 +34,11 @@ def auto_schedule(
 ) -> Automatic:
     """Schedule all computations of a function; see `Function.auto_schedule`."""
     problem = _problem(function, target, threads, level, cost)
-    notes: list[str] = []
+    notes = [_taken(problem.cpu)] if target is None else []
     if level == "measure":
         search = measured(problem, candidates, options)
-        found, notes = search.best, search.lines()
+        found = search.best
+        notes += search.lines()
     elif options:
         raise ArgumentError(
             f"auto_schedule: {', '.join(f'{name}=' for name in options)}: level={level!r} takes target=, threads= and "
@@ -94,6 +96,14 @@ _EXAMPLE = "lambda work: work.operations / work.lanes + work.bytes"
 
 #: Memories of the host.
 _HOST = (Memory.HOST, Memory.REGISTER)
+
+
+def _taken(cpu: Cpu) -> str:
+    """The processor that was taken since none was named."""
+    return (
+        f"for {described().name}, this machine's processor: vectors of {cpu.vector_bytes} bytes, {cpu.registers} "
+        f"registers, caches of {cpu.first >> 10} and {cpu.second >> 10} KiB"
+    )
 
 
 def _cpu(target: object) -> Cpu:

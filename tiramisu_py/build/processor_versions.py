@@ -10,7 +10,13 @@ from tiramisu_py.backends import ProcessorVersion
 from tiramisu_py.build.toolchains.c_compiler import Toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
 from tiramisu_py.build.toolchains.library import Library, Recipe, load
-from tiramisu_py.build.toolchains.processor import instruction_sets, needed_instruction_sets, resolve_processor
+from tiramisu_py.build.toolchains.processor import (
+    host_name,
+    instruction_sets,
+    lacking,
+    needed_instruction_sets,
+    resolve_processor,
+)
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import LoopFunction
 
@@ -39,17 +45,17 @@ class VersionChoice:
         if found is None:
             known = ", ".join(self.processors)
             raise ArgumentError(f"{recipe.name} has no version for {processor!r}: its versions are for {known}")
-        lacking = _lacking(found, recipe)
-        if lacking:
-            raise ArgumentError(f"{recipe.name} for {processor} cannot run here: this machine lacks {lacking}")
+        obstacle = _obstacle(found, recipe)
+        if obstacle:
+            raise ArgumentError(f"{recipe.name} for {processor} cannot run here: {obstacle}")
         return VersionChoice(self.every, found, True)
 
 
-def _lacking(version: ProcessorVersion, recipe: Recipe) -> str:
-    """The instruction sets that a version needs and this machine does not have."""
+def _obstacle(version: ProcessorVersion, recipe: Recipe) -> str:
+    """The reason why this machine cannot run a version; empty if it can."""
     cache = open_cache()
     has = instruction_sets(cache, recipe.toolchain, resolve_processor(cache, recipe.toolchain).flags)
-    return ", ".join(name for name in version.needs if name not in has)
+    return lacking([name for name in version.needs if name not in has], host_name() or "")
 
 
 def versions_of(
@@ -112,6 +118,7 @@ def loaded_versions(
     ask = library.loaded[f"{recipe.name}_version"]
     ask.restype, ask.argtypes = ctypes.c_char_p, []
     said = ask()
-    if said is None:
-        return none
-    return library, VersionChoice(tuple(versions), next(one for one in versions if one.processor == said.decode()))
+    able = [*versions][[each.processor for each in versions].index(said.decode()) :] if said is not None else []
+    if host_name() is not None:  # of which the library, which asks the machine, does not know
+        able = [each for each in able if not _obstacle(each, recipe)]
+    return (library, VersionChoice(tuple(versions), able[0])) if able else none

@@ -25,7 +25,7 @@ from tiramisu_py.errors import TiramisuError
 #: Variables of the environment that change what is found here.
 VARIABLES = (
     "CC", "CXX", "AR", "MPICC", "CUDA_HOME", "CUDA_PATH", "OMP_NUM_THREADS", "TIRAMISU_CACHE_DIR", "TIRAMISU_PATIENCE",
-    "TIRAMISU_PROGRESS", "TIRAMISU_VERSION", "XDG_CACHE_HOME",
+    "TIRAMISU_PROCESSOR", "TIRAMISU_PROGRESS", "TIRAMISU_VERSION", "XDG_CACHE_HOME",
 )  # fmt: skip
 _PACKAGES = ("tiramisu_py", "islpy", "numpy", "cgen", "ml_dtypes")
 

@@ -82,10 +82,13 @@ def _picture(f: Function, given: Namespace) -> Found:
 
 def emit_text(given: Namespace) -> Found:
     """The files of the generated source text, printed one after another or written to a folder."""
-    made = {f.name: _files(f, given.target) for f in functions(given.script, given.function)}
+    processor = processor_for(given.target)
+    made = {f.name: dict(emit(f.lowered(processor.vector_bytes))) for f in functions(given.script, given.function)}
     files = {name: text for each in made.values() for name, text in each.items()}
+    taken = f"for {processor.name}, with vectors of {processor.vector_bytes} bytes"
     if given.output is None:
-        return "".join(f"/* ---- {name} ---- */\n{text}\n" for name, text in files.items()), made, True
+        texts = [f"/* {taken} */\n", *(f"/* ---- {name} ---- */\n{text}\n" for name, text in files.items())]
+        return "".join(texts), made, True
     folder = Path(given.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,8 +96,5 @@ def emit_text(given: Namespace) -> Found:
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ScriptError(f"{given.output} cannot be written: {error}") from error
-    return "\n".join(str(folder / name) for name in files), [str(folder / name) for name in files], True
-
-
-def _files(f: Function, target: str | None) -> dict[str, str]:
-    return dict(emit(f.lowered(processor_for(target).vector_bytes)))
+    paths = [str(folder / name) for name in files]
+    return "\n".join([*paths, taken]), paths, True

@@ -46,9 +46,10 @@ class AutomaticSchedules(Scheduled):
         contiguous accesses runs in vectors, products are tiled for registers and caches, and time loops keep two levels
         instead of all. What commands or the proof refuse falls back to less, at last to nothing for a nest.
 
-        `target` is the processor: a name as for `compile`, `tm.target(...)`, or None for this machine. With
-        ``threads=1`` no loop is parallel (default: the cpus of this process). Sums of floating-point numbers may be
-        rounded in another order, as `check()` says. Computations that have been given commands on loops keep them.
+        `target` is the processor: a name as for `compile`, `tm.target(...)`, or None for this machine's, which
+        `explain` then describes. With ``threads=1`` no loop is parallel (default: the cpus of this process). Sums of
+        floating-point numbers may be rounded in another order, as `check()` says. Computations that have been given
+        commands on loops keep them.
 
         `level` is "structure" (orders, threads, vectors and storage, but no tiles), "sizes" (with tiles, blocks and
         packed copies from the sizes of the processor) or "measure": then the schedule of the best estimates and those

@@ -16,7 +16,8 @@ from tiramisu_py.algorithm.evaluate.evaluate import evaluate
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments, extents
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernel_text import kernel_names, signatures
-from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
+from tiramisu_py.build import Kernel, Resources, Target, compile_function, processor_for
+from tiramisu_py.build import target as described
 from tiramisu_py.build.toolchains.flags import fast_flags
 from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
@@ -126,9 +127,12 @@ class Results(Scheduled):
         if self._open_domains:
             raise DeclarationError(f"{self.name} is not complete: {self._open_domains}")
 
-    def source(self) -> dict[str, str]:
-        """The generated source text, by file name, for vectors of 64 bytes; `Kernel.source` is what was compiled."""
-        return dict(emit(self.lowered()))
+    def source(self, target: str | Target | None = None) -> dict[str, str]:
+        """The generated source text, by file name: for vectors of 64 bytes, whatever this machine has, or for those of
+        the processor `target`, named as for `compile`. `Kernel.source` is what was compiled. Raises `ToolchainError`
+        for a name that the compiler does not know.
+        """
+        return dict(emit(self.lowered() if target is None else self.lowered(described(target).vector_bytes)))
 
     def facts(self, kernel: Kernel | None = None) -> tuple[KernelFacts, ...]:
         """The static facts of each GPU kernel: its threads, its shared memory, the cost of a warp's accesses.

@@ -26,7 +26,7 @@ TOGETHER = 64
 ROW = 64 << 10
 
 
-def convolution(result: Computation, *, cpu: Cpu | Target | None = None) -> str:
+def convolution(result: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
     """Schedule a convolution, and the pointwise computation that reads its sums.
 
     ::

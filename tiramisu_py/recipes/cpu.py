@@ -50,5 +50,5 @@ class Cpu:
         return cls(target.vector_bytes, target.vector_registers, target.first, target.second, target.cores)
 
     def lanes(self, element: int) -> int:
-        """The number of elements of `element` bytes in a vector; at least 2."""
-        return max(self.vector_bytes // element, 2)
+        """The number of elements of `element` bytes in a vector, rounded down to a power of two; at least 2."""
+        return max(1 << max(self.vector_bytes // element, 1).bit_length() - 1, 2)

@@ -27,7 +27,9 @@ MOST_TILES = 24
 MOST_ROWS = 14
 
 
-def matmul(product: Computation, *, cpu: Cpu | Target | None = None, sizes: Mapping[str, int] | None = None) -> str:
+def matmul(
+    product: Computation, *, cpu: Cpu | Target | str | None = None, sizes: Mapping[str, int] | None = None
+) -> str:
     """Schedule ``C[i, j] += A[i, k] * B[k, j]`` in tiles of registers, with both operands copied for the caches.
 
     ::

@@ -9,7 +9,7 @@ from tiramisu_py.recipes.matmul import MOST_LANES, MOST_ROWS, Sizes
 from tiramisu_py.recipes.recorded import Recorded, processor
 
 
-def matmul_space(product: Computation, *, cpu: Cpu | Target | None = None) -> dict[str, list[int]]:
+def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None) -> dict[str, list[int]]:
     """Values of the `sizes` of `matmul` around those that follow from `cpu` (default: this machine's), for `tune`.
 
     ::

@@ -15,7 +15,7 @@ BLOCK = 1 << 16
 MOST_LANES = 64
 
 
-def pointwise(*stages: Computation, cpu: Cpu | Target | None = None) -> str:
+def pointwise(*stages: Computation, cpu: Cpu | Target | str | None = None) -> str:
     """One loop nest for computations over the same domain: whole vectors of the narrowest type, stored past the caches.
 
     ::

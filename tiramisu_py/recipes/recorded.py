@@ -127,12 +127,14 @@ def _instead(recipe: str, given: object) -> str:
 
 
 def processor(recipe: str, cpu: object) -> Cpu:
-    """The processor of a recipe: the given one, or this machine's."""
-    if cpu is None:
-        return Cpu.here()
+    """The processor of a recipe: the given one, or that of its name, or this machine's."""
+    if cpu is None or isinstance(cpu, str):
+        return Cpu.here(target=cpu)
     if isinstance(cpu, Target):
         return Cpu.of(cpu)
     if not isinstance(cpu, Cpu):
-        example = f"tm.recipes.Cpu.here(target={cpu!r})" if isinstance(cpu, str) else "tm.recipes.Cpu.here()"
-        raise ArgumentError(f"{recipe}: cpu={cpu!r}: give a tm.recipes.Cpu, such as {example}")
+        raise ArgumentError(
+            f"{recipe}: cpu={cpu!r}: give the name of a processor, tm.target() or a tm.recipes.Cpu, such as "
+            "tm.recipes.Cpu.here()"
+        )
     return cpu

@@ -18,7 +18,7 @@ MOST_LANES = 8
 AHEAD = 2048
 
 
-def spmv(product: Computation, *, cpu: Cpu | Target | None = None) -> str:
+def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
     """Schedule ``y[i] += value[p] * x[column[p]]`` over the rows of a matrix: ``start[i] <= p < start[i + 1]``.
 
     ::

@@ -24,7 +24,7 @@ ROWS = 8
 PARTIAL = 2
 
 
-def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | None = None) -> str:
+def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | str | None = None) -> str:
     """Schedule the stages of a stencil over two dimensions, given in order; the last one is the output.
 
     ::

@@ -16,7 +16,7 @@ from tiramisu_py.schedule.locality.time_halos import distances, halos
 NO_TILE = "# no tiles over time: their halos would cost more than they save"
 
 
-def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | Target | None = None) -> str:
+def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | Target | str | None = None) -> str:
     """Schedule a field over time and space (time outermost) in overlapping time tiles.
 
     ::

@@ -17,7 +17,7 @@ import tiramisu_py as tm
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const, Param
 from tiramisu_py.build import compile_function, find_toolchain, open_cache, processor_for
-from tiramisu_py.build.toolchains.processor import resolve_processor
+from tiramisu_py.build.toolchains.processor import VARIABLE, resolve_processor
 from tiramisu_py.errors import KernelError, ToolchainError
 from tiramisu_py.ir import ArrayArgument
 
@@ -108,7 +108,8 @@ def test_a_source_cannot_be_written_elsewhere(saxpy, name):
 # -- processors
 
 
-def test_this_processor_is_resolved_to_explicit_flags():
+def test_this_processor_is_resolved_to_explicit_flags(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
     cache = open_cache()
     found = resolve_processor(cache, find_toolchain(cache))
     assert found.is_local and found.missing == () and found.name
@@ -117,7 +118,8 @@ def test_this_processor_is_resolved_to_explicit_flags():
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_the_explicit_flags_mean_the_same_as_native(compiler):
+def test_the_explicit_flags_mean_the_same_as_native(compiler, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
     cache = open_cache()
     toolchain = find_toolchain(cache, compiler)
 

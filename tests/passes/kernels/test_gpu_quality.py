@@ -20,6 +20,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.folders import modules_of
+from tests.processors import NATIVE, native
 from tests.selection import covering
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.images import Architecture
@@ -241,7 +242,7 @@ int main() {{
 }}
 """
     (tmp_path / "divide.c").write_text(program)
-    flags = ["-O3", "-ffp-contract=off", "-march=native", "-fno-math-errno", "-fno-trapping-math"]
+    flags = native(["-O3", "-ffp-contract=off", NATIVE, "-fno-math-errno", "-fno-trapping-math"], "gcc")
     subprocess.run(["gcc", *flags, "divide.c", "-o", "divide", "-lm"], cwd=tmp_path, check=True)
     assert subprocess.run(["./divide"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout == ""
 

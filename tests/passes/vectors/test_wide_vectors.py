@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.processors import NATIVE
 from tests.selection import some
 from tests.targets.machines import Target
 from tests.targets.programs import Call, Program, printed
@@ -20,7 +21,7 @@ from tiramisu_py.passes.pipeline import optimise
 
 (N,) = tm.params("N")
 i, x1, x2, x3 = tm.iters("i x1 x2 x3")
-HERE = Target("gcc", ("gcc",), ("-O0", "-march=native"), 64)
+HERE = Target("gcc", ("gcc",), ("-O0", NATIVE), 64)
 
 
 @dataclass(frozen=True)

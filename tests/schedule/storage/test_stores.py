@@ -16,6 +16,7 @@ import pytest
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
 from tests.lacking import CXX, without_cxx
+from tests.processors import NATIVE, native
 from tests.programs import pipelines as pl
 from tests.programs.drafts import texts
 from tests.programs.pipelines import c, i, j, j0, j1, r, r0, r1
@@ -81,7 +82,7 @@ def test_a_call_chooses_by_size_and_address(above, offset, C, streams, tmp_path)
 def _built(source: dict[str, str], folder: Path) -> ctypes.CDLL:
     for name, text in source.items():
         (folder / name).write_text(text)
-    flags = ["-std=gnu11", "-fwrapv", "-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror"]
+    flags = native(["-std=gnu11", "-fwrapv", "-O1", NATIVE, "-fopenmp", "-Wall", "-Wextra", "-Werror"], "gcc")
     subprocess.run(["gcc", *flags, "-shared", "-fPIC", "blur.c", "-o", "blur.so", "-lm"], cwd=folder, check=True)
     return ctypes.CDLL(str(folder / "blur.so"))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +19,8 @@ from tiramisu_py.build.toolchains.flags import width_flag
 from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
 
+#: The environment variable that names the processor which stands for this machine's own one.
+VARIABLE = "TIRAMISU_PROCESSOR"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _FEATURE = re.compile(r"#define __([A-Z][A-Z0-9_]*?)_* 1$", re.MULTILINE)
 #: Instruction sets that compilers use on their own.
@@ -37,7 +40,7 @@ class Processor:
 
     `is_local` marks this machine's processor, detected and not named. `machine` is its architecture if that is not this
     machine's. `vector_bytes` is the size of its vectors, and `width` the flag that the compiler needs to use whole
-    vectors, if any.
+    vectors, if any. `host` is the name of the processor that stands for this machine's, if one does (see `host_name`).
     """
 
     name: str
@@ -47,53 +50,93 @@ class Processor:
     vector_bytes: int = 16
     machine: str = ""
     width: tuple[str, ...] = ()
+    host: str = ""
 
     @property
     def obstacle(self) -> str:
         """The reason why code for it cannot run here; empty if it can."""
         if self.machine:
             return f"this machine is {this_architecture()}, not {self.machine}"
-        return f"this machine lacks {', '.join(self.missing)}" if self.missing else ""
+        return lacking(self.missing, self.host)
+
+
+def lacking(missing: Sequence[str], host: str = "") -> str:
+    """Says that instruction sets are missing here, and which processor stands for this machine's; empty if none is."""
+    taken = f" (the environment's {VARIABLE}={host} stands for its processor)" if host else ""
+    return f"this machine lacks {', '.join(missing)}{taken}" if missing else ""
+
+
+def host_name() -> str | None:
+    """The processor that stands for this machine's in this process and its children: ``TIRAMISU_PROCESSOR``.
+
+    It is a part of this machine's processor: sizes of vectors, flags, and what can be run are those of this part.
+    """
+    return os.environ.get(VARIABLE, "").strip() or None
 
 
 def resolve_processor(cache: Cache, toolchain: Toolchain, target: str | None = None) -> Processor:
-    """The processor called `target` ("x86-64-v3", "znver3", "armv8-a", ...); by default this machine's, or the default
-    one of a cross compiler.
+    """The processor called `target` ("x86-64-v3", "znver3", "armv8-a", ...); by default the one that stands for this
+    machine's (`host_name`), this machine's own, or the default one of a cross compiler.
 
-    Raises `ToolchainError` for a name that the compiler does not know.
+    Raises `ToolchainError` for a name that the compiler does not know, and for a `host_name` that is no part of this
+    machine's processor.
     """
     if target == "native" and toolchain.is_foreign:
         raise ToolchainError(
             f"target='native' is this machine's processor, but {toolchain.command[0]} compiles for "
             f"{toolchain.machine}: name a processor of that kind, or leave target= out"
         )
+    host = None if toolchain.is_foreign else _host(cache, toolchain)
     if target in (None, "native"):
-        return _recalled(cache, toolchain, None)
-    if not isinstance(target, str) or not _NAME.fullmatch(target):
-        raise ToolchainError(f"target={target!r} is not the name of a processor, such as 'x86-64-v3' or 'znver3'")
-    return _recalled(cache, toolchain, target)
+        return host or _recalled(cache, toolchain, None)
+    return _recalled(cache, toolchain, _checked(f"target={target!r}", target), host)
 
 
-def _recalled(cache: Cache, toolchain: Toolchain, target: str | None) -> Processor:
-    key = digest(["processor, vectors, width, machine, whether sure", toolchain.identity, this_machine(), target])
-    record = cache.recall(key, lambda: _found(toolchain, target), lambda found: not found["fault"] and found["sure"])
+def _host(cache: Cache, toolchain: Toolchain) -> Processor | None:
+    """The processor that stands for this machine's; None where no other one does."""
+    name = host_name()
+    if name is None:
+        return None
+    asked = f"{VARIABLE}={name}"
+    found = _recalled(cache, toolchain, _checked(asked, name), asked=asked)
+    if found.missing:
+        raise ToolchainError(
+            f"{asked} cannot stand for this machine's processor: {found.obstacle}; name one whose instructions it has, "
+            f"or unset {VARIABLE}"
+        )
+    return found
+
+
+def _checked(asked: str, name: object) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ToolchainError(f"{asked} is not the name of a processor, such as 'x86-64-v3' or 'znver3'")
+    return name
+
+
+def _recalled(
+    cache: Cache, toolchain: Toolchain, target: str | None, host: Processor | None = None, asked: str = ""
+) -> Processor:
+    own = list(host.flags) if host else None
+    key = digest(["processor, vectors, width, machine, missing", toolchain.identity, this_machine(), target, own])
+    record = cache.recall(key, lambda: _found(toolchain, target, own), lambda it: not it["fault"] and it["sure"])
     if record["fault"]:
         raise ToolchainError(
-            f"target={target!r}: {toolchain.command[0]} does not know it; it compiles for {toolchain.machine}, and "
-            "another kind of machine needs its own compiler, such as compiler='aarch64-linux-gnu-gcc': "
-            f"{record['fault']}"
+            f"{asked or f'target={target!r}'}: {toolchain.command[0]} does not know it; it compiles for "
+            f"{toolchain.machine}, and another kind of machine needs its own compiler, such as "
+            f"compiler='aarch64-linux-gnu-gcc': {record['fault']}"
         )
     foreign = toolchain.is_foreign
     return Processor(
         record["name"], tuple(record["flags"]), tuple(record["missing"]), target is None and not foreign,
-        record["vector_bytes"], toolchain.machine if foreign else "", tuple(record["width"]),
+        record["vector_bytes"], toolchain.machine if foreign else "", tuple(record["width"]), host.name if host else "",
     )  # fmt: skip
 
 
-def _found(toolchain: Toolchain, target: str | None) -> dict[str, Any]:
+def _found(toolchain: Toolchain, target: str | None, host: list[str] | None) -> dict[str, Any]:
+    """What the compiler says of a processor, beside this machine's own, or the one with the flags `host`."""
     toolchain.require_present()
     foreign = toolchain.is_foreign
-    own = [] if foreign else _native_flags(toolchain)
+    own = host if host is not None else [] if foreign else _native_flags(toolchain)
     sure = foreign or bool(own)
     if target is None:
         name = toolchain.machine if foreign else _name_in(own)
@@ -102,10 +145,10 @@ def _found(toolchain: Toolchain, target: str | None) -> dict[str, Any]:
         return {"name": name, "flags": own, "missing": [], "fault": "", "sure": sure, **vectors}
     flags, fault = _named_flags(toolchain, target)
     has = set() if fault else _features(toolchain, flags)
-    lacking = sorted(has - _features(toolchain, own)) if not fault and not foreign else []
+    missing = sorted(used_by_compilers(has - _features(toolchain, own))) if not fault and not foreign else []
     vectors = _vectors(toolchain, flags, has)
     sure = vectors.pop("sure") and sure
-    return {"name": target, "flags": flags, "missing": lacking, "fault": fault, "sure": sure, **vectors}
+    return {"name": target, "flags": flags, "missing": missing, "fault": fault, "sure": sure, **vectors}
 
 
 def _vectors(toolchain: Toolchain, flags: list[str], features: set[str]) -> dict[str, Any]:
@@ -238,8 +281,7 @@ def needed_instruction_sets(cache: Cache, toolchain: Toolchain, processor: Proce
     """
     least = least_processor(cache, toolchain)
     needed = instruction_sets(cache, toolchain, processor.flags) - instruction_sets(cache, toolchain, least.flags)
-    (header,) = packaged("c", "tm_processor.h")
-    asked = set(_ASKED.findall(header.text))
+    asked = _asked()
     unknown = sorted(name for name in needed - asked - _UNUSED if _USED.match(name))
     if unknown:
         raise ToolchainError(
@@ -247,3 +289,16 @@ def needed_instruction_sets(cache: Cache, toolchain: Toolchain, processor: Proce
             "another processor for this version"
         )
     return tuple(sorted(needed & asked))
+
+
+def used_by_compilers(sets: Collection[str]) -> set[str]:
+    """Those of some instruction sets that compilers use on their own, so that code needs them; intrinsics alone use the
+    others.
+    """
+    asked = _asked()
+    return {name for name in sets if name not in _UNUSED and (name in asked or _USED.match(name))}
+
+
+def _asked() -> set[str]:
+    (header,) = packaged("c", "tm_processor.h")
+    return set(_ASKED.findall(header.text))

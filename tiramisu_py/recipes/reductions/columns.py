@@ -24,7 +24,7 @@ PAGE, SHARE = 4096, 8
 BLOCK = 64
 
 
-def columns(result: Computation, *, share: str = "columns", cpu: Cpu | Target | None = None) -> str:
+def columns(result: Computation, *, share: str = "columns", cpu: Cpu | Target | str | None = None) -> str:
     """Schedule a reduction over the first dimension: a few rows at a time, in vectors along the rows.
 
     ::

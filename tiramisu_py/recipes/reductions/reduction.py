@@ -33,7 +33,7 @@ def reduction(
     *reductions: Computation,
     on: Cores | Gpu | None = None,
     determinism: str | None = None,
-    cpu: Cpu | Target | None = None,
+    cpu: Cpu | Target | str | None = None,
     gpu: str | int = GPU,
     across: Combine | None = None,
     coalesce: bool = True,
@@ -108,7 +108,7 @@ def reduction(
 
 
 def reduction_space(
-    of: Computation, *, on: Cores | Gpu | None = None, cpu: Cpu | Target | None = None, gpu: str | int = GPU
+    of: Computation, *, on: Cores | Gpu | None = None, cpu: Cpu | Target | str | None = None, gpu: str | int = GPU
 ) -> dict[str, list[int]]:
     """Values of the `sizes` of `reduction` around those that follow from sizes and machine, for `tune`.
 

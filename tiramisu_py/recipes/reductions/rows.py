@@ -21,7 +21,7 @@ MOST_LANES = 64
 UNDER_WAY = 8
 
 
-def rows(result: Computation, *, cpu: Cpu | Target | None = None) -> str:
+def rows(result: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
     """Schedule reductions over the last dimension, and what is computed from them, one row at a time.
 
     ::

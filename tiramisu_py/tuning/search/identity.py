@@ -15,7 +15,7 @@ from tiramisu_py.build.machine.topology import allowed_cpus
 from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import PROCEDURE, Cache, digest
 from tiramisu_py.build.toolchains.library import target_flags
-from tiramisu_py.build.toolchains.processor import resolve_processor, this_machine
+from tiramisu_py.build.toolchains.processor import host_name, resolve_processor, this_machine
 from tiramisu_py.function.saving.algorithms import declared_values
 from tiramisu_py.function.saving.plain import plain
 from tiramisu_py.program.command import Command
@@ -41,10 +41,12 @@ def text_key(sources: Mapping[str, str]) -> str:
 
 
 def machine_description(device: str | None) -> dict[str, Any]:
-    """This machine: its processor, the cpus that this process may use, its caches, and the GPU of a program that uses
-    the `device`.
+    """This machine: its processor, and the one that stands for it, if any; the cpus that this process may use, its
+    caches, and the GPU of a program that uses the `device`.
     """
     found = {"processor": this_machine(), "cpus": len(allowed_cpus()), "caches": asdict(caches())}
+    if host_name() is not None:
+        found["host"] = host_name()
     return found if device is None else {**found, "gpu": _gpu_name(device)}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.backends.c.vectors.test_c_gathers import TARGETS, is_supported
+from tests.backends.c.vectors.test_c_gathers import TARGETS
 from tests.backends.compiled import SANITISERS, Compiled
 from tests.programs.loop_ir.short_names import function, given, load, loop, result, size, store, var
 from tests.selection import covering
@@ -41,8 +41,6 @@ def wider(dtype: tm.DType, lanes: int) -> tm.Function:
 )
 def test_lanes_of_two_stores_alternate(dtype: tm.DType, lanes: int, target: str) -> None:
     flags, register = TARGETS[target]
-    if not is_supported(flags):
-        pytest.skip(f"this processor has no {target}")
     compiled = Compiled(wider(dtype, lanes).lowered(), "-O0", *flags, *SANITISERS, register=register)
     for number in (0, 1, lanes, 3 * lanes + 1):
         bits = np.random.default_rng(number).integers(0, 256, (2, number * dtype.bytes), np.uint8)

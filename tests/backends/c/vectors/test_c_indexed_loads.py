@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.backends.c.vectors.test_c_gathers import TARGETS, is_supported
+from tests.backends.c.vectors.test_c_gathers import TARGETS
 from tests.backends.compiled import SANITISERS, Compiled
 from tests.selection import covering
 
@@ -34,8 +34,6 @@ def table(dtype: tm.DType, lanes: int, index: tm.DType = tm.int32, rest: str = "
 )
 def test_elements_at_indices_are_loaded_bit_for_bit(dtype: tm.DType, index: tm.DType, lanes: int, target: str) -> None:
     flags, register = TARGETS[target]
-    if not is_supported(flags):
-        pytest.skip(f"this processor has no {target}")
     compiled = Compiled(table(dtype, lanes, index).lowered(), "-O2", *flags, register=register)
     rng = np.random.default_rng(lanes)
     for size in (0, 1, lanes, 3 * lanes + 1):
