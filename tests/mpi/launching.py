@@ -23,8 +23,11 @@ from tests import fork_client, forking
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER = Path(__file__).with_name("rank.py")
 CLIENT = Path(fork_client.__file__)
-#: What each rank of a test would import by itself; not what pytest changes when it is imported.
-MODULES = ("pytest", "hypothesis", "tests.mpi.shared_work", "tests.programs.ranks.mpi_programs")
+#: What each rank of a test would import by itself: not tests, which pytest changes when they are imported.
+MODULES = (
+    "mpi4py", "numpy.ma", "numpy.testing", "pdb", "pytest", "xml.etree.ElementTree", "tests.mpi.launching",
+    "tests.mpi.shared_work", "tests.mutations.lists", "tests.programs.ranks.mpi_programs", "tests.tiers.costs",
+)  # fmt: skip
 #: In the environment of a rank that runs one test: the folder for what it finds.
 FOLDER = "TIRAMISU_PY_RANK_FOLDER"
 TIMEOUT = 120.0
@@ -183,7 +186,7 @@ def _launched(
 ) -> subprocess.CompletedProcess[str]:
     """Each test has `timeout` seconds of its own from when it begins, so that a slow start ends none of them."""
     command = [sys.executable, LAUNCHER, str(timeout), *nodeids]
-    more = {FOLDER: folder, "TIRAMISU_CACHE_DIR": _cache()}
+    more = {FOLDER: folder, "TIRAMISU_CACHE_DIR": _cache(), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return implementation.run(count, command, timeout=STARTING + len(nodeids) * timeout, modules=MODULES, **more)
 
 
