@@ -90,8 +90,6 @@ class Account:
             over = "   over its budget" if self._whole and seconds > limit else ""
             terminalreporter.write_line(f"{room:32} {seconds:7.1f} of {limit:5.0f}{over}")
         terminalreporter.write_line(f"{'imports and collection':32} {beside:7.1f}")
-        terminalreporter.write_line(
-            f"{'all':32} {sum(self.rooms.values()) + beside:7.1f} of {sum(self._limits.values()):5.0f}"
-        )
+        terminalreporter.write_line(f"{'all':32} {sum(self.rooms.values()) + beside:7.1f} of {sum(self._limits.values()):5.0f}")
         if self._judged and self.over():
             terminalreporter.write_line(f"over their budget (tests/tiers/budget.toml): {', '.join(self.over())}")
