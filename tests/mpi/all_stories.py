@@ -1,4 +1,4 @@
-"""Every story on the ranks there are: what test_rank_stories.py has mpirun start, with the folder of prepared stories.
+"""Every story on the ranks there are: what test_rank_stories.py has mpirun start, once the library that counts is loaded.
 
 Prints, on rank 0, a line of JSON for each: its name, and what is wrong with it ("" if nothing is).
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import json
 import pickle
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +29,7 @@ class Counter:
         return bytes_.value, messages.value
 
 
-counter = Counter(sys.argv[1])
-
-
-def wrong(story: Prepared, comm: MPI.Comm) -> str:
+def wrong(story: Prepared, comm: MPI.Comm, counter: Counter) -> str:
     """What a story does wrong on the ranks of `comm`."""
     counter.reset()
     found = story.kernel(**story.given[comm.rank], comm=comm)
@@ -50,15 +46,11 @@ def wrong(story: Prepared, comm: MPI.Comm) -> str:
     return ""
 
 
-def main() -> None:
-    """Run all of them, once all are loaded: a rank that waits for another keeps a core from it."""
-    comm = MPI.COMM_WORLD
-    ready: list[Prepared] = pickle.loads(file(Path(sys.argv[2]), comm.size).read_bytes())
+def run(library: str, folder: str) -> None:
+    """Runs all that are prepared in a folder, once all are loaded: a rank that waits for another keeps a core from it."""
+    comm, counter = MPI.COMM_WORLD, Counter(library)
+    ready: list[Prepared] = pickle.loads(file(Path(folder), comm.size).read_bytes())
     for story in ready:
-        every = comm.gather(wrong(story, comm))
+        every = comm.gather(wrong(story, comm, counter))
         if every is not None:
             print(json.dumps([f"{story.name} on {comm.size}", "; ".join(filter(None, every))]), flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

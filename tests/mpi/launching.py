@@ -17,10 +17,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import fork_client, forking
 from tiramisu_py.build import open_cache
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER = Path(__file__).with_name("rank.py")
+CLIENT = Path(fork_client.__file__)
+#: What each rank of a test would import by itself: not tests, which pytest changes when they are imported.
+MODULES = (
+    "mpi4py", "numpy.ma", "numpy.testing", "pdb", "pytest", "xml.etree.ElementTree", "tests.mpi.launching",
+    "tests.mpi.shared_work", "tests.mutations.lists", "tests.programs.ranks.mpi_programs", "tests.tiers.costs",
+)  # fmt: skip
 #: In the environment of a rank that runs one test: the folder for what it finds.
 FOLDER = "TIRAMISU_PY_RANK_FOLDER"
 TIMEOUT = 120.0
@@ -64,10 +71,18 @@ class Implementation:
         return {**inherited, **own, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
 
     def run(
-        self, count: int, command: Sequence[str | Path], *, timeout: float = TIMEOUT, cwd: Path = ROOT, **more: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Runs a command on `count` ranks, and ends all of them after `timeout` seconds (return code -9)."""
-        started = [self.mpirun, "-n", str(count), *map(str, command)]
+        self, count: int, command: Sequence[str | Path], *, timeout: float = TIMEOUT, cwd: Path = ROOT,
+        forked: bool = True, modules: Sequence[str] = (), **more: str,
+    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+        """Runs a command on `count` ranks, and ends all of them after `timeout` seconds (return code -9).
+
+        Where it begins with this Python, ranks are forks of a process that has imported `modules`, too, unless `forked`
+        says otherwise: mpirun starts programs that each stand for one.
+        """
+        words = [*map(str, command)]
+        if forked and words[0] == sys.executable:
+            words[1:1] = ["-I", "-S", str(CLIENT), forking.address(modules=modules)]
+        started = [self.mpirun, "-n", str(count), *words]
         found = os.pathsep.join(f"{name}={own.mpirun}" for name, own in implementations().items())
         environment = {**self.environment, FOUND: found, **more}
         with _alone():
@@ -163,8 +178,8 @@ def _launched(
 ) -> subprocess.CompletedProcess[str]:
     """Each test has `timeout` seconds of its own from when it begins, so that a slow start ends none of them."""
     command = [sys.executable, LAUNCHER, str(timeout), *nodeids]
-    more = {FOLDER: folder, "TIRAMISU_CACHE_DIR": str(open_cache().root)}
-    return implementation.run(count, command, timeout=STARTING + len(nodeids) * timeout, **more)
+    more = {FOLDER: folder, "TIRAMISU_CACHE_DIR": str(open_cache().root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return implementation.run(count, command, timeout=STARTING + len(nodeids) * timeout, modules=MODULES, **more)
 
 
 def passed_together(

@@ -55,15 +55,7 @@ def main() -> None:
         os.dup2(said.fileno(), 1)
         faulthandler.register(signal.SIGALRM, file=said, chain=True)
         turns = Turns(seconds, said, folder / f"{rank}.passed")
-        options = [
-            "-x",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            "--import-mode=append",
-            f"--basetemp={folder}/{rank}",
-        ]
+        options = ["-x", "-p", "no:cacheprovider", "--import-mode=append", f"--basetemp={folder}/{rank}"]
         code = int(pytest.main([*options, *nodeids], plugins=[turns]))
         sys.stdout.flush()
     (folder / f"{rank}.code").write_text(str(code))
