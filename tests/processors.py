@@ -22,6 +22,8 @@ from tiramisu_py.build.toolchains.processor import (
 )
 from tiramisu_py.errors import ToolchainError
 
+#: The name of this machine's own processor among those that may stand for it.
+OWN = "native"
 #: In the flags of tests, the processor that stands for this machine's.
 NATIVE = "-march=native"
 #: How the reasons begin for which a test is skipped that needs more than the processor has.
@@ -33,9 +35,11 @@ _OTHERS = ("-D", "-I", "-O", "-U", "-W", "-f", "-g", "-l", "-s", "-w")
 def become(name: str) -> None:
     """Lets the least of a processor and this machine's be the host, in this process and those that it starts.
 
-    Raises `pytest.UsageError` for a name that the compiler does not know.
+    `OWN` is this machine's. Raises `pytest.UsageError` for a name that the compiler does not know.
     """
     os.environ.pop(VARIABLE, None)
+    if name == OWN:
+        return
     try:
         more = processor_for(name).obstacle
     except ToolchainError as error:
