@@ -1,4 +1,4 @@
-"""The processors that a run of all tests is for: `python -m tests.tiers.processors` prints the one of its turn first."""
+"""The processors that a run of all tests is for: `python -m tests.tiers.processors` begins with that of its turn."""
 
 from __future__ import annotations
 

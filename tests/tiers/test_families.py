@@ -8,10 +8,12 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from tests.conftest import pytest_collection_modifyitems
 from tests.mutations.lists import every
 from tests.tiers.budget import budget
 from tests.tiers.families import TURNS, VARIABLE, chosen, this_turn
@@ -25,6 +27,10 @@ class Case:
 
     nodeid: str
     is_slow: bool = False
+
+    @property
+    def path(self) -> Path:
+        return ROOT / self.nodeid.partition("::")[0].removeprefix("tests/")
 
     def get_closest_marker(self, name: str) -> object:
         return self.is_slow and name == "slow"
@@ -96,25 +102,26 @@ def test_this_run_has_the_test_of_every_mutation(request: pytest.FixtureRequest)
     assert request.config.option.keyword or not missing
 
 
-@pytest.mark.parametrize(("arguments", "runs"), [([], {1}), (["--all"], {2}), (["::test_it"], {2})])
+@pytest.mark.parametrize(
+    ("arguments", "all_cases", "run"),
+    [([], False, [True, False]), ([], True, [True, True]), (["test_two.py::test_it"], False, [True, True])],
+)
 def test_a_run_leaves_cases_to_other_turns_unless_it_is_asked_for_all(
-    arguments: list[str], runs: set[int], tmp_path: Path
-) -> None:
-    """In two turns: a slow case has at most one of them."""
-    file = tmp_path / "test_two.py"
-    file.write_text(
-        "import pytest\n"
-        "@pytest.mark.parametrize('x', [1, pytest.param(2, marks=pytest.mark.slow)])\n"
-        "def test_it(x):\n"
-        "    assert x\n"
+    arguments: list[str], all_cases: bool, run: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """By the hook of the tests' own conftest: in some turn, the slow case of two is not run."""
+    given = cases("test_two.py::test_it", 2, slow=1)
+    asked = SimpleNamespace(
+        args=arguments,
+        option=SimpleNamespace(markexpr=""),
+        getoption=lambda _: all_cases,
+        hook=SimpleNamespace(pytest_deselected=lambda items: None),
+        invocation_params=SimpleNamespace(dir=ROOT),
     )
-    given = [f"{file}{each}" if each.startswith("::") else each for each in arguments]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-c", str(ROOT / "pyproject.toml"), *given]
-    said = [
-        subprocess.run(
-            [*command, str(file)], cwd=ROOT, env={**os.environ, VARIABLE: turn}, capture_output=True, text=True,
-            check=False,
-        ).stdout.splitlines()[-1]
-        for turn in ("0", "1")
-    ]  # fmt: skip
-    assert runs <= {int(line.partition(" passed")[0]) for line in said}, said
+    turns = []
+    for turn in ("0", "1"):
+        monkeypatch.setenv(VARIABLE, turn)
+        left = [*given]
+        pytest_collection_modifyitems(cast(pytest.Config, asked), left)
+        turns.append([item in left for item in given])
+    assert run in turns
