@@ -223,6 +223,7 @@ FLOAT = ArrayArgument("x", ty.float64, (N,), True, False)
 OUT = ArrayArgument("z", ty.float64, (N,), False, True)
 
 
+@pytest.mark.optimised
 def test_a_product_and_a_sum_are_rounded_apart_unless_contraction_is_named(make):
     written = make("for (int64_t i = 0; i < N; i++) z[i] = x[i] * x[i] - 1.0;", FLOAT, OUT)
     x = 1 + np.random.default_rng(0).random(1000) * 1e-8
