@@ -29,8 +29,8 @@ def compiled(
     more: Callable[[], Iterable[str]] = tuple,
     reads: Iterable[Path] = (),
 ) -> None:
-    """Lets `command` make `products` in a folder, or copies them from the cache. They follow from all files there, and
-    those that it `reads` elsewhere.
+    """Lets `command` make `products` in a folder, of all files there and those that it `reads` elsewhere; or copies
+    them from the cache.
 
     ``more()`` are arguments that change how long it takes, not what is made.
     """

@@ -315,6 +315,15 @@ def test_doctor_finds_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert {line.split()[0] for line in out.splitlines()} >= {"Python", "cache", "processor", "MPI", "GPU"}
 
 
+def test_doctor_names_the_cache_that_is_only_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "site").mkdir(mode=0o755)
+    monkeypatch.setenv("TIRAMISU_CACHE_BASE", str(tmp_path / "site"))
+    found = {each["what"]: each for each in json.loads(run(capsys, "doctor", "--json")[1])}
+    assert found["cache"]["found"].endswith(f"upon {tmp_path / 'site'}, which is only read")
+
+
 def test_doctor_says_how_to_get_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,8 +24,9 @@ from tiramisu_py.errors import TiramisuError
 
 #: Variables of the environment that change what is found here.
 VARIABLES = (
-    "CC", "CXX", "AR", "MPICC", "CUDA_HOME", "CUDA_PATH", "OMP_NUM_THREADS", "TIRAMISU_CACHE_DIR", "TIRAMISU_PATIENCE",
-    "TIRAMISU_PROCESSOR", "TIRAMISU_PROGRESS", "TIRAMISU_VERSION", "XDG_CACHE_HOME",
+    "CC", "CXX", "AR", "MPICC", "CUDA_HOME", "CUDA_PATH", "OMP_NUM_THREADS", "TIRAMISU_CACHE_BASE",
+    "TIRAMISU_CACHE_DIR", "TIRAMISU_PATIENCE", "TIRAMISU_PROCESSOR", "TIRAMISU_PROGRESS", "TIRAMISU_VERSION",
+    "XDG_CACHE_HOME",
 )  # fmt: skip
 _PACKAGES = ("tiramisu_py", "islpy", "numpy", "cgen", "ml_dtypes")
 
@@ -93,7 +94,8 @@ def _cache(cache: Cache) -> str:
     size = sum(file.stat().st_size for path in entries for file in path.iterdir())
     kept = " (temporary: it is lost when the process ends)" if cache.temporary else ""
     room = f"{size / 2**20:.0f} of at most {cache.maximum_bytes / 2**20:.0f} MiB"
-    return f"{cache.root}, {len(entries)} entries, {room}{kept}"
+    upon = f", upon {cache.base}, which is only read" if cache.base else ""
+    return f"{cache.root}, {len(entries)} entries, {room}{kept}{upon}"
 
 
 def _c_compiler(cache: Cache) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ import pytest
 from filelock import FileLock
 
 from tiramisu_py.build import Cache, open_cache
-from tiramisu_py.build.toolchains.cache import package_digest
+from tiramisu_py.build.toolchains import entries
 from tiramisu_py.build.toolchains.library import prepare
 from tiramisu_py.errors import ToolchainError
 
@@ -219,7 +220,7 @@ def test_where_a_file_system_has_no_locks_nobody_waits(tmp_path, monkeypatch, an
     monkeypatch.setattr("fcntl.flock", flock)
     cache = Cache(private(tmp_path / "cache"))
     assert (cache.entry("key", writes("x")) / "content").read_text() == "x"
-    assert [path.name for path in cache.root.iterdir()] == ["entries"]
+    assert {path.name for path in cache.root.iterdir()} == {"entries", "scanned"}
 
 
 def test_a_process_that_is_killed_while_it_builds_keeps_nobody_waiting(tmp_path):
@@ -386,6 +387,134 @@ def test_a_home_that_cannot_be_used_is_passed_over_for_a_private_temporary_folde
     assert last.root != found
 
 
-def test_the_key_covers_this_package_and_its_backends(root):
-    assert package_digest() == package_digest.__wrapped__() and len(package_digest()) == 64
-    assert (root / "tiramisu_py" / "backends").exists()
+# -- a cache below
+
+
+@pytest.fixture
+def upon(tmp_path: Path) -> tuple[Cache, Path]:
+    """A cache upon a base with the entry and the record "below"."""
+    below = Cache(private(tmp_path / "below"))
+    below.entry("below", writes("from below"))
+    below.remember("below", {"x": 1})
+    return Cache(private(tmp_path / "cache"), base=below.root), below.root
+
+
+def everything(root: Path) -> dict[str, tuple[int, int]]:
+    """What is in a folder, and when it was written or marked."""
+    return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_ino) for path in [root, *root.rglob("*")]}
+
+
+def test_what_is_in_the_base_is_not_built_nor_anything_written_there(upon):
+    cache, base = upon
+    before = everything(base)
+    entry = cache.entry("below", writes("never called"))
+    assert entry == base / "entries" / "below" and (entry / "content").read_text() == "from below"
+    assert cache.recall("below", lambda: {"x": 2}) == {"x": 1}
+    assert (cache.entry("own", writes("own")) / "content").read_text() == "own"
+    assert cache.recall("own", lambda: {"x": 3}) == {"x": 3}
+    replace(cache, maximum_bytes=0).evict()
+    assert everything(base) == before
+    assert {path.name for path in (cache.root / "entries").iterdir()} == {"own"}
+
+
+def test_what_was_built_in_the_cache_itself_comes_before_the_base(upon):
+    cache, _ = upon
+    own = replace(cache, base=None).entry("below", writes("own"))
+    assert cache.entry("below", writes("never called")) == own
+
+
+@pytest.mark.parametrize("damage", ["changed", "open to others", "missing"])
+def test_an_entry_of_the_base_that_is_not_intact_is_built_in_the_cache(upon, damage):
+    cache, base = upon
+    content = base / "entries" / "below" / "content"
+    match damage:
+        case "changed":
+            content.write_text("from elsewhere")
+        case "open to others":
+            content.chmod(0o666)
+        case _:
+            content.unlink()
+    before = everything(base)
+    entry = cache.entry("below", writes("own"))
+    assert entry.parent.parent == cache.root and (entry / "content").read_text() == "own"
+    assert everything(base) == before
+
+
+def test_a_record_of_the_base_that_others_could_write_is_not_believed(upon):
+    cache, base = upon
+    (base / "records" / "below.json").chmod(0o666)
+    assert cache.recall("below", lambda: {"x": 2}) == {"x": 2}
+
+
+def test_kernels_of_a_base_are_loaded_from_there(saxpy, tmp_path, monkeypatch):
+    monkeypatch.setenv("TIRAMISU_CACHE_DIR", str(tmp_path / "site"))
+    built = saxpy.compile().library
+    monkeypatch.setenv("TIRAMISU_CACHE_BASE", str(tmp_path / "site"))
+    monkeypatch.setenv("TIRAMISU_CACHE_DIR", str(tmp_path / "mine"))
+    kernel = saxpy.compile()
+    assert kernel.library == built and works(kernel)
+    assert not (tmp_path / "mine" / "entries").exists()
+
+
+def test_a_base_that_is_the_cache_itself_is_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIRAMISU_CACHE_DIR", str(tmp_path / "one"))
+    monkeypatch.delenv("TIRAMISU_CACHE_BASE")
+    root = open_cache().root
+    monkeypatch.setenv("TIRAMISU_CACHE_BASE", str(root))
+    assert open_cache() == Cache(root)
+
+
+@pytest.mark.parametrize("part", ["", "entries", "records"])
+def test_a_base_that_others_may_write_is_refused_with_the_remedy(upon, monkeypatch, part):
+    (upon[1] / part).chmod(0o777)
+    monkeypatch.setenv("TIRAMISU_CACHE_BASE", str(upon[1]))
+    with pytest.raises(ToolchainError, match=r"TIRAMISU_CACHE_BASE.*others may write.*chmod go-w"):
+        open_cache()
+
+
+def test_a_base_that_is_not_there_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIRAMISU_CACHE_BASE", str(tmp_path / "nowhere"))
+    with pytest.raises(ToolchainError, match=r"TIRAMISU_CACHE_BASE=.*nowhere cannot be a cache to read from: No such"):
+        open_cache()
+
+
+def test_a_base_may_belong_to_root_or_to_the_owner_of_this_package_and_to_no_other_user(upon, monkeypatch):
+    if os.geteuid() != 0:
+        pytest.skip("only root may give a folder away")
+    cache, base = upon
+    monkeypatch.setenv("TIRAMISU_CACHE_BASE", str(base))
+    for path in [base, *base.rglob("*")]:
+        os.chown(path, 12345, 12345)
+    with pytest.raises(ToolchainError, match=r"belongs to user 12345.*yours, root's, or of the owner of this package"):
+        open_cache()
+    assert cache.entry("below", writes("own")).parent.parent == cache.root
+    monkeypatch.setattr("tiramisu_py.build.toolchains.cache.trusted_owners", lambda: frozenset({0, 12345}))
+    assert open_cache().base == base
+    assert Cache(private(base.parent / "other"), base=base).entry("below", writes("own")).parent.parent == base
+
+
+# -- how often it looks
+
+
+def test_the_cache_is_searched_for_what_to_evict_once_in_a_while(tmp_path, monkeypatch):
+    cache, looks = Cache(private(tmp_path / "cache")), []
+    monkeypatch.setattr(Cache, "evict", lambda self: looks.append(1))
+    for number in range(5):
+        cache.entry(f"key{number}", writes("x"))
+    assert len(looks) == 1
+    os.utime(cache.root / "scanned", (time.time() - 61, time.time() - 61))
+    cache.entry("key5", writes("x"))
+    assert len(looks) == 2
+
+
+def test_a_file_is_read_once_while_it_stays_as_it_is(tmp_path, monkeypatch):
+    cache, read = Cache(private(tmp_path / "cache")), []
+    entry = cache.entry("key", writes("x"))
+    monkeypatch.setattr(entries, "_SETTLED_SECONDS", 0.0)
+    sha256 = hashlib.sha256
+    monkeypatch.setattr(entries.hashlib, "sha256", lambda content: (read.append(content), sha256(content))[1])
+    for _ in range(3):
+        assert cache.entry("key", writes("never called")) == entry
+    assert read == [b"x"]
+    (entry / "content").write_text("y")
+    assert (cache.entry("key", writes("z")) / "content").read_text() == "z"

@@ -21,7 +21,8 @@ from tests.lacking import CXX, without_cxx
 from tiramisu_py.build import export, open_cache
 from tiramisu_py.build.toolchains import mpi, tools
 from tiramisu_py.build.toolchains.c_compiler import find_toolchain
-from tiramisu_py.build.toolchains.cache import Cache, replace_file
+from tiramisu_py.build.toolchains.cache import Cache
+from tiramisu_py.build.toolchains.entries import replace_file
 from tiramisu_py.build.toolchains.processor import resolve_processor
 from tiramisu_py.build.toolchains.simulator import find_cxx
 from tiramisu_py.errors import ArgumentError, ToolchainError
@@ -36,6 +37,7 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "fresh"
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("TIRAMISU_CACHE_DIR", str(folder))
+    monkeypatch.delenv("TIRAMISU_CACHE_BASE")
     return folder
 
 

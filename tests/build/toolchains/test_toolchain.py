@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -16,7 +17,8 @@ import pytest
 import tiramisu_py as tm
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const, Param
-from tiramisu_py.build import compile_function, find_toolchain, open_cache, processor_for
+from tiramisu_py.build import Toolchain, compile_function, find_toolchain, open_cache, processor_for
+from tiramisu_py.build.toolchains import tool_files
 from tiramisu_py.build.toolchains.processor import VARIABLE, resolve_processor
 from tiramisu_py.errors import KernelError, ToolchainError
 from tiramisu_py.ir import ArrayArgument
@@ -75,7 +77,69 @@ def test_what_the_compiler_can_do_is_asked_once(monkeypatch, tmp_path):
     find_toolchain(open_cache(), gcc)
     first = len(calls.read_text())
     find_toolchain(open_cache(), gcc)
-    assert len(calls.read_text()) == first + len("x\n"), "only its version is asked again"
+    assert len(calls.read_text()) == first
+    command = "import sys; from tiramisu_py.build import *; print(find_toolchain(open_cache(), sys.argv[1]).family)"
+    said = subprocess.run([sys.executable, "-c", command, gcc], capture_output=True, text=True, check=True).stdout
+    assert said == "gcc\n"
+    assert len(calls.read_text()) == first + len("x\n"), "another process asks a script for its version again"
+
+
+def test_a_script_that_stands_for_another_compiler_is_noticed(monkeypatch, tmp_path):
+    """As far as its own file or its answer tells."""
+    gcc = script(tmp_path / "gcc", f'exec {shutil.which("gcc")} "$@"')
+    before = find_toolchain(open_cache(), gcc)
+    script(tmp_path / "gcc", '[ "$1" = --version ] && echo "gcc 99, Free Software Foundation" && exit; exec gcc "$@"')
+    after = find_toolchain(open_cache(), gcc)
+    assert after.identity != before.identity and after.version.startswith("gcc 99")
+
+
+def test_a_link_to_another_compiler_is_noticed(tmp_path):
+    if len(COMPILERS) < 2:
+        pytest.skip("one compiler")
+    link = tmp_path / "cc"
+    link.symlink_to(shutil.which("gcc"))
+    assert find_toolchain(open_cache(), str(link)).family == "gcc"
+    link.unlink()
+    link.symlink_to(shutil.which("clang"))
+    assert find_toolchain(open_cache(), str(link)).family == "clang"
+
+
+@pytest.mark.parametrize("variable", ["CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH"])
+def test_where_a_compiler_looks_for_headers_and_libraries_is_part_of_the_key(saxpy, monkeypatch, tmp_path, variable):
+    before = saxpy.compile().recipe.key
+    monkeypatch.setenv(variable, str(tmp_path))
+    assert saxpy.compile().recipe.key != before
+
+
+@pytest.mark.parametrize(
+    ("path", "its_own"),
+    [
+        ("x86_64-linux-gnu-gcc-12", True), ("gcc", True), ("clang", True), ("clang++-14", True), ("g++", True),
+        ("ccache", False), ("distcc", False), ("icecc", False), ("zig", False), ("gcc-wrapper", False),
+    ],
+)  # fmt: skip
+def test_only_a_compiler_answers_for_its_own_file(tmp_path, path, its_own):
+    (tmp_path / path).write_bytes(b"\x7fELF")
+    state = tool_files.file_state(str(tmp_path / path))
+    if its_own:
+        assert tool_files.answer_behind([str(tmp_path / path)], state) == ""
+    else:
+        with pytest.raises(subprocess.CalledProcessError):  # it is asked, and cannot be run
+            tool_files.answer_behind([str(tmp_path / path)], state)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_one_call_compiles_and_links_and_tells_the_headers(saxpy, tmp_path, monkeypatch, compiler):
+    header = tmp_path / "my weights.h"
+    header.write_text(f"#define WEIGHT {os.getpid()}\n")
+    source = f'#include "{header}"\n{saxpy.sources["saxpy.c"]}'
+    calls, run = [], Toolchain.run
+    monkeypatch.setattr(Toolchain, "run", lambda self, *given: (calls.append(given[0]), run(self, *given))[1])
+    made = replace(saxpy, sources={**saxpy.sources, "saxpy.c": source}).compile(compiler=compiler).library
+    assert [word for word in calls[0] if word in ("-shared", "-c", "saxpy.c")] == ["-shared", "saxpy.c"]
+    assert len(calls) == 1
+    outside = json.loads((made.parent / "manifest.json").read_text())["outside"]
+    assert list(outside) == [str(header)]
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -161,6 +225,7 @@ FLOAT = ArrayArgument("x", ty.float64, (N,), True, False)
 OUT = ArrayArgument("z", ty.float64, (N,), False, True)
 
 
+@pytest.mark.optimised
 def test_a_product_and_a_sum_are_rounded_apart_unless_contraction_is_named(make):
     written = make("for (int64_t i = 0; i < N; i++) z[i] = x[i] * x[i] - 1.0;", FLOAT, OUT)
     x = 1 + np.random.default_rng(0).random(1000) * 1e-8

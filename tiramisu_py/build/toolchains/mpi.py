@@ -22,7 +22,10 @@ from tiramisu_py.errors import ToolchainError
 _INSTALL = "pip install 'tiramisu_py[mpi]' brings mpi4py and MPICH with its mpicc"
 _LINKING = ("-l", "-L", "-Wl,", "-Xlinker")
 #: Environment variables that change the output of an mpicc.
-_WRAPPED = ("OMPI_CC", "OMPI_CFLAGS", "OMPI_LDFLAGS", "MPICH_CC", "CPATH", "C_INCLUDE_PATH")
+_WRAPPED = (
+    "OMPI_CC", "OMPI_CFLAGS", "OMPI_CPPFLAGS", "OMPI_LDFLAGS", "OMPI_LIBS", "OPAL_PREFIX", "MPICH_CC", "I_MPI_CC",
+    "CPATH", "C_INCLUDE_PATH",
+)  # fmt: skip
 #: Macros of mpi.h that identify the implementation and its version.
 _MACROS = {"OMPI_MAJOR_VERSION": "Open MPI", "MPICH_VERSION": "MPICH"}
 
@@ -59,10 +62,16 @@ def mpi4py() -> Any:
 def find_mpi(cache: Cache) -> Mpi:
     """The implementation of this process, and its compiler: the environment's MPICC, the one beside Python, or another
     of the same implementation. Raises `ToolchainError`, naming what is missing.
+
+    The one that was found before for this very implementation is taken while its file is the same, without asking those
+    before it again, which did not work.
     """
     version = " ".join(mpi4py().Get_library_version().strip("\0 \n").split())
     family = _family(version)
     named = os.environ.get("MPICC", "").strip()
+    last = cache.known(_last_key(version, named))
+    if last is not None and _is_unchanged(cache, tuple(last["mpicc"])):
+        return _of_record(version, last)
     faults = []
     for command in [tuple(shlex.split(named))] if named else _candidates(family):
         path = shutil.which(command[0])
@@ -76,14 +85,23 @@ def find_mpi(cache: Cache) -> Mpi:
             _note(cache, named, mpi)
             return mpi
         faults.append(f"{shlex.join(command)}: {fault}")
-    last = cache.known(_last_key(version, named))
     if last is not None:  # its products are still in the cache
-        return Mpi(version, tuple(last["mpicc"]), tuple(last["compiling"]), tuple(last["linking"]))
+        return _of_record(version, last)
     reasons = "; ".join(dict.fromkeys(faults)) or "none is on the PATH"
     raise ToolchainError(
         f"no mpicc of the MPI that mpi4py uses here ({version.split(',')[0]:.60}) was found ({reasons}); "
         f"{_INSTALL}; for Open MPI: sudo apt-get install libopenmpi-dev; or name one: MPICC=/path/to/mpicc"
     )
+
+
+def _of_record(version: str, record: Mapping[str, Any]) -> Mpi:
+    return Mpi(version, tuple(record["mpicc"]), tuple(record["compiling"]), tuple(record["linking"]))
+
+
+def _is_unchanged(cache: Cache, command: tuple[str, ...]) -> bool:
+    """Whether an mpicc would answer what it has answered before."""
+    path = shutil.which(command[0])
+    return path is not None and cache.known(_key(command, path)) is not None
 
 
 def _note(cache: Cache, named: str, mpi: Mpi) -> None:

@@ -169,7 +169,7 @@ def _vector_bytes(features: set[str]) -> int:
 
 def this_machine() -> str:
     """The identity of this machine's processor: its model and its instruction sets."""
-    words = [platform.machine(), platform.processor()]
+    words = [platform.machine()]
     try:
         with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
@@ -181,7 +181,8 @@ def this_machine() -> str:
                 if label.startswith(("model", "vendor", "flags", "features", "cpu ", "isa", "cache")):
                     words.append(" ".join(line.split()))
     except OSError:
-        words.append(platform.platform())
+        system = os.uname()  # platform.processor and platform.platform would start processes
+        words += [system.sysname, system.release, system.version]
     return "\n".join(words)
 
 
