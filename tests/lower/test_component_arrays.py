@@ -10,6 +10,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.selection import covering
+from tiramisu_py.backends import emit
 from tiramisu_py.interpret import run
 from tiramisu_py.ir import ArrayArgument
 
@@ -149,12 +150,13 @@ def test_each_component_is_an_array_of_the_c_function() -> None:
     np.testing.assert_array_equal(again[1], indices)
 
 
-def test_vectors_of_a_tuple_are_whole() -> None:
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_vectors_of_a_tuple_are_whole(vector_bytes: int) -> None:
     f, best = program(tm.argmin, tm.float32, tm.int32)
     best.init.vectorize(i, 8)
     lanes(best)
-    text = f.compile().source["f.c"]
-    assert "float32x8" in text and "int32x8" in text and "lane < 8" not in text
+    text, lanes_of_32_bits = emit(f.lowered(vector_bytes))["f.c"], min(8, vector_bytes // 4)
+    assert f"float32x{lanes_of_32_bits} " in text and f" int32x{lanes_of_32_bits} " in text and "lane < " not in text
 
 
 def test_tuples_in_registers_and_in_copies_are_those_of_one_execution() -> None:

@@ -8,13 +8,14 @@ too. What has failed is in Hypothesis' own database of examples.
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import HealthCheck, find, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import InMemoryExampleDatabase
 
-from tests.oracle.generators.script import Script
+from tests.oracle.generators.script import Drawing, Script
 from tests.oracle.kinds import KINDS, Drawn
 from tests.oracle.seeds import TIMES, first_of
 
@@ -30,7 +31,7 @@ EXAMPLES = {
     "patterns": 3,
 }
 DRIVEN = settings(deadline=None, suppress_health_check=list(HealthCheck))
-CHOICES = st.randoms(use_true_random=False)
+CHOICES = st.randoms(use_true_random=False).map(Drawing)
 
 
 def wrong(kind: str, script: Script) -> str:
@@ -56,6 +57,25 @@ def test_judges_agree_whatever_is_chosen(kind: str) -> None:
     agree()
 
 
+def test_nothing_is_drawn_where_there_is_nothing_to_choose_from() -> None:
+    """Else the next choice of a program is taken for it, in some runs of it and not in others."""
+
+    @seed(first_of(60))
+    @settings(DRIVEN, max_examples=50, database=None)
+    @given(CHOICES)
+    def drawn(choice: random.Random) -> None:
+        count = choice.randrange(3)
+        for draw in (lambda: choice.choice([0] * count), lambda: choice.randint(1, count)):
+            with pytest.raises((IndexError, ValueError)) if not count else nullcontext():
+                draw()
+        loops = list(range(count))
+        choice.shuffle(loops)
+        assert sorted(loops) == list(range(count)) and choice.choice("ab") in "ab" and 0 <= choice.random() < 1
+        assert len(choice.sample(range(5), 2)) == 2
+
+    drawn()
+
+
 def test_what_fails_becomes_small() -> None:
     """A program with two reductions: others that were found have more lines, or longer ones."""
     found: list[str] = []
@@ -74,6 +94,7 @@ def test_what_fails_becomes_small() -> None:
 def test_what_failed_is_tried_again_first() -> None:
     database, tried = InMemoryExampleDatabase(), list[str]()
 
+    @seed(first_of(60))
     @settings(DRIVEN, max_examples=200, database=database)
     @given(CHOICES)
     def agree(choice: random.Random) -> None:

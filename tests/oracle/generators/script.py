@@ -23,6 +23,48 @@ def choices(seed: Seed) -> random.Random:
     return seed if isinstance(seed, random.Random) else random.Random(seed)
 
 
+class Drawing(random.Random):
+    """A source of choices that draws nothing from another one where there is nothing to choose from: as `random.Random`
+    does, it raises `IndexError` or `ValueError` then.
+
+    Hypothesis draws a number between 0 and -1 instead: an error of its own when it makes a program, a choice of the
+    next command when it makes the same one again, which is then another program.
+    """
+
+    def __new__(cls, source: random.Random) -> Drawing:
+        return super().__new__(cls)
+
+    def __init__(self, source: random.Random) -> None:
+        super().__init__()
+        self._source = source
+
+    def random(self) -> float:
+        return self._source.random()
+
+    def getrandbits(self, k: int, /) -> int:
+        return self._source.getrandbits(k)
+
+    def choice(self, seq: Any) -> Any:
+        if not len(seq):
+            raise IndexError("there is nothing to choose from")
+        return self._source.choice(seq)
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        if not range(*((0, start) if stop is None else (start, stop)), step):
+            raise ValueError("there is no number to choose")
+        return self._source.randrange(start, stop, step)
+
+    def randint(self, a: int, b: int) -> int:
+        return self.randrange(a, b + 1)
+
+    def sample(self, population: Any, k: int, *, counts: Any = None) -> list[Any]:
+        return self._source.sample(population, k, counts=counts)
+
+    def shuffle(self, x: Any) -> None:
+        if len(x):
+            self._source.shuffle(x)
+
+
 @dataclass
 class Script:
     """Lines that have been executed, and what they defined; `commands` of them may be taken away."""

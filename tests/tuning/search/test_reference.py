@@ -21,7 +21,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, lanes: int) -> None:
 
     def wrong(kernel: Kernel, *inputs: Any, **named: Any) -> Any:
         result = call(kernel, *inputs, **named)
-        if f"int32x{lanes}" in "".join(kernel.source.values()):
+        if f"j += {lanes})" in "".join(kernel.source.values()):
             result[2, 3] += 1  # type: ignore[index,operator]
         return result
 
