@@ -72,16 +72,16 @@ class Implementation:
 
     def run(
         self, count: int, command: Sequence[str | Path], *, timeout: float = TIMEOUT, cwd: Path = ROOT,
-        forked: bool = True, preloaded: tuple[tuple[str, str], ...] = (), modules: Sequence[str] = (), **more: str,
+        forked: bool = True, modules: Sequence[str] = (), **more: str,
     ) -> subprocess.CompletedProcess[str]:  # fmt: skip
         """Runs a command on `count` ranks, and ends all of them after `timeout` seconds (return code -9).
 
-        Where it begins with this Python, mpirun starts programs that each stand for a fork: of a process that has begun
-        with the environment `preloaded`, and has imported `modules`, too. Unless `forked` says otherwise.
+        Where it begins with this Python, mpirun starts programs that each stand for a fork of a process that has
+        imported `modules`, too. Unless `forked` says otherwise.
         """
         words = [*map(str, command)]
         if forked and words[0] == sys.executable:
-            words[1:1] = ["-I", "-S", str(CLIENT), forking.address(preloaded, modules)]
+            words[1:1] = ["-I", "-S", str(CLIENT), forking.address(modules=modules)]
         started = [self.mpirun, "-n", str(count), *words]
         found = os.pathsep.join(f"{name}={own.mpirun}" for name, own in implementations().items())
         environment = {**self.environment, FOUND: found, **more}

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.mpi.launching import implementations
-from tests.sanitizers import preloaded
+from tests.sanitizers import ADDRESS, runtime
 
 PROGRAM = """
 import numpy as np
@@ -30,10 +30,11 @@ print("sanitised")
 
 @pytest.mark.skipif(not implementations(), reason="no MPI on this machine")
 def test_messages_under_sanitisers(tmp_path):
+    preloaded = [runtime(name) for name in ("libasan.so", "libubsan.so")]
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o700)
     mpi = next(iter(implementations().values()))
-    command = [sys.executable, "-c", PROGRAM]
-    done = mpi.run(4, command, timeout=200, preloaded=preloaded(), TIRAMISU_CACHE_DIR=str(cache))
+    command = ["env", f"LD_PRELOAD={' '.join(preloaded)}", sys.executable, "-c", PROGRAM]
+    done = mpi.run(4, command, timeout=200, ASAN_OPTIONS=ADDRESS, TIRAMISU_CACHE_DIR=str(cache))
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("sanitised") == 4
