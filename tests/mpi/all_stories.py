@@ -1,4 +1,4 @@
-"""Every story on the ranks there are: test_rank_stories.py has mpirun start it, once the library that counts is loaded.
+"""Every story on the ranks there are: what test_rank_stories.py runs there, once the library that counts is loaded.
 
 Prints, on rank 0, a line of JSON for each: its name, and what is wrong with it ("" if nothing is).
 """
@@ -47,7 +47,7 @@ def wrong(story: Prepared, comm: MPI.Comm, counter: Counter) -> str:
 
 
 def run(library: str, folder: str) -> None:
-    """Runs all that are prepared in a folder once all are loaded: who waits for another rank keeps a core from it."""
+    """Runs what is prepared in a folder, once all is loaded: a rank that waits for another keeps a core from it."""
     comm, counter = MPI.COMM_WORLD, Counter(library)
     ready: list[Prepared] = pickle.loads(file(Path(folder), comm.size).read_bytes())
     for story in ready:

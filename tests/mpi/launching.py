@@ -76,8 +76,8 @@ class Implementation:
     ) -> subprocess.CompletedProcess[str]:  # fmt: skip
         """Runs a command on `count` ranks, and ends all of them after `timeout` seconds (return code -9).
 
-        Where it begins with this Python, ranks are forks of a process that has imported `modules`, too, unless `forked`
-        says otherwise: mpirun starts programs that each stand for one.
+        Where it begins with this Python, mpirun starts programs that each stand for a fork of a process that has
+        imported `modules`, too. Unless `forked` says otherwise.
         """
         words = [*map(str, command)]
         if forked and words[0] == sys.executable:

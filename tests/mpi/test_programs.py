@@ -49,9 +49,9 @@ def test_a_program_is_right_on_simulated_ranks_and_sends_what_was_counted(name: 
 
 
 @pytest.mark.mpi(RANKS)
-def test_programs_are_right_on_ranks() -> None:
-    for make in PROGRAMS.values():
-        check_on_ranks(*make())
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_are_right_on_ranks(name: str) -> None:
+    check_on_ranks(*PROGRAMS[name]())
 
 
 @pytest.mark.mpi(RANKS)
