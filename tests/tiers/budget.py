@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("budget.toml")
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds of processor time by room, of a plain run and of one with all cases; numbers of cases by family."""
+    """Seconds of processor time by room, of a plain run and of one with all cases; numbers of plain cases by family."""
 
     plain: Mapping[str, float]
     all: Mapping[str, float]

@@ -1,8 +1,8 @@
 """A plain run makes some cases of each family of tests; which, changes from commit to commit.
 
 A family is a test with all its parameters. Its plain cases are in every run, unless the budget says how many of them
-are: then they take turns. Cases marked `slow` take turns, too, one in `TURNS` runs. The tests that mutations of the
-compiler name are in every run. So a default run catches every mutation, and each case is run within some commits.
+are: then they take turns; with 0, as cases marked `slow` do, one turn each in `TURNS` runs. The tests that mutations of
+the compiler name are in every run. So a default run catches every mutation, and each case is run within some commits.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ def chosen(
     for name, members in families.items():
         slow = [item for item in members if item.get_closest_marker("slow")]
         plain = [item for item in members if not item.get_closest_marker("slow")]
+        each = cases.get(name, len(plain))
         found.update(item for item in members if item.nodeid.removeprefix("tests/") in always)
         found.update(plain if name in always else ())
-        found.update(_in_turn(plain, -(-len(plain) // cases[name]), turn, name) if name in cases else plain)
+        found.update(_in_turn(plain, -(-len(plain) // each) if each else TURNS, turn, name))
         found.update(_in_turn(slow, TURNS, turn, name))
     return [item for item in items if item in found]
 

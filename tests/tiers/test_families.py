@@ -60,6 +60,13 @@ def test_slow_cases_have_one_turn_each_and_all_others_every_turn() -> None:
     assert {len(names) for names in turns} == {5, 6}
 
 
+@pytest.mark.parametrize("count", [1, 30])
+def test_a_family_of_no_cases_has_one_turn_for_each(count: int) -> None:
+    family = cases("a.py::test_it", count)
+    runs = [item.nodeid for turn in range(TURNS) for item in chosen(family, turn, {"a.py::test_it": 0}, ())]
+    assert sorted(runs) == sorted(item.nodeid for item in family)
+
+
 def test_what_is_always_run_is_in_every_turn() -> None:
     family = [*cases("a.py::test_it", 9, slow=4), *cases("b.py::test_it", 3)]
     always = {"a.py::test_it[3]", "a.py::test_it[7]", "b.py::test_it"}
@@ -90,7 +97,8 @@ def test_the_budget_names_families_that_there_are_and_gives_each_case_its_turn()
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
     counts = Counter(name.removeprefix("tests/").partition("[")[0] for name in said if "::" in name)
     for name, each in budget().cases.items():
-        assert each < counts[name] <= each * TURNS, name
+        assert each < counts[name]
+        assert each == 0 or counts[name] <= each * TURNS, name
 
 
 def test_this_run_has_the_test_of_every_mutation(request: pytest.FixtureRequest) -> None:
