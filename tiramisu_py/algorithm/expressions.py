@@ -465,6 +465,11 @@ def typed_const(value: bool | int | float, dtype: DType) -> Const:
     return Const(int(value), dtype)
 
 
+def constant(e: Expr) -> int | None:
+    """The value of an integer literal."""
+    return int(e.value) if isinstance(e, Const) and not e.dtype.is_float else None
+
+
 def as_typed(expression: Expr, dtype: DType) -> Expr:
     """`expression` converted to `dtype`; literals are converted at once, and must fit."""
     if expression.dtype == dtype:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
-from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.expressions import Expr, constant
 from tiramisu_py.ir import Allocate, Block, Events, LoopFunction, Node, Requests
 from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.device_boxes import DeviceBox
-from tiramisu_py.ir.rewriting import Names, constant
+from tiramisu_py.ir.rewriting import Names
 from tiramisu_py.program.storage import Memory
 
 T = TypeVar("T")

@@ -13,14 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import gcd
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param, constant
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, GpuIndex, Let, Node
 from tiramisu_py.ir.arithmetic.build import plus
 from tiramisu_py.ir.arithmetic.intervals import Interval, Ranges
 from tiramisu_py.ir.arithmetic.linear import Linear, difference, gap, is_index, linear, number
 from tiramisu_py.ir.arithmetic.linear import operands as operands_of
-from tiramisu_py.ir.rewriting import constant
 
 #: The least and the largest value of a variable, as linear forms.
 Span = tuple[Linear, Linear]

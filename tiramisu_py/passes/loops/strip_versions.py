@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, Node
 from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
-from tiramisu_py.ir.rewriting import EMPTY, constant, walk, with_children
+from tiramisu_py.ir.rewriting import EMPTY, walk, with_children
 from tiramisu_py.program.loops import MOST_STRIPS, Vector
 
 #: Where a loop keeps its tile, which each version of the loops around it asks for again.

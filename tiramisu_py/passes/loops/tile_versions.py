@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Assign, Deferred, For, Node, Store
 from tiramisu_py.ir.arithmetic.linear import Key, difference, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
-from tiramisu_py.ir.rewriting import children, constant, walk, with_children
+from tiramisu_py.ir.rewriting import children, walk, with_children
 from tiramisu_py.passes.loops.full_tile import at_least, full_tile
 from tiramisu_py.program.loops import MOST_COPIES, Unroll, Vector
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter, constant
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import kinds, mentions, rewrite
 from tiramisu_py.algorithm.types import DType, float32, int64
@@ -36,7 +36,6 @@ from tiramisu_py.ir.rewriting import (
     Names,
     block,
     buffers_in,
-    constant,
     defined,
     expressions,
     walk,
