@@ -7,8 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.backends import emit
-from tiramisu_py.build import processor_for
+from tiramisu_py import backends, build
 from tiramisu_py.console.scripts import ScriptError, functions, named_sizes, one_function
 from tiramisu_py.errors import SavedError
 from tiramisu_py.function import Function
@@ -97,4 +96,4 @@ def emit_text(given: Namespace) -> Found:
 
 
 def _files(f: Function, target: str | None) -> dict[str, str]:
-    return dict(emit(f.lowered(processor_for(target).vector_bytes)))
+    return dict(backends.emit(f.lowered(build.processor_for(target).vector_bytes)))
