@@ -1,4 +1,4 @@
-"""Scripts run in forks of a process that has imported tiramisu_py: to import it takes longer than most of them do.
+"""Scripts run in forks of a process that has loaded tiramisu_py: to load it takes longer than most of them do.
 
 A fork has a folder, an environment, arguments, and texts of its own, as a new process of Python has. What is not its
 own is what Python read when it started: options of the interpreter, and the environment of libraries that are loaded.
@@ -33,7 +33,9 @@ from tests.lacking import skip_for
 ROOT = Path(__file__).resolve().parents[1]
 TIMEOUT = 300.0
 #: What every fork finds imported: all that a function needs up to its kernel, but for MPI, which begins when imported.
-ROOMS = ("algorithm.evaluate", "backends", "build", "derive", "function", "interpret", "lower", "passes", "proof")
+ROOMS = (
+    "algorithm.evaluate", "backends", "build", "derive", "function", "interpret", "lower", "passes", "proof", "view",
+)  # fmt: skip
 MODULES = ("numpy.random", "tiramisu_py", *(f"tiramisu_py.{room}" for room in ROOMS))
 
 
@@ -229,7 +231,9 @@ class _Server:
 def _imported(modules: Sequence[str]) -> None:
     missing = [name for name in modules if name not in sys.modules]
     for name in missing:
-        importlib.import_module(name)
+        module = importlib.import_module(name)
+        for each in module.__all__ if name.startswith("tiramisu_py") else ():  # a front alone loads nothing
+            getattr(module, each)
     if missing:
         gc.collect()
         gc.freeze()

@@ -6,178 +6,257 @@ proves that the scheduled program computes the values that the algorithm names, 
 The usual entry points: `params`, `iters`, `Function`.
 """
 
-from tiramisu_py import boundary, progress, recipes, sparse
-from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
-from tiramisu_py.algorithm.declarations import max_ as max
-from tiramisu_py.algorithm.declarations import min_ as min
-from tiramisu_py.algorithm.declarations import sum_ as sum
-from tiramisu_py.algorithm.expressions import Expr, ExternFunction, Iter, Param, cast, select
-from tiramisu_py.algorithm.functions import (
-    absolute,
-    arccos,
-    arccosh,
-    arcsin,
-    arcsinh,
-    arctan,
-    arctan2,
-    arctanh,
-    cbrt,
-    ceil,
-    clip,
-    copysign,
-    cos,
-    cosh,
-    erf,
-    exp,
-    exp2,
-    expm1,
-    extern,
-    floor,
-    fmod,
-    hypot,
-    isfinite,
-    isinf,
-    isnan,
-    log,
-    log1p,
-    log2,
-    log10,
-    maximum,
-    minimum,
-    operator,
-    rint,
-    sin,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-    trunc,
-    where,
-)
-from tiramisu_py.algorithm.types import (
-    DType,
-    bfloat16,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
-from tiramisu_py.algorithm.types import bool_ as bool
-from tiramisu_py.algorithm.words.between_types import absd, lerp, saturating_cast
-from tiramisu_py.algorithm.words.bit_patterns import popcount, reinterpret
-from tiramisu_py.algorithm.words.choosing import mux
-from tiramisu_py.algorithm.words.scattering import scatter
-from tiramisu_py.algorithm.words.stages import ExternStage, extern_stage, reads, stride, updates, writes
-from tiramisu_py.build import (
-    DeviceArray,
-    Kernel,
-    MemoryNode,
-    Target,
-    Timing,
-    Trace,
-    TraceEvent,
-    gpu_count,
-    gpu_empty,
-    memory_nodes,
-    pinned_empty,
-    target,
-    to_gpu,
-)
-from tiramisu_py.errors import (
-    ArgumentError,
-    CommandError,
-    DeclarationError,
-    DTypeError,
-    KernelError,
-    LegalityError,
-    SavedError,
-    TiramisuError,
-    ToolchainError,
-    TuningError,
-    UnsupportedError,
-    Violation,
-    Witness,
-)
-from tiramisu_py.function import (
-    Barrier,
-    Computation,
-    Exchange,
-    Function,
-    Group,
-    Half,
-    Input,
-    Reduction,
-    Selection,
-    Transfer,
-    Wait,
-    compile_versions,
-    iters,
-    load,
-    params,
-)
-from tiramisu_py.function.finished_reductions import all_ as all
-from tiramisu_py.function.finished_reductions import any_ as any
-from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.machine.gpu_target import GpuTarget
-from tiramisu_py.program.machine.pages import Policy
-from tiramisu_py.program.storage import Buffer, Memory
-from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares
-from tiramisu_py.proof import Report
-from tiramisu_py.schedule.devices.transfers import Direction, Mode
-from tiramisu_py.schedule.instances.target_kinds import cores, gpu, shares
-from tiramisu_py.schedule.loops.bands import Band
-from tiramisu_py.schedule.loops.order import root
-from tiramisu_py.schedule.loops.wavefronts import Goal
-from tiramisu_py.schedule.ranks.exchange_half import Property
-from tiramisu_py.schedule.ranks.rank_numbers import RANK as rank
-from tiramisu_py.schedule.ranks.rank_numbers import rank_numbers as ranks
-from tiramisu_py.schedule.ranks.uneven_distribution import pieces
-from tiramisu_py.tuning import (
-    Balance,
-    BalancedPart,
-    Machine,
-    MemoryLevel,
-    Tuned,
-    TunedPoint,
-    balance,
-    powers_of_two,
-    tune,
-)
-from tiramisu_py.view import Explanation
+from typing import TYPE_CHECKING
 
-LOCALITY = Goal.LOCALITY
-PARALLEL = Goal.PARALLEL
-PRIVATE = Combine.PRIVATE
-ATOMIC = Combine.ATOMIC
-TREE = Combine.TREE
-TWO_PASS = Combine.TWO_PASS
-LAST_BLOCK = Combine.LAST_BLOCK
-HOST = Memory.HOST
-REGISTER = Memory.REGISTER
-GPU = Memory.GPU
-SHARED = Memory.SHARED
-PINNED = Memory.PINNED
-HOST_MAPPED = Memory.HOST_MAPPED
-LOCAL = Policy.LOCAL
-INTERLEAVE = Policy.INTERLEAVE
-BIND = Policy.BIND
-CPU2GPU = Direction.CPU2GPU
-GPU2CPU = Direction.GPU2CPU
-GPU2GPU = Direction.GPU2GPU
-SYNC = Mode.SYNC
-ASYNC = Mode.ASYNC
-BLOCK = Property.BLOCK
-NONBLOCK = Property.NONBLOCK
-BUFFERED = Property.BUFFERED
-PERSISTENT = Property.PERSISTENT
+from tiramisu_py.fronts import front
+
+if TYPE_CHECKING:
+    from tiramisu_py import boundary, progress, recipes, sparse
+    from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
+    from tiramisu_py.algorithm.declarations import max_ as max
+    from tiramisu_py.algorithm.declarations import min_ as min
+    from tiramisu_py.algorithm.declarations import sum_ as sum
+    from tiramisu_py.algorithm.expressions import Expr, ExternFunction, Iter, Param, cast, select
+    from tiramisu_py.algorithm.functions import (
+        absolute,
+        arccos,
+        arccosh,
+        arcsin,
+        arcsinh,
+        arctan,
+        arctan2,
+        arctanh,
+        cbrt,
+        ceil,
+        clip,
+        copysign,
+        cos,
+        cosh,
+        erf,
+        exp,
+        exp2,
+        expm1,
+        extern,
+        floor,
+        fmod,
+        hypot,
+        isfinite,
+        isinf,
+        isnan,
+        log,
+        log1p,
+        log2,
+        log10,
+        maximum,
+        minimum,
+        operator,
+        rint,
+        sin,
+        sinh,
+        sqrt,
+        tan,
+        tanh,
+        trunc,
+        where,
+    )
+    from tiramisu_py.algorithm.types import (
+        DType,
+        bfloat16,
+        float16,
+        float32,
+        float64,
+        int8,
+        int16,
+        int32,
+        int64,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+    )
+    from tiramisu_py.algorithm.types import bool_ as bool
+    from tiramisu_py.algorithm.words.between_types import absd, lerp, saturating_cast
+    from tiramisu_py.algorithm.words.bit_patterns import popcount, reinterpret
+    from tiramisu_py.algorithm.words.choosing import mux
+    from tiramisu_py.algorithm.words.scattering import scatter
+    from tiramisu_py.algorithm.words.stages import ExternStage, extern_stage, reads, stride, updates, writes
+    from tiramisu_py.build import (
+        DeviceArray,
+        Kernel,
+        MemoryNode,
+        Target,
+        Timing,
+        Trace,
+        TraceEvent,
+        gpu_count,
+        gpu_empty,
+        memory_nodes,
+        pinned_empty,
+        target,
+        to_gpu,
+    )
+    from tiramisu_py.errors import (
+        ArgumentError,
+        CommandError,
+        DeclarationError,
+        DTypeError,
+        KernelError,
+        LegalityError,
+        SavedError,
+        TiramisuError,
+        ToolchainError,
+        TuningError,
+        UnsupportedError,
+        Violation,
+        Witness,
+    )
+    from tiramisu_py.function import (
+        Barrier,
+        Computation,
+        Exchange,
+        Function,
+        Group,
+        Half,
+        Input,
+        Reduction,
+        Selection,
+        Transfer,
+        Wait,
+        compile_versions,
+        iters,
+        load,
+        params,
+    )
+    from tiramisu_py.function.finished_reductions import all_ as all
+    from tiramisu_py.function.finished_reductions import any_ as any
+    from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
+    from tiramisu_py.program.loops import Combine
+    from tiramisu_py.program.machine.gpu_target import GpuTarget
+    from tiramisu_py.program.machine.pages import Policy
+    from tiramisu_py.program.storage import Buffer, Memory
+    from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares
+    from tiramisu_py.proof import Report
+    from tiramisu_py.schedule.devices.transfers import Direction, Mode
+    from tiramisu_py.schedule.instances.target_kinds import cores, gpu, shares
+    from tiramisu_py.schedule.loops.bands import Band
+    from tiramisu_py.schedule.loops.order import root
+    from tiramisu_py.schedule.loops.wavefronts import Goal
+    from tiramisu_py.schedule.ranks.exchange_half import Property
+    from tiramisu_py.schedule.ranks.rank_numbers import RANK as rank
+    from tiramisu_py.schedule.ranks.rank_numbers import rank_numbers as ranks
+    from tiramisu_py.schedule.ranks.uneven_distribution import pieces
+    from tiramisu_py.tuning import (
+        Balance,
+        BalancedPart,
+        Machine,
+        MemoryLevel,
+        Tuned,
+        TunedPoint,
+        balance,
+        powers_of_two,
+        tune,
+    )
+    from tiramisu_py.view import Explanation
+
+    LOCALITY = Goal.LOCALITY
+    PARALLEL = Goal.PARALLEL
+    PRIVATE = Combine.PRIVATE
+    ATOMIC = Combine.ATOMIC
+    TREE = Combine.TREE
+    TWO_PASS = Combine.TWO_PASS
+    LAST_BLOCK = Combine.LAST_BLOCK
+    HOST = Memory.HOST
+    REGISTER = Memory.REGISTER
+    GPU = Memory.GPU
+    SHARED = Memory.SHARED
+    PINNED = Memory.PINNED
+    HOST_MAPPED = Memory.HOST_MAPPED
+    LOCAL = Policy.LOCAL
+    INTERLEAVE = Policy.INTERLEAVE
+    BIND = Policy.BIND
+    CPU2GPU = Direction.CPU2GPU
+    GPU2CPU = Direction.GPU2CPU
+    GPU2GPU = Direction.GPU2GPU
+    SYNC = Mode.SYNC
+    ASYNC = Mode.ASYNC
+    BLOCK = Property.BLOCK
+    NONBLOCK = Property.NONBLOCK
+    BUFFERED = Property.BUFFERED
+    PERSISTENT = Property.PERSISTENT
+
+front(
+    __name__,
+    {
+        "tiramisu_py.algorithm.declarations": (
+            "Operator, argmax, argmin, logical_and, logical_or, product, max_ as max, min_ as min, sum_ as sum"
+        ),
+        "tiramisu_py.algorithm.expressions": "Expr, ExternFunction, Iter, Param, cast, select",
+        "tiramisu_py.algorithm.functions": (
+            "absolute, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, cbrt, ceil, clip, copysign, "
+            "cos, cosh, erf, exp, exp2, expm1, extern, floor, fmod, hypot, isfinite, isinf, isnan, log, log1p, "
+            "log2, log10, maximum, minimum, operator, rint, sin, sinh, sqrt, tan, tanh, trunc, where"
+        ),
+        "tiramisu_py.algorithm.types": (
+            "DType, bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, "
+            "uint64, bool_ as bool"
+        ),
+        "tiramisu_py.algorithm.words.between_types": "absd, lerp, saturating_cast",
+        "tiramisu_py.algorithm.words.bit_patterns": "popcount, reinterpret",
+        "tiramisu_py.algorithm.words.choosing": "mux",
+        "tiramisu_py.algorithm.words.scattering": "scatter",
+        "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
+        "tiramisu_py.build": (
+            "DeviceArray, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, gpu_count, gpu_empty, "
+            "memory_nodes, pinned_empty, target, to_gpu"
+        ),
+        "tiramisu_py.errors": (
+            "ArgumentError, CommandError, DeclarationError, DTypeError, KernelError, LegalityError, SavedError, "
+            "TiramisuError, ToolchainError, TuningError, UnsupportedError, Violation, Witness"
+        ),
+        "tiramisu_py.function": (
+            "Barrier, Computation, Exchange, Function, Group, Half, Input, Reduction, Selection, Transfer, Wait, "
+            "compile_versions, iters, load, params"
+        ),
+        "tiramisu_py.function.finished_reductions": "all_ as all, any_ as any, logsumexp, mean, norm, var",
+        "tiramisu_py.program.loops": (
+            "Combine, Combine.PRIVATE as PRIVATE, Combine.ATOMIC as ATOMIC, Combine.TREE as TREE, "
+            "Combine.TWO_PASS as TWO_PASS, Combine.LAST_BLOCK as LAST_BLOCK"
+        ),
+        "tiramisu_py.program.machine.gpu_target": "GpuTarget",
+        "tiramisu_py.program.machine.pages": (
+            "Policy, Policy.LOCAL as LOCAL, Policy.INTERLEAVE as INTERLEAVE, Policy.BIND as BIND"
+        ),
+        "tiramisu_py.program.storage": (
+            "Buffer, Memory, Memory.HOST as HOST, Memory.REGISTER as REGISTER, Memory.GPU as GPU, "
+            "Memory.SHARED as SHARED, Memory.PINNED as PINNED, Memory.HOST_MAPPED as HOST_MAPPED"
+        ),
+        "tiramisu_py.program.targets": "Cores, Gpu, Partition, Shares",
+        "tiramisu_py.proof": "Report",
+        "tiramisu_py.schedule.devices.transfers": (
+            "Direction, Mode, Direction.CPU2GPU as CPU2GPU, Direction.GPU2CPU as GPU2CPU, "
+            "Direction.GPU2GPU as GPU2GPU, Mode.SYNC as SYNC, Mode.ASYNC as ASYNC"
+        ),
+        "tiramisu_py.schedule.instances.target_kinds": "cores, gpu, shares",
+        "tiramisu_py.schedule.loops.bands": "Band",
+        "tiramisu_py.schedule.loops.order": "root",
+        "tiramisu_py.schedule.loops.wavefronts": "Goal, Goal.LOCALITY as LOCALITY, Goal.PARALLEL as PARALLEL",
+        "tiramisu_py.schedule.ranks.exchange_half": (
+            "Property, Property.BLOCK as BLOCK, Property.NONBLOCK as NONBLOCK, Property.BUFFERED as BUFFERED, "
+            "Property.PERSISTENT as PERSISTENT"
+        ),
+        "tiramisu_py.schedule.ranks.rank_numbers": "RANK as rank, rank_numbers as ranks",
+        "tiramisu_py.schedule.ranks.uneven_distribution": "pieces",
+        "tiramisu_py.tuning": (
+            "Balance, BalancedPart, Machine, MemoryLevel, Tuned, TunedPoint, balance, powers_of_two, tune"
+        ),
+        "tiramisu_py.view": "Explanation",
+    },
+    modules=(
+        "algorithm backends boundary build counting dependence derive errors function interpret ir lower passes "
+        "program progress proof recipes schedule sets sparse styles tuning view"
+    ),
+)
+
 __version__ = "0.1.0"
 
 __all__ = [

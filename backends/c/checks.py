@@ -7,7 +7,7 @@ from itertools import combinations
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param, constant
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c import first_touch_calls as pages
 from tiramisu_py.backends.c.definitions import Definition
@@ -28,7 +28,6 @@ from tiramisu_py.ir import (
 )
 from tiramisu_py.ir import rewriting as transform
 from tiramisu_py.ir.arithmetic.linear import is_index
-from tiramisu_py.ir.rewriting import constant
 
 Lines = list[cgen.Generable]
 

@@ -7,11 +7,10 @@ distributed function, or one that uses GPUs, has a single body, in which that is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
@@ -39,9 +38,10 @@ from tiramisu_py.ir import (
     Store,
 )
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, number
-from tiramisu_py.ir.rewriting import NONTEMPORAL, children, constant, contents, names, of_kind, walk
+from tiramisu_py.ir.rewriting import NONTEMPORAL, children, contents, names, of_kind, walk
 from tiramisu_py.lower.statements.prefetch import LINE
 from tiramisu_py.program.loops import Parallel
+from tiramisu_py.records import dataclass
 
 RUNTIME = "tm_stores.h"
 #: The constant, or variable, that says whether stores bypass the caches.

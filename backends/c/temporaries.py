@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import cgen
 
+from tiramisu_py.algorithm.expressions import constant
 from tiramisu_py.backends.c import first_touch_calls as pages
 from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.ir import Allocate, Block, Node
-from tiramisu_py.ir.rewriting import block, constant
+from tiramisu_py.ir.rewriting import block
 from tiramisu_py.program.machine.pages import Pages
 from tiramisu_py.program.storage import Memory
 

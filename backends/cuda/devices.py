@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param, constant
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
@@ -30,7 +30,7 @@ from tiramisu_py.ir import (
     Record,
     Scalar,
 )
-from tiramisu_py.ir.rewriting import constant, walk
+from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.storage import Memory
 
 if TYPE_CHECKING:

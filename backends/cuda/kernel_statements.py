@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import strong, uint32
 from tiramisu_py.backends.c.expressions.parentheses import SUM, call
@@ -41,7 +41,7 @@ from tiramisu_py.ir import (
     Store,
     TreeReduce,
 )
-from tiramisu_py.ir.rewriting import constant, walk
+from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.loops import AXES, Combine, Unroll
 from tiramisu_py.program.storage import Memory
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c.expressions.scalars import operand
@@ -16,7 +16,6 @@ from tiramisu_py.backends.cuda.kernel_scope import KernelScope
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Lane, Load, Ramp, Store
 from tiramisu_py.ir.arithmetic.linear import along_lanes
-from tiramisu_py.ir.rewriting import constant
 
 Lines = list[cgen.Generable]
 #: The number of the lane inside a loop over lanes; no user's name looks like this.

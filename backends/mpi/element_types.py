@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import cgen
 
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, constant
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.mpi.traces import message
 from tiramisu_py.ir import Block, Comment, Let, Load, Node, Piece, Post, Side
-from tiramisu_py.ir.rewriting import constant
 from tiramisu_py.program.statement import SendMode
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import cgen
 
+from tiramisu_py.algorithm.expressions import constant
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
@@ -26,7 +27,6 @@ from tiramisu_py.ir import (
     Requests,
 )
 from tiramisu_py.ir import rewriting as transform
-from tiramisu_py.ir.rewriting import constant
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements

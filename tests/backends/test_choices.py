@@ -18,7 +18,7 @@ from tests.oracle.agreeing.one_source import AS_ERRORS
 from tests.oracle.generators.script import Script
 from tests.programs.every_pass import SAMPLES
 from tests.programs.gpu.sums_over_blocks import mean_of_all, rows
-from tiramisu_py.algorithm.expressions import Binary, Expr, Param, Select
+from tiramisu_py.algorithm.expressions import Binary, Expr, Param, Select, constant
 from tiramisu_py.algorithm.traversal import kinds
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.backends.emitting import emit
@@ -26,7 +26,7 @@ from tiramisu_py.build.toolchains import library
 from tiramisu_py.function import results
 from tiramisu_py.ir import Lane, Load, LoopFunction, Node, Ramp, Scalar
 from tiramisu_py.ir.arithmetic.linear import number
-from tiramisu_py.ir.rewriting import constant, with_children, with_expressions
+from tiramisu_py.ir.rewriting import with_children, with_expressions
 
 N, M = tm.params("N M")
 i, j, k, u, x = tm.iters("i j k u x")

@@ -8,14 +8,13 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py import progress
-from tiramisu_py.console import building, costing, doctor, reading
+from tiramisu_py import console, progress
 from tiramisu_py.console.scripts import ScriptError
 from tiramisu_py.errors import TiramisuError
+from tiramisu_py.records import dataclass
 
 #: The exit codes: all is well; the program or the machine is not; the command cannot be carried out as given.
 WELL, REFUSED, MISUSED, INTERRUPTED = 0, 1, 2, 130
@@ -67,7 +66,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _ended(given: argparse.Namespace) -> int:
     """Runs the command and prints what it found; returns its exit code."""
     try:
-        run: Callable[[argparse.Namespace], tuple[str, Any, bool]] = given.run
+        run: Callable[[argparse.Namespace], tuple[str, Any, bool]] = getattr(console, given.run)
         answer = Answer(*run(given))
     except (TiramisuError, ScriptError) as error:
         return _failed(given, error)
@@ -126,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
-    def command(name: str, run: Callable[[Any], tuple[str, Any, bool]], words: str, *, on_script: bool = True) -> Any:
+    def command(name: str, run: str, words: str, *, on_script: bool = True) -> Any:
         own = commands.add_parser(
             name, help=words, description=words, parents=[*([script] if on_script else []), common],
             formatter_class=plain,
@@ -134,8 +133,8 @@ def _parser() -> argparse.ArgumentParser:
         own.set_defaults(run=run)
         return own
 
-    command("check", reading.check, "prove that schedules compute what their algorithms say, or say what is wrong")
-    show = command("show", reading.show, "print the scheduled loops as pseudocode")
+    command("check", "check", "prove that schedules compute what their algorithms say, or say what is wrong")
+    show = command("show", "show", "print the scheduled loops as pseudocode")
     show.add_argument(
         "--explain", metavar="COMPUTATION", help="the commands that changed it, with its loops after each"
     )
@@ -145,23 +144,23 @@ def _parser() -> argparse.ArgumentParser:
         "--beside", metavar="WHAT", help="another schedule beside it: a function of this script, or another script"
     )
     show.add_argument("--commands", action="store_true", help="the commands of the schedule, as given")
-    cost = command("cost", costing.cost, "count operations, and bytes of each level of memory, before anything runs")
+    cost = command("cost", "cost", "count operations, and bytes of each level of memory, before anything runs")
     cost.add_argument("sizes", nargs="*", metavar="NAME=NUMBER", help="the values of the parameters")
     cost.add_argument("--gpu", metavar="NAME", help="such as H200: the occupancy of its multiprocessors")
     _beside(cost)
-    emit = command("emit", reading.emit_text, "print the C, CUDA and MPI text, or write it to a folder")
+    emit = command("emit", "emit_text", "print the C, CUDA and MPI text, or write it to a folder")
     emit.add_argument("--target", metavar="PROCESSOR", help="such as x86-64-v3, znver3; default: this machine's")
     emit.add_argument("-o", "--output", metavar="FOLDER", help="write the files there")
-    build = command("build", building.build, "compile, and write library, header, sources and build files to a folder")
+    build = command("build", "build", "compile, and write library, header, sources and build files to a folder")
     build.add_argument("-o", "--output", metavar="FOLDER", required=True)
     _compiling(build)
-    bench = command("bench", costing.bench, "time calls with random arrays, beside this machine's limits")
+    bench = command("bench", "bench", "time calls with random arrays, beside this machine's limits")
     bench.add_argument("sizes", nargs="*", metavar="NAME=NUMBER", help="the values of the parameters")
     bench.add_argument("--seconds", type=float, default=1.0, help="how long to repeat calls (default: 1)")
     bench.add_argument("--threads", type=int, help="OpenMP threads")
     _beside(bench)
     _compiling(bench)
-    command("doctor", doctor.examine, "look for compilers, MPI, GPUs and the cache", on_script=False)
+    command("doctor", "examine", "look for compilers, MPI, GPUs and the cache", on_script=False)
     return parser
 
 

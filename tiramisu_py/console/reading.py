@@ -7,8 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.backends import emit
-from tiramisu_py.build import processor_for
+from tiramisu_py import backends, build
 from tiramisu_py.console.scripts import ScriptError, functions, named_sizes, one_function
 from tiramisu_py.errors import SavedError
 from tiramisu_py.function import Function
@@ -82,8 +81,10 @@ def _picture(f: Function, given: Namespace) -> Found:
 
 def emit_text(given: Namespace) -> Found:
     """The files of the generated source text, printed one after another or written to a folder."""
-    processor = processor_for(given.target)
-    made = {f.name: dict(emit(f.lowered(processor.vector_bytes))) for f in functions(given.script, given.function)}
+    processor = build.processor_for(given.target)
+    made = {
+        f.name: dict(backends.emit(f.lowered(processor.vector_bytes))) for f in functions(given.script, given.function)
+    }
     files = {name: text for each in made.values() for name, text in each.items()}
     taken = f"for {processor.name}, with vectors of {processor.vector_bytes} bytes"
     if given.output is None:

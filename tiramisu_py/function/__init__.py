@@ -1,12 +1,30 @@
 """The public objects: `Function` and the handles of its declarations."""
 
-from tiramisu_py.function.compile_versions import compile_versions
-from tiramisu_py.function.function import Function, iters, load, params
-from tiramisu_py.function.handles.computations import Computation, Input, Reduction
-from tiramisu_py.function.handles.exchange_handles import Exchange, Half
-from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
-from tiramisu_py.function.handles.selection import Part, Selection
-from tiramisu_py.function.together import Group
+from typing import TYPE_CHECKING
+
+from tiramisu_py.fronts import front
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.compile_versions import compile_versions
+    from tiramisu_py.function.function import Function, iters, load, params
+    from tiramisu_py.function.handles.computations import Computation, Input, Reduction
+    from tiramisu_py.function.handles.exchange_handles import Exchange, Half
+    from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
+    from tiramisu_py.function.handles.selection import Part, Selection
+    from tiramisu_py.function.together import Group
+
+front(
+    __name__,
+    {
+        "tiramisu_py.function.compile_versions": "compile_versions",
+        "tiramisu_py.function.function": "Function, iters, load, params",
+        "tiramisu_py.function.handles.computations": "Computation, Input, Reduction",
+        "tiramisu_py.function.handles.exchange_handles": "Exchange, Half",
+        "tiramisu_py.function.handles.operations": "Barrier, Operation, Transfer, Wait",
+        "tiramisu_py.function.handles.selection": "Part, Selection",
+        "tiramisu_py.function.together": "Group",
+    },
+)
 
 __all__ = [
     "Barrier",

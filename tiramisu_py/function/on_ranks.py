@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiramisu_py import sets
+from tiramisu_py import interpret, ir, sets
 from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params, shape_value
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments
 from tiramisu_py.algorithm.types import array_names
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.results import Results
-from tiramisu_py.interpret import interpret_ranks
-from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.program.machine.distribution import Distribution
 from tiramisu_py.program.ranks import holdings
 from tiramisu_py.program.ranks.spread import axes, ranks
@@ -148,7 +146,7 @@ class OnRanks(Results):
 
     def _interpreted(
         self,
-        function: LoopFunction,
+        function: ir.LoopFunction,
         given: GivenValues,
         *,
         threads: int | None = None,
@@ -163,21 +161,21 @@ class OnRanks(Results):
         count = int(np.prod(grid, dtype=np.int64)) if number is None else number
         wholes = {**self._empty(function, values), **given.inputs, **given.initial}
         each = [self._of_rank(function, wholes, rank, values) for rank in range(count)]
-        interpret_ranks(function, each, values, seed, threads)
+        interpret.interpret_ranks(function, each, values, seed, threads)
         return [self._whole(name, each, wholes, grid, values) for name in function.outputs]
 
-    def _empty(self, function: LoopFunction, params: Mapping[str, int]) -> dict[str, Array]:
+    def _empty(self, function: ir.LoopFunction, params: Mapping[str, int]) -> dict[str, Array]:
         """The initial contents of arrays that the caller does not pass: zeros."""
-        arrays = [argument for argument in function.arguments if isinstance(argument, ArrayArgument)]
+        arrays = [argument for argument in function.arguments if isinstance(argument, ir.ArrayArgument)]
         extents = {array.name: self._program.buffers[self._whole_buffer(array.name)].extents for array in arrays}
         return {array.name: np.zeros(shape_value(extents[array.name], params), array.dtype.numpy) for array in arrays}
 
     def _of_rank(
-        self, function: LoopFunction, wholes: Mapping[str, Array], rank: int, params: Mapping[str, int]
+        self, function: ir.LoopFunction, wholes: Mapping[str, Array], rank: int, params: Mapping[str, int]
     ) -> dict[str, Array]:
         return {
             argument.name: self.part(self._in_buffer(argument.name), wholes[argument.name], rank, **params)
-            if isinstance(argument, ArrayArgument)
+            if isinstance(argument, ir.ArrayArgument)
             else wholes[argument.name]
             for argument in function.arguments
         }

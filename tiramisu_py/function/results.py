@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,9 @@ from typing import Any
 import islpy as isl
 import numpy as np
 
-from tiramisu_py import sets
+from tiramisu_py import backends, build, ir, lower, passes, sets, view
 from tiramisu_py.algorithm.evaluate.evaluate import evaluate
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments, extents
-from tiramisu_py.backends import emit
-from tiramisu_py.backends.cuda.kernel_text import kernel_names, signatures
-from tiramisu_py.build import Kernel, Resources, Target, compile_function, processor_for
-from tiramisu_py.build import target as described
-from tiramisu_py.build.toolchains.flags import fast_flags
 from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
 from tiramisu_py.function.applying.applied import AppliedStatements
@@ -26,10 +21,6 @@ from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.saving.files import write_certificate
 from tiramisu_py.function.scheduled_values import checked_threads, in_scheduled_order, interpreted
 from tiramisu_py.function.validation import validated
-from tiramisu_py.ir import LoopFunction
-from tiramisu_py.lower import lower
-from tiramisu_py.lower.pass_stages import stages
-from tiramisu_py.passes import PIPELINE, optimise, traced
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.machine.pins import as_pin
 from tiramisu_py.program.ranks.spread import spread
@@ -38,18 +29,8 @@ from tiramisu_py.proof import Budget, Report, check, given_up
 from tiramisu_py.proof.certificates.certificate import certificate
 from tiramisu_py.proof.report import PRESERVED
 from tiramisu_py.proof.rounding import check_rounding
+from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html
-from tiramisu_py.view import (
-    Explanation,
-    KernelFacts,
-    ReadableLoops,
-    annotated,
-    explained,
-    kernel_facts,
-    loop_nests,
-    pseudocode,
-    readable,
-)
 
 #: The sizes of vectors that `lowered` knows.
 VECTOR_BYTES = (8, 16, 32, 64)
@@ -92,7 +73,7 @@ class Results(Scheduled):
         with step(f"{self.name}: proof", "fewer symbolic sizes (assume= fixes them) make simpler sets"):
             return check(program, completion=as_proven)
 
-    def lowered(self, vector_bytes: int = 64, *, until: str | None = None) -> ReadableLoops:
+    def lowered(self, vector_bytes: int = 64, *, until: str | None = None) -> view.ReadableLoops:
         """The loops that will be emitted, for a processor with vectors of this size; they print as pseudocode.
 
         ``print(f.lowered(until="vectorize"))`` shows the loops after the pass of that name; the [page of
@@ -105,16 +86,16 @@ class Results(Scheduled):
             kept = self._lowered = (self._program, asked, self._loops(vector_bytes, until))
         return kept[2]
 
-    def _loops(self, vector_bytes: int, until: str | None) -> ReadableLoops:
+    def _loops(self, vector_bytes: int, until: str | None) -> view.ReadableLoops:
         self._require_outputs()
         self._require_vectors(vector_bytes)
-        passes = PIPELINE if until is None else PIPELINE.until(until)
+        pipeline = passes.PIPELINE if until is None else passes.PIPELINE.until(until)
         report = self.check()
         if not report.ok:
             raise LegalityError(report.violations)
         with step(f"{self.name}: loops", "unrolled, masked and separated loops make copies of each statement"):
-            function = optimise(lower(self.completed, passes.first), vector_bytes, passes)
-        return readable(annotated(function) if until is None else function)
+            function = passes.optimise(lower.lower(self.completed, pipeline.first), vector_bytes, pipeline)
+        return view.readable(view.annotated(function) if until is None else function)
 
     def _require_vectors(self, vector_bytes: object) -> None:
         if vector_bytes not in VECTOR_BYTES:
@@ -127,23 +108,27 @@ class Results(Scheduled):
         if self._open_domains:
             raise DeclarationError(f"{self.name} is not complete: {self._open_domains}")
 
-    def source(self, target: str | Target | None = None) -> dict[str, str]:
+    def source(self, target: str | build.Target | None = None) -> dict[str, str]:
         """The generated source text, by file name: for vectors of 64 bytes, whatever this machine has, or for those of
         the processor `target`, named as for `compile`. `Kernel.source` is what was compiled. Raises `ToolchainError`
         for a name that the compiler does not know.
         """
-        return dict(emit(self.lowered() if target is None else self.lowered(described(target).vector_bytes)))
+        return dict(
+            backends.emit(self.lowered() if target is None else self.lowered(build.target(target).vector_bytes))
+        )
 
-    def facts(self, kernel: Kernel | None = None) -> tuple[KernelFacts, ...]:
+    def facts(self, kernel: build.Kernel | None = None) -> tuple[view.KernelFacts, ...]:
         """The static facts of each GPU kernel: its threads, its shared memory, the cost of a warp's accesses.
 
         With a compiled `kernel` of this function, also the registers of a thread that the CUDA compiler reported.
         Raises `LegalityError` for a program that the proof refuses.
         """
         function = self.lowered()
-        names, reported = kernel_names(function), {} if kernel is None else kernel.resources
+        names, reported = backends.kernel_names(function), {} if kernel is None else kernel.resources
         known = (_registers(reported.get(names[each.name], {}), function.gpu) for each in function.kernels)
-        return tuple(kernel_facts(each, registers) for each, registers in zip(function.kernels, known, strict=True))
+        return tuple(
+            view.kernel_facts(each, registers) for each, registers in zip(function.kernels, known, strict=True)
+        )
 
     def compile(
         self,
@@ -161,7 +146,7 @@ class Results(Scheduled):
         pin: str | Sequence[int] | None = None,
         trace: bool = False,
         page_lock: bool = False,
-    ) -> Kernel:
+    ) -> build.Kernel:
         """Prove, emit, compile and load; the result is called with NumPy arrays.
 
         `target` is a processor (default: this one); `compiler` a C compiler (default: ``$CC``, gcc or clang), which may
@@ -193,12 +178,12 @@ class Results(Scheduled):
         With `trace` each call logs its actions and their times in ``kernel.trace`` (see `Trace`); without it the
         library contains no tracing code.
         """
-        build = emission(
+        made = emission(
             self, target=target, compiler=compiler, fast=fast, sanitize=sanitize, threads=threads,
             verify_values=verify_values, device=device, seed=seed, timing=timing, architectures=architectures, pin=pin,
             trace=trace, page_lock=page_lock,
         )  # fmt: skip
-        return build()
+        return made()
 
     def evaluate(self, /, *positional: Any, as_scheduled: bool = False, threads: int = 1, **named: Any) -> Any:
         """The outputs, computed directly in NumPy from the algorithm alone: the oracle of every schedule.
@@ -254,10 +239,10 @@ class Results(Scheduled):
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         exact = report.bits == PRESERVED
         return validated(
-            stages(self.completed, vector_bytes), lambda each: self._interpreted(each, given), wanted, exact
+            lower.stages(self.completed, vector_bytes), lambda each: self._interpreted(each, given), wanted, exact
         )
 
-    def _interpreted(self, function: LoopFunction, given: GivenValues, *, threads: int | None = None) -> list[Any]:
+    def _interpreted(self, function: ir.LoopFunction, given: GivenValues, *, threads: int | None = None) -> list[Any]:
         """The outputs after the interpreter has run some loops."""
         return interpreted(function, given, threads)
 
@@ -294,7 +279,7 @@ class Results(Scheduled):
         shape = self.algorithm.inputs[over].shape
         return len(own) == len(shape) and all(a.same_as(b) for a, b in zip(own, shape, strict=True))
 
-    def explain(self, computation: str | AppliedStatements) -> Explanation:
+    def explain(self, computation: str | AppliedStatements) -> view.Explanation:
         """The history of a computation: the commands that changed it, with its loops and storage before and after.
 
         ::
@@ -308,14 +293,14 @@ class Results(Scheduled):
         if name not in self.algorithm.computations:
             known = ", ".join(self.algorithm.computations) or "none yet"
             raise DeclarationError(f"{self.name} has no computation {computation!r} to explain: it has {known}")
-        return explained(self._program, name)
+        return view.explained(self._program, name)
 
     def loop_nests(self) -> str:
         """The loops as the commands have made them so far, with their tags, and the statements inside.
 
         Unlike `pseudocode` it needs no outputs and no proof, so that it shows any step of a schedule.
         """
-        return loop_nests(self._program) + "\n"
+        return view.loop_nests(self._program) + "\n"
 
     def _repr_html_(self) -> str:
         """In a notebook: the loops."""
@@ -324,7 +309,7 @@ class Results(Scheduled):
     def pseudocode(self) -> str:
         """The scheduled loops as text, to be read."""
         self._require_outputs()
-        return pseudocode(lower(self.completed))
+        return view.pseudocode(lower.lower(self.completed))
 
 
 @dataclass(frozen=True)
@@ -334,9 +319,9 @@ class Emission:
     """
 
     sources: Mapping[str, str]
-    compiled: Callable[[], Kernel]
+    compiled: Callable[[], build.Kernel]
 
-    def __call__(self) -> Kernel:
+    def __call__(self) -> build.Kernel:
         return self.compiled()
 
 
@@ -355,24 +340,24 @@ def emission(
     Raises what `compile` raises before the C compiler is run.
     """
     fast = options.get("fast", ())
-    fast_flags(fast)  # refuses what is no name
+    build.fast_flags(fast)  # refuses what is no name
     check_rounding(f.algorithm, fast)
-    function: LoopFunction = f.lowered(processor_for(target, compiler).vector_bytes)
+    function: ir.LoopFunction = f.lowered(build.processor_for(target, compiler).vector_bytes)
     for option, given in (("trace", trace), ("page_lock", page_lock)):
         if not isinstance(given, bool):
             raise ArgumentError(f"{option}={given!r}: give True or False")
-    function = traced(function) if trace else function
+    function = passes.traced(function) if trace else function
     function = replace(function, pin=as_pin(pin, function.grid is not None), page_lock=page_lock)
     with step(f"{f.name}: text"):
-        sources = emit(function)
+        sources = backends.emit(function)
     compiled = partial(
-        compile_function, function, sources, f.algorithm, target=target, compiler=compiler,
-        kernels=signatures(function), **options,
+        build.compile_function, function, sources, f.algorithm, target=target, compiler=compiler,
+        kernels=backends.signatures(function), **options,
     )  # fmt: skip
     return Emission(sources, compiled)
 
 
-def _registers(reported: Mapping[str, Resources], gpu: GpuTarget) -> dict[int, int]:
+def _registers(reported: Mapping[str, build.Resources], gpu: GpuTarget) -> dict[int, int]:
     """The registers of a thread by architecture: 90 for "sm_90"."""
     numbers = {name.removeprefix(gpu.architecture): each.registers for name, each in reported.items()}
     return {int(number): registers for number, registers in numbers.items() if number.isdecimal()}

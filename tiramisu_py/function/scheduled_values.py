@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from tiramisu_py import interpret, ir
 from tiramisu_py.algorithm.declarations import Determinism
 from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.interpret import InterpretError, run
-from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.proof import Report
 
 
@@ -30,7 +29,7 @@ def in_scheduled_order(report: Report, run_loops: Callable[[], list[Any]]) -> An
         )
     try:
         results = run_loops()
-    except InterpretError as error:
+    except interpret.InterpretError as error:
         raise ArgumentError(f"as_scheduled=True: {error}") from None
     return results[0] if len(results) == 1 else tuple(results)
 
@@ -42,17 +41,17 @@ def checked_threads(threads: object) -> int:
     return threads
 
 
-def interpreted(function: LoopFunction, given: GivenValues, threads: int | None = None) -> list[Any]:
+def interpreted(function: ir.LoopFunction, given: GivenValues, threads: int | None = None) -> list[Any]:
     """The arrays of the outputs after the interpreter has run a function; raises `InterpretError`."""
     arrays = {one.name: _passed(one, given) for one in function.arguments}
-    run(function, arrays, given.params, threads=threads)
+    interpret.run(function, arrays, given.params, threads=threads)
     return [arrays[name] for name in function.outputs]
 
 
 def _passed(argument: Any, given: GivenValues) -> Any:
     """A scalar, or a copy of the caller's array; zeros for an output that is not passed."""
     name = argument.name
-    if not isinstance(argument, ArrayArgument):
+    if not isinstance(argument, ir.ArrayArgument):
         return given.inputs[name]
     if name in given.inputs or name in given.initial:
         return np.array(given.inputs.get(name, given.initial.get(name)), order="C")

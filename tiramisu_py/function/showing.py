@@ -6,30 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, overload
 
-from tiramisu_py.counting.communication import communication
+from tiramisu_py import counting, passes, view
 from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.function.results import Results
 from tiramisu_py.function.saving.files import write_page
-from tiramisu_py.passes.vectors.remarks import remarks
 from tiramisu_py.program.ranks.spread import axes, spread
-from tiramisu_py.view import (
-    EmittedFindings,
-    Picture,
-    Scene,
-    ScheduleCost,
-    SymbolicCost,
-    channels_picture,
-    pictured,
-    schedule_cost,
-    side_by_side,
-    symbolic_cost,
-)
 
 
 class Showing(Results):
     """The pictures of a scheduled function."""
 
-    def show(self, *, beside: Showing | None = None, inputs: Mapping[str, Any] | None = None, **sizes: int) -> Picture:
+    def show(
+        self, *, beside: Showing | None = None, inputs: Mapping[str, Any] | None = None, **sizes: int
+    ) -> view.Picture:
         """A picture of the schedule at small sizes, which a notebook displays.
 
         ::
@@ -49,9 +38,9 @@ class Showing(Results):
         if beside is not None and not isinstance(beside, Showing):
             raise ArgumentError(f"{beside!r} is no function: give beside= another schedule, such as f.copy()")
         if beside is None:
-            return side_by_side(self._scenes(sizes, inputs))
+            return view.side_by_side(self._scenes(sizes, inputs))
         first = self._scenes(sizes, inputs)[-1:]
-        return side_by_side(first, beside._scenes(first[0].sizes, inputs)[-1:])
+        return view.side_by_side(first, beside._scenes(first[0].sizes, inputs)[-1:])
 
     @overload
     def picture(self, path: None = None, /, *, beside: None = None, inputs: None = None, **params: int) -> str: ...
@@ -65,7 +54,7 @@ class Showing(Results):
         beside: Showing | None = None,
         inputs: Mapping[str, Any] | None = None,
         **params: int,
-    ) -> Picture: ...
+    ) -> view.Picture: ...
 
     def picture(
         self,
@@ -75,7 +64,7 @@ class Showing(Results):
         beside: Showing | None = None,
         inputs: Mapping[str, Any] | None = None,
         **params: int,
-    ) -> Picture | str:
+    ) -> view.Picture | str:
         """Write a picture of the schedule at small sizes to an HTML file, which needs nothing else.
 
         ::
@@ -98,7 +87,7 @@ class Showing(Results):
         write_page(path, found.html)
         return found
 
-    def cost(self, **params: int) -> ScheduleCost:
+    def cost(self, **params: int) -> view.ScheduleCost:
         """What the schedule does at these sizes, counted before it runs: exact numbers of operations and bytes.
 
         ::
@@ -111,10 +100,10 @@ class Showing(Results):
         this beside a machine's; `kernels` has the sectors, bank conflicts and occupancy of a GPU's kernels. Raises
         `ArgumentError` for a parameter without a value.
         """
-        moved = communication(self._program, params)
-        return schedule_cost(spread(self.completed), params, moved, self._emitted)
+        moved = counting.communication(self._program, params)
+        return view.schedule_cost(spread(self.completed), params, moved, self._emitted)
 
-    def symbolic_cost(self, *, remainders: Mapping[str, int] | None = None, **known: int) -> SymbolicCost:
+    def symbolic_cost(self, *, remainders: Mapping[str, int] | None = None, **known: int) -> view.SymbolicCost:
         """Operations and bytes as polynomials in the parameters, fitted to exact counts and verified at other sizes.
 
         ::
@@ -131,7 +120,9 @@ class Showing(Results):
         program = spread(self.completed)
 
         def counts(sizes: Mapping[str, int]) -> Mapping[str, int]:
-            found = schedule_cost(program, sizes, communication(self._program, sizes), EmittedFindings)
+            found = view.schedule_cost(
+                program, sizes, counting.communication(self._program, sizes), view.EmittedFindings
+            )
             moved = found.communication.transfers
             return {
                 "operations": found.operations, "accessed": found.accessed, "distinct": found.distinct,
@@ -140,14 +131,14 @@ class Showing(Results):
                 **({"moved": sum(each.bytes for each in moved)} if moved else {}),
             }  # fmt: skip
 
-        return symbolic_cost(program, counts, known, remainders or {})
+        return view.symbolic_cost(program, counts, known, remainders or {})
 
-    def _emitted(self) -> EmittedFindings:
+    def _emitted(self) -> view.EmittedFindings:
         """What is known of the loops that are emitted; nothing of a program that the proof refuses."""
         if not self.algorithm.outputs or not self.check().ok:
-            return EmittedFindings()
+            return view.EmittedFindings()
         loops = self.lowered()
-        return EmittedFindings(self.facts() if loops.kernels else (), remarks(loops))
+        return view.EmittedFindings(self.facts() if loops.kernels else (), passes.remarks(loops))
 
     def _messages(self, params: Mapping[str, int]) -> str:
         if not axes(self._program):
@@ -155,10 +146,10 @@ class Showing(Results):
                 f"{self.name} has no ranks, and so no messages to draw: for a picture of its schedule give a file, "
                 f'{self.name}.picture("{self.name}.html")'
             )
-        return channels_picture(communication(self._program, params))
+        return view.channels_picture(counting.communication(self._program, params))
 
-    def _scenes(self, sizes: Mapping[str, int], inputs: Mapping[str, Any] | None) -> tuple[Scene, ...]:
+    def _scenes(self, sizes: Mapping[str, int], inputs: Mapping[str, Any] | None) -> tuple[view.Scene, ...]:
         if self._open_domains:
             raise DeclarationError(f"{self.name} cannot be drawn: {self._open_domains}")
         report = self.check()
-        return pictured(spread(self.completed), report, sizes, inputs)
+        return view.pictured(spread(self.completed), report, sizes, inputs)

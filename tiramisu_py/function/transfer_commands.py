@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
+from tiramisu_py import counting
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.counting.amounts import Communication
-from tiramisu_py.counting.communication import communication
 from tiramisu_py.derive.as_commands import derived_commands
 from tiramisu_py.derive.derive_transfers import DeriveTransfers
 from tiramisu_py.errors import CommandError
@@ -210,7 +209,7 @@ class TransferCommands(Scheduled):
         """
         return derived_commands(self._program)
 
-    def communication(self, **params: int) -> Communication:
+    def communication(self, **params: int) -> counting.Communication:
         """The traffic of the transfers at these sizes: elements, bytes and operations, in total and of each transfer.
 
         Between ranks it counts messages: `elements`, `bytes` and `messages` of all ranks, ``of_rank(1).sent`` and
@@ -218,4 +217,4 @@ class TransferCommands(Scheduled):
         known at run time it counts the messages of the one rank with these bounds. Raises `ArgumentError` for a
         parameter without a value.
         """
-        return communication(self._program, params)
+        return counting.communication(self._program, params)

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tiramisu_py import interpret, ir, lower
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.interpret import InterpretError
-from tiramisu_py.ir import LoopFunction
-from tiramisu_py.lower.pass_stages import PassFailedError, Stage, shape
 
 Array = npt.NDArray[Any]
 
 
 def validated(
-    stages: Iterable[Stage], run: Callable[[LoopFunction], Sequence[Array]], wanted: Sequence[Array], exact: bool
+    stages: Iterable[lower.Stage],
+    run: Callable[[ir.LoopFunction], Sequence[Array]],
+    wanted: Sequence[Array],
+    exact: bool,
 ) -> tuple[str, ...]:
     """The names of the stages that changed the loops; all of them are sound, and `run` gives the outputs `wanted`.
 
@@ -26,25 +27,25 @@ def validated(
     changed, before = list[str](), None
     try:
         for stage in stages:
-            said, now = next(stage.faults(), ""), shape(stage.function)
+            said, now = next(stage.faults(), ""), lower.shape(stage.function)
             if not said and now != before:
                 said = _wrong(stage.function, run, wanted, exact)
                 changed.append(stage.name)
             if said:
                 raise CompilerDefect(f"the loops are wrong after {stage.name}: {said}")
             before = now
-    except PassFailedError as error:
+    except lower.PassFailedError as error:
         raise CompilerDefect(f"a pass failed, {error}") from error
     return tuple(changed)
 
 
 def _wrong(
-    function: LoopFunction, run: Callable[[LoopFunction], Sequence[Array]], wanted: Sequence[Array], exact: bool
+    function: ir.LoopFunction, run: Callable[[ir.LoopFunction], Sequence[Array]], wanted: Sequence[Array], exact: bool
 ) -> str:
     """The first output that some loops do not compute; empty if there is none."""
     try:
         results = run(function)
-    except InterpretError as error:
+    except interpret.InterpretError as error:
         return str(error)
     for name, found, expected in zip(function.outputs, results, wanted, strict=True):
         right = np.reshape(expected, found.shape)

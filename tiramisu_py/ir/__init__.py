@@ -7,75 +7,71 @@ unless it contains a `Ramp`, a vector `Load` or a vector variable; a scalar oper
 
 from __future__ import annotations
 
-from tiramisu_py.ir.array_calls import ArrayCall, ArraySection
-from tiramisu_py.ir.expressions import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
-from tiramisu_py.ir.gpu_statements import (
-    Await,
-    Barrier,
-    Copy,
-    Deferred,
-    Events,
-    LastBlock,
-    Launch,
-    Record,
-    TreeReduce,
-)
-from tiramisu_py.ir.log import Traced
-from tiramisu_py.ir.loop_functions import (
-    ArrayArgument,
-    BlockBounds,
-    KernelArray,
-    KernelFunction,
-    LoopFunction,
-    ProcessGrid,
-    ScalarArgument,
-    Version,
-)
-from tiramisu_py.ir.messages import AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side
-from tiramisu_py.ir.statements import (
-    Allocate,
-    Assign,
-    Block,
-    Comment,
-    Declare,
-    For,
-    If,
-    Let,
-    Mask,
-    Prefetch,
-    Private,
-    Store,
-)
+from typing import TYPE_CHECKING
 
-Node = (
-    Block
-    | Comment
-    | For
-    | If
-    | Let
-    | Declare
-    | Assign
-    | Store
-    | Prefetch
-    | ArrayCall
-    | Allocate
-    | Mask
-    | Launch
-    | Copy
-    | Events
-    | Record
-    | Await
-    | Barrier
-    | Deferred
-    | TreeReduce
-    | LastBlock
-    | Piece
-    | Post
-    | Requests
-    | Complete
-    | Collective
-    | AllReduce
-    | Traced
+from tiramisu_py.fronts import front
+
+if TYPE_CHECKING:
+    from tiramisu_py.ir.array_calls import ArrayCall, ArraySection
+    from tiramisu_py.ir.expressions import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
+    from tiramisu_py.ir.gpu_statements import (
+        Await,
+        Barrier,
+        Copy,
+        Deferred,
+        Events,
+        LastBlock,
+        Launch,
+        Record,
+        TreeReduce,
+    )
+    from tiramisu_py.ir.log import Traced
+    from tiramisu_py.ir.loop_functions import (
+        ArrayArgument,
+        BlockBounds,
+        KernelArray,
+        KernelFunction,
+        LoopFunction,
+        ProcessGrid,
+        ScalarArgument,
+        Version,
+    )
+    from tiramisu_py.ir.messages import AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side
+    from tiramisu_py.ir.nodes import Node
+    from tiramisu_py.ir.statements import (
+        Allocate,
+        Assign,
+        Block,
+        Comment,
+        Declare,
+        For,
+        If,
+        Let,
+        Mask,
+        Prefetch,
+        Private,
+        Store,
+    )
+
+front(
+    __name__,
+    {
+        "tiramisu_py.ir.array_calls": "ArrayCall, ArraySection",
+        "tiramisu_py.ir.expressions": "GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable",
+        "tiramisu_py.ir.gpu_statements": (
+            "Await, Barrier, Copy, Deferred, Events, LastBlock, Launch, Record, TreeReduce"
+        ),
+        "tiramisu_py.ir.log": "Traced",
+        "tiramisu_py.ir.loop_functions": (
+            "ArrayArgument, BlockBounds, KernelArray, KernelFunction, LoopFunction, ProcessGrid, ScalarArgument, "
+            "Version"
+        ),
+        "tiramisu_py.ir.messages": "AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side",
+        "tiramisu_py.ir.nodes": "Node",
+        "tiramisu_py.ir.statements": (
+            "Allocate, Assign, Block, Comment, Declare, For, If, Let, Mask, Prefetch, Private, Store"
+        ),
+    },
 )
 
 __all__ = [

@@ -8,7 +8,7 @@ from operator import is_
 from typing import Any, TypeVar
 
 from tiramisu_py.algorithm import traversal
-from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
+from tiramisu_py.algorithm.expressions import Expr, Iter, Param, constant
 from tiramisu_py.algorithm.spellings import counted, fresh_name
 from tiramisu_py.algorithm.stacks import deep, deep_nest
 from tiramisu_py.ir import (
@@ -370,8 +370,3 @@ class Names:
     def inside(self, node: Node) -> Names:
         """The names to use inside a statement: those made inside are forgotten where its C block ends."""
         return Names(self.taken) if isinstance(node, For | If) else self
-
-
-def constant(e: Expr) -> int | None:
-    """The value of an integer literal."""
-    return int(e.value) if isinstance(e, Const) and not e.dtype.is_float else None

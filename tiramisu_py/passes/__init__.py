@@ -1,6 +1,27 @@
 """Passes from loop IR to loop IR, in an order for each target."""
 
-from tiramisu_py.passes.pipeline import PIPELINE, Pipeline, optimise
-from tiramisu_py.passes.tracing import traced
+from typing import TYPE_CHECKING
 
-__all__ = ["PIPELINE", "Pipeline", "optimise", "traced"]
+from tiramisu_py.fronts import front
+
+if TYPE_CHECKING:
+    from tiramisu_py.passes.pipeline import PIPELINE, Pipeline, optimise
+    from tiramisu_py.passes.tracing import traced
+    from tiramisu_py.passes.vectors.remarks import remarks
+
+front(
+    __name__,
+    {
+        "tiramisu_py.passes.vectors.remarks": "remarks",
+        "tiramisu_py.passes.pipeline": "PIPELINE, Pipeline, optimise",
+        "tiramisu_py.passes.tracing": "traced",
+    },
+)
+
+__all__ = [
+    "PIPELINE",
+    "Pipeline",
+    "optimise",
+    "remarks",
+    "traced",
+]

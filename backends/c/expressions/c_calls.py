@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.algorithm.words.stages import ArrayParameter, StrideParameter
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
 from tiramisu_py.backends.c.expressions.scope import NamedArray
 from tiramisu_py.ir import ArrayCall
 from tiramisu_py.ir.arithmetic.linear import number
-from tiramisu_py.ir.rewriting import constant
 
 
 def call_text(node: ArrayCall, scalars: Scalars) -> str:

@@ -20,6 +20,7 @@ from tiramisu_py.algorithm.expressions import (
     Select,
     Unary,
     as_typed,
+    constant,
 )
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import kinds
@@ -33,7 +34,6 @@ from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import GpuIndex, Lane, Load, Scalar
 from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import is_index, number
-from tiramisu_py.ir.rewriting import constant
 
 #: Parts of indices whose text depends on the place: on the facts, the arrays and the threads in scope there.
 _OF_PLACES = frozenset(("//", "%", Load, Lane, Call, GpuIndex))

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiramisu_py.algorithm.expressions import Binary, Cast, Expr
+from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, constant
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import int32, uint8
 from tiramisu_py.backends.c.expressions.parentheses import Code, call, infix
 from tiramisu_py.ir import Load
 from tiramisu_py.ir.arithmetic.linear import along_lanes, difference
-from tiramisu_py.ir.rewriting import constant
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.vectors.vectors import Vectors

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.ir import Ramp
 from tiramisu_py.ir.arithmetic.linear import LANE, along_lanes, linear, number
-from tiramisu_py.ir.rewriting import constant
 
 
 def alternating(index: Expr, uniform: Callable[[Expr], bool]) -> tuple[Expr, Expr] | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Expr, Iter, constant
 from tiramisu_py.algorithm.types import DType, strong, uint8
 from tiramisu_py.backends.c.expressions.parentheses import Code, call
 from tiramisu_py.backends.c.expressions.scope import NamedArray
 from tiramisu_py.ir import Load, Store
-from tiramisu_py.ir.rewriting import constant
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.vectors.vectors import Vectors

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import cgen
 
+from tiramisu_py.algorithm.expressions import constant
 from tiramisu_py.backends.c.expressions.parentheses import Code, call
 from tiramisu_py.backends.c.expressions.scalars import operand
 from tiramisu_py.backends.c.vectors.masks import first_stored
 from tiramisu_py.backends.c.vectors.vectors import Vectors
 from tiramisu_py.ir import Store
-from tiramisu_py.ir.rewriting import constant
 
 #: A store of whole vectors with their lanes side by side, from the type, the pointer and the value.
 WholeStore = Callable[[str, str, Code], cgen.Statement]

@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.expressions import (
     Iter,
     Select,
     Unary,
+    constant,
 )
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, float32, int32, int64, strong
@@ -29,7 +30,6 @@ from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
 from tiramisu_py.ir.arithmetic.intervals import saturated
 from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import along_lanes
-from tiramisu_py.ir.rewriting import constant
 
 #: The types of scalars that C broadcasts to a vector by itself.
 _SPREAD = ("float32", "float64", "int32", "int64", "uint32", "uint64")

@@ -8,9 +8,9 @@ import pytest
 
 from tests.programs.loop_ir.gpu_files import block, kernel, launch, let, on_gpu, parameter
 from tests.programs.loop_ir.short_names import function, number, result, size, store, var
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.expressions import Iter, constant
 from tiramisu_py.ir import Block, KernelFunction, Launch, LoopFunction, Node, Store
-from tiramisu_py.ir.rewriting import constant, walk
+from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.passes.kernels.launch_constants import with_literals
 
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.tool_files import answer_behind, file_state, said_version
 from tiramisu_py.build.toolchains.tools import SHORTAGES, run, run_checked
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.records import dataclass
 
 _INSTALL = """install one:
   Debian, Ubuntu:  sudo apt-get install gcc libc6-dev

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from tiramisu_py.build.toolchains.entries import (
     write_manifest,
 )
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.records import dataclass
 
 #: The procedure of building. All keys of what is built contain it, beside the texts, the compiler and its flags: raise
 #: it when a build makes something else from these (other steps, another order, other files in an entry), and for

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tiramisu_py.build.toolchains.images import Architecture
 from tiramisu_py.build.toolchains.tool_files import answer_behind, file_state, said_version
 from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.records import dataclass
 
 _log = logging.getLogger(__name__)
 #: Environment variables that change what nvcc runs, and its flags.

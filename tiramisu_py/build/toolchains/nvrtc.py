@@ -7,7 +7,6 @@ import ctypes.util
 import os
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.images import Architecture
 from tiramisu_py.build.toolchains.tool_files import file_state
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.records import dataclass
 
 _SUCCESS, _COMPILATION = 0, 6
 

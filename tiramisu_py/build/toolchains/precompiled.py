@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from tiramisu_py.build.toolchains.c_compiler import Toolchain
 from tiramisu_py.build.toolchains.cache import Cache, build_key
 from tiramisu_py.build.toolchains.tools import run
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import platform
 import re
 import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.flags import width_flag
 from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.records import dataclass
 
 #: The environment variable that names the processor which stands for this machine's own one.
 VARIABLE = "TIRAMISU_PROCESSOR"

@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tiramisu_py.backends.cuda.signature import KernelSignature
@@ -28,6 +28,7 @@ from tiramisu_py.build.toolchains.c_compiler import Toolchain, examined, known_t
 from tiramisu_py.build.toolchains.cache import Cache, build_key
 from tiramisu_py.build.toolchains.precompiled import Headers, precompiled
 from tiramisu_py.errors import ArgumentError, ToolchainError
+from tiramisu_py.records import dataclass
 
 LIBRARY = "libtm_simulator.so"
 #: How much simulated kernels are optimised: None is as users have them. Tests that run them for a moment choose less.

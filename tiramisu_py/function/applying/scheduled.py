@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import islpy as isl
 
+from tiramisu_py import view
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.algorithm.domains.references import Owner
@@ -24,7 +25,6 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.progress import step
 from tiramisu_py.proof import Report
 from tiramisu_py.schedule.command_fields import of_owner
-from tiramisu_py.view import ReadableLoops
 
 
 class Scheduled:
@@ -47,7 +47,7 @@ class Scheduled:
         self.owner = program.algorithm.owner
         self._completed: tuple[Program, Program] | None = None
         self._checked: tuple[Program, Report] | None = None
-        self._lowered: tuple[Program, tuple[int, str | None], ReadableLoops] | None = None
+        self._lowered: tuple[Program, tuple[int, str | None], view.ReadableLoops] | None = None
         self._drafted: dict[str, tuple[DType | None, int]] = {}  # the types and ranks of a group before its end
 
     @classmethod

@@ -10,17 +10,17 @@ The worst case of ``64*i0 + 4*i1 + u < M``, with i1 the number of one of 16 thre
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import gcd
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param, constant
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, GpuIndex, Let, Node
 from tiramisu_py.ir.arithmetic.build import plus
 from tiramisu_py.ir.arithmetic.intervals import Interval, Ranges
 from tiramisu_py.ir.arithmetic.linear import Linear, difference, gap, is_index, linear, number
 from tiramisu_py.ir.arithmetic.linear import operands as operands_of
-from tiramisu_py.ir.rewriting import constant
+from tiramisu_py.records import dataclass
 
 #: The least and the largest value of a variable, as linear forms.
 Span = tuple[Linear, Linear]

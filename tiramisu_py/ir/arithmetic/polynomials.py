@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Unary
-from tiramisu_py.ir.rewriting import constant
+from tiramisu_py.algorithm.expressions import Binary, Expr, Unary, constant
 
 #: Coefficients by monomials, each the sorted keys of its atoms; none is 0.
 Polynomial = Mapping[tuple[Any, ...], int]

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from functools import reduce
 
-from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir.arithmetic.linear import Linear, linear, number, operands
-from tiramisu_py.ir.rewriting import constant
 
 
 @deep

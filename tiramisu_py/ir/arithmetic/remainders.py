@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import Node
 from tiramisu_py.ir.arithmetic.linear import Linear, is_index, linear, number
-from tiramisu_py.ir.rewriting import constant, rewrite_expressions
+from tiramisu_py.ir.rewriting import rewrite_expressions
 
 
 def with_remainders(node: Node) -> Node:

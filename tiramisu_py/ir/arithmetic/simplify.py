@@ -11,7 +11,18 @@ from dataclasses import replace
 from functools import reduce
 from operator import is_
 
-from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Const, Expr, Iter, Param, Select, Unary
+from tiramisu_py.algorithm.expressions import (
+    COMPARISONS,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Iter,
+    Param,
+    Select,
+    Unary,
+    constant,
+)
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import iterators, kinds, mentions
 from tiramisu_py.algorithm.types import bool_, int64
@@ -35,7 +46,6 @@ from tiramisu_py.ir.arithmetic.linear import Linear, difference, is_index, linea
 from tiramisu_py.ir.rewriting import (
     EMPTY,
     block,
-    constant,
     contents,
     defined,
     expressions,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import Allocate, Block, Comment, For, Load, Node, Store
 from tiramisu_py.ir.arithmetic.linear import difference
 from tiramisu_py.ir.arithmetic.remainders import as_remainders
-from tiramisu_py.ir.rewriting import Names, block, constant, loads, with_children
+from tiramisu_py.ir.rewriting import Names, block, loads, with_children
 from tiramisu_py.program.loops import Unroll
 from tiramisu_py.program.storage import Memory
 

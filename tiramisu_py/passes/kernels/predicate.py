@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Expr, Iter, constant
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import substitute as substitute_in
 from tiramisu_py.algorithm.types import int64
@@ -18,7 +18,7 @@ from tiramisu_py.ir.arithmetic.build import conjunction, conjuncts
 from tiramisu_py.ir.arithmetic.kernel_ranges import ConstantSpan, Limits, condition_of, constant_span
 from tiramisu_py.ir.arithmetic.linear import Linear, difference, linear, number
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
-from tiramisu_py.ir.rewriting import block, children, constant, loads, substitute, with_children
+from tiramisu_py.ir.rewriting import block, children, loads, substitute, with_children
 from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.program.loops import Unroll, Vector
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import (
     AllReduce,
@@ -28,7 +28,7 @@ from tiramisu_py.ir import (
 )
 from tiramisu_py.ir.arithmetic.linear import Linear, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.ir.rewriting import Names, block, constant, variables, walk
+from tiramisu_py.ir.rewriting import Names, block, variables, walk
 
 _OPERATIONS = (AllReduce, ArrayCall, Await, Collective, Complete, Copy, Launch, Post, Record)
 

@@ -6,10 +6,9 @@ order and grouping. Values that are widened stay as they are: processors multipl
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, constant
 from tiramisu_py.algorithm.traversal import kinds, rewrite
 from tiramisu_py.ir import Load, Ramp
-from tiramisu_py.ir.rewriting import constant
 
 #: An expression without any of these has no weighted sums of vectors.
 _NEEDED = frozenset(("+", "*", Ramp))

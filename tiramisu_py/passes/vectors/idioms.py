@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
-from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, Unary
+from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, Unary, constant
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import kinds, rewrite
 from tiramisu_py.algorithm.types import DType, int8, int16, int32, uint8, uint16, uint32
 from tiramisu_py.ir import Assign, Declare, For, Idiom, Let, Load, Node, Ramp, Store
 from tiramisu_py.ir.arithmetic.intervals import bounds, clamped, fits, limits, may_wrap, wrapped
-from tiramisu_py.ir.rewriting import constant, with_children
+from tiramisu_py.ir.rewriting import with_children
 from tiramisu_py.passes.vectors.equal_weights import grouped
 
 _RING = ("+", "-", "*", "&", "|", "^")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
-from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter, constant
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import kinds, mentions, rewrite
 from tiramisu_py.algorithm.types import DType, float32, int64
@@ -36,7 +36,6 @@ from tiramisu_py.ir.rewriting import (
     Names,
     block,
     buffers_in,
-    constant,
     defined,
     expressions,
     walk,
@@ -44,6 +43,7 @@ from tiramisu_py.ir.rewriting import (
     with_expressions,
 )
 from tiramisu_py.passes.vectors.pack_stores import is_contiguous, joined_store
+from tiramisu_py.records import dataclass
 
 
 def widest(node: Node) -> int:

@@ -20,14 +20,13 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, DealtTerms
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.from_isl import of_params
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.traversal import iterators
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.ir.arithmetic.build import number as literal
 from tiramisu_py.ir.arithmetic.polynomials import same
-from tiramisu_py.ir.rewriting import constant
 from tiramisu_py.program.bundles.bundle_boxes import sides_of
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role

@@ -1,0 +1,62 @@
+"""The statements of the loop IR."""
+
+from __future__ import annotations
+
+from tiramisu_py.ir.array_calls import ArrayCall
+from tiramisu_py.ir.gpu_statements import (
+    Await,
+    Barrier,
+    Copy,
+    Deferred,
+    Events,
+    LastBlock,
+    Launch,
+    Record,
+    TreeReduce,
+)
+from tiramisu_py.ir.log import Traced
+from tiramisu_py.ir.messages import AllReduce, Collective, Complete, Piece, Post, Requests
+from tiramisu_py.ir.statements import (
+    Allocate,
+    Assign,
+    Block,
+    Comment,
+    Declare,
+    For,
+    If,
+    Let,
+    Mask,
+    Prefetch,
+    Store,
+)
+
+Node = (
+    Block
+    | Comment
+    | For
+    | If
+    | Let
+    | Declare
+    | Assign
+    | Store
+    | Prefetch
+    | ArrayCall
+    | Allocate
+    | Mask
+    | Launch
+    | Copy
+    | Events
+    | Record
+    | Await
+    | Barrier
+    | Deferred
+    | TreeReduce
+    | LastBlock
+    | Piece
+    | Post
+    | Requests
+    | Complete
+    | Collective
+    | AllReduce
+    | Traced
+)
