@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -76,6 +77,15 @@ def test_a_c_program_runs_the_best_version_or_a_lower_one(folder: Path) -> None:
     for level in LEVELS:
         assert sh("./main", folder, TIRAMISU_VERSION=level) == f"{min(level, BEST)}\n"
     assert sh("./main", folder, TIRAMISU_VERSION="z80") == f"{BEST}\n"
+
+
+@x86
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="no qemu-x86_64: apt-get install qemu-user")
+@pytest.mark.parametrize(("cpu", "version"), [("Haswell", "x86-64-v3"), ("Nehalem", "x86-64-v2"), ("qemu64", "none")])
+def test_on_a_processor_that_has_less_no_program_dies(folder: Path, cpu: str, version: str) -> None:
+    """One without AVX-512, one without AVX, and one with neither, which are emulated."""
+    built(folder, "libsaxpy.a -lm")
+    assert sh(f"qemu-x86_64 -cpu {cpu} ./main", folder) == f"{version}\n"
 
 
 @x86

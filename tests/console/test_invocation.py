@@ -14,6 +14,7 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py import progress
+from tiramisu_py.build import processor_for
 from tiramisu_py.console import doctor, main
 
 SCRIPT = """
@@ -322,6 +323,25 @@ def test_doctor_names_the_cache_that_is_only_read(
     monkeypatch.setenv("TIRAMISU_CACHE_BASE", str(tmp_path / "site"))
     found = {each["what"]: each for each in json.loads(run(capsys, "doctor", "--json")[1])}
     assert found["cache"]["found"].endswith(f"upon {tmp_path / 'site'}, which is only read")
+
+
+def test_doctor_says_what_stands_for_the_processor(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = next((name for name in ("x86-64", "armv8-a") if not _obstacle(name)), None)
+    if name is None:
+        pytest.skip("a processor of another kind")
+    monkeypatch.setenv("TIRAMISU_PROCESSOR", name)
+    lines = {line.split()[0]: line for line in run(capsys, "doctor")[1].splitlines()}
+    assert f"TIRAMISU_PROCESSOR={name}" in lines["environment"]
+    assert f"{name}, vectors of 16 bytes" in lines["processor"]
+
+
+def _obstacle(name: str) -> str:
+    try:
+        return processor_for(name).obstacle
+    except tm.ToolchainError as error:
+        return str(error)
 
 
 def test_doctor_says_how_to_get_what_is_missing(

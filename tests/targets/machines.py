@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS
-from tests.processors import NATIVE, native, obstacle, toolchain
+from tests.processors import NATIVE, native, obstacle
 
 INSTALL = "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user clang libomp-dev"
 
@@ -51,9 +51,10 @@ class Target:
             if shutil.which(command) is None:
                 return f"no {command}: {INSTALL}"
         if not self.runner:
-            if not toolchain(self.compiler[0]).is_x86:
-                return f"{self.compiler[0]} compiles for another processor than {self.name}"
-            lacked = obstacle(self.flags, self.compiler[0])
+            try:
+                lacked = obstacle(self.flags, self.compiler[0])
+            except tm.ToolchainError:
+                lacked = f"{self.compiler[0]} here compiles for another kind of processor than {self.name}"
             if lacked:
                 return lacked
         usable = _links(self.compiler, self.options, _PROGRAM, self.runner)

@@ -38,7 +38,7 @@ def auto_schedule(
     if level == "measure":
         search = measured(problem, candidates, options)
         found = search.best
-        notes += search.lines()
+        notes = [*search.lines(), *notes]
     elif options:
         raise ArgumentError(
             f"auto_schedule: {', '.join(f'{name}=' for name in options)}: level={level!r} takes target=, threads= and "
