@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import cgen
 
@@ -14,6 +14,7 @@ from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.runtime_files import packaged
 from tiramisu_py.backends.emitting import HOST_PARTS, emit
 from tiramisu_py.ir import LoopFunction
+from tiramisu_py.records import dataclass
 
 Lines = list[cgen.Generable]
 RUNTIME = "tm_processor.h"

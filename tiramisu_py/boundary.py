@@ -24,7 +24,6 @@ than what is read, `check` says which to assume.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tiramisu_py.algorithm.domains.boxes import ends_of_box, smallest_box
 from tiramisu_py.algorithm.expressions import Const, Expr, Operand, as_expr, select
@@ -32,6 +31,7 @@ from tiramisu_py.algorithm.functions import clip
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function import Computation, Input
+from tiramisu_py.records import dataclass
 
 __all__ = ["constant", "mirror_image", "mirror_interior", "repeat_edge", "repeat_image"]
 

@@ -7,7 +7,9 @@ that ``except ValueError`` works as a Python programmer expects.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tiramisu_py.records import dataclass
 
 #: The kinds of refusal, as the design names them.
 KINDS = (

@@ -13,8 +13,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TextIO
+
+from tiramisu_py.records import dataclass
 
 __all__ = ["show", "step"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import cgen
@@ -17,6 +16,7 @@ from tiramisu_py.backends.c.expressions.scope import Scope, of_function
 from tiramisu_py.backends.c.runtime_files import RuntimeFile
 from tiramisu_py.ir import ArrayArgument, LoopFunction, Node
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.algorithm.expressions import Expr

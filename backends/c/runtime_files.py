@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import resources
+
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

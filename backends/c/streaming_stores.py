@@ -7,7 +7,6 @@ distributed function, or one that uses GPUs, has a single body, in which that is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import cgen
 
@@ -42,6 +41,7 @@ from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, numb
 from tiramisu_py.ir.rewriting import NONTEMPORAL, children, contents, names, of_kind, walk
 from tiramisu_py.lower.statements.prefetch import LINE
 from tiramisu_py.program.loops import Parallel
+from tiramisu_py.records import dataclass
 
 RUNTIME = "tm_stores.h"
 #: The constant, or variable, that says whether stores bypass the caches.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cgen
@@ -12,6 +11,7 @@ from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import LoopFunction, Traced
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir.arithmetic.linear import difference, number
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary, constant
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
@@ -12,6 +12,7 @@ from tiramisu_py.ir import For, KernelFunction, Let, LoopFunction
 from tiramisu_py.ir.arithmetic.facts import facts_of
 from tiramisu_py.program.loops import AXES
 from tiramisu_py.program.machine.gpu_target import CUDA
+from tiramisu_py.records import dataclass
 
 
 @dataclass

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.ir import KernelFunction
 from tiramisu_py.ir.rewriting import used_names
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ keeps them apart. Trees over the same threads that follow each other share their
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import cgen
@@ -22,6 +22,7 @@ from tiramisu_py.ir import KernelFunction, TreeReduce
 from tiramisu_py.ir.arithmetic.components import combined
 from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.combining.combination_trees import BlockTree, first_step
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines

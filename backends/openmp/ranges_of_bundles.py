@@ -22,7 +22,6 @@ fits 64 bits: the function has tested that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import cgen
 
@@ -31,6 +30,7 @@ from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.ir import For, Private
 from tiramisu_py.program.loops import Parallel
+from tiramisu_py.records import dataclass
 
 
 def reductions(chain: Sequence[For]) -> list[Private]:

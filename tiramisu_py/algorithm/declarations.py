@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from tiramisu_py.algorithm.expressions import (
 )
 from tiramisu_py.algorithm.types import DType, TupleType, array_names, bool_
 from tiramisu_py.errors import DTypeError
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

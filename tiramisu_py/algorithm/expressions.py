@@ -8,7 +8,7 @@ expression; use `same_as`), and refuses `bool()` and iteration.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, NoReturn, Union
 
 import numpy as np
@@ -19,6 +19,7 @@ from tiramisu_py.algorithm.misuse import Symbolic, without_indices
 from tiramisu_py.algorithm.operands import children_of, facets_of, key_of, rebuilt_of
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import DeclarationError, DTypeError
+from tiramisu_py.records import dataclass
 
 #: What a user may write where an expression is expected.
 Operand = Union["Expr", bool, int, float, np.generic]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from tiramisu_py.errors import DTypeError
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

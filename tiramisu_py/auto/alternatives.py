@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tiramisu_py.auto.model.offers import Problem
@@ -11,6 +10,7 @@ from tiramisu_py.auto.trials import Attempted, Offering, proven
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
 from tiramisu_py.program.command import Command
+from tiramisu_py.records import dataclass
 from tiramisu_py.tuning import Tuned, tune
 
 #: The most schedules that are measured.

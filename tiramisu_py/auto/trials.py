@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tiramisu_py.auto.clusters import anchors
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.errors import LegalityError, TiramisuError
 from tiramisu_py.function import Function
 from tiramisu_py.program.command import Command
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.loops.tags import Parallelize
 
 #: The candidates of a computation.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -32,6 +32,7 @@ from tiramisu_py.build.travel import Packed, packed
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.passes.vectors.remarks import remarks
+from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html
 from tiramisu_py.view.roofline import Rates, require_rates
 

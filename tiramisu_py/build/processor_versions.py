@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.backends import ProcessorVersion
 from tiramisu_py.build.toolchains.c_compiler import Toolchain
@@ -13,6 +13,7 @@ from tiramisu_py.build.toolchains.library import Library, Recipe, load
 from tiramisu_py.build.toolchains.processor import instruction_sets, needed_instruction_sets, resolve_processor
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import LoopFunction
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from tiramisu_py.build.machine.processor_caches import caches
@@ -13,6 +12,7 @@ from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.processor import instruction_sets, resolve_processor
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 _Choice = TypeVar("_Choice")
 

@@ -6,13 +6,13 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.initial import initial_program
+from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html, for_prompt
 from tiramisu_py.view.roofline import Rates
 

@@ -6,7 +6,7 @@ the cache, or builds it again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import islpy as isl
@@ -20,6 +20,7 @@ from tiramisu_py.build.toolchains.library import Recipe
 from tiramisu_py.build.toolchains.processor import resolve_processor
 from tiramisu_py.errors import KernelError, ToolchainError
 from tiramisu_py.ir import Block, LoopFunction
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.build.kernel import Kernel

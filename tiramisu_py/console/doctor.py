@@ -7,7 +7,7 @@ import platform
 import shutil
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tiramisu_py.build.toolchains.cuda_compiler import find_cuda_compiler
 from tiramisu_py.build.toolchains.mpi import Mpi, family_of_launcher, find_mpi
 from tiramisu_py.build.toolchains.simulator import find_cxx
 from tiramisu_py.errors import TiramisuError
+from tiramisu_py.records import dataclass
 
 #: Variables of the environment that change what is found here.
 VARIABLES = (

@@ -8,13 +8,13 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tiramisu_py import console, progress
 from tiramisu_py.console.scripts import ScriptError
 from tiramisu_py.errors import TiramisuError
+from tiramisu_py.records import dataclass
 
 #: The exit codes: all is well; the program or the machine is not; the command cannot be carried out as given.
 WELL, REFUSED, MISUSED, INTERRUPTED = 0, 1, 2, 130

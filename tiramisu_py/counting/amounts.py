@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -12,6 +11,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.counting.lattice_points import count
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 #: The direction of messages between ranks.
 BETWEEN_RANKS = "rank -> rank"

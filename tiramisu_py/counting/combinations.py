@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -13,6 +12,7 @@ from tiramisu_py.dependence.value_boxes import box_around
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.combined_reductions import combined_loops, groups
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

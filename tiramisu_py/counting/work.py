@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -15,6 +14,7 @@ from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 #: Memories on the chip: accesses to them cost no memory bandwidth.
 ON_CHIP = (Memory.REGISTER, Memory.SHARED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import islpy as isl
@@ -10,6 +9,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Buffer, Home, Storage, home_of
+from tiramisu_py.records import dataclass
 
 #: When an actor acts: before all statements, at its time, after all statements.
 ENTRY, WITHIN, EXIT = -1, 0, 1

@@ -14,7 +14,6 @@ executions agree; that each read sees this value is another condition.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import islpy as isl
@@ -30,6 +29,7 @@ from tiramisu_py.algorithm.traversal import mentions, walk
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
+from tiramisu_py.records import dataclass
 
 #: The comparison with its sides exchanged.
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}

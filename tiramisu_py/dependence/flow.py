@@ -16,7 +16,6 @@ conditions). What is merged into another partial result is what a combination ma
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -33,6 +32,7 @@ from tiramisu_py.dependence.precedence import Precedence
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home
+from tiramisu_py.records import dataclass
 
 _Found = TypeVar("_Found")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import islpy as isl
 
 from tiramisu_py import sets
@@ -12,6 +10,7 @@ from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ wait for it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import islpy as isl
@@ -33,6 +32,7 @@ from tiramisu_py import sets
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 #: An operation sequence of a GPU, or the lane of an asynchronous half of an exchange, by its name; None is the host.
 Queue = tuple[int, int] | str | None

@@ -15,7 +15,7 @@ races, nor be executable.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import islpy as isl
@@ -27,6 +27,7 @@ from tiramisu_py.dependence.precedence import Precedence
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Home
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.dependence.flow import Flow

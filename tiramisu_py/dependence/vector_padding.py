@@ -6,7 +6,7 @@ that many elements. An instance past the end is not one of the algorithm's: noth
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -19,6 +19,7 @@ from tiramisu_py.program.loops import Loop, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer
+from tiramisu_py.records import dataclass
 
 #: The key under which a statement keeps its whole vectors, which its proof and its lowering ask for again.
 _KEPT = "_whole_vectors"

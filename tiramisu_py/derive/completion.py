@@ -8,7 +8,6 @@ those that are proven, emitted or interpreted, and earlier states replayed to fi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tiramisu_py.dependence.vector_padding import with_room
 from tiramisu_py.derive.barriers.barriers import with_barriers
@@ -18,6 +17,7 @@ from tiramisu_py.derive.barriers.tickets import with_tickets
 from tiramisu_py.derive.barriers.tree_partials import with_tree_reductions
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

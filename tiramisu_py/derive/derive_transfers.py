@@ -10,7 +10,7 @@ for just before their first dependent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 from tiramisu_py import sets
@@ -39,6 +39,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Device, Statement, Transfer
 from tiramisu_py.proof import check
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_fields import OnFunction
 from tiramisu_py.schedule.devices.transfers import collapsed, with_transfer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import islpy as isl
@@ -14,6 +14,7 @@ from tiramisu_py.function.function import Function
 from tiramisu_py.function.saving.algorithms import declared_values
 from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
 from tiramisu_py.program.machine.pins import as_pin
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

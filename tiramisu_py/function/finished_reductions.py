@@ -7,7 +7,7 @@ Each is declared as reductions and computations of its own, which commands addre
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr, Operand, as_expr, binary, call, cast, select
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.function.declaring import Declarations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from tiramisu_py.interpret.claims import Claims
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.ir import Allocate
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 Element = tuple[Any, ...]
 

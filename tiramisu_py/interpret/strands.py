@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from tiramisu_py.interpret.arithmetic import Value
@@ -12,6 +11,7 @@ from tiramisu_py.interpret.evaluator import Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.ir import Barrier, LastBlock, Node, TreeReduce
 from tiramisu_py.program.loops import Parallel, Tag, Vector
+from tiramisu_py.records import dataclass
 
 
 @dataclass(eq=False)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.words.stages import ExternStage
 from tiramisu_py.ir.roles import Roles, roles
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.program.storage import Buffer
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

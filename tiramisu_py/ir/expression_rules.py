@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, bool_, int64
 from tiramisu_py.ir import GpuIndex, Joined, KernelFunction, Lane, Load, Node, Ramp, Scalar, Shifted
 from tiramisu_py.ir.rewriting import expressions
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tiramisu_py.algorithm.expression_text import Pieces, listed
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tiramisu_py.algorithm.declarations import Operator
@@ -10,6 +9,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.ir.roles import Roles, roles
 from tiramisu_py.ir.statements import Store
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.ir import Node

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.ir.roles import Roles, roles
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.ir import Node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tiramisu_py.algorithm.expressions import Expr
@@ -11,6 +10,7 @@ from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.program.machine.gpu_target import CUDA, GpuTarget
 from tiramisu_py.program.machine.pins import Pin
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.ir import Node

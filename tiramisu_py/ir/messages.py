@@ -6,7 +6,6 @@ last side runs fastest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tiramisu_py.algorithm.declarations import Operator
@@ -14,6 +13,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.ir.roles import Roles, roles
 from tiramisu_py.program.statement import SendMode
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.ir import Node

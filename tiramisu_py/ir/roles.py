@@ -5,7 +5,7 @@ A new class of statements gives the roles of its fields in its `roles`; nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tiramisu_py.algorithm.declarations import Operator
@@ -12,6 +11,7 @@ from tiramisu_py.ir.roles import Roles, roles
 from tiramisu_py.program.loops import Combine, Tag
 from tiramisu_py.program.machine.pages import Pages
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.ir import Node

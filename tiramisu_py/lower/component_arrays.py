@@ -8,7 +8,7 @@ proof, so that the components of a value are always those of one execution.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,7 @@ from tiramisu_py.ir.expressions import Variable
 from tiramisu_py.ir.rewriting import Names, block, names, with_children, with_expressions
 from tiramisu_py.passes.base import About
 from tiramisu_py.program.loops import Combine
+from tiramisu_py.records import dataclass
 
 #: The arrays of a buffer, with their types.
 Parts = tuple[tuple[str, DType], ...]

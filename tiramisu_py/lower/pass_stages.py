@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from tiramisu_py.algorithm.expressions import Expr, Iter, Param
@@ -20,6 +20,7 @@ from tiramisu_py.lower.lowering import lower
 from tiramisu_py.passes.base import About, FunctionPass, NestPass, Pass, Property
 from tiramisu_py.passes.pipeline import PIPELINE, Pipeline, optimise, over_nests
 from tiramisu_py.program.program import Program
+from tiramisu_py.records import dataclass
 
 T = TypeVar("T")
 

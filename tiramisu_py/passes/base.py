@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Generic, TypeVar
 
 from tiramisu_py.algorithm.expressions import Expr, constant
@@ -19,6 +19,7 @@ from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.device_boxes import DeviceBox
 from tiramisu_py.ir.rewriting import Names
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 T = TypeVar("T")
 #: A property of a function's code that holds from some pass on: yields a sentence for each place that violates it.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.ir import Node
 from tiramisu_py.ir.arithmetic.facts import decide
 from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.distinct_variables import with_distinct_variables
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

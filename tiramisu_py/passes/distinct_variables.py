@@ -7,13 +7,14 @@ After: ``x = a; S(x); x_2 = b; T(x_2)``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import mentions, rewrite
 from tiramisu_py.ir import Assign, Block, Declare, For, If, Node
 from tiramisu_py.ir.rewriting import Names, block, contents, defined, names, with_children, with_expressions
+from tiramisu_py.records import dataclass
 
 
 def with_distinct_variables(node: Node, taken: Names) -> Node:

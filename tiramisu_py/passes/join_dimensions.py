@@ -7,7 +7,7 @@ is element j of all its elements in their order, which nothing has to divide for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.traversal import kinds, rewrite
@@ -19,6 +19,7 @@ from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import contents, rewrite_expressions, with_children
 from tiramisu_py.passes.array_uses import Indices, host_shapes, kernel_shapes, places
 from tiramisu_py.passes.base import About, FunctionPass
+from tiramisu_py.records import dataclass
 
 #: The operators that divide.
 _DIVISIONS = frozenset(("//", "%"))

@@ -7,7 +7,7 @@ another tuple. `optimise` runs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -39,6 +39,7 @@ from tiramisu_py.passes.vectors.epilogue import ShareMasks
 from tiramisu_py.passes.vectors.narrow import Narrow
 from tiramisu_py.passes.vectors.vectorize import Vectorize
 from tiramisu_py.passes.vectors.vectorize_rows import VectorizeRows
+from tiramisu_py.records import dataclass
 
 T = TypeVar("T")
 P = TypeVar("P", FunctionPass, NestPass)

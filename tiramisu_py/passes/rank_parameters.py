@@ -7,7 +7,7 @@ Code guarded for one rank uses their values there: ``image[r - image_from]`` is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param
 from tiramisu_py.algorithm.stacks import deep_nest
@@ -18,6 +18,7 @@ from tiramisu_py.ir.arithmetic.build import conjuncts
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import rewrite_expressions, with_children, with_expressions
 from tiramisu_py.passes.base import About, FunctionPass
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ later pass asks of an expression is worked out once for all its copies.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from operator import is_
 
 from tiramisu_py.algorithm.expressions import Call, Expr
 from tiramisu_py.ir import Node
 from tiramisu_py.ir.rewriting import with_children, with_expressions
 from tiramisu_py.passes.base import About, NestPass
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

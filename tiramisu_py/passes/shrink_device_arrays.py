@@ -8,7 +8,7 @@ by[r, c] = ...                           by[r - G, c] = ...
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.expressions import Expr, Param
@@ -32,6 +32,7 @@ from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.device_boxes import DeviceBox
 from tiramisu_py.ir.rewriting import all_expressions, with_children, with_expressions
 from tiramisu_py.passes.base import About, FunctionPass
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ It runs on request only: without it, the emitted text has no code for events.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from tiramisu_py.algorithm import traversal
@@ -37,6 +37,7 @@ from tiramisu_py.ir import (
 )
 from tiramisu_py.ir.arithmetic.linear import number
 from tiramisu_py.ir.rewriting import block, walk, with_children
+from tiramisu_py.records import dataclass
 
 #: At most this many statements are named in the name of an event.
 MOST_NAMES = 3

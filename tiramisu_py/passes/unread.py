@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.ir import Allocate, LoopFunction, Node
 from tiramisu_py.ir.arithmetic.simplify import without_stores
 from tiramisu_py.ir.rewriting import read_buffers, with_children
 from tiramisu_py.passes.base import About, FunctionPass, around_nests
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

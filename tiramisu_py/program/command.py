@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tiramisu_py.algorithm.declarations import Location
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.program.storage import Buffer
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.program.program import Program

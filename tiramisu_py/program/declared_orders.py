@@ -8,10 +8,10 @@ declarations. The orders of this module come after those that commands ask for, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Storage
+from tiramisu_py.records import dataclass
 
 #: Pairs of statements, by name, the first one before the second.
 Pairs = tuple[tuple[str, str], ...]

@@ -6,11 +6,11 @@ Lowering then cuts it in two functions, as `proof.memory.operands_between_calls`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.extents_from_arguments import params_of
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.program.program import Program

@@ -13,7 +13,7 @@ blocks are those that run it. Block and thread numbers are those of the whole ke
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import islpy as isl
@@ -26,6 +26,7 @@ from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

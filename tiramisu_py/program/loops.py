@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from tiramisu_py.records import dataclass
 
 LoopId = int
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 
@@ -12,6 +11,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.declared_orders import NOTHING, Pairs, Suggested
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.program.loops import LoopId
+from tiramisu_py.records import dataclass
 
 
 class Role(Enum):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from tiramisu_py.algorithm.types import DType, as_dtype
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.machine.pages import Pages
+from tiramisu_py.records import dataclass
 
 
 class Memory(Enum):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.records import dataclass
 
 #: One rank, or several that follow each other; None for a program whose partition names no ranks.
 Ranks = int | range | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.declarations import Determinism
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof.superfluous import superfluous
+from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html, for_prompt, styled
 
 PRESERVED = "bits preserved"

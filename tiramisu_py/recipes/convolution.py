@@ -5,8 +5,6 @@ Channels are the last index of pictures, and the lanes of vectors; or pictures a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.build.target_processor import Target
 from tiramisu_py.function import Computation
@@ -15,6 +13,7 @@ from tiramisu_py.program.storage import Memory
 from tiramisu_py.recipes.convolution_parts import Convolution, convolution_of, own_picture
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.records import dataclass
 
 #: The most lanes of a vector loop.
 MOST_LANES = 64

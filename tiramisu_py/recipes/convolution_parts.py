@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses
@@ -12,6 +10,7 @@ from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.ir.arithmetic.linear import linear
 from tiramisu_py.recipes.read_sums import readers, sums_of, untouched
 from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

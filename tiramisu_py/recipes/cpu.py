@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from tiramisu_py.build.target_processor import Target
 from tiramisu_py.build.target_processor import target as described
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

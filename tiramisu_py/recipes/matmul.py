@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import sum_
@@ -16,6 +16,7 @@ from tiramisu_py.program.storage import Memory
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.read_sums import sums_of, untouched
 from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.records import dataclass
 
 #: The most lanes of a vector loop.
 MOST_LANES = 64

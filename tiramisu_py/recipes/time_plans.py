@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.records import dataclass
 
 #: The maximum number of levels of a pass: from there on, memory no longer limits a step.
 MOST_STEPS = 12

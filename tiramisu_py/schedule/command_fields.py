@@ -6,7 +6,7 @@ that the command is applied to.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from tiramisu_py.algorithm.expressions import Access, Expr
@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.command import Command
 from tiramisu_py.program.program import Program
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

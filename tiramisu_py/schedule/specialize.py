@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError, DeclarationError, DTypeError
 from tiramisu_py.program.command import spelled
 from tiramisu_py.program.program import Program
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import size
 from tiramisu_py.schedule.command_fields import OnFunction
 

@@ -10,10 +10,10 @@ A box may be larger than what is inside: at a border, the part of it that is out
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
+from tiramisu_py.records import dataclass
 from tiramisu_py.sets.affine_functions import at_any_point
 from tiramisu_py.sets.domains import largest_value
 from tiramisu_py.sets.forms import constant_of, is_constant, pieces, plus

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import islpy as isl
 
+from tiramisu_py.records import dataclass
 from tiramisu_py.sets.frames import carrying, integer, number
 
 _SET = isl.dim_type.set

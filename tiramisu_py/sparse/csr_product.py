@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
@@ -13,6 +12,7 @@ from tiramisu_py.algorithm.types import int32, int64
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation as Handle
 from tiramisu_py.function import Function
+from tiramisu_py.records import dataclass
 
 _EXAMPLE = "f.reduction(name, {i: N}, over={p: (start[i], start[i + 1])}, ...)"
 

@@ -12,7 +12,6 @@ executor leaves them out by the length of the row, so that they add nothing to a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tiramisu_py.algorithm.declarations import Computation as Product
@@ -27,6 +26,7 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Function, Input, Reduction
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof import Report
+from tiramisu_py.records import dataclass
 from tiramisu_py.sparse.csr_product import CsrProduct, csr_product
 from tiramisu_py.sparse.sell_matrix import SellKernels
 

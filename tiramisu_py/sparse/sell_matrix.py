@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.declare.assumptions import verify_facts
 from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params
 from tiramisu_py.build import Kernel
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,6 +13,7 @@ from tiramisu_py.errors import ArgumentError, LegalityError
 from tiramisu_py.function import Function
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes
+from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.estimated import Estimate
 from tiramisu_py.tuning.levels import Level, levels
 from tiramisu_py.tuning.machine_model import Machine, published

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value, params_of
@@ -12,6 +11,7 @@ from tiramisu_py.program.loops import LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.targets import Gpu, Partition, Target, ranks_of
+from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.splitting import Division, LevelCut
 
 Params = Mapping[str, int]

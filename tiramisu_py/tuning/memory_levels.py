@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from tiramisu_py.build.machine.processor_caches import Caches
 from tiramisu_py.build.machine.processor_caches import caches as described
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

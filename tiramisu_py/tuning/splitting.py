@@ -6,11 +6,11 @@ This module is independent of programs: it has a level from `low` to `high`, cut
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 #: Halvings of the interval that contains the least time: enough for the precision of a float.
 HALVINGS = 60

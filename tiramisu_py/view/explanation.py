@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.declarations import Location
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html, for_prompt
 from tiramisu_py.view.loop_nests import loop_nests
 from tiramisu_py.view.pseudocode import PLACES

@@ -13,13 +13,13 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm, prod
 
 from tiramisu_py import sets
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
+from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html, for_prompt
 
 #: Monomials (the exponent of each parameter) with their coefficients.

@@ -10,7 +10,7 @@ looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from tiramisu_py.ir.rewriting import walk as nodes
 from tiramisu_py.program.combining.combination_trees import BlockTree
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 from tiramisu_py.view.occupancy import Occupancy, multiprocessor, occupancy
 
 #: Sizes at which indices are evaluated, and how many warps of a block.

@@ -5,10 +5,9 @@ Source: CUDA C++ Programming Guide, "Compute capabilities", technical specificat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.machine.gpu_target import CUDA
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

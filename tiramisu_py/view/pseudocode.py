@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.algorithm.stacks import deep
@@ -44,6 +44,7 @@ from tiramisu_py.ir.arithmetic.build import added
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.program.loops import AXES, Parallel, Unroll, Vector
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html
 
 _PAD = "    "

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Protocol
 
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 WIDTH, HEIGHT = 620, 400
 LEFT, RIGHT, TOP, BOTTOM = 90, 20, 50, 60

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cached_property
 from typing import Any
 
 from tiramisu_py.counting.amounts import Communication
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html, for_prompt
 from tiramisu_py.view.kernel_facts import KernelFacts
 from tiramisu_py.view.memory_traffic import CacheTraffic

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.types import DType, int64
@@ -11,6 +11,7 @@ from tiramisu_py.ir import ArrayArgument, For, Let, LoopFunction, Mask
 from tiramisu_py.ir.arithmetic.facts import Facts, facts_of
 from tiramisu_py.ir.arithmetic.lanes import Lanes
 from tiramisu_py.ir.arithmetic.linear import number
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

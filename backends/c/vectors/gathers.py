@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import cgen
 
@@ -23,6 +23,7 @@ from tiramisu_py.backends.c.vectors.vectors import Vectors
 from tiramisu_py.ir import Load, Variable
 from tiramisu_py.ir.arithmetic.common_values import repeated, with_names
 from tiramisu_py.ir.arithmetic.linear import Key
+from tiramisu_py.records import dataclass
 
 #: The neighbours of a call, as distances from the first: a 2 by 2 square.
 SQUARE = ((0, 0), (0, 1), (1, 0), (1, 1))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import cgen
 
@@ -21,6 +20,7 @@ from tiramisu_py.backends.c.vectors.vectors import Vectors
 from tiramisu_py.ir import Comment, Node, Store
 from tiramisu_py.ir.arithmetic.linear import along_lanes, difference
 from tiramisu_py.ir.rewriting import buffers_in
+from tiramisu_py.records import dataclass
 
 #: The most bytes of a vector of both stores.
 MOST_BYTES = 64

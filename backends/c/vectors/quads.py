@@ -7,7 +7,6 @@ two leaves int32, so any order of the terms gives the same bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Expr
@@ -16,6 +15,7 @@ from tiramisu_py.backends.c.expressions.parentheses import Code, call
 from tiramisu_py.backends.c.vectors.dots import spaced_bytes, terms_of
 from tiramisu_py.ir import Load
 from tiramisu_py.ir.arithmetic.linear import difference
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.vectors.vectors import Vectors

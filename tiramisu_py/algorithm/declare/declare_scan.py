@@ -14,7 +14,6 @@ and no chunk waits for another one of its pass. Source: Blelloch, *Prefix sums a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location, Operator, min_
@@ -22,6 +21,7 @@ from tiramisu_py.algorithm.declare.declare import combined_term, declare_computa
 from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, as_expr, as_typed, select
 from tiramisu_py.algorithm.traversal import substitute
 from tiramisu_py.errors import DeclarationError
+from tiramisu_py.records import dataclass
 
 
 def declare_scan(

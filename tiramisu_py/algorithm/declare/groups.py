@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -22,6 +22,7 @@ from tiramisu_py.algorithm.expressions import Expr, as_expr
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,12 @@ The others follow one another. Dimensions are taken in the declared order, and u
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, product
 
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.records import dataclass
 
 #: For a reader and a source: ``value of the reader -> value of the source that it reads``.
 Reads = dict[tuple[str, str], isl.Map]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import islpy as isl
@@ -20,6 +19,7 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import accesses, rewrite, walk
 from tiramisu_py.errors import DeclarationError, DTypeError
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

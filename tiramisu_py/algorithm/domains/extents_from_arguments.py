@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Param, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import ArgumentError, DeclarationError
+from tiramisu_py.records import dataclass
 
 #: A linear form: coefficients of parameters, and a constant.
 Linear = tuple[dict[str, int], int]

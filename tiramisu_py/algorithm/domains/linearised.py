@@ -9,7 +9,6 @@ their sum nowhere, so that no product overflows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from tiramisu_py.algorithm.domains.extents_from_arguments import linear
@@ -18,6 +17,7 @@ from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Param, 
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import int64, weak_int
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ array or by its scalar type, or it is unbounded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -24,6 +24,7 @@ from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter, 
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.algorithm.words.stages import StageCall
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

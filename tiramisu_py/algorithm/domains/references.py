@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +18,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.algorithm.words.stages import ForeignFunction, StageCall
 from tiramisu_py.errors import DeclarationError, DTypeError
+from tiramisu_py.records import dataclass
 
 #: No computations that are being declared.
 _NONE: Mapping[str, int] = MappingProxyType({})

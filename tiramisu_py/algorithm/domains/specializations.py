@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.records import dataclass
 
 #: Parameters and scalars, and their values.
 Sizes = tuple[tuple[str, bool | int | float], ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from tiramisu_py.algorithm.evaluate.numeric import Array
 from tiramisu_py.algorithm.expressions import Expr, typed_const
 from tiramisu_py.algorithm.types import DType, TupleType, array_names
 from tiramisu_py.errors import ArgumentError, DTypeError
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

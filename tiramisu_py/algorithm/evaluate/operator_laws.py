@@ -9,7 +9,6 @@ infinities and what is no number are left out, since few operators obey laws on 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -23,6 +22,7 @@ from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Param
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import ArgumentError, DeclarationError
+from tiramisu_py.records import dataclass
 
 #: Numbers tried first, so that a counterexample is short; then some at random.
 _SMALL = ((1, 2, 3), (0, 1, 2), (3, 1, 1), (2, 2, 5), (-1, 2, -3), (5, 0, -1), (4, 7, 1))

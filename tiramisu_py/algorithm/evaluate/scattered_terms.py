@@ -6,11 +6,11 @@ Of ``h[b]`` over r, c where ``b == level[r, c]``, the points are listed as (r, c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Binary, Call, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses, mentions, walk
 from tiramisu_py.algorithm.types import int64
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -29,6 +28,7 @@ from tiramisu_py.algorithm.expressions import (
 from tiramisu_py.algorithm.stacks import Steps, unstacked
 from tiramisu_py.algorithm.traversal import accesses, occurrences
 from tiramisu_py.errors import ArgumentError, DeclarationError
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Expr, Operand
 from tiramisu_py.errors import DeclarationError
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

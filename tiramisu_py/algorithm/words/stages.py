@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tiramisu_py.algorithm import types as ty
@@ -12,6 +11,7 @@ from tiramisu_py.algorithm.expressions import Access, Expr, ExternFunction, Oper
 from tiramisu_py.algorithm.names import check_extern_name, check_name
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import DeclarationError, DTypeError
+from tiramisu_py.records import dataclass
 
 #: What a C function does with an array.
 READS, WRITES, UPDATES = "reads", "writes", "updates"

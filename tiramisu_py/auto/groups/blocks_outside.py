@@ -15,7 +15,6 @@ one of its loops: that of a column, or the step itself. Blocks may be outside if
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -29,6 +28,7 @@ from tiramisu_py.auto.model.carried import LoopDependence, LoopDependences
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.function import Function
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 #: The vectors in a row of a block.
 VECTORS = 4

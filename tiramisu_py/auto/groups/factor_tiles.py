@@ -17,7 +17,6 @@ the right; so threads share the blocks of a diagonal.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import islpy as isl
@@ -33,6 +32,7 @@ from tiramisu_py.auto.single.contractions import in_tiles
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function import Function
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 #: The rows of a tile, which is two vectors wide, with 32 registers and with fewer; and the tiles of a block each way.
 MOST_ROWS, FEW_ROWS, VECTORS, TILES = 14, 5, 2, 12

@@ -28,7 +28,6 @@ A row is then in the cache when the next computation reads it. Rows depend on ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import islpy as isl
@@ -42,6 +41,7 @@ from tiramisu_py.auto.model.strides import loop_cost
 from tiramisu_py.function import Function
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 #: The vectors of a strip whose sums stay in registers.
 STRIP = 4

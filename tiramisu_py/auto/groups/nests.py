@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tiramisu_py import sets
@@ -17,6 +17,7 @@ from tiramisu_py.program.loops import Combine, LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.recipes.reductions.rows import accumulating
+from tiramisu_py.records import dataclass
 
 #: How many lines run side by side: the chain of additions of one leaves the adders idle for as long.
 LINES = 8

@@ -7,7 +7,7 @@ read again. Stages of which one row and nearby columns are read stay in register
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -17,6 +17,7 @@ from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import Touch
 from tiramisu_py.function import Function
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 #: The rows of a band that a thread computes, for each row that it computes in advance; and the least rows.
 BAND, LEAST = 8, 64

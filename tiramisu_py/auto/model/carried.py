@@ -7,7 +7,6 @@ program runs them now. The terms of a reduction may be added in any order, so th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import islpy as isl
@@ -21,6 +20,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

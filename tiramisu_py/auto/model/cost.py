@@ -11,7 +11,9 @@ What it leaves out: the ends of loops, associativity of caches, the address arit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from tiramisu_py.records import dataclass
 
 #: What begins in a cycle, and how many bytes come from memory in one.
 OPERATIONS, ACCESSES, BYTES = 2.0, 2.0, 4.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import islpy as isl
@@ -18,6 +18,7 @@ from tiramisu_py.program.fresh_names import names_in
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.recipes import Cpu
+from tiramisu_py.records import dataclass
 
 #: The most lanes of a vector loop.
 MOST_LANES = 64

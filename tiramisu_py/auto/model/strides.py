@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from tiramisu_py import sets
@@ -11,6 +10,7 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Call, Expr, Iter
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.records import dataclass
 
 #: What a vector of elements costs along a loop, relative to contiguous ones: the same element for all lanes, an
 #: element in each lane from memory lines of its own, and elements at computed places.

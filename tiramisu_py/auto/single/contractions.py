@@ -7,7 +7,7 @@ products in one term. Tiles that are not full are loops with masks, so that the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import islpy as isl
@@ -19,6 +19,7 @@ from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import Touch
 from tiramisu_py.function import Function
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 #: Vectors in a row of a tile, the most rows, terms summed in registers, and tiles of a block of rows.
 VECTORS, MOST_ROWS, TERMS, TILES = 2, 8, 256, 16

@@ -13,7 +13,6 @@ of the matrix itself, which are then in the cache when they are added.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from tiramisu_py import sets
@@ -25,6 +24,7 @@ from tiramisu_py.auto.single.contractions import is_box
 from tiramisu_py.function import Function
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 #: The rows of a block, and how many elements ahead the matrix is fetched.
 ROWS, AHEAD = 8, 512

@@ -14,7 +14,6 @@ Lamport, The Parallel Execution of DO Loops (the hyperplane method).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
@@ -27,6 +26,7 @@ from tiramisu_py.errors import TiramisuError
 from tiramisu_py.function import Function
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.loops.nest_dependences import nest_dependences
 
 #: Diagonals that are steeper have few values.

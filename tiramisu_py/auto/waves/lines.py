@@ -12,7 +12,6 @@ What only these lines read is kept for a block of them, with its lanes next to e
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from tiramisu_py import sets
@@ -27,6 +26,7 @@ from tiramisu_py.function import Function
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 #: The vectors of lines in a block: while one waits for its division or sum, the next one begins.
 VECTORS = 2

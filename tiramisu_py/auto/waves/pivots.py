@@ -15,7 +15,6 @@ Source: Venkataraman, Sahni and Mukhopadhyaya, A Blocked All-Pairs Shortest-Path
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
@@ -25,6 +24,7 @@ from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import Touch
 from tiramisu_py.function import Function
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 #: The steps of a block, which are the rows of a tile, and the vectors in a row of it: a tile is in the first cache.
 STEPS, VECTORS = 32, 16

@@ -14,7 +14,6 @@ all that they need of the step before. With several threads, tiles of the band r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.auto.groups.nests import folds_of, members_of
@@ -23,6 +22,7 @@ from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function import Function
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.loops.bands import Band, permutable_band
 
 #: Sizes are not known here: a row has about so many elements, and a plane of rows.

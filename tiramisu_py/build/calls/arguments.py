@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
@@ -35,6 +35,7 @@ from tiramisu_py.build.gpu.available_gpus import Device
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
+from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
 Argument = ArrayArgument | ScalarArgument

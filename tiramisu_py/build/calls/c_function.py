@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -24,6 +23,7 @@ from tiramisu_py.build.toolchains.library import Library
 from tiramisu_py.build.traces.event_log import LastCall, read_log
 from tiramisu_py.errors import KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
+from tiramisu_py.records import dataclass
 
 _Result = TypeVar("_Result")
 

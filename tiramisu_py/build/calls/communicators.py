@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -26,6 +26,7 @@ from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, ProcessGrid
 from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.records import dataclass
 
 _REMEMBERED = 64
 _PARTS = "each rank passes its part of an array that is distributed (Function.part), and all of any other"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import ArrayArgument, LoopFunction
+from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
 

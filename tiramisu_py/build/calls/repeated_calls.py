@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from tiramisu_py.build.calls.numpy_arrays import Address, address_of, allocated_
 from tiramisu_py.build.calls.scalar_arguments import passed_scalar
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import ArrayArgument, ScalarArgument
+from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
 Key = tuple[object, ...]

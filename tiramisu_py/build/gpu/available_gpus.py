@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 _DEVICE = re.compile(r"(gpu|simulator)(?::(\d{1,3}))?")
 

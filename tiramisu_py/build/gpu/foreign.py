@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from tiramisu_py.build.gpu.dlpack import CAPSULE, CUDA, CUDA_MANAGED, Tensor
+from tiramisu_py.records import dataclass
 
 #: The first versions of the CUDA array interface have no stream: this one is synchronised instead.
 LEGACY_STREAM = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from tiramisu_py.backends.cuda.signature import KernelSignature
@@ -21,6 +21,7 @@ from tiramisu_py.build.toolchains.images import program_sources, relocatable_pro
 from tiramisu_py.build.toolchains.simulator import LIBRARY, Simulation, Simulator, load_simulator, simulated_kernels
 from tiramisu_py.errors import ArgumentError, ToolchainError
 from tiramisu_py.program.machine.gpu_target import CUDA, GpuTarget
+from tiramisu_py.records import dataclass
 
 #: A program that has this file among its sources uses GPUs.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, digest, open_cache
 from tiramisu_py.build.toolchains.simulator import Simulation, Simulator, load_simulator, texts
 from tiramisu_py.errors import KernelError
+from tiramisu_py.records import dataclass
 
 NO_DRIVER, NO_DEVICE = 101, 102
 _LIBRARY = "libtm_gpu.so"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.flags import STRICT
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.machine.pins import Pin
+from tiramisu_py.records import dataclass
 
 _SOURCE = "tm_first_touch.c"
 _HEADERS = ("tm_numa.h", "tm_threads.h", "tm_runtime.h")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from tiramisu_py.records import dataclass
 
 SYSTEM = Path("/sys/devices/system")
 

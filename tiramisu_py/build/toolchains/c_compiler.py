@@ -12,13 +12,14 @@ import struct
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.tools import SHORTAGES, run, run_checked
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.records import dataclass
 
 _INSTALL = """install one:
   Debian, Ubuntu:  sudo apt-get install gcc libc6-dev

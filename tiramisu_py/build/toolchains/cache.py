@@ -19,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.records import dataclass
 
 MAXIMUM_BYTES = 1 << 30
 #: An entry used more recently than this is not evicted: another process may be about to load it.

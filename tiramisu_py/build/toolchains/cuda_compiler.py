@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +16,7 @@ from tiramisu_py.build.toolchains.nvrtc import find_nvrtc
 from tiramisu_py.build.toolchains.tools import RunningTools
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.progress import step
+from tiramisu_py.records import dataclass
 
 #: The default architectures, used if neither the user nor a GPU determines them.
 USUAL = (75, 80, 90)

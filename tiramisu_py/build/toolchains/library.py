@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from tiramisu_py.build.toolchains.processor import Processor, resolve_processor
 from tiramisu_py.build.toolchains.tools import RunningTools, run
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.progress import step
+from tiramisu_py.records import dataclass
 
 #: The GPU runtime, which is part of a library.
 RUNTIME = "tm_gpu.c"

@@ -11,13 +11,13 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.records import dataclass
 
 _INSTALL = "pip install 'tiramisu_py[mpi]' brings mpi4py and MPICH with its mpicc"
 _LINKING = ("-l", "-L", "-Wl,", "-Xlinker")

@@ -8,7 +8,6 @@ import re
 import shutil
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.images import Architecture
 from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.records import dataclass
 
 _log = logging.getLogger(__name__)
 _RELEASE = re.compile(r"release (\S+), V(\S+)")

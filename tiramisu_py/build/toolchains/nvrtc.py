@@ -7,12 +7,12 @@ import ctypes.util
 import os
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tiramisu_py.build.toolchains.images import Architecture
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.records import dataclass
 
 _SUCCESS, _COMPILATION = 0, 6
 

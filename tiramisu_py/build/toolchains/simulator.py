@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tiramisu_py.backends.cuda.signature import KernelSignature
@@ -21,6 +21,7 @@ from tiramisu_py.backends.cuda.simulated import (
 from tiramisu_py.build.toolchains.c_compiler import Toolchain, examined, known_toolchain, last_found, note
 from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.errors import ArgumentError, ToolchainError
+from tiramisu_py.records import dataclass
 
 LIBRARY = "libtm_simulator.so"
 MOST_DEVICES = 8

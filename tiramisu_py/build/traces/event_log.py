@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from functools import cached_property
 from threading import local
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from tiramisu_py.build.traces.trace import KINDS, Trace, TraceEvent, in_order
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 _NANOSECONDS = 1e-9
 

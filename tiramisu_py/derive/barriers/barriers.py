@@ -10,7 +10,7 @@ between its children are chosen that order all conflicts not yet ordered by barr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -27,6 +27,7 @@ from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.devices.place_waits import with_barrier
 
 

@@ -13,7 +13,6 @@ the two are emitted as one, which needs the barriers of one tree.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from tiramisu_py.program.kernels import KernelNest, kernels
@@ -21,6 +20,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

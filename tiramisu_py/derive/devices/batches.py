@@ -6,7 +6,6 @@ Values are moved where they are stored, or, in a pipeline, where they are first 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -21,6 +20,7 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

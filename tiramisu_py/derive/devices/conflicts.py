@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -18,6 +17,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Home
+from tiramisu_py.records import dataclass
 
 #: Two accesses, by what they access, and by the statement, the source and the kind of each.
 Pair = tuple[Home, tuple[str, str, bool], tuple[str, str, bool]]

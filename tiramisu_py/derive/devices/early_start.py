@@ -14,7 +14,6 @@ keeps its order. So do operations, unless one of them has to wait for the host a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from tiramisu_py.dependence.access import MemoryAccess
@@ -24,6 +23,7 @@ from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 
 Level = tuple[LoopId, ...]
 

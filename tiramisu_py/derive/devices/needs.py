@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -13,6 +12,7 @@ from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device
 from tiramisu_py.program.storage import Memory, Storage
+from tiramisu_py.records import dataclass
 
 #: Memories in which every device that uses a buffer has its own instance.
 APART = (Memory.HOST, Memory.PINNED, Memory.GPU)

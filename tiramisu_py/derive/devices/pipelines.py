@@ -11,7 +11,6 @@ the loops that the host runs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -24,6 +23,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name
 
 

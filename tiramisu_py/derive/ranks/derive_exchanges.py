@@ -10,7 +10,6 @@ posted, then sends, and then all are waited for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import islpy as isl
@@ -33,6 +32,7 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, foreseen
 from tiramisu_py.program.statement import Message, Role, Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

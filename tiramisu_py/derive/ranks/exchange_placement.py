@@ -9,7 +9,7 @@ the reader.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import islpy as isl
@@ -21,6 +21,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Storage
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ out, and the proof reports them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -28,6 +28,7 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import block_dim, own
 from tiramisu_py.program.statement import Role
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.ranks.exchange import half_of
 from tiramisu_py.schedule.ranks.exchange_half import ExchangeHalf
 from tiramisu_py.schedule.ranks.rank_numbers import RANK

@@ -8,7 +8,6 @@ the sender, value]``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -20,6 +19,7 @@ from tiramisu_py.derive.ranks.form_collectives import takes_all
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Memory, Storage
+from tiramisu_py.records import dataclass
 
 #: The difference of the coordinates of two ranks, along each axis of the grid.
 Distance = tuple[int, ...]

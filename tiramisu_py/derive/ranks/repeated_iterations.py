@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import islpy as isl
 
@@ -14,6 +14,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, depth_of
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 #: ``instance -> coordinates of the ranks`` that execute it, by statement.
 Ranks = dict[str, isl.Map]

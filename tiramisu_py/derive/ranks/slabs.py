@@ -9,13 +9,12 @@ used.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.derive.ranks.repeated_iterations import Ranks, Repeated
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 
 #: The number of last iterations from which the growth of blocks is determined.
 LAST = 4

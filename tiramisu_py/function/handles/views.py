@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,6 +20,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import weak_int
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.commands.all_commands import Commands
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.function.handles.computations import Indexed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from tiramisu_py.algorithm.expressions import Expr
@@ -22,6 +22,7 @@ from tiramisu_py.ir import KernelArray, KernelFunction, LastBlock, TreeReduce
 from tiramisu_py.program.combining.combination_trees import BlockTree
 from tiramisu_py.program.loops import AXES
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 Shape = tuple[int, int, int]
 #: The blocks that have taken a ticket of a number, by its array and index.

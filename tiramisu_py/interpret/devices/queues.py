@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.strands import Steps
+from tiramisu_py.records import dataclass
 
 #: A GPU and one of its streams.
 Queue = tuple[int, int]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array, Element, has_lanes
+from tiramisu_py.records import dataclass
 
 #: The thread number of an access by several threads, and of a deferred store: it equals that of no thread.
 MANY = -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tiramisu_py.interpret.devices.race_detector import AccessHistory, Clock, Watched, watched
@@ -14,6 +14,7 @@ from tiramisu_py.interpret.memory import Array, allocated
 from tiramisu_py.interpret.strands import Meeting, Nested, OwnSteps, Steps
 from tiramisu_py.ir import Allocate, Barrier, Deferred, LastBlock, Node, Store, TreeReduce
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.ranks.traffic import TOGETHER, MessageHalf
 from tiramisu_py.program.statement import SendMode
+from tiramisu_py.records import dataclass
 
 #: For each peer rank, the indices of the elements sent to it or received from it.
 ByPeer = dict[int, list[tuple[Any, ...]]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from itertools import product
 from typing import Protocol
@@ -16,6 +16,7 @@ from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.partial_results import Parts, application
 from tiramisu_py.ir import AllReduce
 from tiramisu_py.program.combining.combination_trees import CombinationTree
+from tiramisu_py.records import dataclass
 
 #: A line of the grid: the axes along which ranks meet, and the coordinates on the other axes.
 Line = tuple[tuple[int, ...], tuple[int, ...]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from tiramisu_py.interpret.ranks.traffic import MessageHalf, Network
 from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps
 from tiramisu_py.ir import AllReduce, Collective, Complete, LoopFunction, Node, Piece, Post, Request, Requests
 from tiramisu_py.program.statement import SendMode
+from tiramisu_py.records import dataclass
 
 
 def shape_of(function: LoopFunction, params: Mapping[str, int]) -> tuple[int, ...]:

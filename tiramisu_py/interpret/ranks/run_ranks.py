@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from typing import Any
 
@@ -17,6 +17,7 @@ from tiramisu_py.interpret.ranks.combined_on_ranks import Combinations, Seat
 from tiramisu_py.interpret.ranks.rank import RankPlace, SimulatedRank, shape_of
 from tiramisu_py.interpret.ranks.traffic import Network, Traffic
 from tiramisu_py.ir import LoopFunction
+from tiramisu_py.records import dataclass
 
 #: The numbers of steps that a rank may take before another rank is scheduled.
 BURSTS = (1, 10, 1_000_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.ranks.combined_on_ranks import Combinations, Combined
 from tiramisu_py.program.statement import SendMode
+from tiramisu_py.records import dataclass
 
 #: The sending rank, the receiving rank, and the tag.
 Channel = tuple[int, int, int]

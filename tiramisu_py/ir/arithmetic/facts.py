@@ -10,7 +10,7 @@ have an interval each, and a sign is to be decided though neither variable has a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import gcd
 
@@ -20,6 +20,7 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, GpuIndex, If, Let, LoopFunction, Node
 from tiramisu_py.ir.arithmetic.linear import LANE, Key, Linear, as_less, gap, is_index, linear, operands
 from tiramisu_py.ir.rewriting import contents, with_children, with_expressions
+from tiramisu_py.records import dataclass
 
 #: The operators of the parts that facts may decide.
 _DECIDABLE = frozenset((*COMPARISONS, "min", "max", "//"))

@@ -6,10 +6,9 @@ and `kernel_ranges.Limits` that of loops and thread numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Select, Unary, constant
 from tiramisu_py.algorithm.types import DType, strong
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

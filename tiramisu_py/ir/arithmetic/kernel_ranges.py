@@ -10,7 +10,7 @@ The worst case of ``64*i0 + 4*i1 + u < M``, with i1 the number of one of 16 thre
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import gcd
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param, constant
@@ -20,6 +20,7 @@ from tiramisu_py.ir.arithmetic.build import plus
 from tiramisu_py.ir.arithmetic.intervals import Interval, Ranges
 from tiramisu_py.ir.arithmetic.linear import Linear, difference, gap, is_index, linear, number
 from tiramisu_py.ir.arithmetic.linear import operands as operands_of
+from tiramisu_py.records import dataclass
 
 #: The least and the largest value of a variable, as linear forms.
 Span = tuple[Linear, Linear]

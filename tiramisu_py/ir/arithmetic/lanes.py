@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.traversal import kinds, walk
 from tiramisu_py.algorithm.types import DType, float16, float64, strong
 from tiramisu_py.ir import Joined, Lane, Load, Ramp, Scalar
 from tiramisu_py.ir.rewriting import loads_in, names_in
+from tiramisu_py.records import dataclass
 
 #: Expressions that have lanes by themselves.
 _WITH_LANES = frozenset((Ramp, Joined))

@@ -7,7 +7,7 @@ computed once. Small expressions stay as the user wrote them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Call, Expr, Iter, Select, typed_const
 from tiramisu_py.algorithm.traversal import occurrences, rewrite, walk
@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.ir import Let, Load, Node, Store
 from tiramisu_py.ir.arithmetic.lanes import guards
 from tiramisu_py.ir.rewriting import Names, with_children
+from tiramisu_py.records import dataclass
 
 #: Expressions stay whole if they have at most this many operations and operands (shared parts count each time) ..
 MOST_NODES = 1000

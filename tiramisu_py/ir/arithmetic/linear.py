@@ -10,7 +10,7 @@ product of two variables, a load. In forms with lanes, the atom `LANE` stands fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import iterators, kinds
 from tiramisu_py.algorithm.types import DType, int64, weak_int
 from tiramisu_py.ir import GpuIndex, Ramp, Variable
+from tiramisu_py.records import dataclass
 
 Key = tuple[Any, ...]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
 import islpy as isl
@@ -17,6 +16,7 @@ from tiramisu_py.lower.operations.launches import LaunchGrid
 from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.program.kernels import is_counted
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

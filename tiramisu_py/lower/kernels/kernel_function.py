@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -44,6 +44,7 @@ from tiramisu_py.program.kernels import KernelNest, axis_name, meeting_threads, 
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

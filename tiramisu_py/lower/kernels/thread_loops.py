@@ -7,7 +7,7 @@ loops and guards of one thread. Thread loops order nothing and do not become loo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import islpy as isl
@@ -36,6 +36,7 @@ from tiramisu_py.program.loops import GpuThread, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

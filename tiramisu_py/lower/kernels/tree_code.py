@@ -9,7 +9,7 @@ one for each iteration around, becomes one variable of the thread, since no iter
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from tiramisu_py import sets
@@ -26,6 +26,7 @@ from tiramisu_py.program.loops import GpuThread, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

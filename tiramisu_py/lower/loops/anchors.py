@@ -7,7 +7,6 @@ nothing, at the begin and at the end of each iteration: isl keeps an iteration b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -18,6 +17,7 @@ from tiramisu_py.lower.statements.instances import Instance
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

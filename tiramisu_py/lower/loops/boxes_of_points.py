@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -18,6 +17,7 @@ from tiramisu_py.lower.loops.generated_leaves import Asked, GeneratedLeaf
 from tiramisu_py.lower.loops.isl_ast import GuardNode, Leaf, LoopNode, generated, scheduled
 from tiramisu_py.lower.loops.tree_to_loops import TreeToLoops, upper_bound, value
 from tiramisu_py.lower.statements.operation import Template
+from tiramisu_py.records import dataclass
 
 #: isl's names of the coordinates outside, and of the tuple that loops run over, which no user's name can equal.
 _OUTSIDE, _TUPLE = "@outside{}", "@points"

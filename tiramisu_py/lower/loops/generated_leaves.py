@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.lower.loops.ast_forms import Form, alike
+from tiramisu_py.records import dataclass
 
 #: Dimensions of a time: each as a form without its constant, in words, and the constant.
 KnownTime = tuple[tuple[str, int], ...]

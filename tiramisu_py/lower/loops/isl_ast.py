@@ -7,7 +7,6 @@ unwind, and raised again afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import islpy as isl
@@ -16,6 +15,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.from_isl import of_form
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.records import dataclass
 
 _LEAF = "leaf"
 

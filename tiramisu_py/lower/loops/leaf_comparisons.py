@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.lower.loops.generated_leaves import AroundLoop, KnownTime, LeafPlace
+from tiramisu_py.records import dataclass
 
 
 class IterationPairs:

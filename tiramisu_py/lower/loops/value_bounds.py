@@ -15,7 +15,7 @@ what the variable is leaves one iteration (see `value_places`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
@@ -24,6 +24,7 @@ from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.rewriting import variables
 from tiramisu_py.lower.loops.value_places import Declared, at_value, is_value, offset_of
 from tiramisu_py.lower.statements.loop_names import unique
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

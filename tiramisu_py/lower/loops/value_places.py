@@ -20,7 +20,7 @@ it. What is declared of it, or its type, may say that it lies in the loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import walk
@@ -30,6 +30,7 @@ from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.intervals import bounds
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import variables
+from tiramisu_py.records import dataclass
 
 #: The least value, and the end of the values, that an expression is declared to have; None if nothing is declared.
 Declared = Callable[[Expr], tuple[Expr, Expr] | None]

@@ -8,7 +8,7 @@ each of them records again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -24,6 +24,7 @@ from tiramisu_py.lower.statements.operation import LoweredOperation, Template
 from tiramisu_py.lower.statements.templates import Wanted
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 
 #: An operation, its statements that are waited for, and for each of them the forms that distinguish groups.
 Key = tuple[str, tuple[str, ...], tuple[str, ...]]

@@ -8,7 +8,7 @@ arrays. Each becomes a statement with only those loops.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import islpy as isl
 
@@ -20,6 +20,7 @@ from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collective_exchanges import Collective, collectives, issued, renamed
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

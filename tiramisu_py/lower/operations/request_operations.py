@@ -8,7 +8,6 @@ wait for all
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -28,6 +27,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.request_numbers import pairs, slots
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import islpy as isl
 
 from tiramisu_py import sets
@@ -14,6 +12,7 @@ from tiramisu_py.lower.statements.index_set_splitting import point_forms
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Storage
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ Such ranges occur where arrays are cut at points known at run time. The number o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -21,6 +20,7 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.ranks.one_rank import Ranked
+from tiramisu_py.records import dataclass
 
 #: At most this many ranks are distinguished.
 MOST = 16

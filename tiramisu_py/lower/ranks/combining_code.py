@@ -8,7 +8,7 @@ value. The combination, with an instance for each value in the program, becomes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import cast
 
 import islpy as isl
@@ -32,6 +32,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.combined_reductions import groups
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

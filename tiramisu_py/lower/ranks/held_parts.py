@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -21,6 +21,7 @@ from tiramisu_py.program.machine.distribution import Dealt, Distribution, Pieces
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import own_elements
 from tiramisu_py.program.storage import Buffer, Storage
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ it slightly larger than necessary.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -27,6 +27,7 @@ from tiramisu_py.program.fresh_names import free_parameter
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import islpy as isl
 
@@ -27,6 +27,7 @@ from tiramisu_py.program.machine.distribution import Pieces
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, depth_of, ranks
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.ir.device_boxes import DeviceBox
@@ -13,6 +13,7 @@ from tiramisu_py.lower.ranks.least_device_boxes import device_boxes
 from tiramisu_py.lower.ranks.local_boxes import localised
 from tiramisu_py.lower.ranks.one_rank import Ranked, on_one_rank
 from tiramisu_py.program.program import Program
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.types import int64
@@ -11,6 +11,7 @@ from tiramisu_py.ir import Allocate, Block, Node
 from tiramisu_py.lower.statements.instances import Instance
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import islpy as isl
@@ -25,6 +25,7 @@ from tiramisu_py.lower.statements.templates import Forms, filled
 from tiramisu_py.lower.statements.wide_indices import with_wide_indices
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 #: Comments longer than this are cut.
 COMMENT_WIDTH = 100

@@ -12,7 +12,6 @@ Executions that store an element where they load it are no piece.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -24,6 +23,7 @@ from tiramisu_py.lower.statements.chosen_indices import ChosenIndices
 from tiramisu_py.lower.statements.idle_stores import changing
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 #: With more convex pieces than this in all, pieces stay unions.
 MOST_PIECES = 16

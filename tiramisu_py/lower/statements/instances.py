@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device
 from tiramisu_py.program.storage import Buffer, Memory, home_of
+from tiramisu_py.records import dataclass
 
 #: Kinds of memory that only kernels use: buffers in them are allocated inside kernels.
 INSIDE = (Memory.SHARED, Memory.REGISTER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -14,6 +13,7 @@ from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import with_children, with_expressions
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
 from tiramisu_py.lower.statements.templates import Wanted, filled
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite, walk
@@ -14,6 +13,7 @@ from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Ahead, Statement
+from tiramisu_py.records import dataclass
 
 #: The bytes of a cache line.
 LINE = 64

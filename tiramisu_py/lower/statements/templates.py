@@ -6,7 +6,7 @@ Forms that differ by a constant share one: isl is asked once for `r`, `r + 1` an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import islpy as isl
 
@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.expressions import Expr, Param
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, repr=False)

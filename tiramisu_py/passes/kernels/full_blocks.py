@@ -7,7 +7,7 @@ Before: ``for u in 0 .. 4: if (64*i0 + 4*i1 + u < M) ...``, unrolled. After: ``i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param, Select
 from tiramisu_py.algorithm.traversal import rewrite
@@ -25,6 +25,7 @@ from tiramisu_py.passes.kernels.loads_first import staged
 from tiramisu_py.passes.kernels.predicate import first_stores, guarded
 from tiramisu_py.passes.loops.full_tiles import indexes
 from tiramisu_py.program.loops import Unroll, Vector
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

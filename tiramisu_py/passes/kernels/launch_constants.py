@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter, Param, constant
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.ir import Assign, Declare, For, KernelFunction, Launch, Let, LoopFunction, Node
 from tiramisu_py.ir.rewriting import of_kind, rewrite_expressions, walk, with_children
 from tiramisu_py.passes.base import About, FunctionPass
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.ir import Node
 from tiramisu_py.ir.arithmetic.common_values import named
 from tiramisu_py.ir.arithmetic.remainders import with_remainders
 from tiramisu_py.passes.base import About, NestPass
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ depend on it; a loop that loses its partner is parallel by itself, or sequential
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.stacks import deep_nest
@@ -15,6 +15,7 @@ from tiramisu_py.ir import Allocate, Block, Events, For, If, Let, LoopFunction, 
 from tiramisu_py.ir.properties import collapses_together
 from tiramisu_py.passes.base import About, FunctionPass
 from tiramisu_py.program.loops import Parallel
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

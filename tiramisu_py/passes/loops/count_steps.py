@@ -5,7 +5,7 @@ Before: ``for i in a .. b step 2: f(i)``. After: ``for i in 0 .. (b - a + 1) // 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import int64
@@ -16,6 +16,7 @@ from tiramisu_py.ir.properties import no_tagged_step
 from tiramisu_py.ir.rewriting import substitute, with_children
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.program.loops import Unroll, Vector
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

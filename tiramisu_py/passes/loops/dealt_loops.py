@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.types import DType, bool_, int64
@@ -13,6 +13,7 @@ from tiramisu_py.ir.arithmetic.polynomials import same
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import rewrite_expressions, variables, with_children
 from tiramisu_py.passes.array_uses import Indices
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

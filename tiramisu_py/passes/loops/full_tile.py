@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
@@ -14,6 +14,7 @@ from tiramisu_py.ir.arithmetic.linear import operands as operands_of
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.passes.loops.strip_versions import strip_tile
 from tiramisu_py.program.loops import MOST_STRIPS, Unroll, Vector
+from tiramisu_py.records import dataclass
 
 #: Where a loop keeps its full tile.
 _TILE = "_full_tile"

@@ -14,7 +14,7 @@ A sequential loop in which the tests hold up to some iteration is cut there. Bef
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
@@ -43,6 +43,7 @@ from tiramisu_py.passes.loops.split_at_conditions import cut_at, operates
 from tiramisu_py.passes.loops.strip_versions import StripVersions, strip_tiles, with_plain_strips
 from tiramisu_py.passes.loops.tile_versions import is_too_long, no_version, special, versions, without_versions
 from tiramisu_py.program.loops import Parallel, Unroll
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.ir import Assign, Block, Declare, If, LoopFunction, Node
 from tiramisu_py.ir.rewriting import block, is_empty, read_buffers, variables, walk, with_children
 from tiramisu_py.passes.base import About, FunctionPass, NestPass
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ does not. A loop around loops that run long stays whole: beside them its tests t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
@@ -26,6 +26,7 @@ from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.full_tile import largest_extent
 from tiramisu_py.passes.loops.split_at_conditions import operates
 from tiramisu_py.program.loops import Vector
+from tiramisu_py.records import dataclass
 
 #: At most this many iterations are peeled.
 MOST_ITERATIONS = 64

@@ -8,7 +8,7 @@ on, down to one vector. A loop padded to whole vectors has a constant trip count
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, constant
@@ -18,6 +18,7 @@ from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, nu
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import EMPTY, walk, with_children
 from tiramisu_py.program.loops import MOST_STRIPS, Vector
+from tiramisu_py.records import dataclass
 
 #: Where a loop keeps its tile, which each version of the loops around it asks for again.
 _TILE = "_strip_tile"

@@ -7,7 +7,7 @@ Before: ``if (R - 8*r0 >= 8) ... else for r1 in 0 .. min(8, R - 8*r0): ...``. Af
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.stacks import deep
@@ -18,6 +18,7 @@ from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import children, walk, with_children
 from tiramisu_py.passes.loops.full_tile import at_least, full_tile
 from tiramisu_py.program.loops import MOST_COPIES, Unroll, Vector
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ iterations left over one by one.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
@@ -20,6 +20,7 @@ from tiramisu_py.ir.rewriting import EMPTY, Names, block, contents, walk, with_c
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.tile_versions import is_special
 from tiramisu_py.program.loops import MOST_COPIES, Unroll
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ array with the same extents that is indexed by these loops alone are found by th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Select
 from tiramisu_py.algorithm.types import bool_, int64
@@ -30,6 +30,7 @@ from tiramisu_py.passes.loops.dealt_loops import (
     product,
     with_one_index,
 )
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Expr, constant
 from tiramisu_py.ir import Allocate, AllReduce, ArrayCall, Collective, Copy, Launch, Node, Post, Ramp, Store
 from tiramisu_py.ir.rewriting import expressions, loads_in, naming
+from tiramisu_py.records import dataclass
 
 Cell = tuple[int, ...]
 

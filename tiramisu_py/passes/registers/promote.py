@@ -11,7 +11,7 @@ C.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.ir import Allocate, Block, For, Let, Node, TreeReduce
@@ -21,6 +21,7 @@ from tiramisu_py.passes.registers.elements import Cell, ElementAccess, accesses
 from tiramisu_py.passes.registers.variables import Promotion
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 #: A buffer with more elements stays an array.
 MOST_VARIABLES = 256

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Select, typed_const
@@ -43,6 +42,7 @@ from tiramisu_py.ir.rewriting import (
 )
 from tiramisu_py.passes.registers.elements import Cell, access, shift
 from tiramisu_py.passes.registers.replacement import replacing
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

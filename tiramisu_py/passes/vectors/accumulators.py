@@ -8,7 +8,6 @@ on the processor: a vector in several registers is combined as one is, so that r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr
@@ -21,6 +20,7 @@ from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import Key, number
 from tiramisu_py.ir.rewriting import Names, block, defined, loads, variables, walk, with_children, with_expressions
 from tiramisu_py.program.loops import Combine
+from tiramisu_py.records import dataclass
 
 Place = tuple[str, Key]
 

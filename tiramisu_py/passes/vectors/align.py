@@ -9,7 +9,7 @@ run one by one; so do copies, which wait for memory.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.types import int64
@@ -20,6 +20,7 @@ from tiramisu_py.ir.rewriting import Names, block, contents, loads, walk, with_c
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.vectors.epilogue import most_iterations
 from tiramisu_py.program.loops import Vector
+from tiramisu_py.records import dataclass
 
 #: Loops of at most this many vectors stay whole.
 FEW_VECTORS = 8

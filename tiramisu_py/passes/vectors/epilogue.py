@@ -7,7 +7,7 @@ lanes)``. Overlapping: ``if (C >= 16) f(C - 16 + lane, all lanes) else`` the loo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.types import bool_, int64
@@ -18,6 +18,7 @@ from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import Names, block, contents, substitute, with_children
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.unroll import extent_of, without_comments
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Before, with C <= 32768: ``int64(column) < C - 1`` and ``float32(c)``, of an int
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Expr
 from tiramisu_py.algorithm.stacks import deep
@@ -18,6 +18,7 @@ from tiramisu_py.ir.arithmetic.linear import is_index, linear, number
 from tiramisu_py.ir.rewriting import contents, with_children, with_expressions
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.program.loops import Vector
+from tiramisu_py.records import dataclass
 
 #: The parts of expressions that change.
 NARROWED = frozenset((Cast, *COMPARISONS))

@@ -8,7 +8,7 @@ Before, for 64 lanes of uint8 computed from int32 in registers of 64 bytes: four
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
@@ -19,6 +19,7 @@ from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import along_lanes
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names
+from tiramisu_py.records import dataclass
 
 Part = Callable[[Expr, int], Expr]
 

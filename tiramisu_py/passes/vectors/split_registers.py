@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter, constant
 from tiramisu_py.algorithm.stacks import deep_nest
@@ -43,6 +43,7 @@ from tiramisu_py.ir.rewriting import (
     with_expressions,
 )
 from tiramisu_py.passes.vectors.pack_stores import is_contiguous, joined_store
+from tiramisu_py.records import dataclass
 
 
 def widest(node: Node) -> int:

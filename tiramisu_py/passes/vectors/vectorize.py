@@ -6,7 +6,7 @@ Before: ``for c in 0 .. C: f(c)``. After: ``for c in 0 .. C // 16 * 16 step 16: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.traversal import kinds
@@ -42,6 +42,7 @@ from tiramisu_py.passes.vectors.remarks import remarked
 from tiramisu_py.passes.vectors.split_registers import RegisterParts, widest, widest_stored
 from tiramisu_py.passes.vectors.widen import Strips
 from tiramisu_py.program.loops import Combine, Vector
+from tiramisu_py.records import dataclass
 
 #: Loops of a constant trip count of at most this many strips become straight-line code ..
 MOST_STRIPS = 8

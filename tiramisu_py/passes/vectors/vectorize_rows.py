@@ -11,7 +11,7 @@ have the same lanes, bounds and conditions, and the value of r may as well be pu
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
@@ -28,6 +28,7 @@ from tiramisu_py.passes.vectors.align import may_be_cut
 from tiramisu_py.passes.vectors.narrow import NARROWED, narrowed
 from tiramisu_py.passes.vectors.vectorize import vectorize
 from tiramisu_py.program.loops import Combine, Unroll, Vector
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ have no order, so each statement may run for all lanes before the next.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Iter, Select, as_typed, constant
 from tiramisu_py.algorithm.stacks import deep_nest
@@ -35,6 +35,7 @@ from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, number
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import EMPTY, block, expressions, rewrite_expressions, substitute, walk, with_children
 from tiramisu_py.passes.vectors.uniform_conditions import in_all_lanes, in_no_lane
+from tiramisu_py.records import dataclass
 
 #: How remarks begin, and some reasons.
 BY_LANES = "lane by lane"

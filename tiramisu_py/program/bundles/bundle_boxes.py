@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,10 @@ Every part has a value: a thread without terms has the neutral element.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
+
+from tiramisu_py.records import dataclass
 
 Value = TypeVar("Value")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import islpy as isl
 
@@ -10,6 +10,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.extents_from_arguments import params_of
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

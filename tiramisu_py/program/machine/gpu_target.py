@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from tiramisu_py.errors import DeclarationError
+from tiramisu_py.records import dataclass
 
 #: The folder that the paths of headers are relative to.
 _BACKENDS = Path(__file__).parents[2] / "backends"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from tiramisu_py.errors import DeclarationError
+from tiramisu_py.records import dataclass
 
 
 class Policy(Enum):

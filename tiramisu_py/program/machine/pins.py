@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 _MOST = 4096  # TM_CPUS of tm_threads.h
 _NODE = re.compile(r"node:([0-9]{1,4})")

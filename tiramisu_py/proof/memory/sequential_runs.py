@@ -8,7 +8,6 @@ a value nor overwrites that of its own chain (see `proof.reductions.reductions`)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import islpy as isl
@@ -21,6 +20,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Home
 from tiramisu_py.proof.messages.small_sizes import small_params
+from tiramisu_py.records import dataclass
 
 #: How many reads and writes one run may have, and all runs of a search for a counterexample together.
 MOST_OF_ONE, MOST_OF_ALL = 60_000, 150_000

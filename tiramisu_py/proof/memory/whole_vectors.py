@@ -12,7 +12,7 @@ The algorithm has no such iteration: it may load any value, and what it stores i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -34,6 +34,7 @@ from tiramisu_py.proof.memory.races import pair_spots, race_at, unordered
 from tiramisu_py.proof.memory.values import first_spot
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, Spot, reading, wanted, words, work
+from tiramisu_py.records import dataclass
 
 #: Integer operators that have no result for some operands.
 _DIVISIONS = ("//", "%")

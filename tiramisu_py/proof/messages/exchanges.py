@@ -7,7 +7,6 @@ The *meeting* of an exchange pairs elements, ``send -> receive`` of one value on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import islpy as isl
@@ -18,6 +17,7 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.messages.halves import event_of, executed, has_full_peers
+from tiramisu_py.records import dataclass
 
 #: Pairs of statements with a relation between their instances, or their events.
 Pairs = dict[tuple[str, str], isl.Map]

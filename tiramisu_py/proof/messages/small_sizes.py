@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -12,6 +11,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import SendMode, Statement
 from tiramisu_py.proof.messages.exchanges import ExchangeHalves, Pairs
 from tiramisu_py.proof.messages.halves import events, static_times
+from tiramisu_py.records import dataclass
 from tiramisu_py.sets import smallest
 
 #: How many messages and waits runs may have in total: at constant sizes; in the search for a deadlock before a proof

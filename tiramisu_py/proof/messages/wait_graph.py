@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import product
 
@@ -22,6 +22,7 @@ from tiramisu_py.proof.messages.small_sizes import (
     small_params,
     waits_for_peer,
 )
+from tiramisu_py.records import dataclass
 
 #: Relations between statements that isl's scheduler is given at most: it counts no operations, so no budget ends it,
 #: and its time grows much faster than their number (344 take 1 s, 1760 more than 10 minutes).

@@ -11,7 +11,6 @@ place, and those of the places that the combination joined with it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
 
 import islpy as isl
@@ -23,6 +22,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.ranks.combined_reductions import meetings
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

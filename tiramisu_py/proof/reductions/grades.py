@@ -17,7 +17,7 @@ Minima and maxima of floats are the same in any order but for the sign of zero a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import islpy as isl
@@ -46,6 +46,7 @@ from tiramisu_py.proof.reductions.bits import (
 from tiramisu_py.proof.reductions.bits import rounds as may_round
 from tiramisu_py.proof.reductions.chains import Chains
 from tiramisu_py.proof.violations.findings import Finding, Key, wanted
+from tiramisu_py.records import dataclass
 
 #: What a grade says of the order in which terms are combined.
 MEANING = {

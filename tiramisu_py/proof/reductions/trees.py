@@ -11,7 +11,6 @@ on races suffice for an element with one merging thread, so that its kernel may 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -28,6 +27,7 @@ from tiramisu_py.proof.kernels.threads import nests_by_statement, one_reduction,
 from tiramisu_py.proof.memory.races import pair_spots, statements
 from tiramisu_py.proof.memory.values import first_spot
 from tiramisu_py.proof.violations.findings import Finding, Key, Spot, wanted, words
+from tiramisu_py.records import dataclass
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:

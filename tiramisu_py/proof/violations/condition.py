@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum, auto
 
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof.violations.findings import Finding, Key
+from tiramisu_py.records import dataclass
 
 #: The findings of a condition in a program. With a key, only findings of this key are asked for, whatever else is
 #: wrong: a condition that otherwise reports only the first of several reasons does not leave this one out then. Others

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from tiramisu_py.algorithm.declare.soundness import indexed
@@ -12,6 +12,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.sets import smallest
 
 #: A value with its indices, as the user writes it.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError
@@ -13,6 +11,7 @@ from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.records import dataclass
 
 #: The most lanes of a vector loop.
 MOST_LANES = 64

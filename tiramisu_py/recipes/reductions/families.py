@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import islpy as isl
 
@@ -16,6 +16,7 @@ from tiramisu_py.program.statement import Role
 from tiramisu_py.recipes.recorded import Recorded
 from tiramisu_py.recipes.reductions.family_names import LoopNames
 from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
@@ -18,6 +17,7 @@ from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_cores import ReductionOnCores
 from tiramisu_py.recipes.reductions.rows import MOST_LANES
 from tiramisu_py.recipes.reductions.strips import StripLoops
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

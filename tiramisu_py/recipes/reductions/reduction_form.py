@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -20,6 +19,7 @@ from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.function.handles.selection import Selection
 from tiramisu_py.recipes.recorded import Recorded
 from tiramisu_py.recipes.reductions.family_names import LoopNames
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

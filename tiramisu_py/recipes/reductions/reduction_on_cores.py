@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 
@@ -17,6 +16,7 @@ from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.rows import MOST_LANES, accumulating
 from tiramisu_py.recipes.reductions.strips import StripLoops, for_all_terms, in_blocks_of_terms
 from tiramisu_py.recipes.sizes_by_name import with_sizes
+from tiramisu_py.records import dataclass
 
 #: Terms of a block of a sum of everything: enough for a thread, and small beside the array of partial results.
 BLOCK = 1 << 14

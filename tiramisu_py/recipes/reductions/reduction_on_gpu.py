@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
 from tiramisu_py import sets
@@ -15,6 +14,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.targets import Gpu
 from tiramisu_py.recipes.reductions.reduction_form import Read, ReductionForm
 from tiramisu_py.recipes.sizes_by_name import with_sizes
+from tiramisu_py.records import dataclass
 from tiramisu_py.view.occupancy import multiprocessors, occupancy
 
 #: Threads of a block, and the registers that a thread of such a kernel takes at most.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_cores import ReductionOnCores
+from tiramisu_py.records import dataclass
 
 #: Terms of a single value that a thread takes at once.
 BLOCK = 1 << 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from tiramisu_py.errors import ArgumentError
@@ -27,6 +27,7 @@ from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_cores import CoreReductionSizes, ReductionOnCores
 from tiramisu_py.recipes.reductions.rows import MOST_LANES, Chain, in_rows
 from tiramisu_py.recipes.reductions.strips import StripLoops
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

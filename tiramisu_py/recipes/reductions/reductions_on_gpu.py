@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from tiramisu_py.function import Computation
@@ -23,6 +23,7 @@ from tiramisu_py.recipes.reductions.family_kernels import KernelOfFamily
 from tiramisu_py.recipes.reductions.family_names import LoopNames
 from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_gpu import THREADS, GpuReductionSizes, ReductionOnGpu, sizes_on_gpu
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

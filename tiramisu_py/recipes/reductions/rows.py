@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.algorithm.declarations import Computation as Declared
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.traversal import accesses
@@ -14,6 +12,7 @@ from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.statement import Role
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.records import dataclass
 
 #: The most lanes of a vector loop.
 MOST_LANES = 64

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.traversal import accesses
@@ -12,6 +11,7 @@ from tiramisu_py.function.handles.selection import Selection
 from tiramisu_py.recipes.reductions.columns import ColumnSizes
 from tiramisu_py.recipes.reductions.families import has_terms_of
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.program.loops import AXES, Loop
+from tiramisu_py.records import dataclass
 
 Shape = tuple[int, int, int]
 

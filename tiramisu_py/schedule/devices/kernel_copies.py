@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 
 import islpy as isl
 
@@ -21,6 +21,7 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import listed, loop_name, size, statements
 from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.devices.copy_threads import spread

@@ -14,7 +14,7 @@ that the block that ends last runs it, with the threads that it has.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import islpy as isl
@@ -28,6 +28,7 @@ from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, Loop
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.reductions.results_of_chunks import in_place
 from tiramisu_py.schedule.reductions.rfactor import kept_loops, over_values, value_coords
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any
 
 import islpy as isl
@@ -23,6 +23,7 @@ from tiramisu_py.program.loops import GpuThread, Loop, LoopId, Tag
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement, Waiting
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, find, size, statements
 from tiramisu_py.schedule.command_fields import Named, OnFunction, OnStatements
 from tiramisu_py.schedule.locality.compute_at import inner_level, scope_of

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.program import Program
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_fields import OnFunction
 from tiramisu_py.schedule.devices.tag_gpu import check_limits
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from math import prod
 
 from tiramisu_py import sets
@@ -15,6 +15,7 @@ from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, Loop
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, listed, loop_name, loops_named, size, statements, unused
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.devices.bundles_on_gpus import bundles_named, bundles_tagged

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.program.loops import Combine, Launch
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

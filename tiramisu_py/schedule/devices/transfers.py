@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from enum import Enum
 from typing import Any
 
@@ -23,6 +23,7 @@ from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Bulk, Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement, Transfer
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, listed, loop_name, size
 from tiramisu_py.schedule.command_fields import OnFunction
 from tiramisu_py.schedule.locality.compute_at import loads

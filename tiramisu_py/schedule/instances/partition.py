@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -16,6 +16,7 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares, Target, ranks_of
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, find, listed, loop_name, loops_named, statements
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.instances.partition_cuts import parts_of, verify

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, pairwise
 
@@ -17,6 +16,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.targets import Shares
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import listed
 from tiramisu_py.sets import smallest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine
@@ -13,6 +13,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import in_place_of, on_instances
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, find, loop_name, statements
 from tiramisu_py.schedule.command_fields import OnStatements
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 
 import islpy as isl
 
@@ -23,6 +23,7 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, statements
 from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.locality.compute_at import needed_by, reads, scope_of

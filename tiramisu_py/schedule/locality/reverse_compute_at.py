@@ -13,13 +13,13 @@ The name is that of TVM (Feng et al., *TensorIR*, 2023), where the loops must no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import statements
 from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.locality.compute_at import check_movable, inner_level, placed_once, reads, scope_of

@@ -8,7 +8,7 @@ value is computed once, in the first iteration that may need it: each iteration 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 
 import islpy as isl
 
@@ -23,6 +23,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Storage
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loop_name, size, statements, whole
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.locality.compute_at import filled, loads

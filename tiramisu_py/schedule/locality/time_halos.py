@@ -8,7 +8,6 @@ an offset if others of the same level read it beside their own point.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -19,6 +18,7 @@ from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -15,6 +14,7 @@ from tiramisu_py.dependence.values_read import existing, needed_values
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.locality.time_halos import Halo, distances, halos
 
 

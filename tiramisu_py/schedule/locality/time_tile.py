@@ -8,7 +8,7 @@ the tile; the values that the next pass reads are stored to the arrays of the co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from itertools import pairwise
 
 import islpy as isl
@@ -25,6 +25,7 @@ from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, size, statements, whole
 from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.locality.time_levels import Passes, TimeTile

@@ -13,7 +13,7 @@ Scheduling Problem; Bondhugula et al., A Practical Automatic Polyhedral Parallel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
@@ -22,6 +22,7 @@ from tiramisu_py.program.command import Command
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, statements
 from tiramisu_py.schedule.loops.correcting_shifts import references
 from tiramisu_py.schedule.loops.nest_dependences import NestDependence, nest_dependences

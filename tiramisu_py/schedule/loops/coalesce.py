@@ -16,7 +16,6 @@ that it does not need.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 
@@ -29,6 +28,7 @@ from tiramisu_py.program.editing import Coordinates, Rewrite
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, statements, unused
 from tiramisu_py.schedule.loops.bundles import bundled
 from tiramisu_py.sets import smallest

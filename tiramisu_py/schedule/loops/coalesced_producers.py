@@ -12,7 +12,7 @@ alone, or not at all, could not share the loops of the reduction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 
 import islpy as isl
 
@@ -25,6 +25,7 @@ from tiramisu_py.program.bundles.members import members
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.loops.coalesce import coalesce

@@ -13,7 +13,7 @@ constant shift inside orders these, the shift outside is one more.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -27,6 +27,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_fields import Named, NamedParts, Whole
 from tiramisu_py.schedule.loops.transforms import Shift
 from tiramisu_py.sets import smallest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -12,6 +12,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import statements
 from tiramisu_py.schedule.command_fields import OnStatements
 

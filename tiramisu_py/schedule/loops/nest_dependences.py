@@ -7,7 +7,6 @@ which one is a write, keep the order that they have now.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import islpy as isl
@@ -20,6 +19,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

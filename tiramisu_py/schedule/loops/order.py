@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from itertools import pairwise
 
 from tiramisu_py import sets
@@ -13,6 +13,7 @@ from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, LoopId
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name, statements
 from tiramisu_py.schedule.command_fields import Named, OnFunction, OnStatements
 from tiramisu_py.schedule.nesting import check_nesting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from numbers import Integral
 
 from tiramisu_py.algorithm.expressions import Iter
@@ -13,6 +13,7 @@ from tiramisu_py.program.bundles.members import members
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Vector
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements
 from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.nesting import check_nesting

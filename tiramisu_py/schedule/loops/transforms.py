@@ -7,7 +7,7 @@ map of their coordinates; the indices of buffers local to these loops are adapte
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 
 import islpy as isl
 
@@ -20,6 +20,7 @@ from tiramisu_py.program.editing import Coordinates, Rewrite, reversed_loop
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements, unused, whole
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.loops.bundles import split_bundle

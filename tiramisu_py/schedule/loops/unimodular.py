@@ -8,7 +8,7 @@ Transformation Theory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from fractions import Fraction
 
 from tiramisu_py import sets
@@ -17,6 +17,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import Coordinates, Rewrite
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, listed, loop_name, loops_named, statements, unused, whole
 from tiramisu_py.schedule.command_fields import OnStatements
 

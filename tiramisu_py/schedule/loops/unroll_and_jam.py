@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
@@ -11,6 +11,7 @@ from tiramisu_py.program.loops import LoopId, Unroll
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.loops.tags import tag_loop

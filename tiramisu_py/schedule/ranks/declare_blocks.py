@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm
@@ -15,6 +14,7 @@ from tiramisu_py.program.loops import Rank, RankBlock
 from tiramisu_py.program.machine.distribution import Blocks, Distribution, OwnBlock
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import named_by
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import listed, loop_name, loops_named
 from tiramisu_py.schedule.command_fields import OnFunction
 from tiramisu_py.schedule.loops.tags import tagged

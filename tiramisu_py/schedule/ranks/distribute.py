@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, value_names
@@ -17,6 +17,7 @@ from tiramisu_py.program.ranks.combined_reductions import not_combined
 from tiramisu_py.program.ranks.spread import axes
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import listed, loop_name, loops_named, size
 from tiramisu_py.schedule.command_fields import OnFunction, OnStatements
 from tiramisu_py.schedule.loops.tags import tagged

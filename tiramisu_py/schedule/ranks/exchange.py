@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 import islpy as isl
@@ -19,6 +19,7 @@ from tiramisu_py.program.loops import Loop, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Message, Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, statements
 from tiramisu_py.schedule.command_fields import OnFunction, OnStatements
 from tiramisu_py.schedule.devices.transfers import Mode, check_values, collapse_many, source_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
 import islpy as isl
@@ -15,6 +15,7 @@ from tiramisu_py.errors import CommandError, DeclarationError, DTypeError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes
 from tiramisu_py.program.statement import Role, SendMode
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.devices.transfers import Mode
 from tiramisu_py.schedule.ranks.rank_numbers import numbers_in, parts_of, with_ranks
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tiramisu_py.algorithm.domains.extents import extents_of
@@ -13,6 +12,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, ranks
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import size
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer, Memory, as_memory
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import size
 from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.ranks.distribute import held_alike

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import cast
 
@@ -15,6 +14,7 @@ from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.program.machine.distribution import Pieces
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.targets import Shares
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import listed, loop_name, size
 
 

@@ -14,7 +14,7 @@ Adams, Kamil, *Parallel associative reductions in Halide*, 2017.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 
 import islpy as isl
 
@@ -30,6 +30,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, find, loop_name, statements
 from tiramisu_py.schedule.command_fields import OnStatements
 

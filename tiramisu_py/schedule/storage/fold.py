@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, value_names
@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Storage
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loop_name, size, statements
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Input
@@ -14,6 +14,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.kept_operands import KeptOperand
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import statements
 from tiramisu_py.schedule.command_fields import OnStatements
 

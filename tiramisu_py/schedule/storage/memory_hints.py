@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Access, Iter
@@ -12,6 +12,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Ahead, NonTemporal, Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements
 from tiramisu_py.schedule.command_fields import Named, OnStatements
 

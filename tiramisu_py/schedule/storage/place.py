@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.program.machine.pages import Pages, Policy, as_policy
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import size, statements
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from tiramisu_py.build.kernel import bound_call
 from tiramisu_py.build.toolchains.cache import Cache
 from tiramisu_py.function import Function
 from tiramisu_py.ir import ArrayArgument
+from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.search.database import Database, database_path
 from tiramisu_py.tuning.search.identity import compiler_description, device_of, machine_description
 from tiramisu_py.tuning.search.reference import Reference

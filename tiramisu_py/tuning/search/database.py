@@ -14,12 +14,12 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tiramisu_py.build.toolchains.cache import digest
 from tiramisu_py.errors import ArgumentError, TuningError
+from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.search.stopwatch import Samples
 
 #: The version of the tables below: increased when they change.

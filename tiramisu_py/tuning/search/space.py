@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
 
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 #: The values of all parameters by name: a point of a space.
 Point = Mapping[str, Any]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
+
+from tiramisu_py.records import dataclass
 
 #: The seconds that a sample takes at least: a shorter call is repeated within the sample.
 SAMPLE_SECONDS = 1e-3

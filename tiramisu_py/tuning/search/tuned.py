@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.command import Command
+from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.search.stopwatch import Samples, seconds_of
 
 

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from tiramisu_py.build import Kernel
@@ -22,6 +22,7 @@ from tiramisu_py.errors import (
 from tiramisu_py.function import Function
 from tiramisu_py.function.results import emission
 from tiramisu_py.program.ranks.spread import axes
+from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.search.bench import Bench
 from tiramisu_py.tuning.search.database import Label, Outcome, label_of
 from tiramisu_py.tuning.search.identity import program_key

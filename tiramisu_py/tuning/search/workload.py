@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -17,6 +16,7 @@ from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments as drawn
 from tiramisu_py.build.calls.numpy_arrays import ALIGNMENT
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
 Values = Mapping[str, Any]

@@ -7,7 +7,6 @@ block, which all run a kernel in the same order; instances that agree in the res
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.dimension_names import dimension_names
@@ -16,6 +15,7 @@ from tiramisu_py.program.loops import AXES, GpuBlock, GpuThread, Loop, Parallel,
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement, Transfer
 from tiramisu_py.proof.memory.sequential_runs import images
+from tiramisu_py.records import dataclass
 from tiramisu_py.view.cost_counts import tile_loops
 from tiramisu_py.view.pictures.picture_steps import StepTable, Timed
 from tiramisu_py.view.pictures.scene import Executor, PicturedInstance, PicturedLoop, PicturedStatement, Point

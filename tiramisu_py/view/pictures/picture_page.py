@@ -8,11 +8,12 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from tiramisu_py.records import dataclass
 from tiramisu_py.view.pictures.scene import Scene
 from tiramisu_py.view.pictures.scene_differences import Differences, differences
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -17,6 +17,7 @@ from tiramisu_py.program.loops import AXES
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Home
 from tiramisu_py.proof.memory.sequential_runs import images
+from tiramisu_py.records import dataclass
 from tiramisu_py.view.pictures.picture_instances import Ordered
 from tiramisu_py.view.pictures.picture_sizes import accessed
 from tiramisu_py.view.pictures.scene import CALLER, NOBODY, PicturedArray, PicturedInstance, PicturedRead, Point

@@ -8,11 +8,10 @@ these coordinates alone have the same step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tiramisu_py.program.loops import Bulk, GpuBlock, GpuThread, LoopId, Parallel, Rank, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.view.pictures.scene import Point
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from tiramisu_py.algorithm.types import bool_
 from tiramisu_py.errors import TiramisuError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.records import dataclass
 from tiramisu_py.view.pictures.scene import Number, PicturedInstance, PicturedRead, PicturedStatement, Point
 
 #: Where the random inputs of all pictures begin.

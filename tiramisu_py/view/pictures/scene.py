@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tiramisu_py.records import dataclass
 
 Point = tuple[int, ...]
 #: A value: text if it has components, is not finite, or is an integer that a page cannot hold.

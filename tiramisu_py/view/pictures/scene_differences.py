@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tiramisu_py.algorithm.declare.soundness import indexed
+from tiramisu_py.records import dataclass
 from tiramisu_py.view.pictures.scene import PicturedInstance, Point, Scene
 
 #: The most pairs that are named.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import islpy as isl
@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.domains.ranges.float_ranges import FloatRanges
 from tiramisu_py.algorithm.domains.ranges.implied import holding
 from tiramisu_py.algorithm.domains.ranges.index_parts import IndexParts
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Const, Expr, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, promote, strong
+from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True)
