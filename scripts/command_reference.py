@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 
 import tiramisu_py as tm
+from tiramisu_py.fronts import names_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "commands.md"
@@ -78,12 +79,12 @@ GROUPS: tuple[tuple[str, str], ...] = (
 
 def public_names() -> list[str]:
     """The public names of `tiramisu_py`, in the order of its imports, without the rooms themselves."""
-    return [name for name, value in vars(tm).items() if not name.startswith("_") and not inspect.ismodule(value)]
+    return names_of(tm)
 
 
 def members(cls: type) -> Iterator[tuple[str, object]]:
     """The documented public members of a class and of its non-public bases, in order of definition."""
-    shown = {inner for base in cls.__mro__[1:] if base.__name__ in vars(tm) for inner in base.__mro__}
+    shown = {inner for base in cls.__mro__[1:] if base.__name__ in tm.__all__ for inner in base.__mro__}
     if cls is not tm.Selection:
         shown |= set(tm.Selection.__mro__[1:])
     hidden = [base for base in cls.__mro__[1:] if base.__module__.startswith("tiramisu_py") and base not in shown]

@@ -46,7 +46,8 @@ class _Front(ModuleType):
             super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*vars(self), *vars(self)["_places"]} - {"_places"})
+        own = {name for name in vars(self) if name.startswith("__")}
+        return sorted(own | set(vars(self)["_places"]))
 
 
 def front(room: str, names: Mapping[str, str], modules: str = "") -> None:
@@ -63,3 +64,8 @@ def front(room: str, names: Mapping[str, str], modules: str = "") -> None:
     package = sys.modules[room]
     vars(package)["_places"] = places
     package.__class__ = _Front
+
+
+def names_of(package: ModuleType) -> list[str]:
+    """The names of a front, without modules, in the order in which it lists them."""
+    return [name for name, (_, path) in vars(package)["_places"].items() if path]
