@@ -23,7 +23,8 @@ class Gpu:
 
     driver: ctypes.CDLL
 
-    def _do(self, name: str, *arguments: object) -> None:
+    def do(self, name: str, *arguments: object) -> None:
+        """Calls an entry point; raises `Refused`."""
         code = self.driver[name](*arguments)
         if code != 0:
             words = ctypes.c_char_p()
@@ -33,35 +34,35 @@ class Gpu:
     def allocate(self, size: int) -> int:
         """The address of memory of the device."""
         address = ctypes.c_uint64()
-        self._do("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        self.do("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
         return address.value
 
     def upload(self, address: int, array: np.ndarray) -> None:
         """Copies an array to the device, sooner or later."""
-        self._do("cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
+        self.do("cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
 
     def download(self, address: int, array: np.ndarray) -> None:
         """Copies an array from the device, and waits for all that was begun before."""
-        self._do("cuMemcpyDtoH_v2", ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(array.nbytes))
+        self.do("cuMemcpyDtoH_v2", ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(array.nbytes))
 
     def free(self, address: int) -> None:
         """Frees memory of the device."""
-        self._do("cuMemFree_v2", ctypes.c_uint64(address))
+        self.do("cuMemFree_v2", ctypes.c_uint64(address))
 
     def load(self, text: str) -> ctypes.c_void_p:
         """A module of PTX."""
         module = ctypes.c_void_p()
-        self._do("cuModuleLoadDataEx", ctypes.byref(module), text.encode(), 0, None, None)
+        self.do("cuModuleLoadDataEx", ctypes.byref(module), text.encode(), 0, None, None)
         return module
 
     def launch(self, text: str, arguments: Sequence[object], *, grid: int = 1, block: int = 1, shared: int = 0) -> None:
         """Launches the kernel `k` of a module; arguments are values of ctypes."""
         function, module = ctypes.c_void_p(), self.load(text)
-        self._do("cuModuleGetFunction", ctypes.byref(function), module, b"k")
+        self.do("cuModuleGetFunction", ctypes.byref(function), module, b"k")
         places = [ctypes.cast(ctypes.byref(one), ctypes.c_void_p) for one in arguments]  # type: ignore[arg-type]
         given = (ctypes.c_void_p * len(places))(*places)
-        self._do("cuLaunchKernel", function, grid, 1, 1, block, 1, 1, shared, None, given, None)
-        self._do("cuStreamSynchronize", None)
+        self.do("cuLaunchKernel", function, grid, 1, 1, block, 1, 1, shared, None, given, None)
+        self.do("cuStreamSynchronize", None)
 
     def run(self, text: str, *arrays: np.ndarray, grid: int = 1, block: int = 1, shared: int = 0) -> list[np.ndarray]:
         """Arrays after a kernel whose parameters are their addresses."""
@@ -84,8 +85,8 @@ def gpu(options: str = "") -> Gpu:
     driver = ctypes.CDLL(str(library()))
     made, context = Gpu(driver), ctypes.c_void_p()
     driver.ptx_configure(options.encode())
-    made._do("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-    made._do("cuCtxPushCurrent_v2", context)
+    made.do("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+    made.do("cuCtxPushCurrent_v2", context)
     return made
 
 

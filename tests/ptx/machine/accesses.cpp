@@ -84,6 +84,7 @@ bool decode_accesses(Decoder &d) {
   } else if (d.is("membar") || d.is("fence")) {
     const bool is_block = d.has("cta");
     d.ignore({"gl", "sys", "gpu", "cluster", "sc", "acq_rel"});
+    d.made.may_pause = true;
     if (!d.given.empty()) throw Finding("a fence of a kind that is not known");
     d.run(is_block ? fence_block : fence_device);
   } else {

@@ -76,7 +76,7 @@ bool decode_atomics(Decoder &d) {
   constexpr Space spaces[] = {Space::generic, Space::global, Space::shared, Space::shared};
   d.made.choice = u8(operation - 1);
   d.made.space = spaces[space];
-  d.made.is_strong = true;
+  d.made.is_strong = d.made.may_pause = true;
   const u8 order = d.one_of({"acquire", "release", "acq_rel"});
   d.made.acquires = order == 1 || order == 3;
   d.made.releases = order == 2 || order == 3;

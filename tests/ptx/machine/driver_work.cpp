@@ -26,6 +26,7 @@ Plan drawn(const Options &options, Chance &chance) {
   plan.slice = u64(one(options.slice, {1, 5, 50, 1000, 10000}));
   plan.blocks = u64(std::max<s64>(1, one(options.blocks, {1, 2, 4})));
   plan.held = int(one(options.held, {0, 50, 100}));
+  plan.released = int(one(options.released, {1, 30, 300}));
   plan.old = int(one(options.old, {0, 50}));
   plan.late = int(one(options.late, {0, 50, 100}));
   return plan;

@@ -71,6 +71,7 @@ struct Block {
   u64 synchronised = 0;                   /* the time of its last fence */
   std::unordered_map<u64, u64> seen;      /* of granules: the time of the newest value that it has seen */
   size_t last_region = 0;
+  u32 asleep = 0;                         /* so many turns does it miss */
 };
 
 /* How a launch runs, drawn by a seed. */
@@ -78,6 +79,7 @@ struct Plan {
   u64 slice = 1000;     /* so many instructions at most before another thread goes on */
   u64 blocks = 1;       /* under way at once */
   int held = 0;         /* percent of the stores that are held back */
+  int released = 0;     /* chances in a thousand that one of them is seen after a turn, though nothing asks for it */
   int old = 0;          /* percent of the loads that may see an old value */
   int late = 100;       /* percent of the copies to shared memory that arrive when they are waited for, and no sooner */
 };
@@ -97,6 +99,7 @@ struct Launch {
   u64 steps = 0, most_steps = 0;
 
   bool percent(int chances) { return chances > 0 && int(chance() % 100) < chances; }
+  bool thousandth(int chances) { return chances > 0 && int(chance() % 1000) < chances; }
 };
 
 /* Threads that wait for each other at a barrier, or in a warp, and are all there, go on; false where none are. */

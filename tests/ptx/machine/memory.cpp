@@ -281,13 +281,13 @@ void fence(Thread &thread, Scope scope) {
 
 void let_go(Block &block) {
   Launch &launch = *block.launch;
-  if (launch.plan.held == 0) return;
+  if (launch.plan.held == 0 || !launch.thousandth(launch.plan.released)) return;
   Thread &thread = block.threads[launch.chance() % block.threads.size()];
   if (!thread.held_shared.empty()) to_shared(block, {thread.held_shared.take_any(launch.chance)});
   if (!thread.held_global.empty()) block.held.put(thread.held_global.take_any(launch.chance));
-  if (!block.held.empty() && launch.percent(25)) to_memory(launch, &block, block.held.take_any(launch.chance));
+  if (!block.held.empty()) to_memory(launch, &block, block.held.take_any(launch.chance));
   for (HeldStores &one : launch.left)
-    if (!one.empty() && launch.percent(5)) to_memory(launch, nullptr, one.take_any(launch.chance));
+    if (!one.empty()) to_memory(launch, nullptr, one.take_any(launch.chance));
 }
 
 /* The end of a block brings nothing to others. */

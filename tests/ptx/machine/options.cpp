@@ -15,6 +15,7 @@ bool set_number(Options &options, const std::string &name, long long value) {
   else if (name == "slice") options.slice = value;
   else if (name == "blocks") options.blocks = value;
   else if (name == "held") options.held = value;
+  else if (name == "released") options.released = value;
   else if (name == "old") options.old = value;
   else if (name == "late") options.late = value;
   else if (name == "steps") options.steps = u64(value);

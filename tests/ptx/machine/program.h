@@ -52,7 +52,7 @@ struct Instruction {
   int rounding = FE_TONEAREST;
   bool is_integral = false; /* rounds to whole numbers, in that direction */
   bool flushes = false, saturates = false, sets_carry = false, takes_carry = false;
-  bool through_constant_cache = false, is_strong = false, acquires = false, releases = false, is_aligned = false;
+  bool through_constant_cache = false, is_strong = false, may_pause = false, acquires = false, releases = false, is_aligned = false;
   Part part = Part::low;
   u8 choice = 0, combination = 0; /* among the operations of an opcode, and of comparisons */
   u8 width = 0;                   /* bytes of the register that takes a result */

@@ -10,6 +10,7 @@ namespace {
 
 constexpr u64 UNWRITTEN = 0xfbfbfbfbfbfbfbfb;
 constexpr char UNWRITTEN_BYTE = char(0xfb);
+constexpr u32 LONGEST_SLEEP = 64;
 
 void begin_thread(Block &block, Thread &thread, u32 number) {
   const Launch &launch = *block.launch;
@@ -76,6 +77,9 @@ void advance(Thread &thread) {
     if (flow == Flow::next) thread.pc++;
     if (flow == Flow::ended) thread.state = State::done;
     if (flow == Flow::waits || flow == Flow::ended) return;
+    if (!at.may_pause || !launch.percent(50)) continue;
+    thread.block->asleep = u32(launch.chance() % LONGEST_SLEEP); /* what follows a fence may come long after it */
+    return;
   }
 }
 
@@ -121,8 +125,13 @@ void run(Launch &launch) {
       continue;
     }
     const size_t chosen = running.size() > 1 ? launch.chance() % running.size() : 0;
-    if (!step(*running[chosen])) continue;
-    block_ended(*running[chosen]);
+    Block &block = *running[chosen];
+    if (block.asleep > 0) {
+      block.asleep--;
+      continue;
+    }
+    if (!step(block)) continue;
+    block_ended(block);
     running.erase(running.begin() + s64(chosen));
   }
   launch_ended(launch);
