@@ -55,13 +55,23 @@ class Gpu:
         self.do("cuModuleLoadDataEx", ctypes.byref(module), text.encode(), 0, None, None)
         return module
 
-    def launch(self, text: str, arguments: Sequence[object], *, grid: int = 1, block: int = 1, shared: int = 0) -> None:
-        """Launches the kernel `k` of a module; arguments are values of ctypes."""
+    def launch(
+        self,
+        text: str,
+        arguments: Sequence[object],
+        *,
+        grid: int | tuple[int, int] = 1,
+        block: int | tuple[int, int] = 1,
+        shared: int = 0,
+        name: str = "k",
+    ) -> None:
+        """Launches a kernel of a module, and waits for it; arguments are values of ctypes."""
+        shape = [size for given in (grid, block) for size in (*((given, 1) if isinstance(given, int) else given), 1)]
         function, module = ctypes.c_void_p(), self.load(text)
-        self.do("cuModuleGetFunction", ctypes.byref(function), module, b"k")
+        self.do("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         places = [ctypes.cast(ctypes.byref(one), ctypes.c_void_p) for one in arguments]  # type: ignore[arg-type]
         given = (ctypes.c_void_p * len(places))(*places)
-        self.do("cuLaunchKernel", function, grid, 1, 1, block, 1, 1, shared, None, given, None)
+        self.do("cuLaunchKernel", function, *shape, shared, None, given, None)
         self.do("cuStreamSynchronize", None)
 
     def run(self, text: str, *arrays: np.ndarray, grid: int = 1, block: int = 1, shared: int = 0) -> list[np.ndarray]:

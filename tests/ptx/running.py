@@ -23,6 +23,7 @@ the options are in `machine/options.h`.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import pickle
@@ -75,13 +76,11 @@ def missing(kernels: bool = True) -> str:
     return ""
 
 
-def environment(options: str = "", replacing: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a process that has the machine; `replacing` changes the text of every module: a mutation."""
+def environment(options: str = "") -> dict[str, str]:
+    """The environment of a process that has the machine."""
     folders = [str(library().parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-    made = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(folders), "TM_PTX": options or os.environ.get("TM_PTX", "")}
-    if replacing:
-        made["TM_PTX_REPLACE"] = "\n".join(f"{old} => {new}" for old, new in replacing.items())
-    return made
+    chosen = options or os.environ.get("TM_PTX", "")
+    return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(folders), "TM_PTX": chosen}
 
 
 def is_here() -> bool:
@@ -93,14 +92,12 @@ def run(
     arguments: Sequence[str | Path],
     options: str = "",
     *,
-    replacing: Mapping[str, str] | None = None,
     cwd: Path = forking.ROOT,
     timeout: float = forking.TIMEOUT,
 ) -> subprocess.CompletedProcess[str]:
     """What `python ARGUMENTS` does with the machine."""
     preloaded = (("LD_LIBRARY_PATH", environment()["LD_LIBRARY_PATH"]),)
-    own = environment(options, replacing)
-    return forking.run(arguments, cwd=cwd, env=own, timeout=timeout, preloaded=preloaded)
+    return forking.run(arguments, cwd=cwd, env=environment(options), timeout=timeout, preloaded=preloaded)
 
 
 def call(function: Callable[..., object], arguments: Mapping[str, Any]) -> str:
@@ -108,3 +105,10 @@ def call(function: Callable[..., object], arguments: Mapping[str, Any]) -> str:
     given = pickle.dumps(dict(arguments)).hex()
     told = run(["-m", "tests.ptx.calling", function.__module__, function.__name__, given])
     return told.stdout + told.stderr if told.returncode else ""
+
+
+def choose(options: str) -> None:
+    """Other options of the machine, in a process that has it."""
+    configure = ctypes.CDLL(LIBRARY).ptx_configure
+    configure.argtypes, configure.restype = (ctypes.c_char_p,), ctypes.c_int
+    assert configure(options.encode()) == 0, options

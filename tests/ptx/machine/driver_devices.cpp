@@ -108,7 +108,7 @@ CUresult cuModuleLoadDataEx(CUmodule *made, const void *image, unsigned count, i
     if (memcmp(image, "\177ELF", 4) == 0) throw Refusal(NO_BINARY, "machine code: only PTX is executed here");
     auto loaded = std::make_unique<CUmod_st>();
     try {
-      Parser(loaded->module, replaced(static_cast<const char *>(image), getenv("TM_PTX_REPLACE"))).parse();
+      Parser(loaded->module, static_cast<const char *>(image)).parse();
     } catch (const Finding &finding) {
       char *log = nullptr;
       size_t bytes = 0;

@@ -42,16 +42,4 @@ Options options_of(const char *words) {
   return made;
 }
 
-std::string replaced(std::string text, const char *rules) {
-  std::istringstream all(rules != nullptr ? rules : "");
-  for (std::string rule; std::getline(all, rule);) {
-    const size_t arrow = rule.find(" => ");
-    if (arrow == std::string::npos) throw Finding("TM_PTX_REPLACE: not a rule: " + rule);
-    const std::string from = rule.substr(0, arrow), to = rule.substr(arrow + 4);
-    if (text.find(from) == std::string::npos) throw Finding("TM_PTX_REPLACE: the module has no " + from);
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
-  }
-  return text;
-}
-
 }  // namespace ptx

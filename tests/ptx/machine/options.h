@@ -22,7 +22,4 @@ struct Options {
 /* Throws `Finding` for a word that is not known. */
 Options options_of(const char *words);
 
-/* A text with each `from` made `to`: the rules in TM_PTX_REPLACE, one a line, `from => to`. For mutations. */
-std::string replaced(std::string text, const char *rules);
-
 }  // namespace ptx

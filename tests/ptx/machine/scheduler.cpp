@@ -10,7 +10,7 @@ namespace {
 
 constexpr u64 UNWRITTEN = 0xfbfbfbfbfbfbfbfb;
 constexpr char UNWRITTEN_BYTE = char(0xfb);
-constexpr u32 LONGEST_SLEEP = 64;
+constexpr u64 LONGEST_SLEEP = 15; /* a power of two */
 
 void begin_thread(Block &block, Thread &thread, u32 number) {
   const Launch &launch = *block.launch;
@@ -78,7 +78,7 @@ void advance(Thread &thread) {
     if (flow == Flow::ended) thread.state = State::done;
     if (flow == Flow::waits || flow == Flow::ended) return;
     if (!at.may_pause || !launch.percent(50)) continue;
-    thread.block->asleep = u32(launch.chance() % LONGEST_SLEEP); /* what follows a fence may come long after it */
+    thread.block->asleep = u32(launch.chance() % (u64(1) << launch.chance() % LONGEST_SLEEP)); /* what follows a fence may come long after it */
     return;
   }
 }
