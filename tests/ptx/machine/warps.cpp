@@ -1,0 +1,166 @@
+/* What the threads of a warp do together: shfl, vote, redux, bar.warp. They meet by the mask that each of them names. */
+#include <algorithm>
+
+#include "decoder.h"
+#include "findings.h"
+#include "memory.h"
+
+namespace ptx {
+
+namespace warps {
+
+enum Shuffle : u8 { UP, DOWN, BUTTERFLY, INDEX };
+enum Vote : u8 { ALL, ANY, UNIFORM, BALLOT };
+enum Reduction : u8 { ADD, MIN, MAX, AND, OR, XOR };
+
+constexpr u64 UNKNOWN = 0xfbfbfbfb; /* of a lane that takes no part */
+
+/* The mask is the last operand. */
+Flow meet(Thread &t, const Instruction &i) {
+  t.mask = u32(t.read(i.in[i.ins - 1]));
+  if (!(t.mask >> t.number % WARP & 1)) refuse(t, "the mask leaves out the thread itself");
+  t.state = State::at_warp;
+  return Flow::waits;
+}
+
+/* `d|p, a, b, c, mask`: the value a of another lane; by c a warp is cut into pieces. */
+void shuffle(Lanes &lanes, const Instruction &i) {
+  u64 values[WARP], found[WARP] = {};
+  bool in_range[WARP] = {};
+  for (int lane = 0; lane < WARP; lane++) values[lane] = lanes[lane] != nullptr ? lanes[lane]->read(i.in[0]) : UNKNOWN;
+  for (int lane = 0; lane < WARP; lane++) {
+    if (lanes[lane] == nullptr) continue;
+    const int by = int(lanes[lane]->read(i.in[1]) & 31), c = int(lanes[lane]->read(i.in[2]));
+    const int clamp = c & 31, segment = c >> 8 & 31, first = lane & segment, last = first | (clamp & ~segment);
+    const int from = i.choice == UP ? lane - by : i.choice == DOWN ? lane + by : i.choice == BUTTERFLY ? lane ^ by : first | (by & ~segment);
+    in_range[lane] = i.choice == UP ? from >= last : from <= last;
+    found[lane] = values[in_range[lane] ? from : lane];
+  }
+  for (int lane = 0; lane < WARP; lane++) {
+    if (lanes[lane] == nullptr) continue;
+    lanes[lane]->write(i.out[0], found[lane]);
+    if (i.outs > 1) lanes[lane]->write(i.out[1], in_range[lane]);
+  }
+}
+
+void vote(Lanes &lanes, const Instruction &i) {
+  u32 present = 0, agree = 0;
+  for (int lane = 0; lane < WARP; lane++) {
+    if (lanes[lane] == nullptr) continue;
+    present |= 1u << lane;
+    if (lanes[lane]->holds(i.in[0])) agree |= 1u << lane;
+  }
+  const u64 results[] = {agree == present, agree != 0, agree == 0 || agree == present, agree};
+  for (Thread *t : lanes)
+    if (t != nullptr) t->write(i.out[0], results[i.choice]);
+}
+
+u32 reduced(const Instruction &i, u32 a, u32 b) {
+  const bool is_less = is_signed(i.type) ? s32(a) < s32(b) : a < b;
+  switch (i.choice) {
+    case ADD: return a + b;
+    case MIN: return is_less ? a : b;
+    case MAX: return is_less ? b : a;
+    case AND: return a & b;
+    case OR: return a | b;
+    default: return a ^ b;
+  }
+}
+
+void reduce(Lanes &lanes, const Instruction &i) {
+  bool begun = false;
+  u32 result = 0;
+  for (Thread *t : lanes) {
+    if (t == nullptr) continue;
+    const u32 value = u32(t->read(i.in[0]));
+    result = begun ? reduced(i, result, value) : value;
+    begun = true;
+  }
+  for (Thread *t : lanes)
+    if (t != nullptr) t->write(i.out[0], result);
+}
+
+void barrier(Lanes &lanes, const Instruction &) {
+  for (Thread *t : lanes)
+    if (t != nullptr) fence(*t, Scope::block);
+}
+
+void together(Decoder &d, Complete complete) {
+  d.made.complete = complete;
+  d.run(meet);
+}
+
+void decode_shuffle(Decoder &d) {
+  const u8 kind = d.one_of({"up", "down", "bfly", "idx"});
+  if (kind == 0 || d.given.size() != 5) throw Finding("a shuffle of a kind that is not known");
+  d.made.choice = u8(kind - 1);
+  const Given &results = d.given[0];
+  if (results.kind == Given::pair)
+    for (const Given &one : results.parts) d.output(one);
+  else
+    d.output(results);
+  for (size_t k = 1; k < d.given.size(); k++) d.made.in[d.made.ins++] = d.parser.operand(d.given[k], Type::b32);
+  together(d, shuffle);
+}
+
+bool can_meet(const Thread &t, const Thread &other) {
+  if (other.state != State::at_warp || other.mask != t.mask || other.at().complete != t.at().complete) return false;
+  return t.at().complete == barrier || (other.pc == t.pc && other.function == t.function);
+}
+
+/* The threads of a mask are all there, but for those that have ended. */
+bool meet_others(Block &block, Thread &t) {
+  const u32 first = t.number / WARP * WARP;
+  Lanes lanes = {};
+  for (u32 lane = 0; lane < WARP && first + lane < block.threads.size(); lane++) {
+    Thread &other = block.threads[first + lane];
+    if (!(t.mask >> lane & 1) || other.state == State::done) continue;
+    if (!can_meet(t, other)) return false;
+    lanes[lane] = &other;
+  }
+  t.at().complete(lanes, t.at());
+  for (Thread *one : lanes) {
+    if (one == nullptr) continue;
+    one->state = State::ready;
+    one->pc++;
+  }
+  return true;
+}
+
+}  // namespace warps
+
+bool decode_warps(Decoder &d) {
+  using namespace warps;
+  if (d.is("bar") && d.has("warp")) {
+    d.inputs(1, 0);
+    together(d, barrier);
+  } else if (d.is("shfl")) {
+    decode_shuffle(d);
+  } else if (d.is("vote")) {
+    const u8 kind = d.one_of({"all", "any", "uni", "ballot"});
+    if (kind == 0) throw Finding("a vote of a kind that is not known");
+    d.made.choice = u8(kind - 1);
+    d.inputs(2);
+    together(d, vote);
+  } else if (d.is("redux")) {
+    const u8 kind = d.one_of({"add", "min", "max", "and", "or", "xor"});
+    if (kind == 0) throw Finding("a reduction that is not known");
+    d.made.choice = u8(kind - 1);
+    d.inputs(2);
+    together(d, reduce);
+  } else {
+    return false;
+  }
+  if (!d.has("sync")) throw Finding("without .sync nobody waits for the others");
+  return true;
+}
+
+bool meet_in_warps(Block &block) {
+  using namespace warps;
+  bool met = false;
+  for (Thread &t : block.threads)
+    if (t.state == State::at_warp && meet_others(block, t)) met = true;
+  return met;
+}
+
+}  // namespace ptx
