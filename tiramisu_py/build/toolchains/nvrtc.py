@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tiramisu_py.build.files.tool_files import file_state
 from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.images import Architecture
-from tiramisu_py.build.toolchains.tool_files import file_state
 from tiramisu_py.errors import ToolchainError
 
 _SUCCESS, _COMPILATION = 0, 6
