@@ -36,7 +36,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 #: Rooms whose kernels are compiled as those of users are, and how all others are: unoptimised, which takes a third of
 #: the time. What -O3 may do to generated code is looked for in these rooms but for tests marked `unoptimised`, in tests
-#: marked `optimised`, and in all that runs in a process of its own (examples, documentation, acceptance).
+#: marked `optimised`, and in all that runs in a process of its own (examples, documentation, acceptance). Simulated
+#: kernels are as users have them in tests marked `optimised` alone.
 AS_USERS = ("oracle", "targets")
 QUICK = ("-O0",)
 

@@ -92,7 +92,6 @@ INSIDE = (
 )
 
 
-@pytest.mark.unoptimised
 @pytest.mark.parametrize("name", INSIDE.split())
 def test_parameters_arrays_and_iterators_may_be_called_as_anything_that_is_no_word_of_c(name):
     (size,), (at,) = tm.params(name), tm.iters(name)

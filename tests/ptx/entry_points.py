@@ -39,11 +39,21 @@ class Gpu:
 
     def upload(self, address: int, array: np.ndarray) -> None:
         """Copies an array to the device, sooner or later."""
-        self.do("cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
+        self.do(
+            "cuMemcpyHtoD_v2",
+            ctypes.c_uint64(address),
+            ctypes.c_void_p(array.ctypes.data),
+            ctypes.c_size_t(array.nbytes),
+        )
 
     def download(self, address: int, array: np.ndarray) -> None:
         """Copies an array from the device, and waits for all that was begun before."""
-        self.do("cuMemcpyDtoH_v2", ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(array.nbytes))
+        self.do(
+            "cuMemcpyDtoH_v2",
+            ctypes.c_void_p(array.ctypes.data),
+            ctypes.c_uint64(address),
+            ctypes.c_size_t(array.nbytes),
+        )
 
     def free(self, address: int) -> None:
         """Frees memory of the device."""

@@ -14,7 +14,17 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _KERNEL = re.compile(r"\.entry\s+(\w+)(.*?)\n\}", re.DOTALL)
 _REGISTER = re.compile(r"%\w+")
 #: What an address may come of; all else is an offset in it.
-_CARRIES = ("add.s64", "add.u64", "sub.s64", "mov.u64", "mov.b64", "selp.b64", "selp.u64", "cvta.to.global.u64", "cvta.global.u64")
+_CARRIES = (
+    "add.s64",
+    "add.u64",
+    "sub.s64",
+    "mov.u64",
+    "mov.b64",
+    "selp.b64",
+    "selp.u64",
+    "cvta.to.global.u64",
+    "cvta.global.u64",
+)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,16 @@ from tiramisu_py.errors import ToolchainError
 SOURCES = Path(__file__).with_name("machine")
 LIBRARY = "libcuda.so.1"
 #: Rounding is changed at run time, and no product and sum are made one.
-FLAGS = ("-std=c++17", "-O1", "-frounding-math", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-shared", "-Wall")
+FLAGS = (
+    "-std=c++17",
+    "-O1",
+    "-frounding-math",
+    "-ffp-contract=off",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-shared",
+    "-Wall",
+)
 
 
 @functools.cache

@@ -145,7 +145,11 @@ def test_without_the_fence_after_the_ticket_some_seed_finds_an_old_value() -> No
 
 @pytest.mark.parametrize("order", ["acq_rel", "relaxed"])
 def test_an_atomic_operation_orders_stores_if_it_says_so(order: str) -> None:
-    body = LAST_BLOCK.replace("atom.global.add", f"atom.global.{order}.gpu.add").replace("RELEASE", "").replace("ACQUIRE", "")
+    body = (
+        LAST_BLOCK.replace("atom.global.add", f"atom.global.{order}.gpu.add")
+        .replace("RELEASE", "")
+        .replace("ACQUIRE", "")
+    )
     found = set()
     for seed in MANY:
         given = np.zeros(2, np.uint32), np.zeros(BLOCKS, np.uint32)
@@ -178,4 +182,7 @@ def test_one_thread_waits_until_another_block_has_stored() -> None:
         ld.global.u32 %r3, [%rd0]; st.global.u32 [%rd0+8], %r3; END:"""
     for seed in MANY:
         given = np.zeros(3, np.uint32)
-        assert values(body.replace("MEMBAR", "membar.gl;"), given, options=f"seed={seed} blocks=2", block=1, grid=2)[2] == 7
+        assert (
+            values(body.replace("MEMBAR", "membar.gl;"), given, options=f"seed={seed} blocks=2", block=1, grid=2)[2]
+            == 7
+        )

@@ -38,7 +38,5 @@ def test_no_kernel_of_a_story_loads_from_an_array_that_was_chosen(name: str, var
     f = module(name).VARIANTS[variant]()
     cache = open_cache()
     compiler = find_cuda_compiler(cache)
-    compiled = compile_kernels(
-        cache, compiler, f"{f.name}.cu", f.source(), [Architecture(architecture, virtual=True)]
-    )
+    compiled = compile_kernels(cache, compiler, f"{f.name}.cu", f.source(), [Architecture(architecture, virtual=True)])
     assert chosen_loads(compiled.images[0].content.decode()) == []

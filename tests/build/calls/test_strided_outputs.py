@@ -59,8 +59,10 @@ def given(shape: tuple[int, ...], dtype: Any = np.float32) -> tuple[Any, Any]:
 
 #: Eight views in one function take long to compile: three schedules as for users, the others unoptimised.
 CASES = [
-    *(pytest.param(schedule, tm.float32, marks=pytest.mark.unoptimised) for schedule in SCHEDULES),
-    ("vectors", tm.uint8), ("tiles", tm.int16), ("masks", tm.float64),
+    *((schedule, tm.float32) for schedule in SCHEDULES),
+    pytest.param("vectors", tm.uint8, marks=pytest.mark.optimised),
+    pytest.param("tiles", tm.int16, marks=pytest.mark.optimised),
+    pytest.param("masks", tm.float64, marks=pytest.mark.optimised),
 ]  # fmt: skip
 
 

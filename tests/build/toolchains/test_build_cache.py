@@ -19,7 +19,7 @@ import pytest
 from filelock import FileLock
 
 from tiramisu_py.build import Cache, open_cache
-from tiramisu_py.build.toolchains import entries
+from tiramisu_py.build.files import entries
 from tiramisu_py.build.toolchains.library import prepare
 from tiramisu_py.errors import ToolchainError
 

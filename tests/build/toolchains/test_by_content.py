@@ -19,8 +19,9 @@ import pytest
 import tiramisu_py as tm
 from tiramisu_py.backends.c import Emitted
 from tiramisu_py.build import Cache, find_toolchain, open_cache
+from tiramisu_py.build.files.tool_files import file_state
 from tiramisu_py.build.toolchains import simulator
-from tiramisu_py.build.toolchains.tool_files import answer_behind, file_state
+from tiramisu_py.build.toolchains.tools import answer_behind
 
 #: Programs of the README: for cores, for a simulated GPU, for ranks. Prints how many processes each compilation starts.
 SCRIPT = """

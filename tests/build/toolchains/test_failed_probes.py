@@ -19,10 +19,10 @@ import pytest
 
 from tests.lacking import CXX, without_cxx
 from tiramisu_py.build import export, open_cache
+from tiramisu_py.build.files.entries import replace_file
 from tiramisu_py.build.toolchains import mpi, tools
 from tiramisu_py.build.toolchains.c_compiler import find_toolchain
 from tiramisu_py.build.toolchains.cache import Cache
-from tiramisu_py.build.toolchains.entries import replace_file
 from tiramisu_py.build.toolchains.processor import resolve_processor
 from tiramisu_py.build.toolchains.simulator import find_cxx
 from tiramisu_py.errors import ArgumentError, ToolchainError

@@ -18,7 +18,8 @@ import tiramisu_py as tm
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const, Param
 from tiramisu_py.build import Toolchain, compile_function, find_toolchain, open_cache, processor_for
-from tiramisu_py.build.toolchains import tool_files
+from tiramisu_py.build.files import tool_files
+from tiramisu_py.build.toolchains import tools
 from tiramisu_py.build.toolchains.processor import VARIABLE, resolve_processor
 from tiramisu_py.errors import KernelError, ToolchainError
 from tiramisu_py.ir import ArrayArgument
@@ -122,10 +123,10 @@ def test_only_a_compiler_answers_for_its_own_file(tmp_path, path, its_own):
     (tmp_path / path).write_bytes(b"\x7fELF")
     state = tool_files.file_state(str(tmp_path / path))
     if its_own:
-        assert tool_files.answer_behind([str(tmp_path / path)], state) == ""
+        assert tools.answer_behind([str(tmp_path / path)], state) == ""
     else:
         with pytest.raises(subprocess.CalledProcessError):  # it is asked, and cannot be run
-            tool_files.answer_behind([str(tmp_path / path)], state)
+            tools.answer_behind([str(tmp_path / path)], state)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

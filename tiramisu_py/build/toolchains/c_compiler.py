@@ -18,9 +18,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from tiramisu_py.build.files.tool_files import file_state
 from tiramisu_py.build.toolchains.cache import Cache, digest
-from tiramisu_py.build.toolchains.tool_files import answer_behind, file_state, said_version
-from tiramisu_py.build.toolchains.tools import SHORTAGES, run, run_checked
+from tiramisu_py.build.toolchains.tools import SHORTAGES, answer_behind, run, run_checked, said_version
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.records import dataclass
 

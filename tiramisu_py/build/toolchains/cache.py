@@ -26,7 +26,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
-from tiramisu_py.build.toolchains.entries import (
+from tiramisu_py.build.files.entries import (
     bytes_of,
     folders_in,
     foreign_hand,

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tiramisu_py.build.files.tool_files import file_state
 from tiramisu_py.build.toolchains.c_compiler import work_folder
 from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.images import Architecture
-from tiramisu_py.build.toolchains.tool_files import answer_behind, file_state, said_version
-from tiramisu_py.build.toolchains.tools import run
+from tiramisu_py.build.toolchains.tools import answer_behind, run, said_version
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.records import dataclass
 

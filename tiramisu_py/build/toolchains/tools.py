@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import logging
 import math
 import os
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from tiramisu_py.build.files.tool_files import FileState, is_compiler
 from tiramisu_py.errors import ArgumentError, ToolchainError
 
 _log = logging.getLogger(__name__)
@@ -143,6 +145,29 @@ def run_checked(command: Sequence[str], folder: Path) -> None:
         raise ToolchainError(f"{failed}:\n  {shlex.join(command)}\n{answer.stderr.strip()}".rstrip())
     if answer.stderr.strip():
         _log.info("%s", answer.stderr.strip())
+
+
+def answer_behind(command: Sequence[str], state: FileState, environment: Sequence[str] = ()) -> str:
+    """What tells apart the compilers that a command may stand for: the version that it says; nothing for a command that
+    is a compiler itself. Raises `CalledProcessError` if it fails.
+
+    `state` is that of its file, and `environment` names the variables on which the answer depends.
+    """
+    if is_compiler(state):
+        return ""
+    return _said(tuple(command), state, tuple((name, os.environ.get(name)) for name in environment))
+
+
+@functools.lru_cache(maxsize=64)
+def _said(command: tuple[str, ...], _state: FileState, _environment: tuple[tuple[str, str | None], ...]) -> str:
+    return said_version(command)
+
+
+def said_version(command: Sequence[str]) -> str:
+    """The answer of a command to ``--version``. Raises `CalledProcessError` if it fails."""
+    answer = run([*command, "--version"])
+    answer.check_returncode()
+    return answer.stdout
 
 
 def _ending(code: int) -> str:

@@ -3,19 +3,15 @@
 That holds for compilers as they are installed, through all links to them (gcc, /etc/alternatives). It does not hold
 for what stands before a compiler: a script, whose compiler may change while the script does not, ccache and the like,
 which look for one in the PATH, and macOS's /usr/bin, which asks xcode-select. Such a command is asked for its version
-once in each process, and what else it can do is remembered by that answer. A program of another kind that calls itself
-gcc, and starts another one, is not seen through: its own file must change when that does.
+once in each process, and what else it can do is remembered by that answer (`tools.answer_behind`). A program of another
+kind that calls itself gcc, and starts another one, is not seen through: its own file must change when that does.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import sys
-from collections.abc import Sequence
-
-from tiramisu_py.build.toolchains.tools import run
 
 #: The names of files that are compilers: x86_64-linux-gnu-gcc-12, clang++, nvcc.
 _COMPILER = re.compile(r"(.*-)?(gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc)(-[0-9.]+)?")
@@ -31,18 +27,9 @@ def file_state(path: str) -> FileState:
     return real, found.st_size, found.st_mtime_ns
 
 
-def answer_behind(command: Sequence[str], state: FileState, environment: Sequence[str] = ()) -> str:
-    """What tells apart the compilers that a command may stand for: the version that it says; nothing for a command that
-    is a compiler itself. Raises `CalledProcessError` if it fails.
-
-    `environment` names the variables on which the answer depends.
-    """
-    if _is_compiler(state[0]):
-        return ""
-    return _said(tuple(command), state, tuple((name, os.environ.get(name)) for name in environment))
-
-
-def _is_compiler(real: str) -> bool:
+def is_compiler(state: FileState) -> bool:
+    """Whether a file is a compiler itself, whose answers it determines, and nothing that stands before one."""
+    real = state[0]
     if not _COMPILER.fullmatch(os.path.basename(real)) or (sys.platform == "darwin" and real.startswith("/usr/bin/")):
         return False
     try:
@@ -50,15 +37,3 @@ def _is_compiler(real: str) -> bool:
             return stream.read(2) != b"#!"
     except OSError:
         return False
-
-
-@functools.lru_cache(maxsize=64)
-def _said(command: tuple[str, ...], _state: FileState, _environment: tuple[tuple[str, str | None], ...]) -> str:
-    return said_version(command)
-
-
-def said_version(command: Sequence[str]) -> str:
-    """The answer of a command to ``--version``. Raises `CalledProcessError` if it fails."""
-    answer = run([*command, "--version"])
-    answer.check_returncode()
-    return answer.stdout

@@ -1,0 +1,1 @@
+"""Files that are relied on: entries of the cache, and compilers."""
