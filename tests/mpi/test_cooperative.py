@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 
+from tests.forking import run
 from tests.mpi.launching import ROOT, Implementation, implementations
 
 STORY = ROOT / "examples" / "cooperative" / "ranks.py"
@@ -14,13 +14,12 @@ RIGHT = "right: 5 splits on 2 ranks, bit for bit"
 
 
 def test_three_parts_are_right_on_simulated_ranks_for_five_splits() -> None:
-    command = [sys.executable, str(STORY), "--device", "simulator"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-    assert run.returncode == 0 and run.stdout.rstrip().endswith(RIGHT), run.stdout + run.stderr
+    done = run([STORY, "--device", "simulator"])
+    assert done.returncode == 0 and done.stdout.rstrip().endswith(RIGHT), done.stdout + done.stderr
 
 
 @pytest.mark.skipif(not implementations(), reason="no MPI on this machine: pip install 'tiramisu_py[mpi]'")
 @pytest.mark.parametrize("mpi", implementations().values(), ids=lambda mpi: mpi.name)
 def test_three_parts_are_right_on_two_ranks_for_five_splits(mpi: Implementation) -> None:
-    run = mpi.run(2, [sys.executable, STORY, "--device", "simulator"])
-    assert run.returncode == 0 and RIGHT in run.stdout, run.stdout
+    done = mpi.run(2, [sys.executable, STORY, "--device", "simulator"])
+    assert done.returncode == 0 and RIGHT in done.stdout, done.stdout
