@@ -25,7 +25,10 @@ def trusted_owners() -> frozenset[int]:
     """Who, beside this user, may own a cache that is only read: root, and who owns this package, whose code runs here
     anyway.
     """
-    return frozenset({0, Path(__file__).stat().st_uid})
+    try:
+        return frozenset({0, Path(__file__).stat().st_uid})
+    except OSError:  # in an archive, or removed since
+        return frozenset({0})
 
 
 def foreign_hand(folder: Path, trusted: Collection[int] = ()) -> str:
