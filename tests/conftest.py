@@ -85,15 +85,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test on several ranks runs with each MPI that it is for."""
+    """A test on several ranks runs with each MPI that it is for; in a plain run, those after the first have turns."""
     marker = metafunc.definition.get_closest_marker("mpi")
     if marker is None:
         return
-    chosen = FOLDER in os.environ or metafunc.config.getoption("--mpi") == "all"  # on a rank, by the name of the test
-    every = chosen or marker.kwargs.get("everywhere", False)
-    names = [*implementations()] or ["none"]
+    asked = FOLDER in os.environ or metafunc.config.getoption("--mpi") == "all"  # on a rank, by the name of the test
+    every = asked or marker.kwargs.get("everywhere", False)
+    first, *others = [*implementations()] or ["none"]
     metafunc.fixturenames.append("implementation")
-    metafunc.parametrize("implementation", names if every else names[:1])
+    rest = [pytest.param(name, marks=() if asked else pytest.mark.slow) for name in others if every]
+    metafunc.parametrize("implementation", [first, *rest])
 
 
 def pytest_collection_finish() -> None:

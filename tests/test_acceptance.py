@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.forking import run
-from tests.mpi.launching import Implementation, implementations
+from tests.mpi.launching import Implementation, each, implementations
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "shared" / "acceptance"
 SCRIPTS = ("blur_cpu.py", "blur_gpu.py", "cooperative.py", "refusal.py", "matmul.py", "export_c.py", "spmv.py")
@@ -24,7 +24,7 @@ def test_an_acceptance_script_runs_and_prints_ok(script: str, tmp_path: Path) ->
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no acceptance scripts beside this checkout ({FOLDER})")
 @pytest.mark.skipif(not implementations(), reason="no MPI on this machine: pip install 'tiramisu_py[mpi]'")
-@pytest.mark.parametrize("mpi", [pytest.param(own, id=name) for name, own in implementations().items()])
+@pytest.mark.parametrize("mpi", each())
 def test_the_acceptance_script_of_ranks_runs_on_four_and_prints_ok(mpi: Implementation, tmp_path: Path) -> None:
     done = mpi.run(4, [sys.executable, "-m", "mpi4py", FOLDER / "blur_mpi.py"], cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stdout

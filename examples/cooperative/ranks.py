@@ -17,7 +17,7 @@ import tiramisu_py as tm
 
 R, C, G, H = tm.params("R C G H")
 r, c = tm.iters("r c")
-SPLITS = ((0, 20), (13, 20), (13, 13), (20, 45), (45, 45))
+SPLITS = ((0, 8), (5, 8), (5, 5), (8, 17), (17, 17))
 
 
 def three_ways() -> tm.Function:
@@ -36,8 +36,8 @@ def three_ways() -> tm.Function:
 
 
 def sample(seed: int = 0) -> np.ndarray:
-    """A random picture of 45 rows, plus the border of the blur."""
-    return np.random.default_rng(seed).random((47, 72), dtype=np.float32)
+    """A random picture of 17 rows, plus the border of the blur."""
+    return np.random.default_rng(seed).random((19, 72), dtype=np.float32)
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
     if comm.rank == 0:
         print(f.check())
     for top, middle in SPLITS:
-        sizes = {"R": 45, "C": 70, "G": top, "H": middle}
+        sizes = {"R": 17, "C": 70, "G": top, "H": middle}
         expected = f.evaluate(image=picture, G=top, H=middle)
         if kernel is None:
             found, wanted = f.simulate(2, image=picture, G=top, H=middle), expected

@@ -17,6 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+from _pytest.mark import ParameterSet
+
 from tests import fork_client, forking
 from tiramisu_py.build import open_cache
 
@@ -137,6 +140,14 @@ def implementations() -> dict[str, Implementation]:
             if own and own.name not in found and _is_usable(own):
                 found[own.name] = own
     return dict(sorted(found.items()))
+
+
+def each() -> list[ParameterSet]:
+    """Those that this machine has, as parameters: in a plain run, those after the first have their turn."""
+    return [
+        pytest.param(own, id=name, marks=pytest.mark.slow if place else ())
+        for place, (name, own) in enumerate(implementations().items())
+    ]
 
 
 def _implementation(path: str) -> Implementation | None:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.forking import run
-from tests.mpi.launching import ROOT, Implementation, implementations
+from tests.mpi.launching import ROOT, Implementation, each, implementations
 
 STORY = ROOT / "examples" / "cooperative" / "ranks.py"
 RIGHT = "right: 5 splits on 2 ranks, bit for bit"
@@ -19,7 +19,7 @@ def test_three_parts_are_right_on_simulated_ranks_for_five_splits() -> None:
 
 
 @pytest.mark.skipif(not implementations(), reason="no MPI on this machine: pip install 'tiramisu_py[mpi]'")
-@pytest.mark.parametrize("mpi", implementations().values(), ids=lambda mpi: mpi.name)
+@pytest.mark.parametrize("mpi", each())
 def test_three_parts_are_right_on_two_ranks_for_five_splits(mpi: Implementation) -> None:
     done = mpi.run(2, [sys.executable, STORY, "--device", "simulator"])
     assert done.returncode == 0 and RIGHT in done.stdout, done.stdout

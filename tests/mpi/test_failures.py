@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.mpi.launching import Implementation, implementations
+from tests.mpi.launching import Implementation, each
 from tests.programs.loop_ir.messages import Q, box, on_ranks, post, requests, wait
 from tests.programs.loop_ir.short_names import given, loop, result, size
 from tiramisu_py.ir import LoopFunction
 
-MPI = [pytest.param(own, id=name) for name, own in implementations().items()]
+MPI = each()
 pytestmark = pytest.mark.skipif(not MPI, reason="no MPI on this machine")
 
 PROGRAM = """

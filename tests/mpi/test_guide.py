@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.mpi.launching import ROOT, Implementation, implementations
+from tests.mpi.launching import ROOT, Implementation, each
 
 PAGE = ROOT / "docs" / "guide" / "08-ranks.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MPI = [pytest.param(own, id=name) for name, own in implementations().items()]
+MPI = each()
 pytestmark = pytest.mark.skipif(not MPI, reason="no MPI on this machine")
 
 

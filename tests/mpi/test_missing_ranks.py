@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.mpi.launching import Implementation, implementations
+from tests.mpi.launching import Implementation, each, implementations
 from tests.mpi.test_failures import pass_on
 from tests.programs.loop_ir.messages import compiled
-from tests.selection import covering, first
 from tiramisu_py.build.calls.meeting import PATIENCE, patience
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError
 
-MPI = [pytest.param(own, id=name) for name, own in implementations().items()]
+MPI = each()
 needs_mpi = pytest.mark.skipif(not MPI, reason="no MPI on this machine")
 
 #: Rank 1 of three does something else than calling. The argument: what, and in which call.
@@ -114,12 +113,10 @@ def started(mpi: Implementation, what: str, calls: int, kind: str, cache: Path, 
 
 
 @needs_mpi
+@pytest.mark.parametrize("mpi", MPI)
 @pytest.mark.parametrize(
-    ("what", "calls", "kind", "mpi"),
-    covering(
-        [("raise", 1, "plain"), ("exit", 0, "plain"), ("compile", 0, "plain"), ("exit", 1, "blocks")],
-        list(implementations().values()),
-    ),
+    ("what", "calls", "kind"),
+    [("raise", 1, "plain"), ("exit", 0, "plain"), ("compile", 0, "plain"), ("exit", 1, "blocks")],
 )
 def test_a_rank_that_does_not_come_is_named_on_the_others(
     mpi: Implementation, what: str, calls: int, kind: str, tmp_path: Path
@@ -135,7 +132,7 @@ def test_a_rank_that_does_not_come_is_named_on_the_others(
 
 
 @needs_mpi
-@pytest.mark.parametrize("mpi", first(list(implementations().values()), 1), ids=lambda own: own.name)
+@pytest.mark.parametrize("mpi", MPI)
 def test_a_rank_that_is_killed_ends_the_others_and_mpirun_says_so(mpi: Implementation, tmp_path: Path):
     said = started(mpi, "killed", 1, "plain", tmp_path, forked=False)
     assert "signal 9" in said.lower() or "SIGNAL: 9" in said, said

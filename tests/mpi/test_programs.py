@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.mpi.launching import Implementation, implementations
+from tests.mpi.launching import Implementation, each
 from tests.mpi.shared_work import ready
 from tests.oracle.judges.rank_arrays import agreed, ran_on_ranks
 from tests.programs.ranks.mpi_programs import PROGRAMS, P, blur, c, exchanged, picture, r1, time_outside
@@ -140,7 +140,7 @@ f.compile().export(sys.argv[1])
 """
 
 
-@pytest.mark.parametrize("mpi", [pytest.param(own, id=name) for name, own in implementations().items()])
+@pytest.mark.parametrize("mpi", each())
 def test_a_c_program_calls_what_was_derived_with_a_communicator(mpi: Implementation, tmp_path: Path) -> None:
     folder = tmp_path / "made"
     done = mpi.run(1, [sys.executable, "-c", EXPORT, folder], timeout=100)
