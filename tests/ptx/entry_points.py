@@ -39,11 +39,21 @@ class Gpu:
 
     def upload(self, address: int, array: np.ndarray) -> None:
         """Copies an array to the device, sooner or later."""
-        self.do("cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
+        self.do(
+            "cuMemcpyHtoD_v2",
+            ctypes.c_uint64(address),
+            ctypes.c_void_p(array.ctypes.data),
+            ctypes.c_size_t(array.nbytes),
+        )
 
     def download(self, address: int, array: np.ndarray) -> None:
         """Copies an array from the device, and waits for all that was begun before."""
-        self.do("cuMemcpyDtoH_v2", ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(array.nbytes))
+        self.do(
+            "cuMemcpyDtoH_v2",
+            ctypes.c_void_p(array.ctypes.data),
+            ctypes.c_uint64(address),
+            ctypes.c_size_t(array.nbytes),
+        )
 
     def free(self, address: int) -> None:
         """Frees memory of the device."""
@@ -101,7 +111,7 @@ def gpu(options: str = "") -> Gpu:
 
 
 def kernel(body: str, parameters: int = 1, declared: str = "") -> str:
-    """A module with a kernel `k` of some addresses, %rd0 and so on, in global memory; registers of every kind are there."""
+    """A module with a kernel `k` of some addresses, %rd0 and so on, in global memory, and registers of every kind."""
     names = ", ".join(f".param .u64 p{n}" for n in range(parameters))
     loads = "\n".join(f"ld.param.u64 %rd{n}, [p{n}];\ncvta.to.global.u64 %rd{n}, %rd{n};" for n in range(parameters))
     registers = "\n".join(

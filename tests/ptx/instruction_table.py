@@ -1,8 +1,8 @@
 """Instructions with operands and results that were found by hand, from the words of the PTX ISA.
 
 ``"add.sat.s32": ("s32 s32 s32", [(a, b, result), ...])``: the types of the result and of the operands, then rows of
-operands with their result. Numbers of 16 bits that are not whole, and those that are none, are given by their bits (b16,
-b32, b64); a predicate is 0 or 1. A text in braces after the opcode is what stands beside the operands: `imm`.
+operands with their result. Floats of 16 bits are given by their bits (b16, or b32 for two); a predicate is 0 or 1. What
+follows `imm` among the types is one more operand, as it stands.
 """
 
 from __future__ import annotations
@@ -201,7 +201,15 @@ CONVERSIONS: Table = {
     "cvt.rz.f32.f64": ("f32 f64", [(1e300, 3.4028234663852886e38)]),
     "cvt.rn.f16.f32": (
         "b16 f32",
-        [(1.0, 0x3C00), (65519.0, 0x7BFF), (65520.0, 0x7C00), (2.0**-25, 0), (3 * 2.0**-25, 2), (-0.0, 0x8000), (NAN, 0x7FFF)],
+        [
+            (1.0, 0x3C00),
+            (65519.0, 0x7BFF),
+            (65520.0, 0x7C00),
+            (2.0**-25, 0),
+            (3 * 2.0**-25, 2),
+            (-0.0, 0x8000),
+            (NAN, 0x7FFF),
+        ],
     ),
     "cvt.rz.f16.f32": ("b16 f32", [(1e9, 0x7BFF), (1 + 2.0**-11 + 2.0**-12, 0x3C00)]),
     "cvt.rn.f16.f64": ("b16 f64", [(1 + 2.0**-11 + 2.0**-40, 0x3C01), (1 + 2.0**-11, 0x3C00)]),

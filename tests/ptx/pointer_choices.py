@@ -1,8 +1,8 @@
 """Loads through the read-only cache from an address that was chosen among several arrays, found in the text of PTX.
 
-``ld.global.nc`` promises that the kernel does not write what it loads. A compiler that makes ``c ? a[i] : b[i]`` one load
-from a pointer that it has chosen keeps that promise for `a` alone, if `b` is written. What an address comes of is followed
-through all instructions, forwards and around loops: every pointer that may be in it.
+``ld.global.nc`` promises that the kernel does not write what it loads. A compiler that makes ``c ? a[i] : b[i]`` one
+load from a pointer that it has chosen keeps that promise for `a` alone, if `b` is written. What an address comes of is
+followed through all instructions, forwards and around loops: every pointer that may be in it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _KERNEL = re.compile(r"\.entry\s+(\w+)(.*?)\n\}", re.DOTALL)
 _REGISTER = re.compile(r"%\w+")
 #: What an address may come of; all else is an offset in it.
-_CARRIES = ("add.s64", "add.u64", "sub.s64", "mov.u64", "mov.b64", "selp.b64", "selp.u64", "cvta.to.global.u64", "cvta.global.u64")
+_CARRIES = (
+    "add.s64",
+    "add.u64",
+    "sub.s64",
+    "mov.u64",
+    "mov.b64",
+    "selp.b64",
+    "selp.u64",
+    "cvta.to.global.u64",
+    "cvta.global.u64",
+)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ from tests.ptx.entry_points import Refused, gpu, kernel
 from tests.ptx.instruction_table import TABLES
 
 #: How values of a type are stored, loaded and compared.
-STORED = {"u16": "u2", "s16": "i2", "b16": "u2", "u32": "u4", "s32": "i4", "b32": "u4", "u64": "u8", "s64": "i8", "b64": "u8",
-          "f32": "f4", "f64": "f8", "pred": "u4"}  # fmt: skip
+STORED = {
+    "u16": "u2", "s16": "i2", "b16": "u2", "u32": "u4", "s32": "i4", "b32": "u4", "u64": "u8", "s64": "i8", "b64": "u8",
+    "f32": "f4", "f64": "f8", "pred": "u4",
+}  # fmt: skip
 REGISTER = {"f32": "f", "f64": "d", "pred": "p"}
 BY_SIZE = {"2": "h", "4": "r", "8": "rd"}
 
@@ -30,7 +32,9 @@ def program(opcode: str, kinds: list[str]) -> str:
         size = int(STORED[kind][1])
         lines.append(f"mul.wide.u32 %rd30, %r30, {size}; add.u64 %rd{20 + number}, %rd{number}, %rd30;")
         if number and kind == "pred":
-            lines.append(f"ld.global.u32 %r{20 + number}, [%rd{20 + number}]; setp.ne.u32 %p{number}, %r{20 + number}, 0;")
+            lines.append(
+                f"ld.global.u32 %r{20 + number}, [%rd{20 + number}]; setp.ne.u32 %p{number}, %r{20 + number}, 0;"
+            )
         elif number:
             lines.append(f"ld.global.b{8 * size} {register(kind, 10 + number)}, [%rd{20 + number}];")
     given = [f"%p{n}" if kind == "pred" else register(kind, 10 + n) for n, kind in enumerate(kinds) if n]
@@ -139,7 +143,9 @@ def test_a_number_of_32_bits_is_rounded_to_16_as_numpy_does() -> None:
 @pytest.mark.parametrize(("opcode", "mode"), [("rn", 0), ("rz", 0), ("rp", 1), ("rm", -1)])
 def test_a_sum_is_rounded_once_in_the_direction_of_its_modifier(opcode: str, mode: int) -> None:
     draw = np.random.default_rng(5)
-    a, b = (draw.standard_normal(300).astype(np.float32) * np.float32(2) ** draw.integers(-20, 20, 300) for _ in range(2))
+    a, b = (
+        draw.standard_normal(300).astype(np.float32) * np.float32(2) ** draw.integers(-20, 20, 300) for _ in range(2)
+    )
     a, b = a.astype(np.float32), b.astype(np.float32)
     exact = a.astype(np.float64) + b.astype(np.float64)  # exponents differ by at most 40 + 2: nothing is lost but ties
     nearest = exact.astype(np.float32)

@@ -75,7 +75,7 @@ def test_an_example_passes_its_own_check(story: str, tmp_path: Path) -> None:
 def test_the_tests_that_wait_for_a_gpu_pass() -> None:
     if running.missing():
         pytest.skip(running.missing())
-    told = running.run(
-        ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", "tests"], "seed=4", timeout=1800
+    told = running.run(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", "tests"], "seed=4", timeout=1800)
+    assert told.returncode == 0 and " passed" in told.stdout and " skipped" not in told.stdout, (
+        told.stdout + told.stderr
     )
-    assert told.returncode == 0 and " passed" in told.stdout and " skipped" not in told.stdout, told.stdout + told.stderr

@@ -1,4 +1,7 @@
-"""Streams: what is on one is done in its order, what is on several in any that events allow; the host sees what it waits for."""
+"""Streams: what is on one is done in its order, what is on several in any that events allow.
+
+The host sees what it has waited for.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ class Queue:
                        ctypes.c_size_t(array.nbytes), self.handle)  # fmt: skip
 
     def download(self, host: int, address: int, size: int) -> None:
-        self.device.do("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(host), ctypes.c_uint64(address), ctypes.c_size_t(size), self.handle)
+        self.device.do(
+            "cuMemcpyDtoHAsync_v2", ctypes.c_void_p(host), ctypes.c_uint64(address), ctypes.c_size_t(size), self.handle
+        )
 
     def launch(self, text: str, address: int) -> None:
         function, module = ctypes.c_void_p(), self.device.load(text)

@@ -16,7 +16,9 @@ OWN = """
 TILE = ".shared .align 16 .b8 tile[4096];"
 
 
-def refused(body: str, *arrays: np.ndarray, options: str = "seed=1", block: int = 32, grid: int = 1, declared: str = TILE) -> str:
+def refused(
+    body: str, *arrays: np.ndarray, options: str = "seed=1", block: int = 32, grid: int = 1, declared: str = TILE
+) -> str:
     given = arrays or (np.zeros(64, np.uint32),)
     with pytest.raises(Refused) as found:
         gpu(options).run(kernel(body, len(given), declared), *given, block=block, grid=grid)
@@ -112,9 +114,13 @@ def test_a_shuffle_says_whether_the_lane_is_in_range() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_barrier_of_a_warp_orders_shared_memory_and_a_shuffle_does_not(seed: int) -> None:
     body = f"""{OWN} st.shared.u32 [%r1], %r0; bar.warp.sync -1;
-        mov.u32 %r4, tile; xor.b32 %r5, %r2, 4; add.u32 %r4, %r4, %r5; ld.shared.u32 %r6, [%r4]; st.global.u32 [%rd10], %r6;"""
+        mov.u32 %r4, tile; xor.b32 %r5, %r2, 4; add.u32 %r4, %r4, %r5; ld.shared.u32 %r6, [%r4];
+        st.global.u32 [%rd10], %r6;"""
     assert values(body, np.zeros(32, np.uint32), options=f"seed={seed}") == (LANES ^ 1).tolist()
-    said = refused(body.replace("bar.warp.sync -1;", "shfl.sync.idx.b32 %r7, %r0, 0, 31, -1;"), options=f"seed={seed} held=100 released=0")
+    said = refused(
+        body.replace("bar.warp.sync -1;", "shfl.sync.idx.b32 %r7, %r0, 0, 31, -1;"),
+        options=f"seed={seed} held=100 released=0",
+    )
     assert "nobody has written" in said
 
 
@@ -122,7 +128,10 @@ def test_a_barrier_of_a_warp_orders_shared_memory_and_a_shuffle_does_not(seed: i
     ("body", "words"),
     [
         ("shfl.sync.down.b32 %r5, %r0, 1, 31, 1;", "the mask leaves out the thread itself"),
-        (f"{OWN} setp.lt.u32 %p1, %r0, 16; @%p1 bra L; shfl.sync.down.b32 %r5, %r0, 1, 31, -1; L: bar.sync 0;", "mask 0xffffffff"),
+        (
+            f"{OWN} setp.lt.u32 %p1, %r0, 16; @%p1 bra L; shfl.sync.down.b32 %r5, %r0, 1, 31, -1; L: bar.sync 0;",
+            "mask 0xffffffff",
+        ),
         (
             f"{OWN} setp.lt.u32 %p1, %r0, 16; @%p1 bra L; shfl.sync.down.b32 %r5, %r0, 1, 31, -1; bra END;"
             "L: shfl.sync.down.b32 %r5, %r0, 1, 31, -1; END:",
@@ -175,7 +184,8 @@ def test_an_atomic_operation_returns_what_was_there() -> None:
 
 def test_sums_of_floats_in_shared_memory() -> None:
     body = f"""{OWN} setp.eq.u32 %p1, %r0, 0; @%p1 st.shared.f32 [tile], 0f00000000; bar.sync 0;
-        atom.shared.add.f32 %f1, [tile], 0f3F000000; bar.sync 0; ld.shared.u32 %r5, [tile]; st.global.u32 [%rd10], %r5;"""
+        atom.shared.add.f32 %f1, [tile], 0f3F000000; bar.sync 0;
+        ld.shared.u32 %r5, [tile]; st.global.u32 [%rd10], %r5;"""
     assert np.array(values(body, np.zeros(32, np.uint32)), np.uint32).view(np.float32).tolist() == [16.0] * 32
 
 
