@@ -9,7 +9,7 @@ from tiramisu_py.backends.c.expressions.parentheses import Code, call, cast
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
 from tiramisu_py.backends.cuda.kernel_scope import KernelScope
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.ir import GpuIndex
+from tiramisu_py.ir import GpuIndex, Load
 from tiramisu_py.program.loops import AXES
 
 _BUILTINS = {"block": "blockIdx", "thread": "threadIdx", "grid": "gridDim"}
@@ -35,6 +35,8 @@ class KernelScalars(Scalars):
         if isinstance(e, GpuIndex):
             assert isinstance(self.scope, KernelScope)
             return Code(self.scope.number(e.unit, e.axis))
+        if isinstance(e, Load) and self.scope.arrays[e.buffer].apart:
+            return call("tm_load_apart", f"&{self.element(e.buffer, e.indices)}")
         if isinstance(e, Call) and e.extern is not None:
             raise CompilerDefect(
                 f"a kernel cannot call {e.extern.name}, a function of the host: compute it outside of the kernel"

@@ -8,8 +8,9 @@ from dataclasses import field
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary, constant
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
-from tiramisu_py.ir import For, KernelFunction, Let, LoopFunction
+from tiramisu_py.ir import For, KernelFunction, Let, LoopFunction, TreeReduce
 from tiramisu_py.ir.arithmetic.facts import facts_of
+from tiramisu_py.ir.rewriting import constant, loads, walk
 from tiramisu_py.program.loops import AXES
 from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.records import dataclass
@@ -70,12 +71,24 @@ def given(kernel: KernelFunction) -> tuple[str, ...]:
 def of_kernel(function: LoopFunction, kernel: KernelFunction, names: Mapping[str, str]) -> KernelScope:
     """The scope at the start of a kernel's body."""
     scope = KernelScope(names, facts=facts_of(function).nonnegative_variables(kernel.nonnegative))
+    mixed = _loads_what_it_writes(kernel)
     for array in kernel.arrays:
-        scope.declare_array(array.name, NamedArray(names[array.name], array.dtype, array.extents))
+        apart = mixed and array.is_constant
+        scope.declare_array(array.name, NamedArray(names[array.name], array.dtype, array.extents, apart=apart))
     scope.declared = set(given(kernel))
     scope.widest = kernel.gpu.widest
     scope.divisors = dict(_multiple(condition, scope.widest) for condition, _ in function.preconditions)
     return scope
+
+
+def _loads_what_it_writes(kernel: KernelFunction) -> bool:
+    """Whether an array of a kernel is both loaded and written. Of ``c ? a[i] : b[i]`` compilers make one load, from a
+    pointer that they have chosen, and through the read-only cache if `a` is only read; what the kernel has written to
+    `b` may be missed there. So `a` is loaded apart.
+    """
+    written = {array.name for array in kernel.arrays if not array.is_constant}
+    trees = (name for node in walk(kernel.body) if isinstance(node, TreeReduce) for name in node.buffers)
+    return not written.isdisjoint((*(load.buffer for load in loads(kernel.body)), *trees))
 
 
 def _multiple(condition: Expr, most: int) -> tuple[str, int]:

@@ -125,7 +125,8 @@ class LaneLoops:
         if all(scope.lanes.of(index) == 1 for index in e.indices):
             return KernelScalars(scope).element(e.buffer, e.indices)
         place = self._place(e.buffer, e.indices, lanes, scope)
-        return None if place is None else f"tm_load<{lanes}>(&{place})"
+        apart = "_apart" if scope.arrays[e.buffer].apart else ""
+        return None if place is None else f"tm_load{apart}<{lanes}>(&{place})"
 
     def _hoisted(self, value: Expr, lanes: int, scope: Scope) -> tuple[Lines, Expr]:
         """The loads of whole vectors before the loop over lanes, and the value rewritten to read them."""

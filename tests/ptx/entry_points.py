@@ -111,7 +111,7 @@ def gpu(options: str = "") -> Gpu:
 
 
 def kernel(body: str, parameters: int = 1, declared: str = "") -> str:
-    """A module with a kernel `k` of some addresses, %rd0 and so on, in global memory; registers of every kind are there."""
+    """A module with a kernel `k` of some addresses, %rd0 and so on, in global memory, and registers of every kind."""
     names = ", ".join(f".param .u64 p{n}" for n in range(parameters))
     loads = "\n".join(f"ld.param.u64 %rd{n}, [p{n}];\ncvta.to.global.u64 %rd{n}, %rd{n};" for n in range(parameters))
     registers = "\n".join(

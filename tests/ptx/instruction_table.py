@@ -1,8 +1,8 @@
 """Instructions with operands and results that were found by hand, from the words of the PTX ISA.
 
 ``"add.sat.s32": ("s32 s32 s32", [(a, b, result), ...])``: the types of the result and of the operands, then rows of
-operands with their result. Numbers of 16 bits that are not whole, and those that are none, are given by their bits (b16,
-b32, b64); a predicate is 0 or 1. A text in braces after the opcode is what stands beside the operands: `imm`.
+operands with their result. Floats of 16 bits are given by their bits (b16, or b32 for two); a predicate is 0 or 1. What
+follows `imm` among the types is one more operand, as it stands.
 """
 
 from __future__ import annotations

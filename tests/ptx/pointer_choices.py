@@ -1,8 +1,8 @@
 """Loads through the read-only cache from an address that was chosen among several arrays, found in the text of PTX.
 
-``ld.global.nc`` promises that the kernel does not write what it loads. A compiler that makes ``c ? a[i] : b[i]`` one load
-from a pointer that it has chosen keeps that promise for `a` alone, if `b` is written. What an address comes of is followed
-through all instructions, forwards and around loops: every pointer that may be in it.
+``ld.global.nc`` promises that the kernel does not write what it loads. A compiler that makes ``c ? a[i] : b[i]`` one
+load from a pointer that it has chosen keeps that promise for `a` alone, if `b` is written. What an address comes of is
+followed through all instructions, forwards and around loops: every pointer that may be in it.
 """
 
 from __future__ import annotations

@@ -2,17 +2,18 @@
 
 `machine/` is a `libcuda.so.1`: the entry points of the CUDA driver that the runtime opens, over an interpreter of PTX,
 written from the PTX ISA. It claims a compute capability that no compiler knows, so that kernels are embedded as PTX for
-the one before it. With its folder in LD_LIBRARY_PATH, ``device="gpu"`` runs as it is, on any machine with nvcc or NVRTC.
+the one before it. With its folder in LD_LIBRARY_PATH, ``device="gpu"`` runs as it is, wherever nvcc or NVRTC is.
 
 Each thread has a program counter of its own; threads, blocks and what is on streams run in an order drawn by a seed.
-Stores are held back until a fence, a barrier (for the block) or the end of the kernel, or any time before; loads may see
-values that others have replaced, until a fence; copies to shared memory arrive when they are waited for, or at once.
+Stores are held back until a fence, a barrier (for the block) or the end of the kernel, or any time before; loads may
+see values that others have replaced, until a fence; copies to shared memory arrive when they are waited for, or at
+once.
 
 Refused are: accesses beyond an allocation (which ends at a page that cannot be touched) or not aligned, reads of shared
 memory that was not written, or not so that the thread must see it; ``ld.global.nc`` of what the kernel writes; barriers
 and masks of warps at which not all threads meet; copies that nobody waits for; kernels that do not end; and every
-instruction, modifier and operand that is not known. The words name the kernel, the thread, the instruction, the address,
-and which argument of the kernel is memory nearby.
+instruction, modifier and operand that is not known. The words name the kernel, the thread, the instruction, the
+address, and which argument of the kernel is memory nearby.
 
 Not modelled: time, caches and banks; the bits of ``.approx``; loads that are done before an earlier one of another
 address that no store has replaced; tensor cores, textures, clusters; errors that outlast a call.

@@ -11,8 +11,10 @@ from tests.ptx.entry_points import Refused, gpu, kernel
 from tests.ptx.instruction_table import TABLES
 
 #: How values of a type are stored, loaded and compared.
-STORED = {"u16": "u2", "s16": "i2", "b16": "u2", "u32": "u4", "s32": "i4", "b32": "u4", "u64": "u8", "s64": "i8", "b64": "u8",
-          "f32": "f4", "f64": "f8", "pred": "u4"}  # fmt: skip
+STORED = {
+    "u16": "u2", "s16": "i2", "b16": "u2", "u32": "u4", "s32": "i4", "b32": "u4", "u64": "u8", "s64": "i8", "b64": "u8",
+    "f32": "f4", "f64": "f8", "pred": "u4",
+}  # fmt: skip
 REGISTER = {"f32": "f", "f64": "d", "pred": "p"}
 BY_SIZE = {"2": "h", "4": "r", "8": "rd"}
 

@@ -15,7 +15,8 @@ def test_several_values_are_loaded_and_stored_at_once() -> None:
     body = """
         ld.global.v4.u8 {%r1, %r2, %r3, %r4}, [%rd0]; st.global.v4.u32 [%rd0+16], {%r4, %r3, %r2, %r1};
         ld.global.v2.f64 {%d1, %d2}, [%rd0+32]; add.f64 %d3, %d1, %d2; st.global.f64 [%rd0+48], %d3;
-        ld.global.s16 %r5, [%rd0+2]; st.global.u32 [%rd0+56], %r5; ld.global.v2.b32 {_, %r6}, [%rd0]; st.global.u32 [%rd0+60], %r6;"""
+        ld.global.s16 %r5, [%rd0+2]; st.global.u32 [%rd0+56], %r5;
+        ld.global.v2.b32 {_, %r6}, [%rd0]; st.global.u32 [%rd0+60], %r6;"""
     given = np.zeros(64, np.uint8)
     given[:8] = [1, 2, 3, 0xFF, 9, 0, 0, 0]
     given.view(np.float64)[4:6] = 1.5, 2.0
@@ -33,7 +34,8 @@ def test_generic_addresses_reach_every_space() -> None:
         mov.u64 %rd2, own; cvta.local.u64 %rd3, %rd2; st.u32 [%rd3], 6; ld.local.u32 %r2, [%rd2];
         isspacep.shared %p1, %rd1; isspacep.shared %p2, %rd3; selp.u32 %r3, 1, 0, %p1; selp.u32 %r4, 1, 0, %p2;
         cvta.to.shared.u64 %rd4, %rd1; ld.shared.u32 %r5, [%rd4+4];
-        st.u32 [%rd0], %r1; st.global.u32 [%rd0+4], %r2; st.global.v2.u32 [%rd0+8], {%r3, %r4}; st.global.u32 [%rd0+16], %r5;"""
+        st.u32 [%rd0], %r1; st.global.u32 [%rd0+4], %r2; st.global.v2.u32 [%rd0+8], {%r3, %r4};
+        st.global.u32 [%rd0+16], %r5;"""
     assert values(body, np.zeros(5, np.uint32), block=1) == [5, 6, 1, 0, 5]
 
 
@@ -167,7 +169,8 @@ def test_a_thread_sees_its_own_stores_in_their_order(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_barrier_shows_a_block_what_its_threads_stored_to_global_memory(seed: int) -> None:
-    body = f"""{OWN} st.global.u32 [%rd10], %r0; BARRIER xor.b32 %r5, %r2, 124; cvt.u64.u32 %rd5, %r5; add.u64 %rd5, %rd0, %rd5;
+    body = f"""{OWN} st.global.u32 [%rd10], %r0; BARRIER
+        xor.b32 %r5, %r2, 124; cvt.u64.u32 %rd5, %r5; add.u64 %rd5, %rd0, %rd5;
         ld.global.u32 %r6, [%rd5]; bar.sync 0; st.global.u32 [%rd10], %r6;"""
     given = np.full(32, 99, np.uint32)
     assert values(body.replace("BARRIER", "bar.sync 0;"), given, options=f"seed={seed}") == list(range(31, -1, -1))

@@ -36,11 +36,11 @@ CHANGES = {
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """The PTX of norms of rows: a tree in each block, the last block combines them, and takes roots behind a barrier."""
+    """The PTX of norms of rows: a tree in each block; the last block combines them, and takes roots."""
     if running.missing():
         pytest.skip(running.missing())
     R, C = tm.params("R C")
-    r, c, rows, k, k0, r1, t, b = tm.iters("r c rows k k0 r1 t b")
+    r, rows, k, k0, r1, t, b = tm.iters("r rows k k0 r1 t b")
     f = tm.Function("norms", params=[R, C])
     x = f.input("x", tm.float32, [R, C])
     squares = f.reduction("squares", {r: R}, {k: C}, tm.sum, x[r, k] * x[r, k])

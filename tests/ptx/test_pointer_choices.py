@@ -12,7 +12,12 @@ from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import compile_kernels, find_cuda_compiler
 from tiramisu_py.build.toolchains.images import Architecture
 
-BEGIN = ".visible .entry k(.param .u64 p)\n{\n.reg .b64 %rd<9>;\ncvta.to.global.u64 %rd2, %rd1;\ncvta.to.global.u64 %rd4, %rd3;\n"
+BEGIN = """.visible .entry k(.param .u64 p)
+{
+.reg .b64 %rd<9>;
+cvta.to.global.u64 %rd2, %rd1;
+cvta.to.global.u64 %rd4, %rd3;
+"""
 
 
 @pytest.mark.parametrize(

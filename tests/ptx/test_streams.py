@@ -1,4 +1,7 @@
-"""Streams: what is on one is done in its order, what is on several in any that events allow; the host sees what it waits for."""
+"""Streams: what is on one is done in its order, what is on several in any that events allow.
+
+The host sees what it has waited for.
+"""
 
 from __future__ import annotations
 

@@ -114,7 +114,8 @@ def test_a_shuffle_says_whether_the_lane_is_in_range() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_barrier_of_a_warp_orders_shared_memory_and_a_shuffle_does_not(seed: int) -> None:
     body = f"""{OWN} st.shared.u32 [%r1], %r0; bar.warp.sync -1;
-        mov.u32 %r4, tile; xor.b32 %r5, %r2, 4; add.u32 %r4, %r4, %r5; ld.shared.u32 %r6, [%r4]; st.global.u32 [%rd10], %r6;"""
+        mov.u32 %r4, tile; xor.b32 %r5, %r2, 4; add.u32 %r4, %r4, %r5; ld.shared.u32 %r6, [%r4];
+        st.global.u32 [%rd10], %r6;"""
     assert values(body, np.zeros(32, np.uint32), options=f"seed={seed}") == (LANES ^ 1).tolist()
     said = refused(
         body.replace("bar.warp.sync -1;", "shfl.sync.idx.b32 %r7, %r0, 0, 31, -1;"),
@@ -183,7 +184,8 @@ def test_an_atomic_operation_returns_what_was_there() -> None:
 
 def test_sums_of_floats_in_shared_memory() -> None:
     body = f"""{OWN} setp.eq.u32 %p1, %r0, 0; @%p1 st.shared.f32 [tile], 0f00000000; bar.sync 0;
-        atom.shared.add.f32 %f1, [tile], 0f3F000000; bar.sync 0; ld.shared.u32 %r5, [tile]; st.global.u32 [%rd10], %r5;"""
+        atom.shared.add.f32 %f1, [tile], 0f3F000000; bar.sync 0;
+        ld.shared.u32 %r5, [tile]; st.global.u32 [%rd10], %r5;"""
     assert np.array(values(body, np.zeros(32, np.uint32)), np.uint32).view(np.float32).tolist() == [16.0] * 32
 
 

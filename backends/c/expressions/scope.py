@@ -20,6 +20,7 @@ class NamedArray:
 
     If `nested`, it is an array of arrays, ``a[i][j]``; if `is_shared`, the threads of a block share it. Kernels are
     passed `device_name`, or `name` if there is none. With `strides` it is in another order than the row-major one.
+    A kernel loads what is `apart` by instructions of its own, which compilers make one of no others.
     """
 
     name: str
@@ -30,6 +31,7 @@ class NamedArray:
     is_shared: bool = False
     device_name: str = ""
     strides: tuple[Expr, ...] | None = None
+    apart: bool = False
 
     @property
     def sizes(self) -> tuple[Expr, ...]:

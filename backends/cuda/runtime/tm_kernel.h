@@ -329,6 +329,40 @@ TM_HEADER void tm_store(T *place, tm_vec<T, n> value) {
   *reinterpret_cast<tm_vec<T, n> *>(place) = value;
 }
 
+/* Of an array that the kernel only reads, where it also reads some that it writes: by an instruction that a compiler does not
+   make one of loads of both, from a pointer that it has chosen, with the promise that holds for this one alone. */
+#if defined(TM_SIMULATOR)
+template <class T>
+TM_HEADER T tm_load_apart(const T *place) { return *place; }
+#else
+template <int bytes>
+struct tm_apart;
+template <>
+struct tm_apart<1> { typedef unsigned char type; };
+template <>
+struct tm_apart<2> { typedef unsigned short type; };
+template <>
+struct tm_apart<4> { typedef unsigned int type; };
+template <>
+struct tm_apart<8> { typedef uint2 type; };
+template <>
+struct tm_apart<16> { typedef uint4 type; };
+
+template <class T>
+TM_HEADER T tm_load_apart(const T *place) {
+  const auto bits = __ldg(reinterpret_cast<const typename tm_apart<sizeof(T)>::type *>(place));
+  T value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+#endif
+
+template <int n, class T>
+TM_HEADER tm_vec<T, n> tm_load_apart(const T *place) {
+  TM_ALIGNED(place, sizeof(T) * n);
+  return tm_load_apart(reinterpret_cast<const tm_vec<T, n> *>(place));
+}
+
 template <int n, class T>
 TM_HEADER tm_vec<T, n> tm_all(T value) {
   tm_vec<T, n> all;
