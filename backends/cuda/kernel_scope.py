@@ -10,7 +10,7 @@ from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, P
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.ir import For, KernelFunction, Let, LoopFunction, TreeReduce
 from tiramisu_py.ir.arithmetic.facts import facts_of
-from tiramisu_py.ir.rewriting import constant, loads, walk
+from tiramisu_py.ir.rewriting import loads, walk
 from tiramisu_py.program.loops import AXES
 from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.records import dataclass
