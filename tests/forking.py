@@ -34,7 +34,8 @@ ROOT = Path(__file__).resolve().parents[1]
 TIMEOUT = 300.0
 #: What every fork finds imported: all that a function needs up to its kernel, but for MPI, which begins when imported.
 ROOMS = (
-    "algorithm.evaluate", "backends", "build", "derive", "function", "interpret", "lower", "passes", "proof", "view",
+    "algorithm.evaluate.evaluate", "backends", "build", "derive", "function", "interpret", "lower", "passes", "proof",
+    "view",
 )  # fmt: skip
 MODULES = ("numpy.random", "tiramisu_py", *(f"tiramisu_py.{room}" for room in ROOMS))
 
@@ -232,7 +233,7 @@ def _imported(modules: Sequence[str]) -> None:
     missing = [name for name in modules if name not in sys.modules]
     for name in missing:
         module = importlib.import_module(name)
-        for each in module.__all__ if name.startswith("tiramisu_py") else ():  # a front alone loads nothing
+        for each in getattr(module, "__all__", ()) if name.startswith("tiramisu_py") else ():  # a front loads nothing
             getattr(module, each)
     if missing:
         gc.collect()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from unittest import mock
 
 import pytest
@@ -30,6 +31,8 @@ NATIVE = "-march=native"
 LACKS = lacking(["_"]).partition("_")[0]
 #: How flags begin that choose no processor.
 _OTHERS = ("-D", "-I", "-O", "-U", "-W", "-f", "-g", "-l", "-s", "-w")
+#: What follows this flag is for the compiler proper of clang, whatever it looks like.
+_GIVEN = "-Xclang"
 
 
 def become(name: str) -> None:
@@ -73,7 +76,8 @@ def native(flags: Sequence[str], compiler: str | None = None) -> tuple[str, ...]
 
 def obstacle(flags: Sequence[str], compiler: str | None = None) -> str:
     """The reason why the host cannot run what is compiled under these flags; empty if it can."""
-    return _obstacle(tuple(flag for flag in flags if not flag.startswith(_OTHERS)), compiler, host_name())
+    own = tuple(flag for before, flag in pairwise(["", *flags]) if before == _GIVEN or not flag.startswith(_OTHERS))
+    return _obstacle(own, compiler, host_name())
 
 
 def require(flags: Sequence[str], compiler: str | None = None) -> None:

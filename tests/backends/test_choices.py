@@ -114,7 +114,7 @@ def test_numbers_that_are_choices_stand_in_the_text_as_they_are(name: str, monke
         texts.append(emit(with_choices(function)))
         return texts[-1]
 
-    monkeypatch.setattr(results, "emit", chosen)
+    monkeypatch.setattr(results.backends, "emit", chosen)
     monkeypatch.setattr(library, "WARNINGS", AS_ERRORS)
     kernel = f.compile(device="simulator", sanitize=True) if f.lowered().kernels else f.compile()
     assert str(NUMBERS) in "".join(texts[0].values())
