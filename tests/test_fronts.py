@@ -226,7 +226,7 @@ def imported(path: Path) -> set[str]:
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tiramisu_py."):
             package = sys.modules.get(node.module)
-            places = vars(package).get("_places", {}) if package else {}
+            places = vars(package)["_places"] if isinstance(package, fronts._Front) else {}
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 found.add(inner if inner in NAMED else places.get(alias.name, (node.module,))[0])
