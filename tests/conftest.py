@@ -48,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--mpi", choices=["first", "all"], default="first", help="the MPI of tests on ranks: MPICH, or all"
     )
     parser.addoption("--all", action="store_true", help="whole families of tests, those marked slow too")
+    parser.addoption("--cases", type=int, help="at most so many plain cases of each family; the others take turns")
     parser.addoption(
         "--processor", metavar="NAME", help="x86-64-v2, x86-64-v3, ...: the least of it and this machine's is the host"
     )
@@ -177,7 +178,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if not (config.getoption("--all") or config.option.markexpr):
         named = [item for item in items if _is_named(item, config)]
-        taken = {*named, *chosen(items, this_turn(), budget().cases, {each.test for each in every()})}
+        always, most = {each.test for each in every()}, config.getoption("--cases")
+        taken = {*named, *chosen(items, this_turn(), budget().cases, always, most)}
         config.hook.pytest_deselected(items=[item for item in items if item not in taken])
         items[:] = [item for item in items if item in taken]
     for item in items:

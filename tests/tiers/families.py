@@ -46,12 +46,12 @@ def family(item: pytest.Item) -> str:
 
 
 def chosen(
-    items: Sequence[pytest.Item], turn: int, cases: Mapping[str, int], always: Collection[str]
+    items: Sequence[pytest.Item], turn: int, cases: Mapping[str, int], always: Collection[str], most: int | None = None
 ) -> list[pytest.Item]:
     """The items of a plain run in their order.
 
-    `cases` are numbers of plain cases, by family; `always` are tests, with their parameters or without, that every run
-    has.
+    `cases` are numbers of plain cases, by family, and `most` is the greatest for any; `always` are tests, with their
+    parameters or without, that every run has.
     """
     families: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -60,7 +60,7 @@ def chosen(
     for name, members in families.items():
         slow = [item for item in members if item.get_closest_marker("slow")]
         plain = [item for item in members if not item.get_closest_marker("slow")]
-        each = cases.get(name, len(plain))
+        each = min(cases.get(name, len(plain)), len(plain) if most is None else most)
         found.update(item for item in members if item.nodeid.removeprefix("tests/") in always)
         found.update(plain if name in always else ())
         found.update(_in_turn(plain, -(-len(plain) // each) if each else TURNS, turn, name))

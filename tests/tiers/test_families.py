@@ -52,6 +52,12 @@ def test_a_family_has_as_many_cases_as_the_budget_says_and_others_in_the_next_tu
     assert len(tried) == count
 
 
+def test_no_family_has_more_cases_than_a_run_asks_for() -> None:
+    items = [*cases("a.py::test_it", 9), *cases("b.py::test_it", 9), *cases("c.py::test_it", 1)]
+    now = chosen(items, 3, {"a.py::test_it": 1}, (), most=2)
+    assert [sum(item.nodeid.startswith(f"tests/{name}") for item in now) for name in "abc"] == [1, 2, 1]
+
+
 def test_slow_cases_have_one_turn_each_and_all_others_every_turn() -> None:
     family = cases("a.py::test_it", 50, slow=47)
     turns = [[item.nodeid for item in chosen(family, turn, {}, ())] for turn in range(TURNS)]
@@ -123,7 +129,7 @@ def test_a_run_leaves_cases_to_other_turns_unless_it_is_asked_for_all(
     asked = SimpleNamespace(
         args=arguments,
         option=SimpleNamespace(markexpr=""),
-        getoption=lambda _: all_cases,
+        getoption={"--all": all_cases, "--cases": None}.get,
         hook=SimpleNamespace(pytest_deselected=lambda items: None),
         invocation_params=SimpleNamespace(dir=ROOT),
     )
