@@ -129,8 +129,8 @@ def plain(body: str, *arguments: ArrayArgument | ScalarArgument, name: str = "f"
 
 @pytest.fixture(scope="session")
 def shared_cache() -> Path:
-    """The cache of all other tests."""
-    return open_cache().root
+    """The cache of all other tests; on ranks, it is known already."""
+    return open_cache().base or open_cache().root
 
 
 @pytest.fixture(scope="session")
