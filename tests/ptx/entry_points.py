@@ -96,6 +96,7 @@ class Gpu:
                 self.download(place, array)
             return results
         finally:
+            self.do("cuStreamSynchronize", None)  # an upload may still be under way
             for place in places:
                 self.free(place)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.gpu.test_stories import is_right, listed, module, samples, variants
+from tests.gpu.test_stories import listed, module, samples, variants
 from tests.ptx import running
 from tests.selection import some
 
@@ -26,9 +26,9 @@ STORIES = sorted(
 )
 
 
-def right(kernel: tm.Kernel, given: dict[str, object], expected: object) -> None:
+def right(kernel: tm.Kernel, given: dict[str, object], expected: object, options: str = "") -> None:
     for seed in SEEDS:
-        running.choose(f"seed={seed}")
+        running.choose(f"seed={seed} {options}")
         for found, wanted in zip(listed(kernel(**given)), listed(expected), strict=True):
             np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}")
 
@@ -53,10 +53,7 @@ def test_copies_past_the_registers_are_right_under_many_seeds(name: str, variant
     f = story.VARIANTS[variant]()
     kernel = f.compile(device="gpu", architectures=("compute_80",))
     for given in (dict(given) for given in samples(story, variant, 20, 7)):
-        expected = listed(f.evaluate(**given))
-        for seed in SEEDS:
-            running.choose(f"arch=81 seed={seed}")
-            assert is_right(kernel, given, expected), f"seed {seed}"
+        right(kernel, given, f.evaluate(**given), "arch=81")
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ Flow atom(Thread &t, const Instruction &i) {
   u64 address = t.read(i.address) + u64(i.offset), offset = address;
   const bool is_global = located(i.space, offset) == Space::global;
   if (i.releases) fence(t, Scope::device);
-  char *place = atomic_place(t, i, i.space, address, sizeof(T));
+  char *place = atomic_place(t, i.space, address, sizeof(T));
   T old;
   memcpy(&old, place, sizeof old);
   const T made = updated(i, old, from_bits<T>(t.read(i.in[0])), from_bits<T>(t.read(i.in[1])), is_global);

@@ -51,6 +51,7 @@ struct Refusal : Finding {
 struct Driver {
   std::recursive_mutex lock;
   Options options;
+  bool is_configured = false;
   Allocations memory;
   Streams streams;
   std::string words; /* of the last answer other than OK */

@@ -38,6 +38,7 @@ extern "C" __attribute__((visibility("default"))) CUresult ptx_configure(const c
     } catch (const Finding &finding) {
       throw Refusal(NO_DEVICE, finding.what());
     }
+    of.is_configured = true;
     constexpr Order orders[] = {Order::lazy, Order::shuffled, Order::eager};
     of.launches = 0;
     of.streams.chance.seed(of.options.seed);
@@ -48,7 +49,7 @@ extern "C" __attribute__((visibility("default"))) CUresult ptx_configure(const c
   });
 }
 
-CUresult cuInit(unsigned) { return ptx_configure(getenv("TM_PTX")); }
+CUresult cuInit(unsigned) { return driver().is_configured ? CUresult(OK) : ptx_configure(getenv("TM_PTX")); }
 
 CUresult cuGetErrorName(CUresult code, const char **name) {
   static thread_local char text[40];

@@ -12,7 +12,7 @@ namespace ptx {
 struct Launch;
 struct Block;
 
-/* What a kernel may touch: an allocation, or a variable of its module; and which argument is its address, from 1. */
+/* What a kernel may touch: an allocation, or a variable of its module. */
 struct Region {
   u64 start, bytes;
   bool is_variable;

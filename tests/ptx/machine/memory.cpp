@@ -228,9 +228,13 @@ Space located(Space space, u64 &address) {
   return Space::global;
 }
 
-static void check_alignment(const Thread &thread, u64 address, int bytes, const char *doing) {
+namespace {
+
+void check_alignment(const Thread &thread, u64 address, int bytes, const char *doing) {
   if (address % u64(bytes) != 0) refuse(thread, text("%s %s, which is not aligned", doing, bytes_at(bytes, address).c_str()));
 }
+
+}  // namespace
 
 void load(Thread &thread, const Instruction &by, Space space, u64 address, void *into, int bytes) {
   space = located(space, address);
@@ -253,7 +257,7 @@ void store(Thread &thread, const Instruction &by, Space space, u64 address, cons
   memcpy(private_place(thread, space, address, bytes, "writes"), from, size_t(bytes));
 }
 
-char *atomic_place(Thread &thread, const Instruction &, Space space, u64 address, int bytes) {
+char *atomic_place(Thread &thread, Space space, u64 address, int bytes) {
   Block &block = *thread.block;
   space = located(space, address);
   check_alignment(thread, address, bytes, "changes");

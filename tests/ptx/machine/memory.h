@@ -17,7 +17,7 @@ void load(Thread &thread, const Instruction &by, Space space, u64 address, void 
 void store(Thread &thread, const Instruction &by, Space space, u64 address, const void *from, int bytes);
 
 /* The place of a number that is read, changed and written at once; of global or shared memory. */
-char *atomic_place(Thread &thread, const Instruction &by, Space space, u64 address, int bytes);
+char *atomic_place(Thread &thread, Space space, u64 address, int bytes);
 
 /* A thread has passed a fence, or meets others of its block: they see its stores, and with a device's scope everybody. */
 void fence(Thread &thread, Scope scope);
