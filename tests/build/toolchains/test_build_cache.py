@@ -298,6 +298,7 @@ def test_a_record_is_made_once_and_again_where_it_is_damaged(tmp_path):
 
 def test_folders_of_the_cache_are_for_their_owner_alone(saxpy, tmp_path, monkeypatch):
     monkeypatch.setenv("TIRAMISU_CACHE_DIR", str(tmp_path / "new" / "cache"))
+    monkeypatch.delenv("TIRAMISU_CACHE_BASE")
     before = os.umask(0)
     try:
         library = saxpy.compile().library

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.mpi.launching import ROOT, Implementation, implementations
-from tiramisu_py.build import open_cache
+from tiramisu_py.build import Cache, open_cache
 from tiramisu_py.build.toolchains import mpi
 from tiramisu_py.errors import ToolchainError
 
@@ -90,9 +90,10 @@ def test_mpi4py_is_not_imported_for_other_functions(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_of_several_that_want_one_entry_one_builds_it():
+def test_of_several_that_want_one_entry_one_builds_it(tmp_path):
     """Ranks compile at the same time."""
-    cache, built, found = open_cache(), [], []
+    tmp_path.chmod(0o700)
+    cache, built, found = Cache(tmp_path), [], []
 
     def build(folder: Path) -> list[Path]:
         built.append(folder)

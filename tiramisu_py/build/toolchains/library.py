@@ -6,7 +6,7 @@ import ctypes
 import logging
 import re
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import field
@@ -134,9 +134,7 @@ class Recipe:
         """
         _write(self.files, folder)
         sources = [name for name in self.files if name.endswith(".c")]
-        tools = RunningTools()
-        with ThreadPoolExecutor(max_workers=len(sources) or 1, initializer=tools.enrol) as pool, tools:
-            return list(pool.map(lambda name: self._compiled(name, folder, cache), sources))
+        return _side_by_side(lambda name: self._compiled(name, folder, cache), sources)
 
     def _compiled(self, source: str, folder: Path, cache: Cache | None) -> str:
         if source != RUNTIME or cache is None:
@@ -193,14 +191,24 @@ class Recipe:
             self.toolchain.link(objects, self.file_name, self.flags, folder, self.linked)
             return [Path(made).with_suffix(".d").name for made in objects]
         _write(self.files, folder)
-        (source,) = sources
+        return _side_by_side(lambda source: self._whole(source, folder, cache), sources)
+
+    def _whole(self, source: str, folder: Path, cache: Cache | None) -> str:
+        """Makes the library of its only source; returns the file with the dependencies."""
         whole = partial(self.toolchain.compile_library, source, self.file_name, folder=folder, libraries=self.linked)
-        return [self._quickly(source, cache, lambda flags: whole(flags=flags))]
+        return self._quickly(source, cache, lambda flags: whole(flags=flags))
 
 
 def target_flags(processor: Processor, fast: Collection[str]) -> tuple[str, ...]:
     """The flags that all kernels for a processor have in common. Raises `ToolchainError` for an unknown `fast`."""
     return (*STRICT, *fast_flags(fast), *OPTIMISED, *processor.flags, *processor.width)
+
+
+def _side_by_side(compiled: Callable[[str], str], sources: Sequence[str]) -> list[str]:
+    """``compiled(source)`` of each source, in threads: an interrupt, which reaches the main thread, ends them all."""
+    tools = RunningTools()
+    with ThreadPoolExecutor(max_workers=len(sources) or 1, initializer=tools.enrol) as pool, tools:
+        return list(pool.map(compiled, sources))
 
 
 def _write(files: Mapping[str, str], folder: Path) -> None:
