@@ -114,4 +114,4 @@ def test_of_several_that_want_one_entry_one_builds_it(tmp_path):
     assert len(built) == 1
     assert len(set(found)) == 1
     assert len(found) == 6
-    assert not list(cache.root.glob("*.lock"))
+    assert not list(cache.root.glob("building-*.lock"))
