@@ -22,7 +22,7 @@ STORIES = sorted(
     str(path.relative_to(EXAMPLES))
     for folder in ("gpu", "reductions", "cooperative")
     for path in EXAMPLES.glob(f"{folder}/*.py")
-    if path.stem not in ("story", "ranks")
+    if path.stem not in ("story", "ranks") and "gpu" in path.read_text()
 )
 
 
