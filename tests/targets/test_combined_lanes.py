@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.processors import require_target
 from tests.selection import some
 from tests.targets.machines import PLAIN, TARGETS
 from tests.targets.programs import Call, Program, printed
@@ -96,6 +97,7 @@ def test_every_operator_type_and_width_is_combined_by_halves(kind: str, tmp_path
 
 
 def test_the_order_does_not_depend_on_the_registers() -> None:
+    require_target("x86-64-v3")
     f = reduced(tm.sum, tm.float32, 64)
     x = sample(tm.float32, 1031)
     found = {float(f.compile(target=target)(x)) for target in ("x86-64", "x86-64-v3")}
