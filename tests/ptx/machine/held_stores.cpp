@@ -60,6 +60,7 @@ Granule HeldStores::take_any(Chance &chance) {
   while (granules.begin(bucket) == granules.end(bucket)) bucket = (bucket + 1) % granules.bucket_count();
   const Granule taken = granules.begin(bucket)->second;
   granules.erase(taken.address);
+  if (granules.bucket_count() > 16 * (granules.size() + 1)) granules.rehash(0); /* it is searched for what is there */
   return taken;
 }
 

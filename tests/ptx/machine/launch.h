@@ -95,7 +95,7 @@ struct Launch {
   Plan plan;
   Chance chance;
   OldValues old_values;
-  std::vector<HeldStores> left; /* stores of blocks that have ended */
+  std::vector<HeldStores> left; /* stores of blocks that have ended; none is empty */
   u64 steps = 0, most_steps = 0;
 
   bool percent(int chances) { return chances > 0 && int(chance() % 100) < chances; }

@@ -290,8 +290,12 @@ void let_go(Block &block) {
   if (!thread.held_shared.empty()) to_shared(block, {thread.held_shared.take_any(launch.chance)});
   if (!thread.held_global.empty()) block.held.put(thread.held_global.take_any(launch.chance));
   if (!block.held.empty()) to_memory(launch, &block, block.held.take_any(launch.chance));
-  for (HeldStores &one : launch.left)
-    if (!one.empty()) to_memory(launch, nullptr, one.take_any(launch.chance));
+  if (launch.left.empty()) return;
+  HeldStores &one = launch.left[launch.chance() % launch.left.size()];
+  to_memory(launch, nullptr, one.take_any(launch.chance));
+  if (!one.empty()) return;
+  std::swap(one, launch.left.back());
+  launch.left.pop_back();
 }
 
 /* The end of a block brings nothing to others. */
