@@ -335,22 +335,26 @@ TM_HEADER void tm_store(T *place, tm_vec<T, n> value) {
 template <class T>
 TM_HEADER T tm_load_apart(const T *place) { return *place; }
 #else
-template <int bytes>
+template <class T, int bytes = sizeof(T)>
 struct tm_apart;
 template <>
-struct tm_apart<1> { typedef unsigned char type; };
+struct tm_apart<float> { typedef float type; };
 template <>
-struct tm_apart<2> { typedef unsigned short type; };
-template <>
-struct tm_apart<4> { typedef unsigned int type; };
-template <>
-struct tm_apart<8> { typedef uint2 type; };
-template <>
-struct tm_apart<16> { typedef uint4 type; };
+struct tm_apart<double> { typedef double type; };
+template <class T>
+struct tm_apart<T, 1> { typedef unsigned char type; };
+template <class T>
+struct tm_apart<T, 2> { typedef unsigned short type; };
+template <class T>
+struct tm_apart<T, 4> { typedef unsigned int type; };
+template <class T>
+struct tm_apart<T, 8> { typedef uint2 type; };
+template <class T>
+struct tm_apart<T, 16> { typedef uint4 type; };
 
 template <class T>
 TM_HEADER T tm_load_apart(const T *place) {
-  const auto bits = __ldg(reinterpret_cast<const typename tm_apart<sizeof(T)>::type *>(place));
+  const auto bits = __ldg(reinterpret_cast<const typename tm_apart<T>::type *>(place));
   T value;
   memcpy(&value, &bits, sizeof value);
   return value;
