@@ -101,6 +101,13 @@ def inner_loop(ptx: str) -> list[str]:
     return max(found, key=lambda body: sum("ld.global" in each for each in body))
 
 
+def is_offset(instruction: str, body: list[str]) -> bool:
+    """Whether it adds a constant to an address for one load, which ptxas does in the load: `LDG [R2 + 0x200]`."""
+    added = re.fullmatch(r"add\.s64\s+(%rd\d+), %rd\d+, -?\d+;", instruction)
+    uses = [each for each in body if added and re.search(rf"{added[1]}\b", each) and each != instruction]
+    return len(uses) == 1 and f"[{added[1]}]" in uses[0] if added else False
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_an_inner_loop_has_few_instructions_beside_loads_and_additions(form: str) -> None:
     compiler = find_nvcc(open_cache())
@@ -122,4 +129,5 @@ def test_an_inner_loop_has_few_instructions_beside_loads_and_additions(form: str
     added = [each for each in body if re.match(r"(add|fma)\.(rn\.)?f32", each)]
     assert len(added) >= terms
     assert not [each for each in body if re.match(r"(div|rem)\.", each)]
-    assert (len(body) - len(loads) - terms) / terms <= OTHERS, (terms, body)
+    offsets = [each for each in body if is_offset(each, body)]
+    assert (len(body) - len(loads) - len(offsets) - terms) / terms <= OTHERS, (terms, body)

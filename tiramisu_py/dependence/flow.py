@@ -84,10 +84,13 @@ class Flow:
         return not (missing.is_empty() or self.determined(read)) and self._may_be_copied(read)
 
     def _may_be_copied(self, read: MemoryAccess) -> bool:
-        """Whether copies are followed: in plain layouts, and loops without tiles (a reference of these has none)."""
+        """Whether copies are followed: in plain layouts, and loops without tiles (a reference of these has none).
+
+        What else reads the place does not count.
+        """
         if self.is_protected(read):
             return False
-        found = [*self.accesses.writers(read.home), *self.accesses.readers(read.home)]
+        found = [*self.accesses.writers(read.home), read]
         if any(sets.has_floors(form) for each in found for form in sets.outputs(each.place)):
             return False
         actors = (each.actor.statement for each in found)

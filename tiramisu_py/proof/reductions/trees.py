@@ -166,10 +166,11 @@ def tree_axes(nest: KernelNest, statement: Statement) -> tuple[tuple[int, ...], 
     """The axes along which threads add to one element, and the other axes of an update's thread loops.
 
     Along an axis without a loop the first thread has all terms. If no two threads ever add to one element at a time,
-    all axes are in the tree.
+    each thread is a tree of its own where an axis has one thread; else all axes are in the tree.
     """
     own = [axis for axis, loop in enumerate(nest.thread_loops(statement)) if loop is not None]
-    met = [axis for axis in own if _meet_along(nest, statement, axis)] or own
+    alone = [axis for axis in own if nest.shape[axis] == 1]
+    met = [axis for axis in own if _meet_along(nest, statement, axis)] or alone or own
     axes = tuple(a for a, extent in enumerate(nest.shape) if extent > 1 and (a in met or a not in own))
     return axes, tuple(axis for axis in own if axis not in met)
 
