@@ -179,7 +179,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not (config.getoption("--all") or config.option.markexpr):
         named = [item for item in items if _is_named(item, config)]
         always, most = {each.test for each in every()}, config.getoption("--cases")
-        taken = {*named, *chosen(items, this_turn(), budget().cases, always, most)}
+        taken = {*named, *chosen(items, this_turn(), budget().cases, always, budget().usual, most)}
         config.hook.pytest_deselected(items=[item for item in items if item not in taken])
         items[:] = [item for item in items if item in taken]
     for item in items:

@@ -13,11 +13,14 @@ FILE = Path(__file__).with_name("budget.toml")
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds of processor time by room, of a plain run and of one with all cases; numbers of plain cases by family."""
+    """Seconds of processor time by room, of a plain run and of one with all cases; numbers of plain cases by family, and
+    the `usual` one.
+    """
 
     plain: Mapping[str, float]
     all: Mapping[str, float]
     cases: Mapping[str, int]
+    usual: int
 
 
 @functools.cache
@@ -26,7 +29,7 @@ def budget() -> Budget:
     read = tomllib.loads(FILE.read_text())
     rooms = {name: tuple(seconds) for name, seconds in read["rooms"].items()}
     plain, everything = ({name: seconds[k] for name, seconds in rooms.items()} for k in (0, 1))
-    return Budget(plain, everything, read["cases"])
+    return Budget(plain, everything, read["cases"], read["usual"])
 
 
 def room_of(nodeid: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from tests.processors import OWN, become
-from tests.tiers.families import this_turn
+from tests.tiers.families import TURNS, this_turn
 from tiramisu_py.build import processor_for
 from tiramisu_py.errors import ToolchainError
 
@@ -14,18 +14,23 @@ LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
 def processors() -> list[str]:
-    """The levels that this machine has, and its own processor; from the one that this turn is for."""
+    """The one that this turn is for, of the levels that this machine has and its own processor; then, for each other
+    size of vectors, one that has it.
+    """
     become(OWN)
-    kinds = [*filter(_is_part_of_this_machine, LEVELS), OWN]
-    own = this_turn() % len(kinds)
-    return [*kinds[own:], *kinds[:own]]
+    kinds = {name: size for name in (*LEVELS, OWN) if (size := _vector_bytes(name))}
+    own = [*kinds][this_turn() // TURNS % len(kinds)]
+    others = {size: name for name, size in reversed(kinds.items()) if size != kinds[own]}
+    return [own, *others.values()]
 
 
-def _is_part_of_this_machine(name: str) -> bool:
+def _vector_bytes(name: str) -> int:
+    """The size of its vectors, 0 of what is no part of this machine."""
     try:
-        return not processor_for(name).obstacle
+        found = processor_for(name)
     except ToolchainError:  # there is no compiler, or it is for another kind of processor
-        return False
+        return 16 if name == OWN else 0
+    return 0 if found.obstacle else found.vector_bytes
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import pytest_collection_modifyitems
 from tests.mutations.lists import every
 from tests.tiers.budget import budget
-from tests.tiers.families import TURNS, VARIABLE, chosen, this_turn
+from tests.tiers.families import ROUNDS, TURNS, VARIABLE, chosen, this_turn
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,6 +58,16 @@ def test_no_family_has_more_cases_than_a_run_asks_for() -> None:
     assert [sum(item.nodeid.startswith(f"tests/{name}") for item in now) for name in "abc"] == [1, 2, 1]
 
 
+@pytest.mark.parametrize(("count", "each"), [(5, 5), (40, 6), (300, 15)])
+def test_a_family_without_a_number_has_the_usual_one_or_what_its_turns_need(count: int, each: int) -> None:
+    family, tried = cases("a.py::test_it", count), set[str]()
+    for turn in range(TURNS):
+        now = chosen(family, turn, {}, (), usual=6)
+        assert len(now) in (each - 1, each)
+        tried |= {item.nodeid for item in now}
+    assert len(tried) == count
+
+
 def test_slow_cases_have_one_turn_each_and_all_others_every_turn() -> None:
     family = cases("a.py::test_it", 50, slow=47)
     turns = [[item.nodeid for item in chosen(family, turn, {}, ())] for turn in range(TURNS)]
@@ -91,20 +101,19 @@ def test_the_order_of_tests_is_kept() -> None:
 def test_a_commit_has_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     found = this_turn()
-    assert 0 <= found < TURNS
+    assert 0 <= found < TURNS * ROUNDS
     assert os.environ[VARIABLE] == str(found)  # for workers
-    monkeypatch.setenv(VARIABLE, str(found + TURNS + 1))
-    assert this_turn() == (found + 1) % TURNS
+    monkeypatch.setenv(VARIABLE, str(found + TURNS * ROUNDS + 1))
+    assert this_turn() == (found + 1) % (TURNS * ROUNDS)
 
 
 @pytest.mark.slow
-def test_the_budget_names_families_that_there_are_and_gives_each_case_its_turn() -> None:
+def test_the_budget_names_families_that_there_are() -> None:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "--all", "tests"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
     counts = Counter(name.removeprefix("tests/").partition("[")[0] for name in said if "::" in name)
     for name, each in budget().cases.items():
         assert each < counts[name]
-        assert each == 0 or counts[name] <= each * TURNS, name
 
 
 def test_this_run_has_the_test_of_every_mutation(request: pytest.FixtureRequest) -> None:
