@@ -13,8 +13,8 @@ FILE = Path(__file__).with_name("budget.toml")
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds of processor time by room, of a plain run and of one with all cases; numbers of plain cases by family, and
-    the `usual` one.
+    """Seconds of processor time by room, of a plain run and of one with all cases; numbers of plain cases by family,
+    and the `usual` one.
     """
 
     plain: Mapping[str, float]

@@ -57,9 +57,9 @@ def chosen(
 ) -> list[pytest.Item]:
     """The items of a plain run in their order.
 
-    `cases` are numbers of plain cases, by family, and `usual` is that of the others (all if None): or as many as give each
-    its turn in time. `most` is the greatest for any. `always` are tests, with their parameters or without, that every run
-    has.
+    `cases` are numbers of plain cases, by family, and `usual` is that of the others (all if None): or as many as give
+    each its turn in time. `most` is the greatest for any. `always` are tests, with their parameters or without, that
+    every run has.
     """
     families: dict[str, list[pytest.Item]] = {}
     for item in items:
