@@ -29,11 +29,13 @@ import functools
 import os
 import pickle
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests import forking
+from tests.ptx.pointer_choices import chosen_loads
 from tiramisu_py.backends.cuda.simulated import RUNTIME_HEADERS
 from tiramisu_py.build.toolchains.cache import digest, open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import find_cuda_compiler
@@ -105,9 +107,19 @@ def run(
     cwd: Path = forking.ROOT,
     timeout: float = forking.TIMEOUT,
 ) -> subprocess.CompletedProcess[str]:
-    """What `python ARGUMENTS` does with the machine."""
+    """What `python ARGUMENTS` does with the machine.
+
+    It has failed, too, if a kernel that it has loaded may take a pointer for a load through the read-only cache that
+    was chosen among several (`pointer_choices`).
+    """
     preloaded = (("LD_LIBRARY_PATH", environment()["LD_LIBRARY_PATH"]),)
-    return forking.run(arguments, cwd=cwd, env=environment(options), timeout=timeout, preloaded=preloaded)
+    with tempfile.NamedTemporaryFile("r", suffix=".ptx") as modules:
+        variables = {**environment(options), "TM_PTX_MODULES": modules.name}
+        told = forking.run(arguments, cwd=cwd, env=variables, timeout=timeout, preloaded=preloaded)
+        wrong = chosen_loads(modules.read())
+    if wrong:
+        told.returncode, told.stderr = told.returncode or 1, told.stderr + "\n".join(wrong)
+    return told
 
 
 def call(function: Callable[..., object], arguments: Mapping[str, Any]) -> str:

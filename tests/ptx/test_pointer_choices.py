@@ -6,6 +6,7 @@ import pytest
 
 from tests.gpu.test_stories import module, variants
 from tests.ptx import running
+from tests.ptx.entry_points import kernel
 from tests.ptx.pointer_choices import chosen_loads
 from tests.selection import some
 from tiramisu_py.build.toolchains.cache import open_cache
@@ -45,3 +46,10 @@ def test_no_kernel_of_a_story_loads_from_an_array_that_was_chosen(name: str, var
     compiler = find_cuda_compiler(cache)
     compiled = compile_kernels(cache, compiler, f"{f.name}.cu", f.source(), [Architecture(architecture, virtual=True)])
     assert chosen_loads(compiled.images[0].content.decode()) == []
+
+
+def test_what_loads_such_a_kernel_on_the_machine_has_failed() -> None:
+    text = kernel("selp.b64 %rd5, %rd0, %rd1, %p1;\nld.global.nc.f32 %f1, [%rd5];", 2)
+    told = running.run(["-c", f"from tests.ptx.entry_points import gpu\ngpu().load({text!r})"])
+    assert told.returncode == 1
+    assert told.stderr == "k: ld.global.nc.f32 %f1, [%rd5];: one of %rd0, %rd1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,8 @@ from tiramisu_py.algorithm.types import DType
 from tiramisu_py.ir import Block, If, LoopFunction, Node
 
 N, i = size("N"), var("i")
+#: Cases, and the x and y that they are for.
+Made = tuple[dict[str, Case], Any, Any]
 
 
 def elementwise(cases: Mapping[str, Case], dtype: DType) -> LoopFunction:
@@ -74,6 +76,13 @@ def check(cases: Mapping[str, Case], dtype: DType, x: Any, y: Any, folder: Path)
     generated = elementwise(cases, dtype)
     results = [np.zeros(COUNT, a.dtype.numpy) for a in generated.arguments[2:]]
     Simulated(generated)({"N": COUNT}, x, y, *results)
+    compare(cases, x, y, results)
+    if NVCC is not None:
+        nvcc(generated, folder, ("sm_90",))
+
+
+def compare(cases: Mapping[str, Case], x: Any, y: Any, results: Sequence[Any]) -> None:
+    """Each result is what NumPy gives, bit for bit where that can be."""
     for (name, case), found in zip(cases.items(), results, strict=True):
         want = np.asarray(case.want).astype(found.dtype)
         if case.exact:
@@ -82,8 +91,6 @@ def check(cases: Mapping[str, Case], dtype: DType, x: Any, y: Any, folder: Path)
         else:
             tolerance = {2: 2e-2, 4: 2e-6, 8: 1e-14}[want.dtype.itemsize]
             np.testing.assert_allclose(found.astype(float), want.astype(float), rtol=tolerance, atol=tolerance)
-    if NVCC is not None:
-        nvcc(generated, folder, ("sm_90",))
 
 
 @pytest.fixture(autouse=True)
@@ -116,8 +123,8 @@ def conversions(dtype: DType, x: Any) -> dict[str, Case]:
     return cases
 
 
-@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
-def test_arithmetic_in_kernels_is_that_of_numpy(dtype: DType, tmp_path: Path) -> None:
+def of_arithmetic(dtype: DType) -> Iterator[Made]:
+    """Arithmetic, comparisons, choices, division, conversions and literals of a type of numbers."""
     x, y = samples(dtype, 1), samples(dtype, 2)
     y[::3] = x[::3]
     if dtype.is_float:
@@ -130,11 +137,11 @@ def test_arithmetic_in_kernels_is_that_of_numpy(dtype: DType, tmp_path: Path) ->
         cases["ratio"] = Case(lambda a, b: binary("/", a, b), np.divide(x, y))
     if dtype != ty.bfloat16:  # the extension's floor division has an algorithm of its own
         cases |= binaries(DIVISION, x, y)
-    check({**cases, **conversions(dtype, x), **literals(dtype)}, dtype, x, y, tmp_path)
+    yield {**cases, **conversions(dtype, x), **literals(dtype)}, x, y
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_bits_shifts_and_powers_of_integers_in_kernels_are_those_of_numpy(dtype: DType, tmp_path: Path) -> None:
+def of_integers(dtype: DType) -> Iterator[Made]:
+    """Bits, shifts and powers of a type of integers."""
     x, y = samples(dtype, 7), samples(dtype, 8)
     y[::2] = np.arange(len(y[::2])) % (dtype.bits + 2)
     cases = binaries({**BITWISE, "left": ("<<", np.left_shift), "right": (">>", np.right_shift)}, x, y)
@@ -144,11 +151,12 @@ def test_bits_shifts_and_powers_of_integers_in_kernels_are_those_of_numpy(dtype:
     cases["rest_7"] = Case(lambda a, b: a % 7, x % 7)
     power = np.abs(y % 9).astype(dtype.numpy)
     cases["power"] = Case(lambda a, b: binary("**", a, call("abs", b % 9)), np.power(x, power))
-    check(cases, dtype, x, y, tmp_path)
+    yield cases, x, y
 
 
-def test_conditions_in_kernels_combine_as_those_of_numpy_do(tmp_path: Path) -> None:
-    x, y = samples(ty.bool_, 15), samples(ty.bool_, 16)
+def of_conditions(dtype: DType) -> Iterator[Made]:
+    """What conditions are combined with."""
+    x, y = samples(dtype, 15), samples(dtype, 16)
     table = {
         "plus": ("+", np.add),
         "times": ("*", np.multiply),
@@ -158,21 +166,53 @@ def test_conditions_in_kernels_combine_as_those_of_numpy_do(tmp_path: Path) -> N
     cases = binaries({**BITWISE, **table, **COMPARE}, x, y)
     cases["no"] = Case(lambda a, b: unary("~", a), ~x)
     cases["choice"] = Case(lambda a, b: select(a, b, ~b), np.where(x, y, ~y))
-    check({**cases, **conversions(ty.bool_, x)}, ty.bool_, x, y, tmp_path)
+    yield {**cases, **conversions(dtype, x)}, x, y
+
+
+def of_floats(dtype: DType) -> Iterator[Made]:
+    """Mathematical functions: those that are exact, and the others near what they are used for."""
+    x, y = samples(dtype, 21), samples(dtype, 22)
+
+    def unary_case(name: str, exact: bool, operand: Any) -> Case:
+        return Case(lambda a, b: call(name, a), getattr(np, name)(operand), exact)
+
+    cases = {f"do_{name}": unary_case(name, True, x) for name in (*EXACT, "isnan", "isinf", "isfinite")}
+    cases["sign_of"] = Case(lambda a, b: call("copysign", a, b), np.copysign(x, y))
+    yield cases, x, y
+    x = np.abs(np.where(np.isfinite(x), x, 1)).astype(np.float64).clip(0, 20).astype(dtype.numpy)
+    cases = {f"do_{name}": unary_case(name, False, x) for name in FUNCTIONS}
+    cases["length"] = Case(lambda a, b: call("hypot", a, a), np.hypot(x, x), False)
+    cases["raised"] = Case(lambda a, b: binary("**", a, Const(2.0, dtype)), np.power(x, dtype.numpy.type(2)), False)
+    yield cases, x, y
+
+
+#: All operations that there are: by what they are for, of which types.
+OPERATIONS: Mapping[str, tuple[Callable[[DType], Iterator[Made]], tuple[DType, ...]]] = {
+    "arithmetic": (of_arithmetic, (*INTEGERS, *FLOATS)),
+    "bits": (of_integers, INTEGERS),
+    "conditions": (of_conditions, (ty.bool_,)),
+    "functions": (of_floats, FLOATS),
+}
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
+def test_arithmetic_in_kernels_is_that_of_numpy(dtype: DType, tmp_path: Path) -> None:
+    for cases, x, y in of_arithmetic(dtype):
+        check(cases, dtype, x, y, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_bits_shifts_and_powers_of_integers_in_kernels_are_those_of_numpy(dtype: DType, tmp_path: Path) -> None:
+    for cases, x, y in of_integers(dtype):
+        check(cases, dtype, x, y, tmp_path)
+
+
+def test_conditions_in_kernels_combine_as_those_of_numpy_do(tmp_path: Path) -> None:
+    for cases, x, y in of_conditions(ty.bool_):
+        check(cases, ty.bool_, x, y, tmp_path)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_mathematical_functions_in_kernels_agree_with_numpy(dtype: DType, tmp_path: Path) -> None:
-    x, y = samples(dtype, 21), samples(dtype, 22)
-
-    def unary_case(name: str, exact: bool) -> Case:
-        return Case(lambda a, b: call(name, a), getattr(np, name)(x), exact)
-
-    cases = {f"do_{name}": unary_case(name, True) for name in (*EXACT, "isnan", "isinf", "isfinite")}
-    cases["sign_of"] = Case(lambda a, b: call("copysign", a, b), np.copysign(x, y))
-    check(cases, dtype, x, y, tmp_path)
-    x = np.abs(np.where(np.isfinite(x), x, 1)).astype(np.float64).clip(0, 20).astype(dtype.numpy)
-    cases = {f"do_{name}": unary_case(name, False) for name in FUNCTIONS}
-    cases["length"] = Case(lambda a, b: call("hypot", a, a), np.hypot(x, x), False)
-    cases["raised"] = Case(lambda a, b: binary("**", a, Const(2.0, dtype)), np.power(x, dtype.numpy.type(2)), False)
-    check(cases, dtype, x, y, tmp_path)
+    for cases, x, y in of_floats(dtype):
+        check(cases, dtype, x, y, tmp_path)

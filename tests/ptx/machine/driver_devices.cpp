@@ -8,6 +8,15 @@ namespace ptx {
 
 namespace {
 
+/* In the file that the environment names, for who looks at what was compiled. */
+void keep_module(const char *image) {
+  const char *path = getenv("TM_PTX_MODULES");
+  FILE *file = path != nullptr ? fopen(path, "a") : nullptr;
+  if (file == nullptr) return;
+  fputs(image, file);
+  fclose(file);
+}
+
 thread_local std::vector<CUctx_st *> contexts;
 CUctx_st of_devices[MOST_DEVICES] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
 
@@ -120,6 +129,7 @@ CUresult cuModuleLoadDataEx(CUmodule *made, const void *image, unsigned count, i
       if (log != nullptr) snprintf(log, bytes, "%s", finding.what());
       throw Refusal(INVALID_PTX, text("the PTX is refused: %s", finding.what()));
     }
+    keep_module(static_cast<const char *>(image));
     *made = loaded.release();
   });
 }

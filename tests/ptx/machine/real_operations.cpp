@@ -82,6 +82,17 @@ Flow real(Thread &t, const Instruction &i) {
   return Flow::next;
 }
 
+/* 1 / a or 1 / sqrt(a), of and as the upper 32 bits of a double: .approx.ftz.f64. */
+Flow gross(Thread &t, const Instruction &i) {
+  const auto upper = [](double value) {
+    const bool is_small = std::fpclassify(value) == FP_SUBNORMAL;
+    return is_small ? std::copysign(0.0, value) : from_bits<double>(to_bits(value) >> 32 << 32);
+  };
+  const double given = upper(from_bits<double>(t.read(i.in[0])));
+  t.write(i.out[0], to_bits(upper(1 / (i.choice == RCP ? given : std::sqrt(given)))));
+  return Flow::next;
+}
+
 /* The sign alone changes; of what is no number, nothing is promised. */
 template <class T>
 Flow signed_anew(Thread &t, const Instruction &i) {
@@ -143,6 +154,13 @@ bool decode_reals(Decoder &d) {
   for (const Named &named : NAMED) {
     if (!d.is(named.name)) continue;
     d.made.choice = named.operation;
+    if ((named.operation == RCP || named.operation == RSQRT) && type == Type::f64 && d.has("ftz")) {
+      if (!d.has("approx")) throw Finding(".ftz of f64 without .approx");
+      d.inputs(1);
+      d.run(gross);
+      d.types(1);
+      return true;
+    }
     d.made.combination = d.has("NaN");
     d.made.saturates = named.operation <= FMA && d.has("sat");
     d.rounding();
