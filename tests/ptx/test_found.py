@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.gpu.test_stories import listed
 from tests.ptx import running
 from tests.ptx.pointer_choices import chosen_loads
 from tiramisu_py.build.toolchains.cache import open_cache
@@ -17,13 +18,15 @@ i, k, i0, i1 = tm.iters("i k i0 i1")
 TYPES = (tm.float32, tm.float64, tm.int8, tm.int16, tm.int64, tm.float16)
 
 
-def choice(dtype: tm.DType) -> tm.Function:
-    """A value of an input or of what the kernel has just stored."""
+def choice(dtype: tm.DType, mapped: bool = False) -> tm.Function:
+    """A value of an input or of what the kernel has just stored, also in memory of the host."""
     f = tm.Function("g", params=[N])
     a = f.input("a", dtype, [N])
     b = f.computation("b", {i: N}, a[i] + a[i])
     o = f.computation("o", {i: N}, tm.where(a[i] > 4, a[i], b[i]))
-    f.outputs(o, b)
+    f.outputs(o) if mapped else f.outputs(o, b)
+    if mapped:
+        b.store_in(tm.HOST_MAPPED)
     for each in (b, o):
         each.split(i, 32, i0, i1)
         each.tag_gpu(blocks=[i0], threads=[i1])
@@ -44,7 +47,11 @@ def least(dtype: tm.DType) -> tm.Function:
     return f
 
 
-MADE = {"choice": choice, "least": least}
+def choice_of_mapped(dtype: tm.DType) -> tm.Function:
+    return choice(dtype, mapped=True)
+
+
+MADE = {"choice": choice, "mapped": choice_of_mapped, "least": least}
 
 
 @pytest.mark.parametrize(
@@ -76,5 +83,5 @@ def test_what_was_stored_is_read(name: str) -> None:
     expected, kernel = f.evaluate(given), f.compile(device="gpu")
     for seed in range(6):
         running.choose(f"seed={seed}")
-        for found, right in zip(kernel(given), expected, strict=True):
+        for found, right in zip(listed(kernel(given)), listed(expected), strict=True):
             np.testing.assert_array_equal(found, right)
