@@ -1,4 +1,4 @@
-"""The fuzzers' programs for GPUs on the machine: what is proven computes what `evaluate()` says."""
+"""The fuzzers' programs for GPUs on the machine: what is proven computes what `evaluate()` and the simulator say."""
 
 from __future__ import annotations
 
@@ -38,16 +38,20 @@ def fault(script: Script, seed: int) -> str:
     """What is wrong with a program on the machine, at a few sizes; empty where nothing is."""
     f = script.function
     kernel, preserved = f.compile(device="gpu"), f.check().bits == PRESERVED
+    simulator = f.compile(device="simulator")
     for params in splits(script, seed + 3, 3):
         given = inputs(script, params, seed)
         expected = f.evaluate(**{name: np.copy(array) for name, array in given.items()}, **params)
+        simulated = simulator(**{name: np.copy(array) for name, array in given.items()}, **params)
         for number in range(RUNS):
             running.choose(f"seed={seed + number}")
             found = kernel(**{name: np.copy(array) for name, array in given.items()}, **params)
-            for own, right in zip(_listed(found), _listed(expected), strict=True):
+            for own, right, other in zip(_listed(found), _listed(expected), _listed(simulated), strict=True):
                 alike = own.tobytes() == right.tobytes() if preserved else np.array_equal(own, right)
                 if own.shape == right.shape and not alike:  # not where an output lies in a larger input
                     return f"at {dict(params)}, seed={seed + number}: {own}, not {right}"
+                if not np.array_equal(own, other):
+                    return f"at {dict(params)}, seed={seed + number}: {own}, but {other} in the simulator"
     return ""
 
 
