@@ -212,7 +212,7 @@ def test_files_are_asked_too(tmp_path: Any) -> None:
     text = (tmp_path / "f.json").read_text()
     assert '"ordered": true' in text
     (tmp_path / "f.json").write_text(text.replace('"ordered": true', '"ordered": false'))
-    with pytest.raises(tm.SavedError, match="f.json: the operator halved, which reduces s, has another neutral"):
+    with pytest.raises(tm.SavedError, match=r"f\.json: the operator halved, which reduces s, has another neutral"):
         tm.load(tmp_path / "f.json")
 
 
