@@ -33,7 +33,7 @@ def in_place(
     what: str,
     command: str,
 ) -> Program:
-    """The program with the results of each iteration of an update's kept loops as values, made in the nest of the terms.
+    """The program with the results of each iteration of an update's kept loops as values, in the nest of the terms.
 
     The loops of what combines them are new.
     """
