@@ -25,7 +25,7 @@
 /* One of two values by a condition on the lanes of a and b, each of which is written IN(a). */
 #ifdef __clang__
 #define IN(v) (v)
-#define TM_WHERE(V, condition, yes, no) TM_SELECT(V, condition, yes, no)
+#define TM_WHERE(V, condition, yes, no) TM_SELECT(V, (condition), (yes), (no))
 #else
 #define IN(v) v[tm_lane]
 #define TM_WHERE(V, condition, yes, no) __extension__({ TM_EACH_LANE(V, (condition) ? (yes) : (no)) })
@@ -71,7 +71,7 @@
   })
 
 /* How many bits are 1: those of every two, four and eight bits, then of all bytes. A mask drops the copies of a sign. */
-#define TM_ONES_OF(V, sums, by, mask) ((sums & TM_ALL(V, mask)) + ((sums >> by) & TM_ALL(V, mask)))
+#define TM_ONES_OF(V, sums, by, mask) ((sums & TM_ALL(V, (mask))) + ((sums >> by) & TM_ALL(V, (mask))))
 #define TM_WITH_BYTES(V, sums, by) (sizeof(a[0]) > by / 8 ? sums + (sums >> (sizeof(a[0]) > by / 8 ? by : 0)) : sums)
 #define TM_GENERIC_popcount(V)                                                                         \
   __extension__({                                                                                      \
@@ -85,13 +85,13 @@
 /* TM_EXP_OF(float32x16, int32x16, uint32x16) defines exp_float32x16(a), with the same bits as tm_exp_float32. */
 #define TM_EXP_OF(V, S, U) TM_EXP(V, S, U, exp_##V, TM_CHOOSE, __builtin_convertvector, TM_SCALED_##V)
 #ifdef TM_OWN_SCALED_16
-#define TM_SCALED_float32x16(V, U, p, n, power) TM_OWN_SCALED_16(V, p, power)
+#define TM_SCALED_float32x16(V, U, p, n, power) TM_OWN_SCALED_16(V, (p), (power))
 #else
 #define TM_SCALED_float32x16 TM_SCALED
 #endif
 #ifdef TM_OWN_SCALED_8
-#define TM_SCALED_float32x8(V, U, p, n, power) TM_OWN_SCALED_8(V, p, power)
-#define TM_SCALED_float32x4(V, U, p, n, power) TM_OWN_SCALED_4(V, p, power)
+#define TM_SCALED_float32x8(V, U, p, n, power) TM_OWN_SCALED_8(V, (p), (power))
+#define TM_SCALED_float32x4(V, U, p, n, power) TM_OWN_SCALED_4(V, (p), (power))
 #else
 #define TM_SCALED_float32x8 TM_SCALED
 #define TM_SCALED_float32x4 TM_SCALED
@@ -117,7 +117,7 @@
  */
 #define TM_SATURATED(R, V, convert, at_least, at_most, low, high, entry)                                       \
   TM_IDIOM(R, R##_saturated_from_##V, (V a), TM_OWN_saturated_##entry,                                         \
-           convert(at_most(at_least(a, TM_ALL(V, low)), TM_ALL(V, high))))
+           convert(at_most(at_least(a, TM_ALL(V, (low))), TM_ALL(V, (high)))))
 
 /* TM_STRIDED_CONVERSION(int32x16, uint8x16, 3, uint8_to_32x16) defines load_strided_3_int32x16_from_uint8x16(place):
  * the elements `stride` apart from a place on, in a wider type.

@@ -127,6 +127,6 @@ TM_SHUFFLE uint64_t tm_first(int64_t count) {
       tm_place[tm_index[tm_lane]] = tm_value[tm_lane];                                             \
   } while (0)
 #define TM_LANES_OF(vector) ((int64_t)(sizeof(vector) / sizeof((vector)[0])))
-#define TM_UP_TO(count, vector) (int)((count) < TM_LANES_OF(vector) ? (count) : TM_LANES_OF(vector))
+#define TM_UP_TO(count, vector) (int)((count) < TM_LANES_OF((vector)) ? (count) : TM_LANES_OF((vector)))
 
 #endif

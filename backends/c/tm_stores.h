@@ -71,7 +71,7 @@ static inline __attribute__((always_inline, unused)) void tm_stream(char *place,
 #define TM_STREAM_ALIGNED(V, streams, place, value)                                                \
   __extension__({                                                                                  \
     void *const tm_at = (place);                                                                   \
-    TM_STREAM(V, (streams) && (uintptr_t)tm_at % (sizeof(V) < 64 ? sizeof(V) : 64) == 0, tm_at, value); \
+    TM_STREAM(V, (streams) && (uintptr_t)tm_at % (sizeof(V) < 64 ? sizeof(V) : 64) == 0, tm_at, (value)); \
   })
 
 #if defined(__x86_64__) || defined(__SSE2__)

@@ -54,7 +54,7 @@
  */
 #ifdef __clang__
 #define TM_COMPARE(M, a, op, b) ((M)((a) op (b)))
-#define TM_CHOOSE(V, a, op, b, yes, no) TM_SELECT(V, (a) op (b), yes, no)
+#define TM_CHOOSE(V, a, op, b, yes, no) TM_SELECT(V, (a) op (b), (yes), (no))
 #define TM_SELECT(V, mask, yes, no)                                                                \
   __extension__({                                                                                  \
     const __auto_type tm_mask = (mask);                                                            \
@@ -145,7 +145,7 @@
     tm_whole;                                                                                      \
   }) ^ tm_unknown_zero())
 #else
-#define TM_TRUNCATED(V, function, a) TM_MAP(V, function, a)
+#define TM_TRUNCATED(V, function, a) TM_MAP(V, function, (a))
 #endif
 
 /* For the functions that load vectors of elements a few apart. */
@@ -195,8 +195,8 @@
 #define TM_SHIFTED_4(V, low, high, n) ((V)_mm512_alignr_epi32((__m512i)(high), (__m512i)(low), n))
 #define TM_SHIFTED_8(V, low, high, n) ((V)_mm512_alignr_epi64((__m512i)(high), (__m512i)(low), n))
 #else
-#define TM_SHIFTED_4(V, low, high, n) TM_SHIFTED(16, low, high, n)
-#define TM_SHIFTED_8(V, low, high, n) TM_SHIFTED(8, low, high, n)
+#define TM_SHIFTED_4(V, low, high, n) TM_SHIFTED(16, (low), (high), n)
+#define TM_SHIFTED_8(V, low, high, n) TM_SHIFTED(8, (low), (high), n)
 #endif
 
 #define TM_RAMP_2 0, 1

@@ -27,7 +27,7 @@ TM_SHUFFLE __m128i tm_hidden(__m128i a) {
 #define TM_EVERY_2ND_16 _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1)
 #define TM_EVERY_4TH _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1)
 #define TM_HIGH(a) _mm256_extracti128_si256((__m256i)(a), 1)
-#define TM_PACKED(a) _mm_packs_epi32(TM_LOW((__m256i)(a)), TM_HIGH(a))
+#define TM_PACKED(a) _mm_packs_epi32(TM_LOW((__m256i)(a)), TM_HIGH((a)))
 #define TM_TWICE(a) _mm256_broadcastsi128_si256(a)
 #define TM_LOW(a) _mm256_castsi256_si128(a)
 

@@ -15,6 +15,7 @@ import tiramisu_py as tm
 from tests.auto import programs
 from tests.auto.programs import D, K, M, N, i, j, k
 from tests.selection import covering
+from tiramisu_py.function.together import Group
 
 SIZES = (0, 1, 2, 7, 13, 67)
 CPU = tm.recipes.Cpu(vector_bytes=32, registers=16, first=32 << 10, second=2 << 20, cores=2)
@@ -425,3 +426,46 @@ def test_values_of_several_components_run_in_vectors(cpu: tm.recipes.Cpu) -> Non
     for columns in (0, 1, 13, 67):
         given = np.random.default_rng(columns).random((7, columns), np.float32)
         np.testing.assert_array_equal(kernel(given), given.argmin(axis=0))
+
+
+@pytest.mark.parametrize("comes_first", [True, False], ids=["first", "last"])
+@pytest.mark.parametrize("program", [programs.pairs, programs.shortest, programs.there_and_back], ids=named)
+def test_a_group_may_have_a_value_without_iterators(
+    program: Callable[[], tm.Function], comes_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The value stays where it is, and the others of the group get their commands."""
+    wanted = program()
+    wanted.auto_schedule(target=CPU, threads=1)
+    begin, end = Group.__enter__, Group.__exit__
+
+    def entered(group: Group) -> Group:
+        g = begin(group)
+        if comes_first:
+            g.computation("single", {}, lambda: tm.cast(tm.int32, 1))
+        return g
+
+    def left(group: Group, *error: Any) -> None:
+        if not comes_first:
+            group.computation("single", {}, lambda: tm.cast(tm.int32, 1))
+        end(group, *error)
+
+    monkeypatch.setattr(Group, "__enter__", entered)
+    monkeypatch.setattr(Group, "__exit__", left)
+    f = program()
+    assert "single" in f.algorithm.computations
+    f.auto_schedule(target=CPU, threads=1)
+    assert f.check().ok and len(f.commands) > 0
+    assert [*map(str, f.commands)] == [*map(str, wanted.commands)]
+
+
+def test_values_that_read_one_without_iterators_are_shared_and_vectorised() -> None:
+    f = tm.Function("scaled", params=[N])
+    x = f.input("x", tm.float64, [N, N])
+    with f.together() as g:
+        y = g.computation("y", {i: N, j: N}, lambda: x[i, j] * one[()])
+        one = g.computation("one", {}, lambda: tm.cast(tm.float64, 3))
+    f.outputs(y)
+    schedule = str(f.auto_schedule(target=CPU, threads=2))
+    assert "y.parallelize(i)" in schedule and "y.vectorize(j" in schedule
+    given = np.random.default_rng(0).random((13, 13))
+    np.testing.assert_array_equal(f.compile(threads=2)(given), given * 3)

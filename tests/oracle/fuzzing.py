@@ -7,7 +7,6 @@ what the judges do with them.
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -125,9 +124,7 @@ class Campaign:
     def _judged(self, trial: Trial) -> Drawn:
         script, kind, seed = self.kind.made(trial.seed), self.kind, trial.seed
         trial.script = script
-        began = time.process_time()
-        script.function.check()
-        trial.seconds = time.process_time() - began
+        trial.seconds = script.check()
         found = kind.compared(script, seed)
         self._count(trial, "judged")
         if found.text == NO_JUDGE:
@@ -139,6 +136,9 @@ class Campaign:
         if found.kind in kind.wrong and self.shrinks:
             shorter = shrunk(script, lambda s: kind.compared(s, seed).kind == found.kind)
             trial.wrong = f"{kind.compared(shorter, seed).text}\n{shorter.text}"
+        elif found.kind not in kind.wrong and script.slowest.too_long:
+            trial.came, trial.verdict = "slow", script.slowest.too_long
+            trial.wrong = f"{trial.verdict}\n{script.text}"
         return Drawn(seed, script)
 
     def _run(self, trial: Trial, drawn: Drawn) -> None:

@@ -36,6 +36,9 @@ CHOICES = st.randoms(use_true_random=False).map(Drawing)
 
 def wrong(kind: str, script: Script) -> str:
     """What is wrong with a program: the proof beside the judge, and the loops of what is proven."""
+    script.check()
+    if script.slowest.too_long:
+        return script.slowest.too_long
     found = KINDS[kind].compared(script, 0)
     if found.kind in KINDS[kind].wrong:
         return f"{found.kind}: {found.text}"

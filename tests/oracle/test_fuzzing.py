@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,9 +13,12 @@ from tests.oracle import fuzzing, seeds
 from tests.oracle.agreeing import one_source
 from tests.oracle.agreeing.after_passes import wrong_after_a_pass
 from tests.oracle.agreeing.agreement import Call, Verdict
+from tests.oracle.generators import script as generated
 from tests.oracle.generators.script import Script
 from tests.oracle.kinds import KINDS, larger
+from tests.oracle.product import workers
 from tests.oracle.product.__main__ import main
+from tests.oracle.product.state import DEFECTS
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import Emitted
 from tiramisu_py.ir import LoopFunction
@@ -64,6 +68,58 @@ def test_what_fails_is_named_with_its_seed_and_the_next_is_tried(
     assert f"{came}: any, seed {seed}: " in said
     assert f"again: scripts/fuzz --programs 1 --seed {seed} --kinds any\n" in said
     assert sum(f"seed {number}" in said for number in (seed, seed + 1)) >= 1 and said.count("\nany: ") == 1
+
+
+#: What a clock says that goes on when `late` is called.
+CLOCK = [0.0]
+DECLARATIONS = (
+    "from tests.oracle.test_fuzzing import late",
+    "N, = tm.params('N')",
+    "i, x0, x1 = tm.iters('i x0 x1')",
+    "f = tm.Function('f', params=[N], assume='N >= 0')",
+    "a = f.input('a', tm.int32, [N])",
+    "b = f.computation('b', {i: N}, a[i] + 1)",
+    "c = f.computation('c', {i: N}, a[i] + 2)",
+    "f.outputs(b, c)",
+)
+#: What takes long: the lines that are given, and those before it that are needed for that.
+SLOW = {
+    "command": (("b.reverse(late(i))",), DECLARATIONS[:6]),
+    "refused": (("b.split(i, late(0), x0, x1)",), DECLARATIONS[:6]),
+    "check": (("f.check = late(f.check)", "f.check()"), (*DECLARATIONS[:2], DECLARATIONS[3])),
+}
+
+
+def late(given: object) -> object:
+    """What is given, after twelve seconds; or a function that takes them."""
+
+    def called() -> object:
+        CLOCK[0] += 12
+        return given() if callable(given) else given
+
+    return called if callable(given) else called()
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_a_command_or_a_check_that_takes_long_is_a_find(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its verdict is; the find is small, and ends with what took long."""
+    monkeypatch.setattr(generated, "time", SimpleNamespace(process_time=lambda: CLOCK[0]))
+    lines, needed = SLOW[what]
+
+    def made(seed: object) -> Script:
+        commands = ["c.split(i, 2, x0, x1)", *(lines[:1] if seed == 1 else []), "c.unroll(x1)"]
+        return generated.replayed([*DECLARATIONS, *commands], len(DECLARATIONS))
+
+    monkeypatch.setattr(fuzzing, "KINDS", {"any": replace(KINDS["any"], made=made)})
+    campaign = fuzzing.Campaign("any", range(3), fuzzing.Wanted(3, 0), shrinks=False)
+    trials = [*campaign.trials()]
+    assert [trial.came for trial in trials] == ["accepted", "slow", "accepted"]
+    assert f"slow: any, seed 1: {lines[-1]} took 12.0 s of the processor, more than 10\n" in trials[1].text
+    assert trials[1].seconds == (12.0 if what == "check" else 0.0)
+    find = workers._find(campaign, trials[1])
+    assert find.came == "slow" and find.came in DEFECTS
+    assert find.lines == (*needed, *lines)
+    assert find.script().slowest.too_long
 
 
 def test_programs_of_one_source_have_kernels_of_their_own() -> None:

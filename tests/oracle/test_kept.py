@@ -22,6 +22,8 @@ def test_what_was_found_is_mended(path: Path) -> None:
     """Its lines are taken or refused, the judge agrees with the proof, and what is accepted runs right."""
     find = read(path)
     kind, drawn = KINDS[find.kind], Drawn(find.seed, find.script())
+    drawn.script.check()
+    assert not drawn.script.slowest.too_long
     came = kind.compared(drawn.script, find.seed)
     assert came.kind not in kind.wrong, came.text
     assert find.came != "strict" or came.kind == "accepted"

@@ -155,8 +155,8 @@ def test_panels_of_one_array_are_both_operands_of_a_product_of_its_rows_or_colum
 def test_its_text_makes_the_same_schedule_again() -> None:
     f, C, _ = plain()
     text = tm.recipes.matmul(C, cpu=WIDE)
-    g, again, _ = plain()
-    exec(text, {"tm": tm, "C": again, "A": g["A"], "B": g["B"], "i": i, "j": j, "k": k})
+    g, *_ = plain()
+    exec(text, {"tm": tm, "f": g})
     assert list(map(str, g.commands)) == list(map(str, f.commands))
     assert len(f.commands) < 20
     assert f.check().ok

@@ -233,11 +233,12 @@ def operator(
     """An associative operator for reductions, commutative if nothing else is said.
 
     `combine` builds the expression of two operands; `identity` is the neutral element, or gives it for a type. A
-    reduction by it tries these laws on some terms, and is refused with operands for which they do not hold, such as
-    those of a subtraction; beyond that they are taken on trust. With ``commutative=False`` (products of matrices, the
-    last value that is not 0) only neighbouring terms and ranges of terms are combined, as the proof shows. With a tuple
-    as `identity` it combines several values at once: each operand is unpacked, ``(n, mean), (m, other) = a, b``, and
-    the result is a tuple. `names` are those of its components (by default 0, 1, ...).
+    reduction by it, in a group or in the chunks of a scan too, tries these laws on some terms, and is refused with
+    operands for which they do not hold, such as those of a subtraction; beyond that they are taken on trust. With
+    ``commutative=False`` (products of matrices, the last value that is not 0) only neighbouring terms and ranges of
+    terms are combined, as the proof shows. With a tuple as `identity` it combines several values at once: each operand
+    is unpacked, ``(n, mean), (m, other) = a, b``, and the result is a tuple. `names` are those of its components (by
+    default 0, 1, ...).
     """
     check_name(name, "an operator")
     if not callable(combine):

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import keyword
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Param
-from tiramisu_py.algorithm.spellings import fresh_name, underscored
-from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.auto.trials import Choice
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function import Function
+from tiramisu_py.function.applying.as_script import as_script
 from tiramisu_py.program.command import Command
-from tiramisu_py.schedule.command_fields import Named, OnFunction
 
 
 class Automatic:
@@ -32,7 +26,7 @@ class Automatic:
         self.commands: tuple[Command, ...] = function.commands[start:]
 
     def __str__(self) -> str:
-        return as_text(self.commands)
+        return as_script(self.commands)
 
     def __repr__(self) -> str:
         return f"<{len(self.commands)} commands for {self._function.name}>"
@@ -68,67 +62,3 @@ def _explained(choice: Choice) -> Iterable[str]:
         yield from (f"    {command}" for command in choice.commands)
     for what, reason in choice.refused:
         yield f"  not {what}: {reason}"
-
-
-def as_text(commands: Sequence[Command]) -> str:
-    """Commands as Python over the function `f`: parameters and iterators, and each handle before its first use."""
-    return str(_Script(commands))
-
-
-class _Script:
-    """Commands as Python in which each name means one thing.
-
-    Arrays, iterators and the function may have one name in a schedule, or a keyword of Python; then a variable of the
-    script has the name with an underscore, ``y_, lambda_ = tm.iters("y lambda")``.
-    """
-
-    def __init__(self, commands: Sequence[Command]) -> None:
-        self._variables: dict[tuple[str, str], str] = {}
-        self._lines: list[str] = []
-        for command in commands:
-            self._lines.append(self._respelled(command).text)
-
-    def __str__(self) -> str:
-        return "\n".join([*self._declared("params"), *self._declared("iters"), *self._lines])
-
-    def _declared(self, kind: str) -> list[str]:
-        names = {name: variable for (of, name), variable in self._variables.items() if of == kind}
-        left = ", ".join(names.values()) + ("," if len(names) == 1 else "")
-        return [f'{left} = tm.{kind}("{" ".join(names)}")'] if names else []
-
-    def _variable(self, kind: str, name: str) -> str:
-        """The variable for a name of this kind; a handle is taken from the function at its first use."""
-        found = self._variables.get((kind, name))
-        if found is None:
-            taken = {"f", "tm", *keyword.kwlist, *self._variables.values()}
-            found = self._variables[kind, name] = fresh_name(name, taken, underscored)
-            if kind == "handle":
-                self._lines.append(f'{found} = f["{name}"]')
-        return found
-
-    def _respelled(self, command: Command) -> Command:
-        given = {one.name: self._named(getattr(command, one.name)) for one in fields(command)}
-        return replace(command, **(given | {"function": "f"} if isinstance(command, OnFunction) else given))
-
-    def _named(self, value: Any) -> Any:
-        """An argument with the variables of the script in place of its names."""
-        if isinstance(value, Named):
-            handle, dot, part = value.written.partition(".")
-            return replace(value, written=self._variable("handle", handle) + dot + part)
-        if isinstance(value, Expr):
-            return rewrite(value, self._renamed)
-        if isinstance(value, list | tuple):
-            return type(value)(self._named(one) for one in value)
-        if isinstance(value, Mapping):
-            return {self._named(key): self._named(one) for key, one in value.items()}
-        return value
-
-    def _renamed(self, e: Expr) -> Expr | None:
-        if isinstance(e, Iter):
-            return replace(e, name=self._variable("iters", e.name))
-        if isinstance(e, Param):
-            return replace(e, name=self._variable("params", e.name))
-        if isinstance(e, Access):
-            indices = tuple(rewrite(index, self._renamed) for index in e.indices)
-            return replace(e, source=self._variable("handle", e.source), indices=indices)
-        return None

@@ -39,7 +39,7 @@ def anchors(problem: Problem) -> Iterator[str]:
 def candidates(problem: Problem, name: str) -> list[Offer]:
     """What may be done with a computation that nothing covers yet, the best first."""
     declared = problem.computation(name)
-    if declared.stage is not None:
+    if declared.stage is not None or (declared.group and not declared.point_iterators):
         return []
     if declared.group:
         found = [*factored(problem, name), *blocked(problem, name), *terms_outside(problem, name)]

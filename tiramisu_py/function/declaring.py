@@ -218,7 +218,7 @@ class Declarations(Scheduled):
             self._program.algorithm, name, domain, over, op, expr, where=where, exact=exact, dtype=dtype, shape=shape,
             ordered=ordered, determinism=determinism, values=values, owner=self.owner, location=caller(),
         )  # fmt: skip
-        check_laws(declared)
+        check_laws(self._program.algorithm.computations, declared)
         self._check_before_commands(declared)
         self._program = with_computation(self._program, declared)
         return Reduction(self, name)
@@ -287,7 +287,8 @@ class Declarations(Scheduled):
         These are ordinary computations, ``f["y_sums"]`` and ``f["y_carries"]``, with commands of their own: ``b`` of
         the first, and of ``y.split(s, 1024, b, r)``, may run in vectors, on threads, on GPUs and on ranks. Further
         chunks are those of the carries, whose terms are the sums. Any order that a schedule gives the chunks has the
-        same bits. Raises `DeclarationError`.
+        same bits. An operator of the user's without the laws of a reduction scans without chunks only. Raises
+        `DeclarationError`.
         """
         self._refuse_of_group(name, term if isinstance(term, Expr) else None)
         declared = declare_scan(
@@ -296,6 +297,7 @@ class Declarations(Scheduled):
         )  # fmt: skip
         program = self._program
         for each in declared:
+            check_laws(program.algorithm.computations, each, scan=name)
             program = with_computation(program, each) if each.is_reduction else with_group(program, [each])
         self._program = program
         return Computation(self, name)

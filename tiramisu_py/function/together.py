@@ -10,6 +10,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.declare.declare import no_operator
 from tiramisu_py.algorithm.declare.groups import Draft, declare_group, draft
+from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
 from tiramisu_py.algorithm.expressions import Expr, Operand
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError
@@ -116,5 +117,10 @@ class Group:
         def told(types: Any) -> None:
             function._drafted = {each.name: (types[each.name], each.rank) for each in drafts}
 
-        declared = declare_group(function.program.algorithm, drafts, told, function.owner)
+        algorithm = function.program.algorithm
+        declared = declare_group(algorithm, drafts, told, function.owner)
+        known = dict(algorithm.computations)
+        for each in declared:
+            check_laws(known, each)
+            known[each.name] = each
         function._program = with_group(function.program, declared)

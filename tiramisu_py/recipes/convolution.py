@@ -34,10 +34,12 @@ def convolution(result: Computation, *, cpu: Cpu | Target | str | None = None) -
         result[p, y, x, f] = max(total[p, y, x, f] + bias[f], 0)
 
         print(tm.recipes.convolution(result))
-            -->   y0, y1, x0, f0, x1, f1, c0, c1, ... = tm.iters("y0 y1 x0 f0 x1 f1 c0 c1 ...")
+            -->   y, y0, y1, x, f_, x0, f0, ... = tm.iters("y y0 y1 x f x0 f0 ...")
+                  result = f["result"]
                   result.split(y, 14, y0, y1)
-                  result.tile(x, f, 14, 32, x0, f0, x1, f1)
+                  result.tile(x, f_, 14, 32, x0, f0, x1, f1)
                   ...
+                  total = f["total"]
                   total.compute_at(result, x0)
                   total.store_in(tm.REGISTER)
                   ...
@@ -61,7 +63,6 @@ def convolution(result: Computation, *, cpu: Cpu | Target | str | None = None) -
     recipe = Recorded("convolution", [result])
     found = convolution_of(recipe, result)
     chosen = processor("convolution", cpu)
-    recipe.from_function(found.total)
     with recipe.together():
         if found.channel is None:
             _depthwise(recipe, found, PixelTiles.of(found.total, chosen, depthwise=True))
@@ -131,7 +132,6 @@ def _depthwise(recipe: Recorded, found: Convolution, sizes: PixelTiles) -> None:
     total.vectorize(found.filter, sizes.channels, remainder="mask")
     own = own_picture(recipe, found)
     if own is not None:
-        recipe.from_function(own)
         own.compute_at(found.result, y0)
         own.vectorize(recipe.loops(own)[-1], sizes.lanes, remainder="mask")
 
@@ -184,9 +184,7 @@ def _copy_planes(recipe: Recorded, found: Convolution, level: Iter, sizes: Plane
         source = recipe.function[found.picture.source]
         loops = [recipe.fresh(2 * name) for name in _picture_names(found)]
         copy = found.total.update.cache(source, level, loops, layout=_by_rows(found, loops))
-        recipe.named(copy.name)
     else:
-        recipe.from_function(own)
         copy, loops = own, recipe.loops(own)
         own.store_in(_by_rows(found, loops))
         own.compute_at(found.result, level)
@@ -209,8 +207,7 @@ def _pack_by_channels(recipe: Recorded, found: Convolution, sizes: PlaneTiles) -
     assert found.channel is not None
     ff, cc, taps = loops[found.filter.name], loops[found.channel.name], [loops[tap.name] for tap in found.taps]
     layout = [ff // sizes.channels, *taps, cc, ff % sizes.channels]
-    panels = found.total.update.pack(recipe.function[found.weights.source], list(loops.values()), layout)
-    recipe.named(panels.name)
+    found.total.update.pack(recipe.function[found.weights.source], list(loops.values()), layout)
 
 
 def _picture_names(found: Convolution) -> list[str]:
@@ -228,9 +225,7 @@ def _copy_picture(recipe: Recorded, found: Convolution, level: Iter, channel: It
         inner = [each.name for each in (found.row, found.column, channel)]
         loops = [recipe.fresh(2 * name) for name in (*outer, *inner)]
         copy = found.total.update.cache(source, level, loops, layout=_in_parts(loops))
-        recipe.named(copy.name)
     else:
-        recipe.from_function(own)
         copy, loops = own, recipe.loops(own)
         own.store_in(_in_parts(loops))
         own.compute_at(found.result, level)
@@ -253,7 +248,6 @@ def _pack_weights(recipe: Recorded, found: Convolution, channel: Iter, sizes: Pi
     layout = [ff // width, cc // TOGETHER, *(loops[tap.name] for tap in found.taps), cc % TOGETHER, ff % width]
     source = recipe.function[found.weights.source]
     panels = found.total.update.pack(source, list(loops.values()), layout)
-    recipe.named(panels.name)
     if list(loops)[-1] == found.filter.name:
         outer, inner = recipe.fresh(f"{ff.name}0"), recipe.fresh(f"{ff.name}1")
         panels.split(ff, width, outer, inner)

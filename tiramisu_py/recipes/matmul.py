@@ -36,14 +36,16 @@ def matmul(
     ::
 
         print(tm.recipes.matmul(C))
-            -->   i0, j0, i1, j1, i2, k0, k1, ... = tm.iters("i0 j0 i1 j1 i2 k0 k1 ...")
+            -->   k, k0, k1, i, j, i0, j0, ... = tm.iters("k k0 k1 i j i0 j0 ...")
+                  C = f["C"]
                   C.update.split(k, 384, k0, k1)
-                  C_partial = C.update.rfactor(k0)
+                  C.update.rfactor(k0)
                   C.tile(i, j, 6, 64, i0, j0, i1, j1)
                   C.split(i0, 24, i2, i0)
                   ...
                   C.init.compute_at(C.update, i1)
                   ...
+                  C_partial = f["C_partial"]
                   C_partial.compute_at(C.update, i0)
                   C_partial.store_in(tm.REGISTER)
                   ...
@@ -80,7 +82,6 @@ def matmul(
     with recipe.together():
         if reader is not None:
             untouched(recipe, reader)
-            recipe.from_function(sums)
         tiled = _apply(recipe, found, plan)
         if reader is not None:
             _read_at_the_end(found, reader, tiled, plan)
@@ -225,7 +226,6 @@ def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> TileLoops:
     update = product.update
     update.split(k, sizes.terms, k0, k1)
     tile = update.rfactor(k0)
-    recipe.named(tile.name)
     product.tile(i, j, sizes.rows, sizes.columns, i0, j0, i1, j1)
     product.split(i0, sizes.tiles, i2, i0)
     update.reorder(*found.batch, k0, i2, j0, i0, i1, j1)
@@ -267,7 +267,6 @@ def _pack_right(recipe: Recorded, found: Product, tile: Reduction, level: Iter, 
     width = sizes.columns
     source = recipe.function[found.right.source]
     panels = tile.update.pack(source, list(loops.values()), [jj // width, kk, jj % width], level=level)
-    recipe.named(panels.name)
     outer, inner = recipe.fresh(f"{jj.name}0"), recipe.fresh(f"{jj.name}1")
     panels.split(jj, width, outer, inner)
     transposed = list(loops)[-1] != found.column.name
@@ -284,5 +283,4 @@ def _copy_left(recipe: Recorded, found: Product, tile: Reduction, level: Iter, s
     ii, kk = loops[found.row.name], loops[found.term.name]
     source = recipe.function[found.left.source]
     layout = [ii * (sizes.terms + sizes.lanes) + kk]
-    rows = tile.update.cache(source, level, list(loops.values()), layout=layout)
-    recipe.named(rows.name)
+    tile.update.cache(source, level, list(loops.values()), layout=layout)

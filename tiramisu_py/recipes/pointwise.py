@@ -21,7 +21,10 @@ def pointwise(*stages: Computation, cpu: Cpu | Target | str | None = None) -> st
     ::
 
         print(tm.recipes.pointwise(negative, bright))
-            -->   bright.after(negative, c)
+            -->   c, r = tm.iters("c r")
+                  bright = f["bright"]
+                  negative = f["negative"]
+                  bright.after(negative, c)
                   negative.parallelize(r)
                   negative.vectorize(c, 64, remainder="mask")
                   negative.store_nontemporal()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -11,6 +10,7 @@ from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError, CommandError
 from tiramisu_py.function import Computation, Function, Input
+from tiramisu_py.function.applying.as_script import as_script
 from tiramisu_py.program.fresh_names import names_in
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.recipes.cpu import Cpu
@@ -35,8 +35,6 @@ class Recorded:
         self.function = owner
         self._start = len(owner.commands)
         self._fresh: list[str] = []
-        self._made: dict[str, str] = {}
-        self._handles: dict[int, list[str]] = {}
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -50,14 +48,12 @@ class Recorded:
 
     def tried(self, apply: Callable[[], None]) -> bool:
         """Whether a part of a recipe can be applied; if one of its commands is refused, none of them is."""
-        commands, made, named = len(self.function.commands), dict(self._made), len(self._fresh)
-        handles = {number: list(lines) for number, lines in self._handles.items()}
+        commands, named = len(self.function.commands), len(self._fresh)
         try:
             apply()
         except CommandError:
             while len(self.function.commands) > commands:
                 self.function.undo()
-            self._made, self._handles = made, handles
             del self._fresh[named:]
             return False
         return True
@@ -84,35 +80,9 @@ class Recorded:
         self._fresh.append(name)
         return Iter(name)
 
-    def made(self, name: str) -> Iter:
-        """The iterator of a loop that a command has made."""
-        if name not in self._fresh:
-            self._fresh.append(name)
-        return Iter(name)
-
-    def named(self, name: str) -> None:
-        """Let the text of the last command say that its result has this name."""
-        self._made[str(self.function.commands[-1])] = name
-
-    def from_function(self, stage: Computation) -> None:
-        """Add a line to the text that gets the handle of `stage` from the function, for the next commands."""
-        line = f'{stage} = f["{stage}"]'
-        if not any(line in lines for lines in self._handles.values()):
-            self._handles.setdefault(len(self.function.commands), []).append(line)
-
     def text(self) -> str:
-        """The commands as Python, one on each line, after the declaration of their iterators."""
-        commands: list[str] = []
-        of_function = re.compile(rf"^{self.function.name}\.")
-        lines = [of_function.sub("f.", str(command)) for command in self.function.commands[self._start :]]
-        for number, line in enumerate(lines, self._start):
-            commands += self._handles.get(number, [])
-            commands.append(f"{self._made[line]} = {line}" if line in self._made else line)
-        named = [name for name in self._fresh if any(re.search(rf"\b{name}\b", line) for line in commands)]
-        if not named:
-            return "\n".join(commands)
-        left = ", ".join(named) + ("," if len(named) == 1 else "")
-        return "\n".join([f'{left} = tm.iters("{" ".join(named)}")', *commands])
+        """The commands as Python over the function `f`, to be pasted."""
+        return as_script(self.function.commands[self._start :])
 
 
 def _instead(recipe: str, given: object) -> str:

@@ -24,10 +24,15 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
     ::
 
         print(tm.recipes.spmv(y))
-            -->   y.update.after(y.init, i)
+            -->   i, p = tm.iters("i p")
+                  y = f["y"]
+                  y.update.after(y.init, i)
+                  start = f["start"]
                   y.parallelize(i, balance=start)
                   y.update.vectorize(p, 8, combine=tm.PRIVATE)
+                  column = f["column"]
                   y.update.prefetch(column, p, 512)
+                  value = f["value"]
                   y.update.prefetch(value, p, 512)
 
     Threads have rows with about the same number of entries. The entries of a row are taken several at a time, as many
@@ -35,8 +40,8 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
     may be any expression of inputs at ``[p]``, and of inputs at places that such elements say. A sum of floating-point
     numbers is rounded in another order. A matrix that is used many times is faster in slices: see `tm.sparse.sell`.
 
-    Returns the commands as text. Raises `ArgumentError` for other computations, and `CommandError` as the commands do;
-    nothing is applied then.
+    Returns the commands as text, over the function `f`. Raises `ArgumentError` for other computations, and
+    `CommandError` as the commands do; nothing is applied then.
     """
     recipe, found = Recorded("spmv", [product]), csr_product("spmv", product)
     assert isinstance(product, Reduction)

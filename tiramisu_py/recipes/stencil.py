@@ -30,10 +30,12 @@ def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | s
     ::
 
         print(tm.recipes.stencil(down, across))
-            -->   r0, c0, r1, c1 = tm.iters("r0 c0 r1 c1")
+            -->   r, c, r0, c0, r1, c1 = tm.iters("r c r0 c0 r1 c1")
+                  across = f["across"]
                   across.tile(r, c, 8, 16, r0, c0, r1, c1)
                   across.parallelize(r0)
                   across.vectorize(c1, 16, remainder="mask")
+                  down = f["down"]
                   down.compute_at(across, c0)
                   down.slide(c0, c, 16)
                   down.vectorize(c, 16, remainder="mask")
@@ -45,7 +47,8 @@ def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | s
     operand across two vectors is a shift of lanes and not a load across cache lines. Stages of narrow types
     (under 4 bytes) are computed for `rows` rows at a time into rows that stay in the first-level cache. Rows are not
     cut into tiles: contiguous access over whole rows suits the prefetchers. Returns the commands that were applied, to
-    be pasted and edited. `rows` defaults to the number that fits in the registers of `cpu` (default: this machine's).
+    be pasted and edited, over the function `f`. `rows` defaults to the number that fits in the registers of `cpu`
+    (default: this machine's).
 
     Raises `ArgumentError` if the stages are not computations of one function with two loops, and the error of a command
     that is refused; then none of the commands is applied.
@@ -138,7 +141,6 @@ class Plan:
         """Load each vector of an input once, and keep it for the next block."""
         y, x = self.recipe.fresh(f"{row.name}_{source}"), self.recipe.fresh(f"{column.name}_{source}")
         window = stage.cache(self.recipe.function[source], level, [y, x])
-        self.recipe.named(window.name)
         window.slide(level, x, self.lanes)
         window.vectorize(x, self.lanes, remainder="mask")
         window.store_in(Memory.REGISTER)

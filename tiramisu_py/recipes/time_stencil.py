@@ -22,7 +22,8 @@ def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | Tar
     ::
 
         print(tm.recipes.time_stencil(heat))
-            -->   t0, i0, j0 = tm.iters("t0 i0 j0")
+            -->   t, i, j, t0, i0, j0 = tm.iters("t i j t0 i0 j0")
+                  heat = f["heat"]
                   heat.time_tile(t, 8, {i: 80, j: 512}, [t0, i0, j0])
                   heat.parallelize(i0)
                   heat.vectorize(j, 16, remainder="mask")
@@ -59,7 +60,6 @@ def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | Tar
             field.parallelize(outer[1])
             field.vectorize(space[-1], lanes, remainder="mask")
         for reader in _readers(recipe, field):
-            recipe.from_function(reader)
             loops = recipe.loops(reader)
             reader.parallelize(loops[0])
             reader.vectorize(loops[-1], lanes)

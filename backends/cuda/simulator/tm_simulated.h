@@ -77,11 +77,11 @@ static const tm_simulator *tm_simulator_services; /* set when the library is loa
 
 #define TM_FENCE() tm_fence()
 
-#define TM_SHUFFLE_CALL(line, source, value, lane) tm_exchange(line, [](int me, int other) { return source; }, value, lane)
-#define tm_shuffle(value, lane) TM_SHUFFLE_CALL(__LINE__, (me & ~31) | (other & 31), value, lane)
-#define tm_shuffle_up(value, lane) TM_SHUFFLE_CALL(__LINE__, me - other < 0 ? me : me - other, value, lane)
-#define tm_shuffle_down(value, lane) TM_SHUFFLE_CALL(__LINE__, me + other > 31 ? me : me + other, value, lane)
-#define tm_shuffle_xor(value, lane) TM_SHUFFLE_CALL(__LINE__, (me ^ other) > 31 ? me : me ^ other, value, lane)
+#define TM_SHUFFLE_CALL(line, source, value, lane) tm_exchange(line, [](int me, int other) { return source; }, (value), (lane))
+#define tm_shuffle(value, lane) TM_SHUFFLE_CALL(__LINE__, (me & ~31) | (other & 31), (value), (lane))
+#define tm_shuffle_up(value, lane) TM_SHUFFLE_CALL(__LINE__, me - other < 0 ? me : me - other, (value), (lane))
+#define tm_shuffle_down(value, lane) TM_SHUFFLE_CALL(__LINE__, me + other > 31 ? me : me + other, (value), (lane))
+#define tm_shuffle_xor(value, lane) TM_SHUFFLE_CALL(__LINE__, (me ^ other) > 31 ? me : me ^ other, (value), (lane))
 
 #define TM_ASYNC_COPY(to, from, bytes) tm_async_copy<bytes>(to, from)
 #define TM_ASYNC_COMMIT() tm_simulator_services->async_commit()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,13 +66,38 @@ class Drawing(random.Random):
             self._source.shuffle(x)
 
 
+#: The line of a check.
+CHECK = "f.check()"
+#: How long a line or a check may take the processor, in seconds: what takes longer is a find. The machine's other work
+#: does not count.
+LIMIT = 10.0
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How long the last one of some lines took the processor, whether it was refused or not."""
+
+    seconds: float = 0.0
+    lines: tuple[str, ...] = ()
+
+    @property
+    def too_long(self) -> str:
+        """What is to be said of it; empty if it took no longer than it may."""
+        said = f"{self.lines[-1] if self.lines else ''} took {self.seconds:.1f} s of the processor"
+        return f"{said}, more than {LIMIT:g}" if self.seconds > LIMIT else ""
+
+
 @dataclass
 class Script:
-    """Lines that have been executed, and what they defined; `commands` of them may be taken away."""
+    """Lines that have been executed, and what they defined; `commands` of them may be taken away.
+
+    `slowest` is the line that took the processor longest, after those before it.
+    """
 
     lines: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=lambda: {"tm": tm})
     declarations: int = 0
+    slowest: Taken = Taken()
 
     @property
     def function(self) -> tm.Function:
@@ -91,14 +117,33 @@ class Script:
 
     def do(self, line: str) -> None:
         """Execute one more line."""
-        exec(line, self.names)
+        self._execute(line)
         self.lines.append(line)
+
+    def _execute(self, line: str) -> None:
+        began = time.process_time()
+        try:
+            exec(line, self.names)
+        finally:
+            self._note(began, line)
+
+    def _note(self, began: float, line: str) -> float:
+        seconds = time.process_time() - began
+        if seconds > self.slowest.seconds:
+            self.slowest = Taken(seconds, (*self.lines, line))
+        return seconds
+
+    def check(self) -> float:
+        """Check the function; how long that took the processor."""
+        began = time.process_time()
+        self.function.check()
+        return self._note(began, CHECK)
 
     def attempt(self, line: str) -> bool:
         """Execute a command; False where it is refused, and then it has changed nothing."""
         before = self.program
         try:
-            exec(line, self.names)
+            self._execute(line)
         except tm.TiramisuError as error:
             if isinstance(error, CompilerDefect):
                 raise

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.oracle.generators.script import Script, replayed, shrunk
+from tests.oracle.generators.script import CHECK, Script, replayed, shrunk
 
 #: How long a program is made smaller at most.
 SECONDS = 60.0
@@ -68,12 +68,24 @@ def minimised(script: Script, still: Callable[[Script], bool], seconds: float = 
 
 def crashing(lines: Sequence[str], declarations: int, name: str, seconds: float = SECONDS) -> tuple[list[str], int]:
     """Lines the last of which raises an exception of this name, without those that do not matter."""
+    return _fewer(lines, declarations, lambda *fewer: _raises(*fewer, name), seconds)
+
+
+def slow(lines: Sequence[str], declarations: int, seconds: float = SECONDS) -> tuple[list[str], int]:
+    """Lines the last of which, or the check as the last, takes longer than it may, without those that do not matter."""
+    return _fewer(lines, declarations, _is_slow, seconds)
+
+
+def _fewer(
+    lines: Sequence[str], declarations: int, bad: Callable[[Sequence[str], int], bool], seconds: float
+) -> tuple[list[str], int]:
+    """The lines without those before the last one that are not needed for something bad."""
     end, kept, position = time.monotonic() + seconds, [*lines], len(lines) - 2
     while position >= 0 and time.monotonic() < end:
         declared = position < declarations
         fewer = [*kept[:position], *kept[position + 1 :]]
         fewer = _with_outputs(fewer, kept[position]) if declared else fewer
-        if _raises(fewer, declarations - declared, name):
+        if bad(fewer, declarations - declared):
             kept, declarations = fewer, declarations - declared
         position -= 1
     return kept, declarations
@@ -85,6 +97,17 @@ def _raises(lines: Sequence[str], declarations: int, name: str) -> bool:
     except Exception as error:
         return type(error).__name__ == name and lines[-1] in "".join(getattr(error, "__notes__", []))
     return False
+
+
+def _is_slow(lines: Sequence[str], declarations: int) -> bool:
+    try:
+        script = replayed(lines[:-1], declarations)
+        if len(script.lines) < len(lines) - 1:
+            return False
+        script.check() if lines[-1] == CHECK else script.attempt(lines[-1])
+    except Exception:  # something that is used is not there
+        return False
+    return bool(script.slowest.too_long) and script.slowest.lines[-1] == lines[-1]
 
 
 def _fewer_declarations(script: Script, bad: Callable[[Script], bool]) -> Script:

@@ -12,8 +12,9 @@ from typing import Any
 FORMAT = 1
 #: Verdicts that are wrong: a program is accepted, and yet a judge, its loops or its code are not right.
 WRONG = ("unsound", "loops", "code")
-#: Verdicts that name another defect: an exception, a process that ended or did not, exchanges not derived or too many.
-DEFECTS = ("raised", "ended", "hangs", "not proven", "unneeded")
+#: Verdicts that name another defect: an exception, a process that ended or did not, a line or a check that took long,
+#: exchanges not derived or too many.
+DEFECTS = ("raised", "ended", "hangs", "slow", "not proven", "unneeded")
 #: Refused though right; and those of them with a reduction.
 STRICT, STRICT_SUMS = "strict", "strict, of reductions"
 

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from tests.oracle.fuzzing import SUMS, Campaign, Trial, Wanted
-from tests.oracle.product.finds import Find, crashing, minimised
+from tests.oracle.product.finds import Find, crashing, minimised, slow
 from tests.oracle.product.state import DEFECTS, STRICT, STRICT_SUMS, WRONG, reason
 
 #: How many seeds are one chunk; how many of its programs are run after each pass, and compiled, in one source.
@@ -117,6 +117,9 @@ def _find(campaign: Campaign, trial: Trial) -> Find:
         return Find(trial.name, trial.seed, trial.came, trial.wrong)
     if trial.came == "raised" and not trial.script.names:  # a command that raises
         lines, declarations = crashing(trial.script.lines, trial.script.declarations, trial.verdict)
+        return Find(trial.name, trial.seed, trial.came, trial.wrong, tuple(lines), declarations)
+    if trial.came == "slow":
+        lines, declarations = slow(trial.script.slowest.lines, trial.script.declarations)
         return Find(trial.name, trial.seed, trial.came, trial.wrong, tuple(lines), declarations)
     try:
         small = minimised(trial.script, lambda script: campaign.again(trial, script))

@@ -50,8 +50,8 @@ def test_reductions_of_columns_are_proven_and_right_at_any_size(
 def test_the_text_does_the_same_again() -> None:
     f, y = reduced()
     text = tm.recipes.columns(y, cpu=WIDE)
-    g, again = reduced()
-    exec(text, {"tm": tm, "f": g, "y": again, "r": r, "c": c})
+    g, _ = reduced()
+    exec(text, {"tm": tm, "f": g})
     assert list(map(str, g.commands)) == list(map(str, f.commands))
 
 

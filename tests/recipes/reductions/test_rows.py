@@ -10,6 +10,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.programs import cpu_stories, linear_stories
+from tests.recipes.texts import commands
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.recipes import Cpu
 from tiramisu_py.recipes.reductions.rows import accumulating
@@ -125,7 +126,7 @@ def test_batches_of_rows_are_shared_by_threads() -> None:
     y = f.reduction("y", {b: B, r: R}, {c: C}, tm.sum, x[b, r, c])
     f.outputs(y)
     text = tm.recipes.rows(y, cpu=WIDE)
-    assert text.splitlines()[:2] == ["y.update.after(y.init, r)", "y.update.parallelize(b, r)"]
+    assert commands(text)[:2] == ["y.update.after(y.init, r)", "y.update.parallelize(b, r)"]
     given = np.random.default_rng(0).integers(0, 9, (2, 3, 133)).astype(np.float32)
     np.testing.assert_array_equal(f.compile(threads=2)(given), given.sum(2))
 
@@ -133,8 +134,8 @@ def test_batches_of_rows_are_shared_by_threads() -> None:
 def test_the_text_does_the_same_again() -> None:
     f, result, _ = softmax()
     text = tm.recipes.rows(result, cpu=NARROW)
-    g, again, _ = softmax()
-    exec(text, {"tm": tm, "f": g, "y": again, "x": g["x"], "r": r, "c": c})
+    g, *_ = softmax()
+    exec(text, {"tm": tm, "f": g})
     assert list(map(str, g.commands)) == list(map(str, f.commands))
 
 

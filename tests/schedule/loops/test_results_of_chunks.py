@@ -99,6 +99,38 @@ def test_what_it_is_not_for() -> None:
         s.update.parallelize(k0, combine=tm.TREE)
 
 
+@pytest.mark.parametrize("across", [None, tm.TWO_PASS, tm.LAST_BLOCK], ids=str)
+def test_the_start_of_a_sum_may_move_to_its_blocks_afterwards(across: tm.Combine | None) -> None:
+    """A start that shares the loop of the partial results is refused; the command first, as the message says."""
+
+    def moved(first: bool) -> tuple[tm.Function, tm.Reduction]:
+        f = tm.Function("total", params=[N])
+        a = f.input("a", tm.int64, [N])
+        s = f.reduction("s", {}, {k: N}, tm.sum, a[k])
+        f.outputs(s)
+        s.update.split(k, 32, k0, k1)
+        if not first:
+            s.init.compute_at(s.update, k0)
+        if across is None:
+            s.parallelize(k0, combine=tm.TREE)
+        else:
+            s.tag_gpu(blocks=[k0], threads=[k1], combine=tm.TREE, across=across)
+        return f, s
+
+    what = "combine=tm.TREE" if across is None else f"across=tm.{across.name}"
+    with pytest.raises(
+        tm.CommandError, match=rf"{what}: s.init shares loop k0 with s.update, .* or this command first"
+    ):
+        moved(first=False)
+    f, s = moved(first=True)
+    if across is None:
+        s.init.compute_at(s.update, k0)
+        assert f.check().ok
+        kernel = f.compile(threads=2)
+        for n in (0, 1, 32, 100):
+            assert kernel(np.arange(n)) == sum(range(n))
+
+
 def test_a_loop_that_went_to_the_partial_results_is_named_with_them() -> None:
     f = tm.Function("f", params=[N, M])
     a = f.input("a", tm.float32, [N, M])

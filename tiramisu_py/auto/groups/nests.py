@@ -64,9 +64,11 @@ def statement_handle(function: Function, statement: Statement) -> Selection:
 
 
 def members_of(problem: Problem, name: str) -> tuple[str, ...]:
-    """The computations that are scheduled with one: those of its group."""
+    """The computations that are scheduled with one: those of its group that have loops."""
     group = problem.computation(name).group
-    return tuple(each.name for each in problem.algorithm.together(group)) if group else (name,)
+    if not group:
+        return (name,)
+    return tuple(each.name for each in problem.algorithm.together(group) if each.point_iterators)
 
 
 def swept(problem: Problem, name: str) -> Iterator[Offer]:

@@ -166,7 +166,7 @@ class Problem:
         accesses = sum(touch.cost(vector) if vector else 1.0 for touch in touched)
         if vector is not None:
             stores *= result_cost(declared, vector)
-        inner = vector or declared.point_iterators[-1]
+        inner = vector or next(reversed(declared.point_iterators), "")
         large = [touch for touch in touched if len(touch.access.indices) >= len(declared.iterators)]
         apart = {touch.access.source: touch.cost(inner) >= APART for touch in large}
         if not declared.is_reduction:

@@ -120,12 +120,16 @@ class _Lines:
 
     @property
     def is_free(self) -> bool:
-        """Whether values do not depend on each other along their last loops."""
-        return not any(each.loops[-1] in self.carrying for each in self.statements)
+        """Whether values do not depend on each other along their last loops, as far as they have own ones."""
+        return not any(each.loops[-1] in self.carrying for each in self._with_own_loops)
+
+    @property
+    def _with_own_loops(self) -> list[Statement]:
+        return [each for each in self.statements if len(each.loops) > self.outer]
 
     def vectorize(self, function: Function) -> None:
         """Vectors along the last loops, which carry no dependence."""
-        for each in self.statements:
+        for each in self._with_own_loops:
             last = self.problem.function.program.loop_names(each)[-1]
             function[each.source].vectorize(Iter(last), self.problem.lanes(each.source), remainder="mask")
 

@@ -43,7 +43,8 @@ def pivoted(problem: Problem, name: str) -> Iterator[Offer]:
     if len(fields) != 1 or len(statements) < 2 or any(each.role is not Role.VALUE for each in statements):
         return
     (field,) = fields
-    if any(tuple(program.loop_names(each)) != problem.computation(each.source).iterators for each in statements):
+    iterators = {each.name: problem.computation(each.source).iterators for each in statements}
+    if any(not each.loops or tuple(program.loop_names(each)) != iterators[each.name] for each in statements):
         return
     most = _bound(field)
     found = None if most is None else _Pivots(problem, field, [e for e in statements if e is not field], most)

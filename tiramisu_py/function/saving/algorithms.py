@@ -20,11 +20,12 @@ from tiramisu_py.algorithm.declare.inferred import inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
 from tiramisu_py.algorithm.domains.domain import parse_context, parse_domain
 from tiramisu_py.algorithm.domains.references import Owner
+from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import substitute
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.algorithm.words.stages import ForeignFunction, StageCall
-from tiramisu_py.errors import SavedError
+from tiramisu_py.errors import DeclarationError, SavedError
 from tiramisu_py.function.saving.plain import Plain, Reader, plain
 
 _KNOWN = {
@@ -138,6 +139,11 @@ def _with_group(algorithm: Algorithm, reader: Reader, given: Sequence[Mapping[st
     """The algorithm with a computation, or with those of a group, each declared beside the others."""
     ranks = {one["name"]: _rank(algorithm, one) for one in given if one["group"]}
     made = [_declared(algorithm, reader, one, ranks) for one in given]
+    try:
+        for each in made:
+            check_laws(algorithm.computations, each)
+    except DeclarationError as error:
+        raise SavedError(str(error)) from None
     return algorithm.with_computation(*[replace(each, group=given[0]["group"]) for each in made])
 
 

@@ -179,7 +179,7 @@ def _race(flow: Flow, a: MemoryAccess, b: MemoryAccess, bad: isl.Map, depth: int
         where = f"in another iteration of the {tag} loop {loop.name}"
         message = f"{reads} from {words(write.element)}, where {same} {where}{on_rank(write)}, {witness}"
     near = _within_a_vector(a, b, bad, depth, loop)
-    repair = _advice(a, b, loop) if near else _vectors_in_order(program, statement, loop)
+    repair = _advice(program, a, b, loop) if near else _vectors_in_order(program, statement, loop)
     repair = flow.exclusions.advice(a, b, bad, repair)
     return Violation("race", message, witness, repair=repair)
 
@@ -201,10 +201,15 @@ def _vectors_in_order(program: Program, statement: Statement, loop: Loop) -> str
     return f"{cut} runs one vector after another: what is at least {width} iterations apart has an order then"
 
 
-def _advice(a: MemoryAccess, b: MemoryAccess, loop: Loop) -> str:
+def _advice(program: Program, a: MemoryAccess, b: MemoryAccess, loop: Loop) -> str:
     first, _ = statements(a, b)
     command = "parallelize" if isinstance(loop.tag, Parallel) else "vectorize"
     if a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write:
+        declared = program.algorithm.computations[first.source]
+        if declared.ordered:
+            return f"leave loop {loop.called} sequential: {a.source} is declared ordered=True"
+        if declared.in_order and not _has_ranges(loop):
+            return f"leave loop {loop.called} sequential: {declared.op} of {a.source} is not commutative"
         width = f", {loop.tag.width}" if isinstance(loop.tag, Vector) else ""
         private = f"{first.handle}.{command}({loop.called}{width}, combine=tm.PRIVATE)"
         return f"{private} keeps partial results apart and combines them"
@@ -213,6 +218,11 @@ def _advice(a: MemoryAccess, b: MemoryAccess, loop: Loop) -> str:
             f"leave loop {loop.called} sequential, or give each of its iterations its own copy: store_at({loop.name})"
         )
     return f"leave loop {loop.called} sequential: it carries a dependence"
+
+
+def _has_ranges(loop: Loop) -> bool:
+    """Whether each thread of a loop has neighbouring iterations."""
+    return isinstance(loop.tag, Parallel) and loop.tag.schedule == "static" and loop.tag.chunk is None
 
 
 def _tie(flow: Flow, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:

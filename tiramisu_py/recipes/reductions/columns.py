@@ -29,14 +29,16 @@ def columns(result: Computation, *, share: str = "columns", cpu: Cpu | Target | 
     ::
 
         print(tm.recipes.columns(total))    # total[c] += x[r, c]
-            -->   r0, r1, c0, c1, c2 = tm.iters("r0 r1 c0 c1 c2")
+            -->   r, r0, r1, c, c0, c1, c2 = tm.iters("r r0 r1 c c0 c1 c2")
+                  total = f["total"]
                   total.update.split(r, 8, r0, r1)
-                  total_partial = total.update.rfactor(r0)
+                  total.update.rfactor(r0)
                   total.update.split(c, 64, c0, c1)
                   total.update.split(c0, 16, c2, c0)
                   total.update.reorder(c2, r0, c0, c1)
                   total.update.parallelize(c2)
                   total.update.vectorize(c1, 64, remainder="mask")
+                  total_partial = f["total_partial"]
                   total_partial.compute_at(total.update, c0)
                   total_partial.store_in(tm.REGISTER)
                   total_partial.update.reorder(r, c)
@@ -120,7 +122,6 @@ def in_blocks_of_rows(recipe: Recorded, result: Reduction, r: Iter, c: Iter, siz
     r2, c2, c3 = fresh(f"{r.name}2"), fresh(f"{c.name}2"), fresh(f"{c.name}3")
     update.split(r, rows, r2, fresh(f"{r.name}3"))
     block = update.rfactor(r2)
-    recipe.named(block.name)
     block.store_in([r2, c])
     update.split(c, sizes.lanes, c2, c3)
     update.reorder(c2, r2, c3)
@@ -165,6 +166,5 @@ def _groups_of_rows(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes
     c0, c1 = fresh(f"{c.name}0"), fresh(f"{c.name}1")
     update.split(r, sizes.rows, r0, r1)
     partial = update.rfactor(r0)
-    recipe.named(partial.name)
     update.split(c, sizes.lanes, c0, c1)
     return _GroupsOfRows(result, partial, r0, c0, c1)

@@ -165,14 +165,6 @@ def has_values_of(follower: ReductionForm, leader: ReductionForm) -> bool:
     return True
 
 
-def with_handles(recipe: Recorded, families: Sequence[Family], apart: Sequence[Computation]) -> None:
-    """Let the text of the commands say where it has the stages that the user has not given."""
-    given = {stage.name for stage in recipe.stages}
-    for stage in (*(form.target for family in families for form in family.stages), *apart):
-        if stage.name not in given:
-            recipe.from_function(stage)
-
-
 def is_fresh(recipe: Recorded, name: str) -> bool:
     """Whether nothing has scheduled a computation that is no reduction."""
     program = recipe.function.program

@@ -124,7 +124,6 @@ class KernelOfFamily:
         """The results of blocks."""
         part = self.recipe.function[f"{form.target.name}_blocks"]
         assert isinstance(part, Reduction)
-        self.recipe.from_function(part)
         return part
 
     def _second(self, of_last: Iter | None) -> None:
@@ -134,7 +133,7 @@ class KernelOfFamily:
         names = self.family.reductions[0].value_names
         shared = of_last
         if shared is None:
-            shared = Iter(names[-1]) if names else self.recipe.made("once")
+            shared = Iter(names[-1]) if names else Iter("once")
         order: list[Selection] = [form.reduction.init for form in self.family.reductions]
         order += [form.reduction.update for form in self.family.reductions]
         for form in self.family.followers:

@@ -44,7 +44,8 @@ def reduction(
     ::
 
         print(tm.recipes.reduction(total))          # total[h] += image[h, x, y], of 10 x 5
-            -->   j, = tm.iters("j")
+            -->   x, y, j, h = tm.iters("x y j h")
+                  total = f["total"]
                   total.update.coalesce(x, y, into=j)
                   total.update.after(total.init, h)
                   total.update.parallelize(h)
@@ -62,7 +63,7 @@ def reduction(
     loops, too; other elementwise stages are inlined::
 
         print(tm.recipes.reduction(soft, on=tm.gpu()))      # soft[r, k] = exp(x[r, k] - top[r]) / total[r]
-            -->   r0, r1, k1, k2 = tm.iters("r0 r1 k1 k2")
+            -->   r, r0, r1, k, k1, k2 = tm.iters("r r0 r1 k k1 k2")
                   ...
                   f.order(top.init, top.update, total.init, total.update, soft, at=r1)
                   soft.tag_gpu(blocks=[r0], threads=[r1, k2])

@@ -240,7 +240,6 @@ class ReductionForm:
         for name in self.chain:
             stage = self.recipe.function[name]
             if name not in algorithm.outputs and len(self.recipe.function.program.statements_of(name)) == 1:
-                self.recipe.from_function(stage)
                 stage.inline()
 
     def _along(self, name: str) -> isl.Set:

@@ -169,7 +169,6 @@ class ReductionOnCores:
             block = named("block", f"{terms[0].name}0")
             update.split(terms[0], self.sizes.block, block, named("inner", f"{terms[0].name}1"))
         partial = update.rfactor(block)
-        self.form.recipe.named(partial.name)
         return partial, block, self._in_one_loop(partial, joined)
 
     def _in_one_loop(self, partial: Reduction, joined: bool) -> Iter:

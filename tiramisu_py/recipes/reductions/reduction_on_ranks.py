@@ -80,7 +80,6 @@ class ReductionOnRanks:
             part = fresh(f"{first.name}0")
             target.update.split(inner, BLOCK, part, fresh(f"{first.name}1"))
         partial = target.update.rfactor(rank, part)
-        self.form.recipe.named(partial.name)
         partial.tag_distribute(rank)
         partial.update.after(partial.init, part)
         partial.update.parallelize(part)

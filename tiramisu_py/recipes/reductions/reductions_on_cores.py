@@ -18,7 +18,6 @@ from tiramisu_py.recipes.reductions.families import (
     has_terms_of,
     is_fresh,
     values_alone,
-    with_handles,
     with_producers,
 )
 from tiramisu_py.recipes.reductions.family_loops import SharedLoops
@@ -43,7 +42,6 @@ class ReductionsOnCores:
         """Apply the commands."""
         families = self._families(stages)
         apart = [result for result in stages.results if not self._follows(result, families)]
-        with_handles(self.recipe, families, apart)
         strips: StripLoops | None = None
         for family in families:
             forms = family.stages

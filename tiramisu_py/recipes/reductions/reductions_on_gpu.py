@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import partial
 
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.function import Computation
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Gpu
@@ -16,7 +17,6 @@ from tiramisu_py.recipes.reductions.families import (
     follower,
     is_fresh,
     values_alone,
-    with_handles,
     with_producers,
 )
 from tiramisu_py.recipes.reductions.family_kernels import KernelOfFamily
@@ -44,7 +44,6 @@ class ReductionsOnGpu:
         for result in stages.results:
             if not self._follows(result, families):
                 apart.append(result)
-        with_handles(self.recipe, families, apart)
         for family in families:
             forms = family.stages
             if not (len(forms) > 1 and self.recipe.tried(partial(self._kernel, family))):
@@ -124,7 +123,7 @@ class ReductionsOnGpu:
             commands = ReductionOnGpu(form, self.on, GpuReductionSizes(THREADS, 1, 1, 0), self.across)
             commands.tag(commands.placed())
         else:
-            once = self.recipe.made("once")
+            once = Iter("once")
             result.set_schedule(f"{{ [] -> [{once} = 0] }}")
             result.tag_gpu(blocks=[once], stream=self.on.stream, device=self.on.device)
         form.inline_chain()

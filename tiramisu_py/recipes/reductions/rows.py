@@ -26,7 +26,9 @@ def rows(result: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
     ::
 
         print(tm.recipes.rows(y))           # softmax: y[r, c] = power[r, c] * inverse[r]
-            -->   y.parallelize(r)
+            -->   r, c = tm.iters("r c")
+                  y = f["y"]
+                  y.parallelize(r)
                   y.vectorize(c, 16, remainder="mask")
                   y.store_nontemporal()
                   inverse = f["inverse"]
@@ -37,6 +39,7 @@ def rows(result: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
                   power = f["power"]
                   power.compute_at(y, r)
                   power.vectorize(c, 16, remainder="mask")
+                  x = f["x"]
                   power.prefetch(x, r, 1)
                   top = f["top"]
                   top.compute_at(y, r)
@@ -162,7 +165,6 @@ def in_rows(recipe: Recorded, chain: Chain, cpu: Cpu) -> None:
     ahead = _prefetching(recipe, chain)
     for stage in (result, *reversed(chain.stages)):
         if stage is not result:
-            recipe.from_function(stage)
             stage.compute_at(result, last)
         _in_vectors(recipe, stage, cpu, chain.count)
         if stage is result and len(iterators) > chain.count and result.name in algorithm.outputs:

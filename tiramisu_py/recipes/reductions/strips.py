@@ -88,7 +88,6 @@ def in_blocks_of_terms(
     if block > 1:
         update.split(first, block, t2, form.recipe.fresh(f"{first.name}3"))
     part = update.rfactor(t2)
-    form.recipe.named(part.name)
     part.store_in([t2, column])
     _combined_in_order(form, sizes, t2)
     part.init.reorder(t2, column)

@@ -60,7 +60,7 @@ def results_of_blocks(
     around = tuple(loop for loop in update.loops if loop in kept or loop in values)
     over_terms = [loop for loop in update.loops if program.loops[loop].name in threads and loop not in values]
     made = f"{update.source}_blocks"
-    program = in_place(program, names, kept, made, _WHAT, command)
+    program = in_place(program, names, update, kept, made, _WHAT, command)
     return program, (f"{made}_init", f"{made}_update"), Ending(update.source, around, tuple(kept), tuple(over_terms))
 
 

@@ -41,7 +41,7 @@ def in_two_passes(
     update, kept = kept_loops(program, names, blocks, "across=tm.TWO_PASS")
     _check(program, update, kept)
     whole = program.algorithm.computations[update.source]
-    program = in_place(program, names, kept, f"{update.source}_blocks", "across=tm.TWO_PASS", command)
+    program = in_place(program, names, update, kept, f"{update.source}_blocks", "across=tm.TWO_PASS", command)
     made = (f"{update.source}_blocks_init", f"{update.source}_blocks_update")
     return _second(program, whole, launch, command), made
 

@@ -25,13 +25,18 @@ from tiramisu_py.schedule.reductions.rfactor import kept_loops, original_coords,
 
 
 def in_place(
-    program: Program, names: Sequence[str], kept: Sequence[LoopId], name: str, what: str, command: str
+    program: Program,
+    names: Sequence[str],
+    update: Statement,
+    kept: Sequence[LoopId],
+    name: str,
+    what: str,
+    command: str,
 ) -> Program:
-    """The program with the results of each iteration of the kept loops as values, made in the nest of the terms.
+    """The program with the results of each iteration of an update's kept loops as values, in the nest of the terms.
 
     The loops of what combines them are new.
     """
-    (update,) = (s for s in program.statements.values() if s.name in names and set(kept) <= set(s.loops))
     _check_alone(program, update, what)
     whole = program.algorithm.computations[update.source]
     nest = [program.loops[loop] for loop in update.loops]
@@ -61,7 +66,7 @@ def in_chunks(
             f"it, {update.handle}.split({inner}, 4096, ...), and run the outer loop in parallel"
         )
     name = f"{update.source}_chunks"
-    program = in_place(program, names, kept, name, "combine=tm.TREE", command)
+    program = in_place(program, names, update, kept, name, "combine=tm.TREE", command)
     return _chunks_outermost(program, name, len(kept)), (f"{name}_init", f"{name}_update")
 
 
