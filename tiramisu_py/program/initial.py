@@ -11,6 +11,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.domains.extents import default_extents, default_place
+from tiramisu_py.algorithm.domains.runs import stored_axes
 from tiramisu_py.algorithm.domains.scatters import update_order
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import mentions
@@ -73,13 +74,14 @@ def with_computation(program: Program, declared: Computation, *, order: tuple[st
     """The program with an additional computation, after all others.
 
     Its array begins at index 0, or at the smallest index in each dimension in which that may be negative; one whose
-    shape is declared begins at index 0. `order` is that of the loops of a reduction's terms, where it is not the usual
-    one.
+    shape is declared begins at index 0. Values in runs (see `algorithm.domains.runs`) are kept by position. `order` is
+    that of the loops of a reduction's terms, where it is not the usual one.
     """
     _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_computation(declared))
     if declared.shape is None:
-        place, extents = default_place(declared.domain), default_extents(declared.domain, program.context)
+        axes = stored_axes(program.algorithm.inputs, declared)
+        place, extents = default_place(declared.domain, axes), default_extents(declared.domain, program.context, axes)
     else:
         place = sets.identity(sets.sized_frame(program.algorithm.param_space, None, len(declared.iterators)))
         extents = declared.shape
