@@ -129,15 +129,16 @@ class _Nest:
         if not found:
             return self._inside(loop, known)
         values = self._named(loop, found)
+        inside = self._facts(values.values(), known)
         lower, upper = loop.lower, loop.upper
         for bound in found:
             value = _with_names(bound.value, values)
-            lower = arithmetic.larger(lower, value) if bound.lower else lower
-            upper = upper if bound.lower else arithmetic.smaller(upper, value)
+            lower = _decided(arithmetic.larger(lower, value), inside) if bound.lower else lower
+            upper = upper if bound.lower else _decided(arithmetic.smaller(upper, value), inside)
         body = place.without({bound.key for bound in found if bound.exact}, values)
         names = frozenset(name for name, _ in values.values())
         further = _Nest(self.about, self.names | names, self.values | names)
-        node = further._inside(replace(loop, lower=lower, upper=upper, body=body), known)
+        node = further._inside(replace(loop, lower=lower, upper=upper, body=body), inside)
         if self.about.is_unstarted(loop):
             node = If(Binary("<", lower, upper, bool_), node)
         for name, value in reversed(values.values()):
@@ -165,6 +166,16 @@ class _Nest:
                 name = f"{after}_{'low' if bound.lower else 'high'}"
                 found[part.key()] = unique(name, self.names.union(n for n, _ in found.values())), part
         return found
+
+    def _facts(self, values: Iterable[tuple[str, Expr]], known: Facts) -> Facts:
+        """The facts where values have names: those declared of them."""
+        for name, value in values:
+            bounds = self.about.declared(value)
+            if bounds is not None:
+                low, high = bounds
+                known = known.where(Binary("<=", low, Iter(name, int64), bool_))
+                known = known.where(Binary("<", Iter(name, int64), high, bool_))
+        return known
 
     def _is_indexed_plainly(self, value: Expr) -> bool:
         """Whether what a value loads is in arrays of known extents, at indices that load nothing."""
@@ -338,6 +349,12 @@ class _Loop:
         whole = rest.times(-1).plus(Linear({}, factor - 1)) if factor > 0 else rest.plus(Linear({}, -factor))
         value = arithmetic.floor_divided(whole.expression(), abs(factor))
         return _Bound(factor > 0, value, exact, atoms)
+
+
+def _decided(extremum: Expr, known: Facts) -> Expr:
+    """A maximum or minimum, or the operand that it is by the facts."""
+    found = known.decided(extremum)
+    return extremum if found is None else found
 
 
 def _common(needed: Iterable[_Needed]) -> _Needed:
