@@ -43,7 +43,7 @@ from tiramisu_py.passes.vectors.epilogue import each_whole, limited, masked, mos
 from tiramisu_py.passes.vectors.idioms import with_idioms
 from tiramisu_py.passes.vectors.remarks import remarked
 from tiramisu_py.passes.vectors.split_registers import RegisterParts, widest, widest_stored
-from tiramisu_py.passes.vectors.widen import Strips
+from tiramisu_py.passes.vectors.widen import Strips, without_branches
 from tiramisu_py.program.loops import Combine, Vector
 from tiramisu_py.records import dataclass
 
@@ -157,8 +157,12 @@ class VectorLoop:
     @property
     def _may_be_short(self) -> bool:
         """Whether some executions of the loop may fill no strip: they then have no partial results to combine."""
-        private = any(each.combine is Combine.PRIVATE for each in self.loop.reductions)
-        return self.varies and self.on_host and private
+        return self.varies and self._keeps_copies
+
+    @property
+    def _keeps_copies(self) -> bool:
+        """Whether the lanes have partial results of their own."""
+        return self.on_host and any(each.combine is Combine.PRIVATE for each in self.loop.reductions)
 
     def _named(self) -> Node:
         """The loop with names for its bounds, for a lower bound that is the maximum of several values."""
@@ -186,6 +190,7 @@ class VectorLoop:
     def _rest(self, end: Expr) -> Node:
         """The epilogue: the iterations from `end` on, which fill no strip."""
         body = without_prefetches(without_comments(self.loop.body))
+        body = without_branches(body) if self._keeps_copies else body
         rest = replace(self.loop, lower=end, tag=None, reductions=(), body=body, few=self._may_be_short)
         if self.remainder == "mask":
             return self._masked(rest, 1)
