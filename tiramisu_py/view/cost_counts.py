@@ -16,6 +16,7 @@ from tiramisu_py.program.loops import LoopId, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home, Memory
+from tiramisu_py.view.even_runs import with_even_runs
 from tiramisu_py.view.memory_traffic import CacheTraffic
 from tiramisu_py.view.schedule_cost import ArrayCost, EmittedFindings, MemoryCost, ScheduleCost, StatementCost, TileCost
 
@@ -31,7 +32,7 @@ def schedule_cost(
 
     `emitted` finds, when it is asked for, what is known of its loops alone.
     """
-    return _Counted(program, sizes).cost(moved, emitted)
+    return _Counted(with_even_runs(program, sizes), sizes).cost(moved, emitted)
 
 
 class _Counted:

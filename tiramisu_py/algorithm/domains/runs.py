@@ -24,15 +24,13 @@ from tiramisu_py.records import dataclass
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
-    """``start[row] <= position < start[row + 1]``, with the axes of `row` and `position` in a space; each is plus or
-    minus its coordinate, and a form of the sizes.
-    """
+    """``start[row] <= position < start[row + 1]``: both are forms."""
 
     start: str
-    row: int
-    position: int
+    row: isl.Aff
+    position: isl.Aff
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +43,10 @@ class StartBound:
     lower: bool
 
 
-def start_bounds(
-    inputs: Mapping[str, Input], space: isl.Space, names: Sequence[str], guards: Sequence[Expr]
-) -> Iterator[StartBound]:
-    """The bounds by elements of monotone inputs among some conditions on the elements of a space."""
+def start_bounds(inputs: Mapping[str, Input], reader: Affine, guards: Sequence[Expr]) -> Iterator[StartBound]:
+    """The bounds by elements of monotone inputs among some conditions, with forms as `reader` reads them."""
     if not any(each.monotone for each in inputs.values()):
         return
-    reader = Affine(space, dict(zip(names, sets.variables(space), strict=False)))
     for guard in guards:
         for condition in conjuncts(typed(guard)):
             found = _bound(inputs, reader, condition)
@@ -65,10 +60,8 @@ def runs(bounds: Sequence[StartBound]) -> Iterator[Run]:
         for high in bounds:
             if not low.lower or high.lower or low.start != high.start or not _is_zero(low.form.sub(high.form)):
                 continue
-            row, position = _axis(low.index), _axis(low.form)
-            beside = _is_zero(sets.plus(low.index, 1).sub(high.index))
-            if beside and row is not None and position is not None and row != position:
-                yield Run(low.start, row, position)
+            if _is_zero(sets.plus(low.index, 1).sub(high.index)):
+                yield Run(low.start, low.index, low.form)
 
 
 def stored_axes(inputs: Mapping[str, Input], declared: Computation) -> tuple[int, ...]:
@@ -76,11 +69,14 @@ def stored_axes(inputs: Mapping[str, Input], declared: Computation) -> tuple[int
     axes = range(len(declared.iterators))
     if declared.stage is not None or declared.shape is not None:
         return tuple(axes)
-    bounds = list(start_bounds(inputs, declared.domain.get_space(), declared.iterators, declared.guards))
+    space = declared.domain.get_space()
+    reader = Affine(space, dict(zip(declared.iterators, sets.variables(space), strict=True)))
+    bounds = list(start_bounds(inputs, reader, declared.guards))
     told: dict[int, int] = {}
     for run in runs(bounds):
-        if run.row not in told and _end(told, run.position) != run.row:
-            told[run.row] = run.position
+        row, position = _axis(run.row), _axis(run.position)
+        if row is not None and position is not None and row not in told and _end(told, position) != row:
+            told[row] = position
     return tuple(axis for axis in axes if axis not in told)
 
 
