@@ -78,6 +78,10 @@ class Exclusions:
             pairs = left
         return pairs
 
+    def restricts(self, access: MemoryAccess) -> bool:
+        """Whether a guard of an access bounds an element, so that it may exclude pairs with others."""
+        return bool(self._bounds(access))
+
     def advice(self, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map, otherwise: str) -> str:
         """The advice to declare a fact that would exclude all pairs ``a -> b``, and what to do if it is not true."""
         fact = self._missing(a, b, pairs)

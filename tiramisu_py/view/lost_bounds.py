@@ -99,7 +99,7 @@ def _reason(program: Program, statement: Statement, loop: LoopId, bounds: list[E
     own, name = program.loops[loop], program.loops[loop].name
     names = [each for bound in bounds for each in _loops(program, statement, _values(bound))]
     values = [each for each in statement.loops if each in names]
-    inside = [each for each in values if statement.depth(each) >= statement.depth(loop)]
+    inside = [] if _is_known_before(program, statement, loop, bounds) else _not_outside(statement, values, loop)
     called = ", ".join(program.loops[each].name for each in values)
     if own.bundle is not None:
         return (
@@ -127,6 +127,20 @@ def _reason(program: Program, statement: Statement, loop: LoopId, bounds: list[E
             f"give {statement.handle} and {other.handle} loops of their own over {name}",
         )
     return None
+
+
+def _is_known_before(program: Program, statement: Statement, loop: LoopId, bounds: list[Expr]) -> bool:
+    """Whether the loops around a loop say in which places the values of its bounds are."""
+    names = {name for bound in bounds for name in _values(bound)}
+    point = zip(program.point_names(statement), sets.outputs(statement.point), strict=False)
+    places = sets.function(statement.frame, None, [form for name, form in point if name in names])
+    around = sets.graph(statement.prefix(statement.depth(loop)), statement.instances)
+    return bool(around.reverse().apply_range(sets.graph(places, statement.instances)).is_single_valued())
+
+
+def _not_outside(statement: Statement, loops: list[LoopId], loop: LoopId) -> list[LoopId]:
+    """Those of some loops that are not around a loop."""
+    return [each for each in loops if statement.depth(each) >= statement.depth(loop)]
 
 
 def _other_bounds(program: Program, statement: Statement, loop: LoopId, bounds: list[Expr]) -> Statement | None:
