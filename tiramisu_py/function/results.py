@@ -272,7 +272,7 @@ class Results(Scheduled):
             over = storage.buffer
             over_input = over in algorithm.inputs and over in arguments and name not in arguments
             declared = algorithm.computations[name]
-            own = default_place(declared.domain, stored_axes(algorithm.inputs, declared))
+            own = default_place(declared.domain, stored_axes(algorithm, declared))
             plain = sets.is_identity(storage.index) or storage.index.plain_is_equal(own)
             if over_input and plain and self._has_shape_of(name, over):
                 in_rows = algorithm.inputs[over].passed is not None

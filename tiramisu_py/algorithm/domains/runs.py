@@ -12,7 +12,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import Computation, Input
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.reads import narrowest
@@ -64,10 +64,10 @@ def runs(bounds: Sequence[StartBound]) -> Iterator[Run]:
                 yield Run(low.start, low.index, low.form)
 
 
-def stored_axes(inputs: Mapping[str, Input], declared: Computation) -> tuple[int, ...]:
+def stored_axes(algorithm: Algorithm, declared: Computation) -> tuple[int, ...]:
     """The indices of a computation's values by which its own array holds them: without rows that positions tell."""
-    axes = range(len(declared.iterators))
-    if declared.stage is not None or declared.shape is not None:
+    axes, inputs = range(len(declared.iterators)), algorithm.inputs
+    if algorithm.by_index or declared.stage is not None or declared.shape is not None:
         return tuple(axes)
     space = declared.domain.get_space()
     reader = Affine(space, dict(zip(declared.iterators, sets.variables(space), strict=True)))

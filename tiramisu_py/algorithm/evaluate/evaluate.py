@@ -104,9 +104,7 @@ def _output(algorithm: Algorithm, computing: Computing, given: GivenValues) -> A
     for own in array.dtype.names or ():
         array[own] = given.initial.get(f"{c.name}_{own}", 0)
     result = replace(all_known(c.name, np.array(array, order="C")), low=output_lows(algorithm, c, given.params))
-    flat, inside = result.located(
-        [computing.columns[axis] for axis in stored_axes(algorithm.inputs, c)], computing.count
-    )
+    flat, inside = result.located([computing.columns[axis] for axis in stored_axes(algorithm, c)], computing.count)
     if not inside.all():
         element = [int(column[np.argmin(inside)]) for column in computing.columns]
         raise DeclarationError(
