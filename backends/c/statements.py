@@ -160,7 +160,10 @@ class Statements:
         """A plain loop."""
         inner = scope.inner()
         inner.enter(node)
-        return self.header(node, scope, self.block(node.body, inner))
+        body = self.block(node.body, inner)
+        if node.few:
+            body = cgen.Block([cgen.Statement("TM_IN_TURN"), *body.contents])
+        return self.header(node, scope, body)
 
     def header(self, node: For, scope: Scope, body: cgen.Generable) -> cgen.For:
         """The loop's header over a body."""

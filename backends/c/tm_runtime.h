@@ -574,6 +574,10 @@ __attribute__((noinline, unused)) static void tm_release_all(tm_temporaries *all
 }
 #define TM_TEMPORARIES __attribute__((cleanup(tm_release_all)))
 
+/* At the begin of an iteration: this loop has few, and compilers leave it as it is. No compiler makes vectors of an
+ * assembler statement, even of an empty one; gcc has a pragma for that from version 14 on alone. */
+#define TM_IN_TURN __asm__ volatile("")
+
 TM_INLINE int tm_threads(void) {
 #ifdef _OPENMP
   return omp_get_max_threads();

@@ -24,9 +24,9 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.reads import narrowest
-from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, Unary
-from tiramisu_py.algorithm.traversal import mentions, walk
-from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.domains.runs import is_exact
+from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr
+from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.records import dataclass
@@ -77,6 +77,10 @@ class Exclusions:
                 self.relied[fact] = None
             pairs = left
         return pairs
+
+    def restricts(self, access: MemoryAccess) -> bool:
+        """Whether a guard of an access bounds an element, so that it may exclude pairs with others."""
+        return bool(self._bounds(access))
 
     def advice(self, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map, otherwise: str) -> str:
         """The advice to declare a fact that would exclude all pairs ``a -> b``, and what to do if it is not true."""
@@ -218,7 +222,7 @@ def _is_array(declared: Input) -> bool:
 
 def _compared(reader: Affine, element: Access, op: str, other: Expr) -> _ElementBound | None:
     """The bound that ``element op other`` is; None if index or other side have no affine form."""
-    if not all(map(_is_exact, (*element.indices, other))):
+    if not all(map(is_exact, (*element.indices, other))):
         return None
     try:
         index, form = tuple(map(reader.single, element.indices)), reader.single(other)
@@ -227,9 +231,3 @@ def _compared(reader: Affine, element: Access, op: str, other: Expr) -> _Element
     low = {"==": form, ">=": form, ">": sets.plus(form, 1)}.get(op)
     high = {"==": form, "<=": form, "<": sets.plus(form, -1)}.get(op)
     return _ElementBound(element.source, index, low, high)
-
-
-def _is_exact(e: Expr) -> bool:
-    """Whether the arithmetic of an expression of iterators and parameters is in 64 bits, where it never wraps."""
-    operations = (node for node in walk(e) if isinstance(node, Binary | Unary | Iter))
-    return all(node.dtype == int64 or node.dtype.weak for node in operations)

@@ -2,7 +2,8 @@
 
 A vector loop computes all its lanes, and stores the old element in the lanes whose guard does not hold. That changes
 nothing if the element exists and has a value, no other iteration of a concurrent loop touches it meanwhile, and
-whatever the term is made of can be loaded and has a result.
+whatever the term is made of can be loaded and has a result. Lanes with partial results of their own (PRIVATE) touch no
+element, and keep these results.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tiramisu_py.algorithm.traversal import mentions, walk
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.program.loops import Vector
+from tiramisu_py.program.loops import Combine, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -35,7 +36,7 @@ def may_run_anywhere(program: Program, statement: Statement) -> bool:
     if program.rank_axes or program.blocks is not None or program.kernel_of(statement) is not None:
         return False
     tag = program.loops[statement.loops[-1]].tag if statement.loops else None
-    if not isinstance(tag, Vector) or tag.combine is not None:
+    if not isinstance(tag, Vector) or tag.combine not in (None, Combine.PRIVATE):
         return False
     if program.buffers[program.storages[statement.target].buffer].memory not in (Memory.HOST, Memory.REGISTER):
         return False
@@ -77,14 +78,23 @@ def _is_undisturbed(program: Program, statement: Statement) -> bool:
         return False  # what has no value yet may be no truth value
     for own in (write, *reads):
         others = (*flow.accesses.writers(own.home), *(flow.accesses.readers(own.home) if own.is_write else ()))
-        if any(_meet(flow, own, other) for other in others):
+        if any(_meet(flow, own, other, _depth_of_copies(program, statement, own, other)) for other in others):
             return False
     return True
 
 
-def _meet(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> bool:
-    """Whether two accesses touch one place in different iterations of a concurrent loop."""
-    depths = list(_concurrent(flow, a, b))
+def _depth_of_copies(program: Program, update: Statement, a: MemoryAccess, b: MemoryAccess) -> int | None:
+    """The depth of the loop whose lanes keep partial results, if two accesses are those of an update to its element."""
+    tag = program.loops[update.loops[-1]].tag
+    private = isinstance(tag, Vector) and tag.combine is Combine.PRIVATE
+    home = program.storages[update.target].buffer
+    own = all(each.actor.statement is update and each.buffer.name == home for each in (a, b))
+    return len(update.loops) - 1 if private and own else None
+
+
+def _meet(flow: Flow, a: MemoryAccess, b: MemoryAccess, copied: int | None) -> bool:
+    """Whether two accesses touch one place in different iterations of a concurrent loop, not the one at `copied`."""
+    depths = [depth for depth in _concurrent(flow, a, b) if depth != copied]
     if not depths:
         return False
     times = flow.same_place(a, b)

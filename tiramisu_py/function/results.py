@@ -12,6 +12,8 @@ import islpy as isl
 import numpy as np
 
 from tiramisu_py import backends, build, ir, lower, passes, sets, view
+from tiramisu_py.algorithm.domains.extents import default_place
+from tiramisu_py.algorithm.domains.runs import stored_axes
 from tiramisu_py.algorithm.evaluate.evaluate import evaluate
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments, extents
 from tiramisu_py.derive.completion import as_proven
@@ -269,7 +271,10 @@ class Results(Scheduled):
             storage = self._program.storages[name]
             over = storage.buffer
             over_input = over in algorithm.inputs and over in arguments and name not in arguments
-            if over_input and sets.is_identity(storage.index) and self._has_shape_of(name, over):
+            declared = algorithm.computations[name]
+            own = default_place(declared.domain, stored_axes(algorithm, declared))
+            plain = sets.is_identity(storage.index) or storage.index.plain_is_equal(own)
+            if over_input and plain and self._has_shape_of(name, over):
                 in_rows = algorithm.inputs[over].passed is not None
                 given = checked_arguments(algorithm, arguments, params).inputs if in_rows else arguments
                 arguments[name] = given[over]

@@ -133,6 +133,19 @@ class Showing(Results):
 
         return view.symbolic_cost(program, counts, known, remainders or {})
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What makes the schedule slower than it looks, in sentences: loops that lost bounds which values say, with the
+        command, and what to do; and what vector code does lane by lane (`Kernel.remarks`).
+
+        ::
+
+            for remark in f.remarks:
+                print(remark)
+        """
+        lost = view.lost_bounds(self._program)
+        return (*lost, *self._emitted().remarks)
+
     def _emitted(self) -> view.EmittedFindings:
         """What is known of the loops that are emitted; nothing of a program that the proof refuses."""
         if not self.algorithm.outputs or not self.check().ok:

@@ -40,11 +40,12 @@ class For:
     """``for (variable = lower; variable < upper; variable += step)``; `tag` says how iterations run.
 
     `reductions` are the buffers of which a parallel (or vector) loop keeps private copies, see `Private`. Loops of a
-    bundle have its name, `joined`: their iterations are numbered together.
+    bundle have its name, `joined`: their iterations are numbered together. A loop with `few` iterations is not worth a
+    compiler's vectors: the test whether it fills one takes as long as the loop.
     """
 
     roles: ClassVar[Roles] = roles(
-        defines="variable", operands="lower upper", inside="body", data="step tag reductions joined"
+        defines="variable", operands="lower upper", inside="body", data="step tag reductions joined few"
     )
 
     variable: str
@@ -55,6 +56,7 @@ class For:
     tag: Tag | None = None
     reductions: tuple[Private, ...] = ()
     joined: str = ""
+    few: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,13 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.domains.extents import default_extents, default_place
+from tiramisu_py.algorithm.domains.runs import stored_axes
 from tiramisu_py.algorithm.domains.scatters import update_order
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.group_nests import in_order_of_reads
-from tiramisu_py.program.loops import Loop
+from tiramisu_py.program.loops import Loop, Rank, RankBlock
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
@@ -34,10 +35,11 @@ def initial_program(algorithm: Algorithm) -> Program:
 
 def caught_up(program: Program, later: Program) -> Program:
     """A state of a program's history with the additional declarations of `later`, as if they had been made before."""
-    algorithm = later.algorithm
-    if program.algorithm is algorithm:
+    algorithm, known = later.algorithm, program.algorithm
+    if known is algorithm:
         return program
-    known = program.algorithm
+    if algorithm.by_index != known.by_index:
+        algorithm = replace(algorithm, by_index=known.by_index)
     for declared in algorithm.inputs.values():
         if declared.name not in known.inputs:
             program = with_input(program, declared)
@@ -69,17 +71,50 @@ def with_input(program: Program, declared: Input) -> Program:
     return _stored(program, buffer, declared.name, sets.identity(space))
 
 
+def by_index_if_moved(program: Program) -> Program:
+    """The program with values in runs kept by all indices, if there are GPUs or ranks, which move values by name.
+
+    Values whose place the user has chosen stay there.
+    """
+    if program.algorithm.by_index or not _has_devices(program):
+        return program
+    runs = [each for each in program.algorithm.computations.values() if each.shape is None]
+    algorithm = replace(program.algorithm, by_index=True)
+    for declared in runs:
+        axes = stored_axes(program.algorithm, declared)
+        storage = program.storages.get(declared.name)
+        if len(axes) == len(declared.iterators) or storage is None or storage.chosen:
+            continue
+        buffer = program.buffers[storage.buffer]
+        if buffer.scope or not storage.index.plain_is_equal(default_place(declared.domain, axes)):
+            continue
+        extents = default_extents(declared.domain, program.context)
+        program = program.with_buffer(replace(buffer, extents=extents))
+        program = program.with_storage(replace(storage, index=default_place(declared.domain)))
+    return program.with_(algorithm=algorithm)
+
+
+def _has_devices(program: Program) -> bool:
+    """Whether a program has GPUs or ranks, or moves values to them."""
+    if program.grid or program.distributions or program.blocks is not None:
+        return True
+    if any(each.is_gpu or isinstance(each.tag, Rank | RankBlock) for each in program.loops.values()):
+        return True
+    return any(each.transfer is not None or each.message is not None for each in program.statements.values())
+
+
 def with_computation(program: Program, declared: Computation, *, order: tuple[str, ...] | None = None) -> Program:
     """The program with an additional computation, after all others.
 
     Its array begins at index 0, or at the smallest index in each dimension in which that may be negative; one whose
-    shape is declared begins at index 0. `order` is that of the loops of a reduction's terms, where it is not the usual
-    one.
+    shape is declared begins at index 0. Values in runs (see `algorithm.domains.runs`) are kept by position. `order` is
+    that of the loops of a reduction's terms, where it is not the usual one.
     """
     _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_computation(declared))
     if declared.shape is None:
-        place, extents = default_place(declared.domain), default_extents(declared.domain, program.context)
+        axes = stored_axes(program.algorithm, declared)
+        place, extents = default_place(declared.domain, axes), default_extents(declared.domain, program.context, axes)
     else:
         place = sets.identity(sets.sized_frame(program.algorithm.param_space, None, len(declared.iterators)))
         extents = declared.shape

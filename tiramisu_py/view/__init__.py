@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tiramisu_py.view.fitted_costs import FittedCount, SymbolicCost, symbolic_cost
     from tiramisu_py.view.kernel_facts import AccessFacts, KernelFacts, annotated, kernel_facts
     from tiramisu_py.view.loop_nests import loop_nests
+    from tiramisu_py.view.lost_bounds import lost_bounds
     from tiramisu_py.view.occupancy import Occupancy, occupancy
     from tiramisu_py.view.pictures.picture_page import Picture, side_by_side
     from tiramisu_py.view.pictures.pictured import pictured
@@ -27,6 +28,7 @@ front(
         "tiramisu_py.view.fitted_costs": "FittedCount, SymbolicCost, symbolic_cost",
         "tiramisu_py.view.kernel_facts": "AccessFacts, KernelFacts, annotated, kernel_facts",
         "tiramisu_py.view.loop_nests": "loop_nests",
+        "tiramisu_py.view.lost_bounds": "lost_bounds",
         "tiramisu_py.view.occupancy": "Occupancy, occupancy",
         "tiramisu_py.view.pictures.picture_page": "Picture, side_by_side",
         "tiramisu_py.view.pictures.pictured": "pictured",
@@ -54,6 +56,7 @@ __all__ = [
     "explained",
     "kernel_facts",
     "loop_nests",
+    "lost_bounds",
     "occupancy",
     "pictured",
     "pseudocode",

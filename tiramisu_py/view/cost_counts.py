@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Access
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.counting.amounts import Communication
 from tiramisu_py.counting.lattice_points import classes, count
 from tiramisu_py.counting.work import operations
@@ -16,6 +18,7 @@ from tiramisu_py.program.loops import LoopId, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home, Memory
+from tiramisu_py.view.even_runs import with_even_runs
 from tiramisu_py.view.memory_traffic import CacheTraffic
 from tiramisu_py.view.schedule_cost import ArrayCost, EmittedFindings, MemoryCost, ScheduleCost, StatementCost, TileCost
 
@@ -31,7 +34,7 @@ def schedule_cost(
 
     `emitted` finds, when it is asked for, what is known of its loops alone.
     """
-    return _Counted(program, sizes).cost(moved, emitted)
+    return _Counted(with_even_runs(program, sizes), sizes).cost(moved, emitted)
 
 
 class _Counted:
@@ -69,7 +72,7 @@ class _Counted:
             for access in self._of(statement):
                 on_gpu = "global memory of GPUs" if in_kernel and access.home.device is not None else ""
                 if words := _WORDS.get(access.buffer.memory, on_gpu):
-                    size = access.buffer.dtype.bytes * count(self._fixed(access.domain))
+                    size = access.buffer.dtype.bytes * self._times(statement, access)
                     moved.setdefault(words, [0, 0])[access.is_write] += size
         for words in sorted(moved):
             yield MemoryCost(words, *moved[words])
@@ -90,11 +93,21 @@ class _Counted:
     def _fixed(self, of: isl.Set) -> isl.Set:
         return sets.named(sets.fixed(of, self.sizes), None)
 
+    def _times(self, statement: Statement, access: MemoryAccess) -> int:
+        """How often an element is accessed: once for each instance at a place that values say, whatever that is."""
+        if access.is_write or statement.moves or access.source == statement.source:
+            return count(self._fixed(access.domain))
+        parts = [e for root in (statement.body, *statement.guards) for e in walk(root) if isinstance(e, Access)]
+        named = {e.key(): e for e in parts if e.source == access.source}.values()
+        if not any(isinstance(inner, Access) for e in named for index in e.indices for inner in walk(index)):
+            return count(self._fixed(access.domain))
+        return len(named) * count(self._fixed(access.domain.apply(sets.graph(access.instance))))
+
     def _statement(self, statement: Statement) -> StatementCost:
         instances = count(self._fixed(statement.instances.intersect_params(self.program.context.params())))
         loaded = stored = 0
         for access in self._of(statement):
-            size = self._size(access) * count(self._fixed(access.domain))
+            size = self._size(access) * self._times(statement, access)
             loaded, stored = (loaded, stored + size) if access.is_write else (loaded + size, stored)
         each = operations(statement.body) if statement.role in (Role.VALUE, Role.UPDATE) else 0
         each += statement.role is Role.UPDATE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import islpy as isl
 
 from tiramisu_py import sets
@@ -16,8 +18,11 @@ def extents_of(indices: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
     return tuple(extent_of(indices, axis, context) for axis in range(sets.size(indices)))
 
 
-def default_place(domain: isl.Set) -> isl.MultiAff:
-    """Where values are in the array of their own: at their indices, less the first ones where these may be negative."""
+def default_place(domain: isl.Set, axes: Sequence[int] | None = None) -> isl.MultiAff:
+    """Where values are in the array of their own: at their indices, less the first ones where these may be negative.
+
+    With `axes` only these indices say where a value is.
+    """
     space = sets.sized_frame(domain.get_space().params(), None, sets.size(domain))
     forms = sets.variables(space)
     for axis, form in enumerate(forms):
@@ -25,17 +30,17 @@ def default_place(domain: isl.Set) -> isl.MultiAff:
         if low is not None:
             ((_, first),) = low.to_pw_aff().insert_domain(space).get_pieces()
             forms[axis] = form.sub(first)
-    return sets.function(space, None, forms)
+    return sets.function(space, None, forms if axes is None else [forms[axis] for axis in axes])
 
 
-def default_extents(domain: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
+def default_extents(domain: isl.Set, context: isl.Set, axes: Sequence[int] | None = None) -> tuple[Expr, ...]:
     """The extents of the array of their own in which values are at `default_place`."""
-    return extents_of(sets.named(domain, None).apply(sets.graph(default_place(domain))), context)
+    return extents_of(sets.named(domain, None).apply(sets.graph(default_place(domain, axes))), context)
 
 
-def first_indices(domain: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
+def first_indices(domain: isl.Set, context: isl.Set, axes: Sequence[int]) -> tuple[Expr, ...]:
     """The indices of the first element of that array: 0 where no index may be negative."""
-    lows = (first_index(domain, axis) for axis in range(sets.size(domain)))
+    lows = (first_index(domain, axis) for axis in axes)
     return tuple(Const(0, int64) if low is None else of_params(low.to_pw_aff(), context) for low in lows)
 
 

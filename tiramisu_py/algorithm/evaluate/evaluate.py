@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.domains.runs import stored_axes
 from tiramisu_py.algorithm.evaluate.computing import Computing
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments, output_lows, output_shape
 from tiramisu_py.algorithm.evaluate.numeric import Array
@@ -103,7 +104,7 @@ def _output(algorithm: Algorithm, computing: Computing, given: GivenValues) -> A
     for own in array.dtype.names or ():
         array[own] = given.initial.get(f"{c.name}_{own}", 0)
     result = replace(all_known(c.name, np.array(array, order="C")), low=output_lows(algorithm, c, given.params))
-    flat, inside = result.located(computing.columns, computing.count)
+    flat, inside = result.located([computing.columns[axis] for axis in stored_axes(algorithm, c)], computing.count)
     if not inside.all():
         element = [int(column[np.argmin(inside)]) for column in computing.columns]
         raise DeclarationError(

@@ -17,6 +17,7 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import (
     infer_params,
     shape_value,
 )
+from tiramisu_py.algorithm.domains.runs import stored_axes
 from tiramisu_py.algorithm.evaluate.numeric import Array
 from tiramisu_py.algorithm.expressions import Expr, typed_const
 from tiramisu_py.algorithm.types import DType, TupleType, array_names
@@ -85,7 +86,7 @@ def extents(algorithm: Algorithm, computation: Computation) -> tuple[Expr, ...]:
     """The extents of the array that holds a computation by default."""
     if computation.shape is not None:
         return computation.shape
-    return default_extents(computation.domain, algorithm.context)
+    return default_extents(computation.domain, algorithm.context, stored_axes(algorithm, computation))
 
 
 def output_shape(algorithm: Algorithm, computation: Computation, params: Mapping[str, int]) -> tuple[int, ...]:
@@ -97,7 +98,7 @@ def output_lows(algorithm: Algorithm, computation: Computation, params: Mapping[
     """The indices of the first element of that array."""
     if computation.shape is not None:
         return (0,) * len(computation.shape)
-    lows = first_indices(computation.domain, algorithm.context)
+    lows = first_indices(computation.domain, algorithm.context, stored_axes(algorithm, computation))
     return tuple(extent_value(low, params) for low in lows)
 
 

@@ -19,7 +19,7 @@ from tiramisu_py.derive.completion import complete
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.program.command import Command, Entry
-from tiramisu_py.program.initial import caught_up, initial_program
+from tiramisu_py.program.initial import by_index_if_moved, caught_up, initial_program
 from tiramisu_py.program.ordering import may_contradict, static_positions
 from tiramisu_py.program.program import Program
 from tiramisu_py.progress import step
@@ -129,7 +129,7 @@ class Scheduled:
         if self._open_domains:
             raise CommandError(f"{command}: {self._open_domains}, before commands")
         try:
-            changed = command.applied(self._program)
+            changed = by_index_if_moved(command.applied(self._program))
             if may_contradict(self._program.statements, self._program.orders, changed.statements, changed.orders):
                 static_positions(changed.statements, changed.orders)  # refuses orders that contradict each other
         except isl.Error as error:

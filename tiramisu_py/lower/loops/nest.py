@@ -33,7 +33,8 @@ from tiramisu_py.lower.loops.isl_ast import (
 )
 from tiramisu_py.lower.loops.register_windows import Ring, Rotation, rotation_of
 from tiramisu_py.lower.loops.tree_to_loops import TreeToLoops, upper_bound, value
-from tiramisu_py.lower.loops.value_bounds import tightened
+from tiramisu_py.lower.loops.value_bounds import ValueBounds
+from tiramisu_py.lower.loops.value_places import at_value
 from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequence
 from tiramisu_py.lower.statements.body import Body
 from tiramisu_py.lower.statements.instances import Instance, arrays_of
@@ -89,7 +90,15 @@ class Nest(TreeToLoops[list[Fragment]]):
         if found is not None and parted(self.arrays, found.node, found.waiting):
             self.anchors = {anchor.name: anchor for loop in self._owners() for anchor in self._anchors(loop)}
             found = self._lowered()
-        return found
+        return None if found is None else replace(found, node=self._bounds().tightened(found.node))
+
+    def _bounds(self) -> ValueBounds:
+        """What moves tests of loaded values into the bounds of loops."""
+        taken = self.reserved.union(self.variables.values())
+        extents = {
+            name: tuple(typed(extent, int64) for extent in array.buffer.extents) for name, array in self.arrays.items()
+        }
+        return ValueBounds(taken, self._declared, extents, self._may_be_unstarted)
 
     def _owners(self) -> set[LoopId]:
         """The innermost loops of the scopes of buffers."""
@@ -275,8 +284,10 @@ class Nest(TreeToLoops[list[Fragment]]):
         tag = None if isinstance(tag, Bulk) else tag
         joined = _joined(self.program.loops[loop])
         tagged = replace(node, tag=tag, reductions=privates(self.program, loop, node.body), joined=joined)
-        found = tightened(tagged, self.reserved.union(self.variables.values()), self._declared)
-        return found if isinstance(found, If) or not self._may_be_unstarted(tagged) else _where_not_empty(tagged)
+        single = at_value(tagged, self._declared)
+        if single is not None:
+            return single
+        return _where_not_empty(tagged) if self._may_be_unstarted(tagged) else tagged
 
     def _may_be_unstarted(self, node: For) -> bool:
         """Whether private copies are combined into a partial result, which is not started where it has no terms."""

@@ -1,117 +1,398 @@
-"""Value-dependent loop bounds: conditions that compare a loop's variable with loaded values become its bounds.
+"""Value-dependent loop bounds: conditions that compare loops' variables with loaded values become the loops' bounds.
 
     for p in lo .. hi: if (start[i] <= p & p < start[i + 1]) body
     -->
     if lo < hi: low = start[i]; high = start[i + 1]; for p in max(lo, low) .. min(hi, high): body
 
-    for p in lo .. hi: for r in a .. b: if (start[i] <= p & c[r]) body
-    -->
-    if lo < hi & a < b: low = start[i]; for p in max(lo, low) .. hi: for r in a .. b: if (c[r]) body
+All that a loop executes has to be under the condition: several statements that share the loop, or one behind further
+loops. Where the condition is on an inner loop's variable, too, the outer loop has the iterations in which the inner one
+may have some, and the inner loop keeps the rest:
 
-The values are loaded once, and only if the loop has an iteration that would have loaded them. A condition that says
-what the variable is leaves one iteration (see `value_places`).
+    for p0 in 0 .. (P + 7) // 8: for p1 in 0 .. min(8, P - 8*p0): if (8*p0 + p1 < start[i + 1]) body
+    -->
+    high = start[i + 1]; for p0 in 0 .. min((P + 7) // 8, (high + 7) // 8): for p1 in 0 .. min(8, .., high - 8*p0): body
+
+The values are loaded once, before the loop, and only where their indices are inside the array: every execution that
+loads them is proven to be there, so that elsewhere there is none. Nothing in the loop stores to the array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import rewrite, substitute, walk
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.ir import For, If, Let, Node
+from tiramisu_py.ir import Allocate, Block, Comment, Deferred, For, If, Let, Load, Node
 from tiramisu_py.ir.arithmetic import build as arithmetic
-from tiramisu_py.ir.rewriting import variables
-from tiramisu_py.lower.loops.value_places import Declared, at_value, is_value, offset_of
+from tiramisu_py.ir.arithmetic.facts import NO_FACTS, Facts
+from tiramisu_py.ir.arithmetic.linear import Key, Linear, as_less, is_index, linear, number, operands
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.rewriting import buffers_in, loads_in, variables, with_children
+from tiramisu_py.ir.rewriting import walk as nodes
+from tiramisu_py.lower.loops.value_places import Declared, offset_of
 from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
 class _Bound:
-    """A condition on a loop variable: at least `value` (`lower`), or less than `value`."""
+    """A bound of a loop's variable: at least `value` (`lower`), or less than `value`.
+
+    An `exact` one is equivalent to the condition that it comes from. `loaded` are the parts of the value that are
+    loaded.
+    """
 
     lower: bool
     value: Expr
+    exact: bool
+    loaded: tuple[Expr, ...]
+
+    @property
+    def key(self) -> tuple[bool, Key]:
+        return self.lower, self.value.key()
 
 
-def tightened(loop: For, taken: frozenset[str], declared: Declared) -> Node:
-    """The loop with the guards in its body that compare its variable with loaded values moved into its bounds.
+#: The bounds that hold wherever a statement executes anything, by their keys; None where it executes nothing.
+_Needed = dict[tuple[bool, Key], _Bound] | None
 
-    A loop without a tag whose variable is equal to a loaded value becomes this one iteration. `taken` are names that
-    the variables for the loaded values must not have.
+
+@dataclass(frozen=True, eq=False)
+class _Inside:
+    """What lies between a loop and a condition in its body: loops, outermost first, and names with their values."""
+
+    loops: tuple[For, ...] = ()
+    names: Mapping[str, Expr] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
+
+    def within(self, node: Node) -> _Inside:
+        """One statement further inside."""
+        match node:
+            case For():
+                return replace(self, loops=(*self.loops, node))
+            case Let() if is_index(node.value.dtype) and not loads_in(node.value):
+                return replace(self, names={**self.names, node.variable: substitute(node.value, self.names)})
+            case Let():
+                return replace(self, hidden=self.hidden | {node.variable})
+            case Allocate():
+                return replace(self, hidden=self.hidden | {node.buffer})
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class ValueBounds:
+    """The bounds that loaded values give to the loops of a nest.
+
+    `taken` are names that no new variable may have, `declared` says what is known of a loaded value, and `extents` are
+    those of the arrays. A loop that `is_unstarted` runs only if it has an iteration.
     """
-    single = at_value(loop, declared)
-    if single is not None:
-        return single
-    inside = _loops_inside(loop)
-    guard = (inside[-1] if inside else loop).body
-    if not isinstance(guard, If) or guard.otherwise is not None or loop.step != 1:
-        return loop
-    bounds: list[_Bound] = []
-    kept: list[Expr] = []
-    fixed = {inner.variable for inner in inside}
-    for condition in arithmetic.conjuncts(guard.condition):
-        bound = None if variables(condition) & fixed else _bound(condition, loop.variable)
-        if bound is None:
-            kept.append(condition)
+
+    taken: frozenset[str]
+    declared: Declared
+    extents: Mapping[str, tuple[Expr, ...]]
+    is_unstarted: Callable[[For], bool]
+
+    def tightened(self, node: Node) -> Node:
+        """The nest with loaded values in the bounds of its loops, and no tests of them where the bounds say it all."""
+        return _Nest(self, self.taken, frozenset()).tightened(node, NO_FACTS)
+
+
+@dataclass(frozen=True, eq=False)
+class _Nest:
+    """A place in a nest: `names` are taken there, those of `values` by values that are loaded before a loop around."""
+
+    about: ValueBounds
+    names: frozenset[str]
+    values: frozenset[str]
+
+    @deep
+    def tightened(self, node: Node, known: Facts) -> Node:
+        """A statement with tightened loops, outermost first."""
+        if isinstance(node, For):
+            return self._loop(node, known)
+        if isinstance(node, If):
+            then = self.tightened(node.then, known.behind(node))
+            other = None if node.otherwise is None else self.tightened(node.otherwise, known)
+            same = then is node.then and other is node.otherwise
+            return node if same else replace(node, then=then, otherwise=other)
+        inside = known.inside(node)
+        return with_children(node, lambda child: self.tightened(child, inside))
+
+    def _loop(self, loop: For, known: Facts) -> Node:
+        place = _Loop(self, loop)
+        chain = place.chain()
+        found = place.bounds() if loop.step == 1 and not loop.joined else []
+        if chain is None:
+            found = [bound for bound in found if all(map(self._is_indexed_plainly, bound.loaded))]
+        if not found:
+            return self._inside(loop, known)
+        values = self._named(loop, found)
+        inside = self._facts(values.values(), known)
+        lower, upper = loop.lower, loop.upper
+        for bound in found:
+            value = _with_names(bound.value, values)
+            lower = _decided(arithmetic.larger(lower, value), inside) if bound.lower else lower
+            upper = upper if bound.lower else _decided(arithmetic.smaller(upper, value), inside)
+        body = place.without({bound.key for bound in found if bound.exact}, values)
+        names = frozenset(name for name, _ in values.values())
+        further = _Nest(self.about, self.names | names, self.values | names)
+        node = further._inside(replace(loop, lower=lower, upper=upper, body=body), inside)
+        if self.about.is_unstarted(loop):
+            node = If(Binary("<", lower, upper, bool_), node)
+        for name, value in reversed(values.values()):
+            node = Let(name, value, node)
+        if not values:
+            return node
+        if chain is not None:
+            runs = arithmetic.conjunction(Binary("<", each.lower, each.upper, bool_) for each in (loop, *chain))
         else:
-            bounds.append(bound)
-    if not bounds:
-        return loop
-    rest = arithmetic.conjunction(kept)
-    body: Node = guard.then if rest is None else replace(guard, condition=rest)
-    for inner in reversed(inside):
-        body = replace(inner, body=body)
-    return _hoisted(replace(loop, body=body), bounds, taken, inside)
+            runs = arithmetic.conjunction(self._in_arrays([value for _, value in values.values()], known))
+        return node if runs is None else If(runs, node)
+
+    def _inside(self, loop: For, known: Facts) -> Node:
+        body = self.tightened(loop.body, known.inside(loop))
+        return loop if body is loop.body else replace(loop, body=body)
+
+    def _named(self, loop: For, bounds: Sequence[_Bound]) -> dict[Key, tuple[str, Expr]]:
+        """A name for each value that is to be loaded before the loop, by the key of the value."""
+        found: dict[Key, tuple[str, Expr]] = {}
+        for bound in bounds:
+            for part in bound.loaded:
+                if part.key() in found or not loads_in(part):
+                    continue
+                after = loop.variable if part is bound.value else loads_in(part)[-1].buffer.split("@")[0]
+                name = f"{after}_{'low' if bound.lower else 'high'}"
+                found[part.key()] = unique(name, self.names.union(n for n, _ in found.values())), part
+        return found
+
+    def _facts(self, values: Iterable[tuple[str, Expr]], known: Facts) -> Facts:
+        """The facts where values have names: those declared of them."""
+        for name, value in values:
+            bounds = self.about.declared(value)
+            if bounds is not None:
+                low, high = bounds
+                known = known.where(Binary("<=", low, Iter(name, int64), bool_))
+                known = known.where(Binary("<", Iter(name, int64), high, bool_))
+        return known
+
+    def _is_indexed_plainly(self, value: Expr) -> bool:
+        """Whether what a value loads is in arrays of known extents, at indices that load nothing."""
+        loads = loads_in(value)
+        return all(not loads_in(i) for load in loads for i in load.indices) and all(
+            load.buffer in self.about.extents for load in loads
+        )
+
+    def _in_arrays(self, values: Iterable[Expr], known: Facts) -> Iterator[Expr]:
+        """The tests, where facts do not decide them, that all loads of values are inside their arrays."""
+        tests: dict[Key, Expr] = {}
+        for load in (load for value in values for load in loads_in(value)):
+            for index, extent in zip(load.indices, self.about.extents[load.buffer], strict=True):
+                for test in (Binary("<=", number(0), index, bool_), Binary("<", index, extent, bool_)):
+                    left = simplified(known.folded(test))
+                    if not (isinstance(left, Const) and left.value):
+                        tests[left.key()] = left
+        yield from tests.values()
+
+    def is_loaded(self, e: Expr) -> bool:
+        """Whether an expression is, or contains, a loaded value."""
+        return any(isinstance(part, Load) or (isinstance(part, Iter) and part.name in self.values) for part in walk(e))
+
+    def is_moderate(self, form: Linear) -> bool:
+        """Whether arithmetic of a form cannot wrap: of indices, sizes, and values in int32 or with declared bounds."""
+        known = [key for key, (atom, _) in form.terms.items() if loads_in(atom) and self._declared(atom)]
+        rest = form
+        for key in known:
+            rest = rest.without(key)
+        return rest.exact
+
+    def _declared(self, value: Expr) -> bool:
+        found = self.about.declared(value)
+        return found is not None and all(linear(each).exact for each in found)
 
 
-def _loops_inside(loop: For) -> list[For]:
-    """The loops directly inside a loop that are the same in each of its iterations, outermost first.
+@dataclass(frozen=True, eq=False)
+class _Loop:
+    """The bounds of one loop."""
 
-    There are none where the bounds of one depend on another one: whether these loops run at all is asked before them.
-    """
-    found: list[For] = []
-    body = loop.body
-    while isinstance(body, For) and not body.reductions:
-        outer = {loop.variable, *(each.variable for each in found)}
-        if outer & (variables(body.lower) | variables(body.upper)):
+    nest: _Nest
+    loop: For
+
+    def bounds(self) -> list[_Bound]:
+        """The bounds that hold wherever the body executes anything."""
+        found = self._needed(self.loop.body, _Inside()) or {}
+        if not found:
             return []
-        found.append(body)
-        body = body.body
+        stored = _stored(self.loop.body)
+        return [bound for bound in found.values() if all(buffers_in(part).isdisjoint(stored) for part in bound.loaded)]
+
+    def chain(self) -> list[For] | None:
+        """The loops directly inside, each the same in all iterations around, down to one guard that says all bounds.
+
+        None where there is more than that: whether some execution loads a value is then not said by the loops alone.
+        """
+        found: list[For] = []
+        body = self.loop.body
+        while isinstance(body, For) and not body.reductions:
+            outer = {self.loop.variable, *(each.variable for each in found)}
+            if outer & (variables(body.lower) | variables(body.upper)):
+                return None
+            found.append(body)
+            body = body.body
+        if not isinstance(body, If) or body.otherwise is not None:
+            return None
+        needed = self._needed(self.loop.body, _Inside()) or {}
+        return found if needed.keys() == self._own(body, _Inside(tuple(found))).keys() else None
+
+    @deep
+    def _needed(self, node: Node, inside: _Inside) -> _Needed:
+        match node:
+            case Comment():
+                return None
+            case Block():
+                return _common(self._needed(child, inside) for child in node.body)
+            case If():
+                own = self._own(node, inside)
+                then = self._needed(node.then, inside)
+                if node.otherwise is None:
+                    return {**(then or {}), **own}
+                both = _common([{**(then or {}), **own}, self._needed(node.otherwise, inside)])
+                return both or {}
+            case For() | Let() | Allocate():
+                return self._needed(node.body, inside.within(node))
+        return {}
+
+    def _own(self, guard: If, inside: _Inside) -> dict[tuple[bool, Key], _Bound]:
+        found = (self.bound(condition, inside) for condition in arithmetic.conjuncts(guard.condition))
+        return {bound.key: bound for bound in found if bound is not None}
+
+    def without(self, exact: set[tuple[bool, Key]], values: Mapping[Key, tuple[str, Expr]]) -> Node:
+        """The body without the conditions that some exact bounds say, and with names for values in the others."""
+        return self._without(self.loop.body, _Inside(), exact, values)
+
+    @deep
+    def _without(
+        self, node: Node, inside: _Inside, exact: set[tuple[bool, Key]], values: Mapping[Key, tuple[str, Expr]]
+    ) -> Node:
+        if not isinstance(node, If):
+            further = inside.within(node)
+            return with_children(node, lambda child: self._without(child, further, exact, values))
+        kept = []
+        for condition in arithmetic.conjuncts(node.condition):
+            bound = self.bound(condition, inside)
+            if bound is None or not bound.exact or bound.key not in exact or node.otherwise is not None:
+                kept.append(_with_names(condition, values))
+        then = self._without(node.then, inside, exact, values)
+        other = None if node.otherwise is None else self._without(node.otherwise, inside, exact, values)
+        rest = arithmetic.conjunction(kept)
+        return then if rest is None else replace(node, condition=rest, then=then, otherwise=other)
+
+    def bound(self, condition: Expr, inside: _Inside) -> _Bound | None:
+        """A condition in the body as a bound of the loop's variable by loaded values, or None."""
+        if not isinstance(condition, Binary) or not self.nest.is_loaded(condition):
+            return None
+        condition = substitute(condition, inside.names)
+        assert isinstance(condition, Binary)
+        small, large, strict = as_less(condition)
+        if small is None or large is None or small.dtype != int64 or large.dtype != int64:
+            return None
+        used = variables(condition) | buffers_in(condition)
+        if used & inside.hidden:
+            return None
+        if not used & {each.variable for each in inside.loops}:
+            found = self._plain(small, large, strict)
+            if found is not None:
+                return found
+        return self._linear(linear(large).plus(linear(small), -1).plus(Linear({}, -strict)), inside)
+
+    def _plain(self, small: Expr, large: Expr, strict: int) -> _Bound | None:
+        """A bound by one side of a comparison, whose other side is the variable, or that and a number."""
+        name = self.loop.variable
+        offset = offset_of(large, name)
+        if offset is not None and self._is_value(small):  # small <= v + offset
+            value = arithmetic.plus(small, strict - offset)
+            return _Bound(True, value, True, (value,))
+        offset = offset_of(small, name)
+        if offset is not None and self._is_value(large):  # v + offset < large
+            value = arithmetic.plus(large, 1 - strict - offset)
+            return _Bound(False, value, True, (value,))
+        return None
+
+    def _is_value(self, e: Expr) -> bool:
+        return self.nest.is_loaded(e) and self.loop.variable not in variables(e)
+
+    def _linear(self, form: Linear, inside: _Inside) -> _Bound | None:
+        """The bound that follows from ``form >= 0`` in some iteration of the loops inside."""
+        if not self.nest.is_moderate(form):
+            return None
+        exact = True
+        for loop in reversed(inside.loops):
+            factor = form.factor(Iter(loop.variable, int64))
+            if factor == 0:
+                continue
+            most = _extreme(loop, factor > 0, {self.loop.variable, *(each.variable for each in inside.loops)})
+            if most is None:
+                return None
+            form = form.without(Iter(loop.variable, int64).key()).plus(most, factor)
+            exact = False
+        own = Iter(self.loop.variable, int64)
+        factor = form.factor(own)
+        rest = form.without(own.key())
+        changing = {self.loop.variable, *(each.variable for each in inside.loops)}
+        if factor == 0 or rest.iterators & changing or not self.nest.is_moderate(rest):
+            return None
+        atoms = tuple(atom for atom, _ in rest.terms.values() if self.nest.is_loaded(atom))
+        if not atoms:
+            return None
+        # factor * v >= -rest, or -factor * v < rest + 1
+        whole = rest.times(-1).plus(Linear({}, factor - 1)) if factor > 0 else rest.plus(Linear({}, -factor))
+        value = arithmetic.floor_divided(whole.expression(), abs(factor))
+        return _Bound(factor > 0, value, exact, atoms)
+
+
+def _decided(extremum: Expr, known: Facts) -> Expr:
+    """A maximum or minimum, or the operand that it is by the facts."""
+    found = known.decided(extremum)
+    return extremum if found is None else found
+
+
+def _common(needed: Iterable[_Needed]) -> _Needed:
+    """The bounds that hold in all of some statements in sequence; those that execute nothing do not count."""
+    found: _Needed = None
+    for each in needed:
+        if each is not None:
+            found = each if found is None else {key: bound for key, bound in found.items() if key in each}
     return found
 
 
-def _hoisted(loop: For, bounds: Sequence[_Bound], taken: frozenset[str], inside: Sequence[For]) -> Node:
-    lower, upper = loop.lower, loop.upper
-    lets: list[tuple[str, Expr]] = []
-    for bound in bounds:
-        name = unique(f"{loop.variable}_{'low' if bound.lower else 'high'}", taken.union(n for n, _ in lets))
-        lets.append((name, bound.value))
-        if bound.lower:
-            lower = arithmetic.larger(lower, Iter(name, int64))
-        else:
-            upper = arithmetic.smaller(upper, Iter(name, int64))
-    node: Node = replace(loop, lower=lower, upper=upper)
-    for name, value in reversed(lets):
-        node = Let(name, value, node)
-    runs = arithmetic.conjunction(Binary("<", each.lower, each.upper, bool_) for each in (loop, *inside))
-    assert runs is not None
-    return If(runs, node)
-
-
-def _bound(condition: Expr, variable: str) -> _Bound | None:
-    """The condition as a bound of the variable by loaded values, or None."""
-    if not isinstance(condition, Binary) or condition.op not in ("<", "<=", ">", ">="):
+def _extreme(loop: For, most: bool, changing: set[str]) -> Linear | None:
+    """A form that the variable of a loop does not exceed (or is never below): a number, or what changes least."""
+    parts = operands("min", loop.upper) if most else operands("max", loop.lower)
+    forms = [form for part in parts if (form := linear(part)).exact]
+    if not forms:
         return None
-    small, large = condition.left, condition.right
-    if condition.op in (">", ">="):
-        small, large = large, small
-    strict = condition.op in ("<", ">")
-    offset = offset_of(large, variable)
-    if offset is not None and is_value(small, variable):  # small <= v + offset
-        return _Bound(True, arithmetic.plus(small, (1 if strict else 0) - offset))
-    offset = offset_of(small, variable)
-    if offset is not None and is_value(large, variable):  # v + offset < large
-        return _Bound(False, arithmetic.plus(large, (0 if strict else 1) - offset))
-    return None
+    chosen = min(forms, key=lambda form: (len(form.iterators & changing), len(form.terms)))
+    return chosen.plus(Linear({}, -1)) if most else chosen
+
+
+def _stored(node: Node) -> set[str]:
+    """The arrays that a statement may change, and other names that are no loads."""
+    found: set[str] = set()
+    for inner in nodes(node):
+        for name in (*inner.roles.names, *inner.roles.reads):
+            held = getattr(inner, name)
+            found.update((held,) if isinstance(held, str) else held)
+        if isinstance(inner, Deferred):
+            found.add(inner.store.buffer)
+    return found
+
+
+def _with_names(e: Expr, values: Mapping[Key, tuple[str, Expr]]) -> Expr:
+    """An expression with the names of values for these values."""
+
+    def change(part: Expr) -> Expr | None:
+        found = values.get(part.key()) if part.dtype == int64 else None
+        return None if found is None else Iter(found[0], int64)
+
+    return rewrite(e, change)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import kinds
-from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import (
     Assign,
     For,
+    If,
     Let,
     Node,
     Ramp,
     Store,
 )
+from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.facts import NO_FACTS, Facts
 from tiramisu_py.ir.arithmetic.lanes import Lanes
 from tiramisu_py.ir.arithmetic.linear import difference, operands
@@ -30,6 +32,7 @@ from tiramisu_py.ir.rewriting import (
     contents,
     names,
     substitute,
+    variables,
     walk,
     with_children,
 )
@@ -40,7 +43,7 @@ from tiramisu_py.passes.vectors.epilogue import each_whole, limited, masked, mos
 from tiramisu_py.passes.vectors.idioms import with_idioms
 from tiramisu_py.passes.vectors.remarks import remarked
 from tiramisu_py.passes.vectors.split_registers import RegisterParts, widest, widest_stored
-from tiramisu_py.passes.vectors.widen import Strips
+from tiramisu_py.passes.vectors.widen import Strips, without_branches
 from tiramisu_py.program.loops import Combine, Vector
 from tiramisu_py.records import dataclass
 
@@ -96,7 +99,8 @@ def vectorize(
         loop = replace(node, body=_serial(node.body))
         combined = node.reductions or node.tag.combine is not None
         remainder = "scalar" if combined or not on_host else _REMAINDERS[node.tag.remainder]
-        vectors = VectorLoop(loop, node.tag.width, taken, register, atomic, remainder, on_host, facts)
+        varies = bool(variables(loop.lower) | variables(loop.upper)) and most_iterations(loop) is None
+        vectors = VectorLoop(loop, node.tag.width, taken, register, atomic, remainder, on_host, facts, varies)
         return simplify(vectors.strips_and_rest())
     if isinstance(node, For):
         atomic |= {private.buffer for private in node.reductions if private.combine is Combine.ATOMIC}
@@ -114,7 +118,7 @@ def _serial(node: Node) -> Node:
 
 @dataclass(frozen=True, eq=False)
 class VectorLoop:
-    """A loop to be cut into strips of `width` lanes."""
+    """A loop to be cut into strips of `width` lanes; the number of its iterations may vary in the loops around."""
 
     loop: For
     width: int
@@ -124,6 +128,7 @@ class VectorLoop:
     remainder: str = "scalar"
     on_host: bool = True
     facts: Facts = NO_FACTS
+    varies: bool = False
 
     def strips_and_rest(self) -> Node:
         """The whole strips, then the epilogue."""
@@ -143,7 +148,21 @@ class VectorLoop:
             return block([self._strips(end), self._rest(end)])
         name = self.taken.fresh(f"{loop.variable}_end")
         last = Iter(name, int64)
-        return Let(name, end, block([self._strips(last), self._rest(last)]))
+        both = Let(name, end, block([self._strips(last), self._rest(last)]))
+        if not self._may_be_short:
+            return both
+        fills = Binary(">=", arithmetic.subtracted(loop.upper, loop.lower), arithmetic.number(self.width), bool_)
+        return If(fills, both, self._rest(loop.lower))
+
+    @property
+    def _may_be_short(self) -> bool:
+        """Whether some executions of the loop may fill no strip: they then have no partial results to combine."""
+        return self.varies and self._keeps_copies
+
+    @property
+    def _keeps_copies(self) -> bool:
+        """Whether the lanes have partial results of their own."""
+        return self.on_host and any(each.combine is Combine.PRIVATE for each in self.loop.reductions)
 
     def _named(self) -> Node:
         """The loop with names for its bounds, for a lower bound that is the maximum of several values."""
@@ -171,7 +190,8 @@ class VectorLoop:
     def _rest(self, end: Expr) -> Node:
         """The epilogue: the iterations from `end` on, which fill no strip."""
         body = without_prefetches(without_comments(self.loop.body))
-        rest = replace(self.loop, lower=end, tag=None, reductions=(), body=body)
+        body = without_branches(body) if self._keeps_copies else body
+        rest = replace(self.loop, lower=end, tag=None, reductions=(), body=body, few=self._may_be_short)
         if self.remainder == "mask":
             return self._masked(rest, 1)
         return self._overlapping(rest) if self.remainder == "overlap" else rest

@@ -29,6 +29,7 @@ from tiramisu_py.ir import (
     Prefetch,
     Ramp,
     Store,
+    Variable,
 )
 from tiramisu_py.ir.arithmetic.lanes import MOST_ARGUMENTS, Lanes, guards, is_half
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, number
@@ -128,15 +129,21 @@ class Strips:
     def _chosen(self, node: If, lanes: Lanes) -> Node | None:
         """An update under a guard as one store of all lanes, of the old element where the guard does not hold.
 
-        None if the guard excludes more than the update, or not all lanes can be computed at once.
+        A partial result of the lanes stays as it is there. None if the guard excludes more than the update, or not all
+        lanes can be computed at once.
         """
         lines = node.then.body if isinstance(node.then, Block) else (node.then,)
         before, store = lines[:-1], lines[-1] if lines else None
-        if not node.anywhere or node.otherwise is not None or not isinstance(store, Store):
+        if not node.anywhere or node.otherwise is not None or not isinstance(store, Store | Assign):
             return None
-        if not all(isinstance(line, Comment | Prefetch) for line in before) or not self._independent(store):
+        if not all(isinstance(line, Comment | Prefetch) for line in before):
             return None
         if guards(node.condition) or not lanes.vectorisable(node.condition):
+            return None
+        if isinstance(store, Assign):
+            chosen = _where(node.condition, store.value, Variable(store.variable, store.value.dtype))
+            return block((*before, replace(store, value=chosen))) if lanes.vectorisable(chosen) else None
+        if not self._independent(store):
             return None
         old = Load(store.buffer, store.indices, store.value.dtype)
         value = Select(node.condition, store.value, old, store.value.dtype)
@@ -180,6 +187,28 @@ class Strips:
 
         body = _stores_of_lane(rewrite_expressions(node, of_lane), lane, lanes)
         return block((Comment(f"{BY_LANES}: {why}"), For(self.lane, number(0), number(self.width), simplify(body))))
+
+
+def _where(condition: Expr, value: Expr, kept: Expr) -> Expr:
+    """The new value of what has the value `kept`, if it is updated under a condition only.
+
+    Otherwise -0.0, or 0, is added (or it is multiplied by 1), which leaves all values as they are, bit for bit; with
+    other operators the value is kept.
+    """
+    if isinstance(value, Binary) and value.op in ("+", "*") and value.left.key() == kept.key():
+        none = 1 if value.op == "*" else -0.0 if value.dtype.is_float else 0
+        return replace(value, right=Select(condition, value.right, Const(none, value.dtype), value.dtype))
+    return Select(condition, value, kept, value.dtype)
+
+
+def without_branches(node: Node) -> Node:
+    """The statement with choices in the place of guards whose updates may run anywhere, one line each."""
+    node = with_children(node, without_branches)
+    if not isinstance(node, If) or not node.anywhere or node.otherwise is not None or not isinstance(node.then, Store):
+        return node
+    store = node.then
+    kept = Load(store.buffer, store.indices, store.value.dtype)
+    return replace(store, value=_where(node.condition, store.value, kept))
 
 
 def obstacle(e: Expr, lanes: Lanes) -> str:

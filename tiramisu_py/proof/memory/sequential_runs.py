@@ -60,11 +60,17 @@ def first_unserved(flow: Flow, home: Home, violated: isl.Set, most: int = MOST_O
 
 
 def is_sequential(flow: Flow, home: Home) -> bool:
-    """Whether the time of the loops alone orders all accesses to a buffer instance."""
+    """Whether the time of the loops alone orders all accesses to a buffer instance, and all of them take place.
+
+    Runs know no values: they would execute what guards and facts about values exclude.
+    """
     program = flow.accesses.program
     if program.rank_axes or program.blocks is not None or flow.kernels:
         return False
-    return all(s is None or s.message is None for s in (t.actor.statement for t in _all(flow, home)))
+    accesses = _all(flow, home)
+    if any(map(flow.exclusions.restricts, accesses)):
+        return False
+    return all(s is None or s.message is None for s in (t.actor.statement for t in accesses))
 
 
 def unserved_at(flow: Flow, home: Home, params: Mapping[str, int]) -> Unserved | None:

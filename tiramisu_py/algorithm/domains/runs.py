@@ -1,0 +1,129 @@
+"""Runs: ranges of positions between neighbouring elements of a monotone input, ``start[n] <= p < start[n + 1]``.
+
+Runs of different rows n share no position, so that p says which n it is of: values in the runs are kept by position,
+and there are at most as many as positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.domain import conjuncts
+from tiramisu_py.algorithm.domains.reads import narrowest
+from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter, Unary
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.records import dataclass
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """``start[row] <= position < start[row + 1]``: both are forms."""
+
+    start: str
+    row: isl.Aff
+    position: isl.Aff
+
+
+@dataclass(frozen=True, eq=False)
+class StartBound:
+    """An element of a monotone input that bounds a form: ``start[index] <= form``, or ``form < start[index]``."""
+
+    start: str
+    index: isl.Aff
+    form: isl.Aff
+    lower: bool
+
+
+def start_bounds(inputs: Mapping[str, Input], reader: Affine, guards: Sequence[Expr]) -> Iterator[StartBound]:
+    """The bounds by elements of monotone inputs among some conditions, with forms as `reader` reads them."""
+    if not any(each.monotone for each in inputs.values()):
+        return
+    for guard in guards:
+        for condition in conjuncts(typed(guard)):
+            found = _bound(inputs, reader, condition)
+            if found is not None:
+                yield found
+
+
+def runs(bounds: Sequence[StartBound]) -> Iterator[Run]:
+    """The runs that some bounds make, two for each."""
+    for low in bounds:
+        for high in bounds:
+            if not low.lower or high.lower or low.start != high.start or not _is_zero(low.form.sub(high.form)):
+                continue
+            if _is_zero(sets.plus(low.index, 1).sub(high.index)):
+                yield Run(low.start, low.index, low.form)
+
+
+def stored_axes(algorithm: Algorithm, declared: Computation) -> tuple[int, ...]:
+    """The indices of a computation's values by which its own array holds them: without rows that positions tell."""
+    axes, inputs = range(len(declared.iterators)), algorithm.inputs
+    if algorithm.by_index or declared.stage is not None or declared.shape is not None:
+        return tuple(axes)
+    space = declared.domain.get_space()
+    reader = Affine(space, dict(zip(declared.iterators, sets.variables(space), strict=True)))
+    bounds = list(start_bounds(inputs, reader, declared.guards))
+    told: dict[int, int] = {}
+    for run in runs(bounds):
+        row, position = _axis(run.row), _axis(run.position)
+        if row is not None and position is not None and row not in told and _end(told, position) != row:
+            told[row] = position
+    return tuple(axis for axis in axes if axis not in told)
+
+
+def _end(told: Mapping[int, int], axis: int) -> int:
+    """The axis that tells an axis, in the end."""
+    while axis in told:
+        axis = told[axis]
+    return axis
+
+
+def _bound(inputs: Mapping[str, Input], reader: Affine, condition: Expr) -> StartBound | None:
+    if not isinstance(condition, Binary) or condition.op not in _MIRRORED:
+        return None
+    for op, side, other in (
+        (condition.op, condition.left, condition.right),
+        (_MIRRORED[condition.op], condition.right, condition.left),
+    ):
+        element = narrowest(side)
+        declared = inputs.get(element.source) if isinstance(element, Access) else None
+        if not isinstance(element, Access) or declared is None or not declared.monotone or len(declared.shape) != 1:
+            continue
+        if not all(map(is_exact, (*element.indices, other))):
+            return None
+        try:
+            index, form = reader.single(element.indices[0]), reader.single(other)
+        except NotAffine:
+            return None
+        lower = op in ("<", "<=")  # element < form, or element <= form
+        shifted = {"<": -1, "<=": 0, ">": 0, ">=": 1}[op]  # form < element + shifted, or element <= form + shifted
+        return StartBound(declared.name, index, sets.plus(form, shifted if lower else -shifted), lower)
+    return None
+
+
+def is_exact(e: Expr) -> bool:
+    """Whether the arithmetic of an expression of iterators and parameters is in 64 bits, where it never wraps."""
+    operations = (node for node in walk(e) if isinstance(node, Binary | Unary | Iter))
+    return all(node.dtype == int64 or node.dtype.weak for node in operations)
+
+
+def _is_zero(form: isl.Aff) -> bool:
+    return bool(form.plain_is_zero())
+
+
+def _axis(form: isl.Aff) -> int | None:
+    """The dimension that a form is, up to its sign and a form of the sizes; None for other forms."""
+    taken = sets.terms(form)
+    used = [axis for axis, factor in enumerate(taken.dims) if factor]
+    if taken.denominator != 1 or taken.divs or len(used) != 1 or abs(taken.dims[used[0]]) != 1:
+        return None
+    return used[0]
