@@ -69,13 +69,10 @@ def out_of_order(program: Program, store: MemoryAccess, read: MemoryAccess, dept
     return before.apply_range(found).apply_range(after.reverse())
 
 
-def reading_ahead(program: Program, own: Statement | None = None) -> list[Loop]:
-    """The vector loops in which a read precedes the store of another value to its place in a later lane.
-
-    Given a statement, those in which it does so itself: it must load in all lanes before it stores in one.
-    """
+def reading_ahead(program: Program) -> list[Loop]:
+    """The vector loops in which a read precedes the store of another value to its place in a later lane."""
     vectors = {number for number, loop in program.loops.items() if isinstance(loop.tag, Vector)}
-    statements = [s for s in (program.storing if own is None else (own,)) if not vectors.isdisjoint(s.loops)]
+    statements = [statement for statement in program.storing if not vectors.isdisjoint(statement.loops)]
     if not any(_may_share(program, store, read) for store in statements for read in statements):
         return []
     accesses, found = MemoryAccesses(program), dict[int, Loop]()

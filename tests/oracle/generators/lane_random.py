@@ -30,13 +30,15 @@ def _declared(choice: random.Random) -> Script:
         return f"a[{row}i + {choice.choice((0, 0, 1, 1, 2, 3))}]"
 
     over = "{k: 3, i: N}" if rows else "{i: N}"
+    seldom = choice.random() < 0.15
     names = ("p", "q") if choice.random() < 0.6 else ("p",)
     for name in names:
-        body = f"{read()} + {read('p') if name == 'q' and choice.random() < 0.5 else read()}"
+        body = f"{read()} + {read('p' if name == 'q' and not seldom and choice.random() < 0.5 else 'a')}"
         if choice.random() < 0.5:
             condition = choice.choice(CONDITIONS).format(at="k, i" if rows else "i")
             body = f"tm.select({condition}, {body}, {read()})"
-        script.do(f"{name} = f.computation('{name}', {over}, {body})")
+        some = f", where=i % 2 == {choice.choice((0, 1))}" if seldom else ""
+        script.do(f"{name} = f.computation('{name}', {over}, {body}{some})")
     script.do(f"f.outputs({', '.join(names)})")
     script.declared()
     return script

@@ -6,8 +6,7 @@ So does one whose indices are clipped, or wrap around.
     -->  S[i]: a  on i = 0;  S[i]: b  on 0 < i < N
 
 The pieces keep the time of their statement, so that nothing is reordered; inner loops are generated without branches.
-Executions that store an element where they load it are no piece. A statement that loads in some lanes of a vector what
-it replaces in later ones stays whole: one piece would store in all lanes before another one loads.
+Executions that store an element where they load it are no piece.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.expressions import Access, Expr
 from tiramisu_py.dependence.cases import Part, chooses, split_by_cases
-from tiramisu_py.dependence.lanes import reading_ahead
 from tiramisu_py.lower.statements.chosen_indices import ChosenIndices
 from tiramisu_py.lower.statements.idle_stores import changing
 from tiramisu_py.program.program import Program
@@ -71,8 +69,6 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
     if instances.is_empty():
         return []
     parts: list[Part] = [(instances, statement.body)]
-    if reading_ahead(program, statement):
-        return [DomainPiece(statement.name, statement, *parts[0])]
     if split:
         forms = point_forms(program, statement)
         reader = Affine(statement.frame, forms)
