@@ -42,6 +42,10 @@ def number(value: int) -> Expr:
     return Const(value, ty.int64)
 
 
+def number_of(value: float) -> Expr:
+    return Const(value, ty.float64)
+
+
 def op(symbol: str, left: Expr, right: Expr) -> Expr:
     return Binary(symbol, left, right, ty.bool_ if symbol in ("<", "<=", "==", ">") else left.dtype)
 
@@ -89,6 +93,20 @@ def test_a_carried_dependence_in_a_concurrent_loop_is_noticed(tag: Parallel | Ve
         return False
 
     assert any(wrong(seed) for seed in SEEDS)
+
+
+@pytest.mark.parametrize("first", ["store", "load"])
+def test_a_vector_runs_lane_by_lane_and_statement_by_statement(first: str) -> None:
+    """A load before the store of a later lane is right in all runs, unless a statement before it stores."""
+    both = [Store("y", (at("i"),), number_of(5.0), "y[i]"), Store("x", (at("i"),), load("y", plus(at("i"), 1)), "x[i]")]
+    body = For("i", number(0), N, Block(tuple(both if first == "store" else both[::-1])), tag=Vector(4))
+    seen = set()
+    for seed in SEEDS:
+        x = np.zeros(8)
+        run(function(body, x=(0, "out"), y=(1, "inout")), {"x": x, "y": np.arange(9.0)}, {"N": 8}, seed)
+        seen.add(tuple(x))
+    right = tuple(np.arange(1.0, 9.0))
+    assert (seen == {right}) if first == "load" else (len(seen) > 1)
 
 
 def test_two_updates_of_one_element_lose_terms_unless_they_are_atomic_or_private() -> None:

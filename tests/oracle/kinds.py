@@ -24,6 +24,7 @@ from tests.oracle.generators.cpu_random import random_cpu_script
 from tests.oracle.generators.fact_random import random_fact_script
 from tests.oracle.generators.gpu_random import random_gpu_script
 from tests.oracle.generators.group_random import random_group_script
+from tests.oracle.generators.lane_random import random_lane_script
 from tests.oracle.generators.random_programs import random_script
 from tests.oracle.generators.rank_patterns import random_pattern_script
 from tests.oracle.generators.rank_random import random_derived_script, random_rank_script
@@ -279,6 +280,10 @@ KINDS: Mapping[str, Kind] = {
     "any": Kind(random_script, of_any, any_loops, compiled_together),
     "cores": Kind(
         random_cpu_script, of_cores, core_loops, compiled_together, runs=lambda script: not is_padded(script)
+    ),
+    "lanes": Kind(
+        random_lane_script, of_cores, core_loops, compiled_together,
+        runs=lambda script: not is_padded(script), wrong=("unsound",),
     ),
     "sums": Kind(random_sum_script, of_any, any_loops, compiled_together, wrong=("unsound",)),
     "groups": Kind(random_group_script, of_any, any_loops, compiled_together, wrong=("unsound",)),

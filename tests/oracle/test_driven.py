@@ -25,6 +25,7 @@ EXAMPLES = {
     "sums": 12,
     "any": 8,
     "cores": 8,
+    "lanes": 8,
     "groups": 8,
     "facts": 5,
     "stages": 5,

@@ -70,6 +70,8 @@ class Expr(Symbolic):
     def __getitem__(self, indices: object) -> Expr:
         if isinstance(self.dtype, TupleType):
             return component(self, self.dtype.position(indices))  # type: ignore[arg-type]
+        if self.dtype is ty.unknown and isinstance(indices, int | str) and not isinstance(indices, bool):
+            return Component(self, indices if isinstance(indices, int) else 0, ty.unknown)  # found in another round
         more = ", ".join(map(str, indices)) if isinstance(indices, tuple) else str(indices)
         whole = f"{str(self).removesuffix(']')}, {more}]" if str(self).endswith("]") else f"A[.., {more}]"
         raise DTypeError(f"{self} is one value, and has no indices; the indices of an array go together: {whole}")

@@ -9,6 +9,7 @@ programs may nest to any depth.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -39,6 +40,12 @@ from tiramisu_py.ir import (
     Store,
 )
 from tiramisu_py.program.loops import Parallel, Vector
+from tiramisu_py.program.storage import Memory
+
+#: How often a statement in a vector loop runs lane by lane.
+BY_LANES = 0.2
+#: Statements nested deeper than this in a vector loop run lane by lane.
+MOST_NESTED = 40
 
 
 class Interpreter(Visitor[OwnSteps]):
@@ -132,17 +139,24 @@ class Interpreter(Visitor[OwnSteps]):
         frame.active = around
 
     def visit_allocate(self, node: Allocate, frame: Frame) -> OwnSteps:
+        inner = self._allocated(node, frame)
+        yield Nested(node.body, inner)
+        inner.arrays[node.buffer].leave("its memory is free again")
+
+    def _allocated(self, node: Allocate, frame: Frame) -> Frame:
+        """A frame with the buffer."""
         frame.where = f"the allocation of {node.buffer}"
         shape = tuple(map(Evaluator(frame).integer, node.extents))
         inner = frame.branch()
-        inner.arrays[node.buffer] = own = allocated(node, shape)
-        yield Nested(node.body, inner)
-        own.leave("its memory is free again")
+        inner.arrays[node.buffer] = allocated(node, shape)
+        return inner
 
     def visit_for(self, node: For, frame: Frame) -> OwnSteps:
         frame.where = f"the bounds of loop {node.variable}"
         evaluate = Evaluator(frame)
         iterations = range(evaluate.integer(node.lower), evaluate.integer(node.upper), node.step)
+        if isinstance(node.tag, Vector) and node.tag.combine is None and not node.reductions:
+            return self._strips(node, iterations, frame)
         if isinstance(node.tag, Parallel | Vector):
             return self._concurrent(node, iterations, frame)
         return self._iterate(node, iterations, frame.branch())
@@ -162,6 +176,78 @@ class Interpreter(Visitor[OwnSteps]):
         yield from interleaved(threads, lockstep, self.choice)
         for own in frames:
             combined(node.reductions, own, frame)
+
+    def _strips(self, node: For, iterations: range, frame: Frame) -> Steps:
+        """A vector loop: one strip after another, in a way of each strip's own."""
+        assert isinstance(node.tag, Vector)
+        for at in range(0, len(iterations), node.tag.width):
+            lanes = [frame.branch() for _ in iterations[at : at + node.tag.width]]
+            for lane, iteration in zip(lanes, iterations[at : at + node.tag.width], strict=True):
+                lane.variables[node.variable] = arithmetic.literal(iteration, int64)
+            for step in self._on_lanes(node.body, lanes):
+                if step is not None:
+                    raise InterpretError("a barrier is inside a vector loop, whose lanes do not reach it together")
+                yield None
+
+    def _on_lanes(self, node: Node, lanes: Sequence[Frame], depth: int = 0) -> Steps:
+        """A statement in all lanes: lane by lane, or each statement inside in all of them before the next one.
+
+        So are vectors emitted, some statements in one way and some in the other. A store in all lanes loads in all of
+        them first.
+        """
+        if len(lanes) == 1 or depth > MOST_NESTED or self.choice.random() < BY_LANES:
+            for lane in lanes:
+                yield from self.run(node, lane)
+            return
+        match node:
+            case Block():
+                inner = [lane.branch() for lane in lanes] if any(map(_declares, node.body)) else lanes
+                for child in node.body:
+                    yield from self._on_lanes(child, inner, depth + 1)
+            case Let():
+                inner = [lane.branch() for lane in lanes]
+                for lane, own in zip(lanes, inner, strict=True):
+                    lane.where = f"the definition of {node.variable}"
+                    own.variables[node.variable] = Evaluator(lane)(node.value)
+                yield from self._on_lanes(node.body, inner, depth + 1)
+            case If(otherwise=None):
+                active = [lane for lane in lanes if self._holds(node, lane)]
+                yield from self._on_lanes(node.then, active, depth + 1) if active else ()
+            case For() if not isinstance(node.tag, Parallel | Vector):
+                yield from self._loop_on_lanes(node, lanes, depth)
+            case Allocate() if node.memory is not Memory.SHARED:
+                inner = [self._allocated(node, lane) for lane in lanes]
+                yield from self._on_lanes(node.body, inner, depth + 1)
+                for lane in inner:
+                    lane.arrays[node.buffer].leave("its memory is free again")
+            case Store():
+                strands = [self.run(node, lane) for lane in lanes]
+                for strand in (*strands, *self.choice.sample(strands, len(strands))):
+                    next(strand, None)
+                    yield None
+            case _:
+                for lane in lanes:
+                    yield from self.run(node, lane)
+
+    def _holds(self, node: If, frame: Frame) -> bool:
+        frame.where = "the condition of a guard"
+        return bool(Evaluator(frame)(node.condition))
+
+    def _loop_on_lanes(self, node: For, lanes: Sequence[Frame], depth: int) -> Steps:
+        """A loop inside a vector loop; lane by lane if its bounds differ between the lanes."""
+        bounds = []
+        for lane in lanes:
+            lane.where = f"the bounds of loop {node.variable}"
+            bounds.append(tuple(map(Evaluator(lane).integer, (node.lower, node.upper))))
+        if len(set(bounds)) > 1:
+            for lane in lanes:
+                yield from self.run(node, lane)
+            return
+        inner = [lane.branch() for lane in lanes]
+        for iteration in range(*bounds[0], node.step):
+            for lane in inner:
+                lane.variables[node.variable] = arithmetic.literal(iteration, int64)
+            yield from self._on_lanes(node.body, inner, depth + 1)
 
 
 def _declares(node: Node) -> bool:

@@ -13,6 +13,7 @@ from tiramisu_py.lower.host_code import Code, HostCode
 from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
 from tiramisu_py.lower.kernels.kernel_function import LoweredKernel
 from tiramisu_py.lower.loops.bundle_sizes import bundle_sizes
+from tiramisu_py.lower.loops.lanes_in_order import with_lanes_in_order
 from tiramisu_py.lower.loops.nest import Nest
 from tiramisu_py.lower.loops.register_windows import as_padded, as_rings, in_windows
 from tiramisu_py.lower.operations.narrow_arguments import narrow_arguments
@@ -64,7 +65,7 @@ class _Lowering:
         arrays = arrays_of(self.program)
         made = [self._nest(group, arrays) for group in bodies if group]
         body = as_rings(_whole(arrays, [nest for nest in made if nest is not None]), self.rings)
-        body = as_padded(body, loaded_past_the_end(self.program))
+        body = with_lanes_in_order(self.program, as_padded(body, loaded_past_the_end(self.program)))
         return LoopFunction(
             name=program.algorithm.name,
             params=program.algorithm.params,

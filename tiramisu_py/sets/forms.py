@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import gcd, lcm
 from typing import TypeVar
 
 import islpy as isl
@@ -232,6 +234,21 @@ def stride(of: isl.Aff, position: int) -> int | None:
     if any(div.involves_dims(_IN, position, 1) for _, div in taken.divs) or taken.dims[position] % taken.denominator:
         return None
     return taken.dims[position] // taken.denominator
+
+
+def slope(of: isl.Aff, position: int) -> Fraction:
+    """How much a form grows in the long run for each step of a dimension: 1/2 for ``floor(i / 2)``."""
+    taken = terms(of)
+    inner = sum((factor * slope(div, position) for factor, div in taken.divs), Fraction(0))
+    return (taken.dims[position] + inner) / taken.denominator
+
+
+def period(of: isl.Aff, position: int) -> int:
+    """The number of steps of a dimension after which a form has grown by a whole multiple of its slope."""
+    taken = terms(of)
+    inner = (period(div, position) for _, div in taken.divs)
+    own = taken.denominator // gcd(taken.denominator, taken.dims[position])
+    return lcm(own, *inner)
 
 
 def greatest(of: isl.PwAff) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,59 @@ def test_what_several_values_cannot_be(make: Callable[..., Any], says: str) -> N
     best = f.reduction("best", {i: N}, {k: K}, tm.argmin, a[i, k])
     with pytest.raises((tm.DTypeError, tm.DeclarationError), match=says):
         make(f, a, best)
+
+
+# -- recurrences of several values
+
+
+def _oscillator(body: Callable[[Any], Any]) -> tuple[tm.Function, tm.Computation]:
+    (steps,), (t,) = tm.params("T"), tm.iters("t")
+    f = tm.Function("oscillator", params=[steps])
+    z = f.computation("z", {t: steps}, lambda z: body(z[t - 1]))
+    f.outputs(f.computation("o", {t: steps}, z[t][0] + z[t][1]))
+    return f, z
+
+
+def _by_number(before: Any) -> tuple[Any, Any]:
+    (t,) = tm.iters("t")
+    return tm.select(t == 0, 1.0, 0.5 * before[0] - before[1]), tm.select(t == 0, 2, tm.cast(tm.int64, before[0]) + 1)
+
+
+def _unpacked(before: Any) -> tuple[Any, Any]:
+    (t,) = tm.iters("t")
+    x, n = before
+    return tm.select(t == 0, 1.0, 0.5 * x - n), tm.select(t == 0, 2, tm.cast(tm.int64, x) + 1)
+
+
+@pytest.mark.parametrize("body", [_by_number, _unpacked])
+def test_a_recurrence_takes_its_own_values_apart(body: Callable[[Any], Any]) -> None:
+    f, z = _oscillator(body)
+    assert str(z.dtype) == "(0: float64, 1: int64)"
+    x, n, wanted = 1.0, 2, []
+    for _ in range(9):
+        wanted.append(x + n)
+        x, n = 0.5 * x - n, int(x) + 1
+    np.testing.assert_array_equal(f.evaluate(T=9), wanted)
+    np.testing.assert_array_equal(f.compile()(T=9), wanted)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (lambda before: (before[1], before[0]), "component 0 of the recurrence z does not follow"),
+        (lambda before: (1.0, before[2]), "there is no component 2"),
+        (lambda before: (1.0, before), "has several values"),
+        (lambda before: before[0], "the recurrence z does not follow from its expression; give dtype="),
+    ],
+    ids=["types", "component", "whole", "no tuple"],
+)
+def test_a_recurrence_that_does_not_say_its_types_is_refused(body: Callable[[Any], Any], words: str) -> None:
+    with pytest.raises((tm.DTypeError, tm.DeclarationError), match=re.escape(words)):
+        _oscillator(body)
+
+
+def test_a_type_that_does_not_follow_may_be_cast_in_the_tuple() -> None:
+    (t,) = tm.iters("t")
+    chosen = lambda one, other: tm.select(t == 0, 1, tm.cast(tm.int64, other) if one else other)  # noqa: E731
+    f, _ = _oscillator(lambda before: (chosen(True, before[1]), chosen(False, before[0])))
+    np.testing.assert_array_equal(f.evaluate(T=3), [2, 2, 2])

@@ -11,7 +11,7 @@ from tests.oracle.judges.plain import Point, function, integers, points
 from tests.oracle.judges.values import Named, Values
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.words.stages import StageCall
-from tiramisu_py.program.loops import Loop
+from tiramisu_py.program.loops import Loop, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Storage
@@ -165,6 +165,26 @@ def parted(a: Event, b: Event) -> tuple[bool, Loop | None]:
     return False, None
 
 
+def in_strips(loop: Loop) -> bool:
+    """Whether a loop's iterations run as strips of vectors in turn, none of them twice, and combine nothing."""
+    tag = loop.tag
+    return isinstance(tag, Vector) and tag.combine is None and tag.remainder != "overlap"
+
+
+def loads_first(load: Event, store: Event) -> bool:
+    """Whether a load precedes the store of another lane of a vector, on all lanes at once as well as lane by lane.
+
+    Lane by lane it does if its lane is less. On all lanes at once, time is what it is without the lane, and what one
+    statement stores at one time comes after all that it loads.
+    """
+    ordered, loop = parted(load, store)
+    if ordered or loop is None or not in_strips(loop):
+        return False
+    at = next(k for k, (x, y) in enumerate(zip(load.time, store.time, strict=True)) if x != y)
+    early, late = (event.time[:at] + event.time[at + 1 :] for event in (load, store))
+    return load.time[at] < store.time[at] and (early < late or (early == late and load.statement == store.statement))
+
+
 def linear(events: Sequence[Event], choice: random.Random | None = None, level: int = 0) -> list[Event]:
     """The events in order of time; with a `choice`, one of the orders that concurrent loops allow instead."""
     if choice is None:
@@ -176,7 +196,10 @@ def linear(events: Sequence[Event], choice: random.Random | None = None, level: 
         groups.setdefault(event.time[level], []).append(event)
     parts = [linear(groups[key], choice, level + 1) for key in sorted(groups)]
     if level % 2 == 1 and len(parts) > 1 and events[0].loops[level // 2].is_concurrent:
-        return _merged(parts, choice)
+        if not in_strips(events[0].loops[level // 2]):
+            return _merged(parts, choice)
+        if choice.random() < 0.5:  # each statement in all lanes, which are in order: of these, `loads_first` tells
+            return sorted(events, key=lambda event: (event.time[:level], event.time[level + 1 :], event.time[level]))
     return [event for part in parts for event in part]
 
 

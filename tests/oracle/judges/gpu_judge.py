@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tests.oracle.judges.events import Misplaced, Place
+from tests.oracle.judges.events import Misplaced, Place, loads_first
 from tests.oracle.judges.gpu_events import Act, GpuExecution, Happens
 from tests.oracle.judges.judge import Failure, Run, _box, _exits, _outside
 from tests.oracle.judges.plain import Point, function, integers, points
@@ -161,6 +161,9 @@ def _races(execution: GpuExecution, happens: Happens, acts: Sequence[Act]) -> li
                     continue
                 first, second = (_storing(act) if stores else act for act, stores in ((a, writes), (b, too)))
                 if happens.before(first, second) or happens.before(second, first):
+                    continue
+                on_host = first.operation is None and second.operation is None
+                if writes != too and on_host and loads_first(*((b, a) if writes else (a, b))):
                     continue
                 combine = _combined(a, b) if writes and too and a.value[0] not in locked else None
                 if combine is None:

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.oracle.judges.events import Event, Execution, Misplaced, Place, linear, parted
+from tests.oracle.judges.events import Event, Execution, Misplaced, Place, linear, loads_first, parted
 from tests.oracle.judges.plain import Point, integers, points
 from tests.oracle.judges.values import Named, Values
 from tiramisu_py.algorithm.types import TupleType
@@ -102,6 +102,8 @@ def _races(execution: Execution, events: Sequence[Event]) -> list[Failure]:
             for b, too in accesses[:position]:
                 if a.call is not None and a.call == b.call:
                     continue  # see _calls
+                if writes != too and loads_first(*((b, a) if writes else (a, b))):
+                    continue
                 if a is not b and (writes or too) and _race(a, b, writes and too and a.value[0] not in locked):
                     found.append(Failure("race", f"nothing orders {b} and {a}, which meet at {place}"))
                 elif a is not b and writes and too and a.value[0] in several and _is_atomic(a, b):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.oracle.judges.events import Misplaced, Place, linear
+from tests.oracle.judges.events import Misplaced, Place, linear, loads_first
 from tests.oracle.judges.judge import Failure, Run, _box, _outside, _race
 from tests.oracle.judges.plain import Point, integers
 from tests.oracle.judges.rank_acts import Act
@@ -171,7 +171,8 @@ def _races(execution: RankExecution, acts: Sequence[Act], parcels: Sequence[Parc
                     continue
                 p, q = part_of.get(a), part_of.get(b)
                 if p is None and q is None:
-                    wrong = _race(a, b, writes and too and a.value[0] not in locked)
+                    ahead = writes != too and loads_first(*((b, a) if writes else (a, b)))
+                    wrong = not ahead and _race(a, b, writes and too and a.value[0] not in locked)
                 else:
                     wrong = p is q or not (_before(a, p, b, q) or _before(b, q, a, p))
                 if wrong:

@@ -30,7 +30,7 @@ LOOK = 2.0
 #: The kinds of chunks, in turn.
 TURNS = (
     *("whole", "any", "whole", "cores", "whole", "whole", "groups", "whole", "facts", "whole"),
-    *("whole", "cores", "whole", "stages", "whole", "whole", "any", "whole", "gpu", "whole"),
+    *("whole", "cores", "whole", "stages", "whole", "lanes", "any", "whole", "gpu", "whole"),
     *("whole", "patterns", "whole", "ranks", "sums", "whole", "derived", "sums", "cooperative", "whole", "ranked"),
 )
 #: Kinds that take long: fewer of them.

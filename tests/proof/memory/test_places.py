@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import tiramisu_py as tm
 from tests.programs.stories import C, N, blur, i, kinds, r, r0, r1, refusal, stages, written
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Operand, as_expr
@@ -127,3 +129,34 @@ def test_an_extent_that_is_not_affine_is_not_known_to_be_enough() -> None:
     violation = refusal(story.draft)
     assert (violation.kind, violation.command[:10]) == ("unknown", "p.store_in")
     assert "N * N is not affine" in violation.message
+
+
+def _pair_of_readers(ahead: int) -> tuple[tm.Function, tm.Computation, tm.Computation, tm.Computation]:
+    """Rows of p for two readers, of which the second one reads some rows ahead."""
+    n, y, x = *tm.params("N"), *tm.iters("y x")
+    f = tm.Function("f", params=[n])
+    a = f.input("a", tm.int32, [n + 1, 4])
+    p = f.computation("p", {y: n + 1, x: 4}, a[y, x] * 2)
+    q = f.computation("q", {y: n, x: 4}, p[y, x] + 1)
+    s = f.computation("s", {y: n, x: 4}, p[y + ahead, x] + 3)
+    f.outputs(q, s)
+    p.compute_at(q, y)
+    return f, p, q, s
+
+
+def test_another_reader_is_told_to_share_the_loop_and_may() -> None:
+    f, _, q, s = _pair_of_readers(ahead=0)
+    (violation,) = f.check().violations
+    assert "s reads p outside of the loops (y)" in violation.message
+    assert "compute s inside these loops: s.fuse(q, y)" in violation.repair
+    s.fuse(q, *tm.iters("y"))
+    assert f.check().ok
+    a = np.arange(16, dtype=np.int32).reshape(4, 4)
+    for got, wanted in zip(f.compile()(a=a), f.evaluate(a=a), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_reader_of_rows_that_are_not_there_is_told_no_loop() -> None:
+    f, *_ = _pair_of_readers(ahead=1)
+    (violation,) = f.check().violations
+    assert "fuse" not in violation.repair

@@ -360,3 +360,53 @@ def test_loops_inside_follow_the_values_and_not_the_iteration() -> None:
     found = np.zeros(6, np.int32)
     run(lower(f.completed), {"a": given, "o": found}, {"N": 6}, seed=0)
     assert np.array_equal(found[2:], [given[n, n] - 2 * given[n, n - 1] for n in range(2, 6)])
+
+
+def upsampled(rate: int, taps: int, shift: int, times: int = 1) -> Built:
+    """Several iterations read the same `taps` values of p: ``p[(times * y + shift) // rate + ..]``."""
+    (H,) = tm.params("H")
+    f = tm.Function("up", params=[H], assume="H >= 1")
+    extent = (times * H + shift) // rate + taps + 1
+    a = f.input("a", tm.int32, [extent])
+    p = f.computation("p", {y: extent}, a[y] * 3)
+    read = (times * y + shift) // rate
+    o = f.computation("o", {y: H}, sum((p[read + k] * (k + 1) for k in range(1, taps)), p[read]))
+    f.outputs(o)
+    return SimpleNamespace(f=f, p=p, o=o, y=y)
+
+
+def same_as_evaluated(m: Built, rate: int, taps: int, shift: int, times: int = 1) -> None:
+    assert m.f.check().ok, m.f.check()
+    kernel = m.f.compile()
+    for h in (1, 2, 5, 12):
+        a = np.arange((times * h + shift) // rate + taps + 1, dtype=np.int32) ** 2
+        np.testing.assert_array_equal(kernel(a=a, H=h), m.f.evaluate(a=a, H=h))
+
+
+@pytest.mark.parametrize(("rate", "taps", "shift"), [(2, 2, 0), (2, 2, 1), (3, 3, 2), (4, 1, 1)])
+def test_a_window_may_move_once_in_several_iterations(rate: int, taps: int, shift: int) -> None:
+    m = upsampled(rate, taps, shift)
+    m.p.compute_at(m.o, m.y)
+    m.p.slide(m.y)
+    text = m.f.pseudocode()
+    assert f"allocate p[{taps}]" in text or taps == 1
+    assert text.count("# p[") == 1  # one value in an iteration, in every `rate`-th of them
+    assert f"% {rate} == 0" in text
+    same_as_evaluated(m, rate, taps, shift)
+
+
+def test_a_window_that_moves_by_several_values_in_several_iterations_says_what_to_split() -> None:
+    m = upsampled(3, 2, 0, times=2)
+    m.p.compute_at(m.o, m.y)
+    with pytest.raises(tm.CommandError) as raised:
+        m.p.slide(m.y)
+    said = str(raised.value)
+    assert "3 iterations of y together move by 2 along y what they read of p" in said
+    repair = "o.split(y, 3, y_outer, y_inner)"
+    assert repair in said
+    m = upsampled(3, 2, 0, times=2)
+    y_outer, y_inner = tm.iters("y_outer y_inner")
+    m.o.split(m.y, 3, y_outer, y_inner)
+    m.p.compute_at(m.o, y_outer)
+    m.p.slide(y_outer)
+    same_as_evaluated(m, 3, 2, 0, times=2)

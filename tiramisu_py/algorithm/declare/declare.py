@@ -34,6 +34,8 @@ from tiramisu_py.algorithm.types import DType, TupleType, weak_int
 from tiramisu_py.algorithm.words.scattering import ScatteredTerm
 from tiramisu_py.errors import DeclarationError, DTypeError
 
+#: The most values that a recurrence may unpack before their types are known.
+MOST_UNPACKED = 8
 #: How often the type of a recurrence is inferred again before it must be given.
 _ROUNDS = 3
 #: Our operators, by the names that these have elsewhere.
@@ -300,16 +302,44 @@ def _check_recurrence(name: str, expr: Callable[..., Any]) -> None:
 def _recurrence(
     name: str, expr: Callable[..., Any], rank: int, owner: object, result: Callable[[DType], DType]
 ) -> Expr:
-    dtype = ty.unknown
+    dtype: DType = ty.unknown
     for _ in range(_ROUNDS + 1):
-        body = _expression(name, expr(SelfReference(name, dtype, rank, owner)))
+        try:
+            given = expr(SelfReference(name, dtype, rank, owner))
+        except (DTypeError, DeclarationError, TypeError, ValueError):
+            several = _unpacked(name, expr, rank, owner) if dtype is ty.unknown else None
+            if several is None:
+                raise
+            dtype, given = several
+        body = _expression(name, given)
         found = result(ty.strong(body.dtype))
-        if found is ty.unknown:
+        if found is ty.unknown or (found == dtype and ty.unknown in ty.component_types(found)):
             break
         if found == dtype:
             return _converted(name, body, dtype)
         dtype = found
+    if isinstance(dtype, TupleType):
+        number = ty.component_types(dtype).index(ty.unknown) if ty.unknown in ty.component_types(dtype) else 0
+        raise DTypeError(
+            f"the type of component {number} of the recurrence {name} does not follow from its expression; cast it in "
+            "the tuple, tm.cast(tm.float64, ..)"
+        )
     raise DTypeError(f"the type of the recurrence {name} does not follow from its expression; give dtype=")
+
+
+def _unpacked(name: str, expr: Callable[..., Any], rank: int, owner: object) -> tuple[DType, Any] | None:
+    """The type, of unknown components, of a recurrence that unpacks as many values as it gives, and what it gives then:
+    of ``x, y = z[t - 1]``, before the type of z is known. None of others.
+    """
+    for count in range(2, MOST_UNPACKED + 1):
+        dtype = ty.tuple_type(tuple((str(k), ty.unknown) for k in range(count)))
+        try:
+            given = expr(SelfReference(name, dtype, rank, owner))
+        except (DTypeError, DeclarationError, TypeError, ValueError):
+            continue
+        if isinstance(given, tuple) and len(given) == count:
+            return dtype, given
+    return None
 
 
 def _expression(name: str, given: Any) -> Expr:

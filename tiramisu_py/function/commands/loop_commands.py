@@ -298,6 +298,10 @@ class LoopCommands(AppliedStatements):
         says by how much the array is too small), or would store to an array of the caller or over a value that is kept.
         With ``combine=``, and inside kernels, the last iterations run one by one whatever `remainder` is.
 
+        On the host a lane may read what a later lane of its vector, or of a later one, replaces
+        (``a[i] = a[i + 1]`` in place): a statement loads in all lanes before it stores in any. That is proven for
+        reads of the same statement or of an earlier one in the loop, not with overlap.
+
         `partial` says how a tile of several vectors runs if it is not full. With ``"specialize"``, for masks and
         padding, there is a version without loops for each number of vectors, in which registers stay registers, and no
         vector is computed in vain::

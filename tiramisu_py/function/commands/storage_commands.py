@@ -85,7 +85,8 @@ class StorageCommands(AppliedStatements):
         runs `lead` iterations before the iteration of the same number. The lead is the least constant for which every
         value exists when it is first read, so that the loop begins with iterations that only compute in advance. `by`
         is the distance by which an iteration advances: 1 for a loop over rows, 16 for one over strips of 16 columns.
-        Along other indices values are recomputed as before.
+        Along other indices values are recomputed as before. If the window moves by one value in a few iterations, as
+        that of an upsampled image does (``p[y // 2]``), the first of these computes it.
 
         The buffer has one copy for each iteration of the loops outside `level`, folded along that index to a ring: it
         keeps the fewest strips (index ``x % (by * n)``) for which no value is overwritten before its last use. A buffer

@@ -9,6 +9,7 @@ import islpy as isl
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.exclusions import Exclusions
 from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.lanes import reading_ahead
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.kernels import KernelNest, is_tree, kernels
 from tiramisu_py.program.program import Program
@@ -34,6 +35,9 @@ def check_covered(program: Program) -> None:
         what = _of_kernel(nest)
         if what:
             raise UnsupportedError(f"no certificate covers this yet: the kernel of {nest.handle} of {name} {what}")
+    for loop in reading_ahead(program):
+        what = f"the vector loop {loop.name} of {name} reads places to which its later lanes store"
+        raise UnsupportedError(f"no certificate covers this yet: {what}")
 
 
 def check_independent(flow: Flow) -> None:

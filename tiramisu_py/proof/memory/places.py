@@ -53,7 +53,7 @@ def _unreachable(flow: Flow) -> Iterator[Finding]:
             if accessing.is_empty():
                 continue  # a part without an instance
             key = Key(_OUT_OF_SCOPE, (work(statement), storage.source))
-            yield Finding(key, partial(_out_of_scope, program, statement, storage, accessing))
+            yield Finding(key, partial(_out_of_scope, flow, statement, storage, source, accessing))
 
 
 def _used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
@@ -74,7 +74,8 @@ def _accessing(flow: Flow, statement: Statement, source: str) -> isl.Set:
     return relation.domain()
 
 
-def _out_of_scope(program: Program, statement: Statement, storage: Storage, instances: isl.Set) -> Violation:
+def _out_of_scope(flow: Flow, statement: Statement, storage: Storage, source: str, instances: isl.Set) -> Violation:
+    program = flow.accesses.program
     buffer = program.buffers[storage.buffer]
     witness = Witness({}, reader=(statement.source, ()), element=(buffer.name, ()))
     if not instances.is_empty():
@@ -86,7 +87,8 @@ def _out_of_scope(program: Program, statement: Statement, storage: Storage, inst
     does = "stores to" if storage.name == statement.target else "reads"
     where = f"outside of the loops ({loops}), each iteration of which has its own copy of {buffer.name}"
     repair = f"keep {storage.source} in a buffer of the whole call, or compute {statement.handle} inside these loops"
-    repair += _moved_inside(program, statement, buffer.scope[-1])
+    inside = _moved_inside(program, statement, buffer.scope[-1]) or _fused(flow, statement, storage, source)
+    repair += f": {inside}" if inside else ""
     return Violation("reach", f"{statement.handle} {does} {storage.source} {where}, {witness}", witness, repair=repair)
 
 
@@ -99,7 +101,29 @@ def _moved_inside(program: Program, statement: Statement, loop: LoopId) -> str:
         if any(each.loads & needing for each in program.statements_of(name)):
             needing.add(name)
     inside = [s.handle for s in program.with_this_loop(loop) if s.loads & needing and s.source != statement.source]
-    return f": {statement.source}.compute_at({inside[-1]}, {program.loops[loop].name})" if inside else ""
+    return f"{statement.source}.compute_at({inside[-1]}, {program.loops[loop].name})" if inside else ""
+
+
+def _fused(flow: Flow, statement: Statement, storage: Storage, source: str) -> str:
+    """The command that gives a reader the loops of another one, where each iteration has what it reads; "" if none."""
+    program, scope = flow.accesses.program, flow.accesses.program.buffers[storage.buffer].scope
+    depth, names = len(scope), program.loop_names(statement)
+    beside = [s for s in program.with_this_loop(scope[-1]) if storage.name in s.loads and s.source != statement.source]
+    if not source or not beside or statement.loops[:1] == scope[:1] or len(names) < depth:
+        return ""
+    if list(names[:depth]) != list(program.loop_names(beside[-1])[:depth]):
+        return ""
+    read = flow.accesses.read_relation(statement, source)
+    needed = sets.graph(statement.prefix(depth), statement.instances).reverse().apply_range(read)
+    needed = sets.range_named(needed.intersect_params(program.context.params()), None)
+    kept = [
+        sets.range_named(sets.relating(writer.prefix(depth), program.value_of(writer), writer.instances), None)
+        for writer in program.with_this_loop(scope[-1])
+        if writer.target == storage.name
+    ]
+    if not kept or not needed.is_subset(sets.union_of(kept)):
+        return ""  # in an iteration of its own
+    return f"{statement.handle}.fuse({beside[-1].handle}, {names[depth - 1]})"
 
 
 def _hidden(program: Program) -> Iterator[Finding]:

@@ -2,7 +2,8 @@
 
 Time orders instances, except along parallel and vector loops. Two accesses to one place, at least one of them a write,
 are a race if their times first differ along such a loop, or are equal. Updates of one reduction are excepted on a loop
-that says how partial results are combined.
+that says how partial results are combined; so are reads in a vector that come before the stores of later lanes
+(`dependence/lanes.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.words.stages import StageCall
+from tiramisu_py.dependence import lanes
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
@@ -84,7 +86,7 @@ def between(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
     if conflict.is_empty():
         return
     for depth in depths:
-        bad = race_at(a, b, conflict, depth, flow.accesses.program.loops[first.loops[depth]])
+        bad = between_iterations(flow, a, b, conflict, depth)
         if not bad.is_empty() and not (bad := flow.exclusions.possible(a, b, bad)).is_empty():
             yield Finding(pair_key(_RACE, a, b), partial(_race, flow, a, b, bad, depth))
     if ties:
@@ -117,6 +119,16 @@ def unordered(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> list[int]:
         for k in range(inside, shared(first, second))
         if isinstance(loops[first.loops[k]].tag, Parallel | Vector | Bulk)
     ]
+
+
+def between_iterations(flow: Flow, a: MemoryAccess, b: MemoryAccess, conflict: isl.Map, depth: int) -> isl.Map:
+    """The conflicts in different iterations of the loop at a depth that have no order, by its tag."""
+    program = flow.accesses.program
+    loop = program.loops[statements(a, b)[0].loops[depth]]
+    bad = race_at(a, b, conflict, depth, loop)
+    if bad.is_empty() or not lanes.keeps_order(program, loop, a, b):
+        return bad
+    return bad.intersect(lanes.out_of_order(program, a, b, depth))
 
 
 def race_at(a: MemoryAccess, b: MemoryAccess, conflict: isl.Map, depth: int, loop: Loop | None) -> isl.Map:
@@ -267,7 +279,9 @@ def _free_of_conflicts(program: Program) -> str:
     own = [loop for loop in program.loops.values() if loop.is_concurrent and not loop.added]
     loops = [loop for loop in own if program.with_this_loop(loop.id)]
     names = ", ".join(dict.fromkeys(loop.name for loop in loops))
-    return f"no two iterations of the concurrent loops {names} conflict" if names else ""
+    ahead = ", ".join(dict.fromkeys(loop.name for loop in lanes.reading_ahead(program)))
+    but = f"; in vectors of {ahead}, lanes read places before a later lane stores there" if ahead else ""
+    return f"no two iterations of the concurrent loops {names} conflict{but}" if names else ""
 
 
 SENTENCES = (Sentence(Topic.LOOPS, _free_of_conflicts),)

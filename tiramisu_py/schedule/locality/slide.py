@@ -106,7 +106,7 @@ def _slid(program: Program, sliding: Sliding, statement: Statement, window: Wind
     space = instances.get_space()
     variables = sets.variables(space)
     distance = window.from_start(space, variables[:depth], variables[depth + window.axis])
-    time = sets.plus(sets.floor_div(distance, window.by), -window.lead)
+    time = window.time(distance)
     inner = _by_value(statement, depth, space)
     if inner is None:
         old = _instance(statement, depth)

@@ -104,7 +104,10 @@ def tile(
 
 
 def reorder(program: Program, names: Sequence[str], order: Sequence[str]) -> Program:
-    """Permute loops: the named loops are put, in the given order, at the positions that they occupy."""
+    """Permute loops: the named loops are put, in the given order, at the positions that they occupy.
+
+    Loops before the first one that moves, and after the last, only say where they are: others may share them.
+    """
     if not order:
         raise CommandError("reorder needs the loops in their new order")
     if len(set(order)) < len(order):
@@ -126,13 +129,18 @@ def reorder(program: Program, names: Sequence[str], order: Sequence[str]) -> Pro
 
 
 def _permuted(program: Program, statement: Statement, chosen: tuple[LoopId, ...]) -> Program:
+    """The program with these loops in this order; what stays, outermost or innermost, may have other loops inside."""
     positions = sorted(statement.depth(loop) for loop in chosen)
-    old = statement.loops[positions[0] : positions[-1] + 1]
-    target = list(old)
-    for position, loop in zip(positions, chosen, strict=True):
-        target[position - positions[0]] = loop
-    if tuple(target) == old:
+    moved = [
+        (position, loop) for position, loop in zip(positions, chosen, strict=True) if statement.loops[position] != loop
+    ]
+    if not moved:
         return program
+    first = moved[0][0]
+    old = statement.loops[first : moved[-1][0] + 1]
+    target = list(old)
+    for position, loop in moved:
+        target[position - first] = loop
     take = [old.index(loop) for loop in target]
     back = [target.index(loop) for loop in old]
     new = tuple(program.loops[loop] for loop in target)
