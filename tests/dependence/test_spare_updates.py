@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tiramisu_py as tm
@@ -77,3 +78,62 @@ def test_rows_on_threads_that_share_no_element_may() -> None:
     g.outputs(y)
     y.update.split(i, 8, i0, i1).reorder(i0, w, i1).vectorize(i1, 8).parallelize(i0)
     assert anywhere(g)
+
+
+def below(options: dict[str, Any], op: Any = tm.sum, dtype: Any = tm.float32) -> tm.Function:
+    """``y[i] += a[w, i]`` for terms below a limit, in lanes with partial results of their own."""
+    f = tm.Function("below", params=[N, W])
+    a, limit = f.input("a", dtype, [N, W]), f.input("limit", dtype, [N])
+    y = f.reduction("y", {i: N}, over={w: W}, op=op, expr=a[i, w], where=a[i, w] < limit[i])
+    f.outputs(y)
+    y.update.vectorize(w, 8, combine=tm.PRIVATE)
+    if options.get("threads"):
+        y.parallelize(i)
+    return f
+
+
+@pytest.mark.parametrize("dtype", [tm.float32, tm.int32])
+@pytest.mark.parametrize("op", [tm.sum, tm.product, tm.max])
+@pytest.mark.parametrize("threads", [False, True])
+def test_lanes_with_partial_results_choose_what_they_add(op: Any, dtype: Any, threads: bool) -> None:
+    f = below({"threads": threads}, op, dtype)
+    assert anywhere(f)
+    assert "for (int64_t lane" not in f.source()["below.c"]
+    random = np.random.default_rng(2)
+    kernel = f.compile(threads=2)
+    for size in (0, 7, 8, 29):
+        array = (random.random((5, size)) * 4 - 2).astype(dtype.numpy)
+        limits = np.array([0.5, -9, 9, 1, -0.5]).astype(dtype.numpy)
+        got = kernel(array, limits, N=5, W=size)
+        assert got.tobytes() == f.evaluate(array, limits, N=5, W=size, as_scheduled=True).tobytes()
+
+
+def test_what_lanes_add_to_an_element_that_other_threads_use_keeps_its_guard() -> None:
+    """Rows on threads, each position in one row alone: a sum of no terms would store what another row adds to."""
+    E, (n, p, d) = tm.params("E")[0], tm.iters("n p d")
+    f = tm.Function("sums", params=[N, E])
+    start = f.input("start", tm.int32, [N + 1], values=(0, E + 1), monotone=True)
+    x = f.input("x", tm.float32, [E, 64])
+    a = f.reduction("a", {n: N, p: (start[n], start[n + 1])}, {d: 64}, tm.sum, x[p, d])
+    f.outputs(a)
+    a.update.reorder(p, n, d).parallelize(n).vectorize(d, 8, combine=tm.PRIVATE)
+    assert f.check().ok
+    (body,) = f.source()["sums.c"].split("#pragma omp parallel for")[1:]
+    assert body.index("if (") < body.index("a_partial")  # nothing is combined where the row has not this position
+    given = {"start": np.arange(0, 401, 10).astype(np.int32), "x": np.ones((400, 64), np.float32)}
+    np.testing.assert_array_equal(f.compile(threads=2)(**given), f.evaluate(**given))
+
+
+def test_lanes_that_choose_terms_of_shared_elements_are_computed_one_by_one() -> None:
+    E, (n, p, d) = tm.params("E")[0], tm.iters("n p d")
+    f = tm.Function("sums", params=[N, E])
+    start = f.input("start", tm.int32, [N + 1], values=(0, E + 1), monotone=True)
+    x = f.input("x", tm.float32, [E, 64])
+    domain = {n: N, p: (start[n], start[n + 1])}
+    a = f.reduction("a", domain, {d: 64}, tm.sum, x[p, d], where=x[p, d] > 0)
+    f.outputs(a)
+    a.update.reorder(p, n, d).parallelize(n).vectorize(d, 8, combine=tm.PRIVATE)
+    assert f.check().ok and not anywhere(f, "a_update")
+    assert "a_partial" not in f.source()["sums.c"]
+    given = {"start": np.arange(0, 401, 10).astype(np.int32), "x": np.ones((400, 64), np.float32)}
+    np.testing.assert_array_equal(f.compile(threads=2)(**given), f.evaluate(**given))

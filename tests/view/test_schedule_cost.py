@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import tiramisu_py as tm
@@ -78,3 +79,29 @@ def test_operations_lanes_and_footprints_in_closed_form() -> None:
 def test_sizes_are_all_given() -> None:
     with pytest.raises(tm.ArgumentError, match="blur has the parameters N, M: M has no value"):
         pictured.tiled().cost(N=3)
+
+
+@pytest.mark.parametrize(("rows", "positions"), [(20, 50), (1, 7), (7, 7), (50, 20), (3, 0), (0, 0)])
+def test_runs_are_counted_by_their_positions(rows: int, positions: int) -> None:
+    """Beside NumPy, with rows of any lengths that have all positions together."""
+    N, E = tm.params("N E")
+    n, p, d, k = tm.iters("n p d k")
+    f = tm.Function("messages", params=[N, E])
+    start = f.input("start", tm.int32, [N + 1], values=(0, E + 1), monotone=True)
+    src = f.input("src", tm.int32, [E], values=(0, N))
+    h = f.input("h", tm.float32, [N, 8])
+    msg = f.reduction("msg", {n: N, p: (start[n], start[n + 1]), d: 4}, {k: 8}, tm.sum, h[src[p], k] * d)
+    y = f.reduction("y", {n: N}, {p: (start[n], start[n + 1])}, tm.sum, msg[n, p, 0])
+    f.outputs(y)
+    msg.update.split(p, 4, *tm.iters("p0 p1"))
+    ends = np.sort(np.random.default_rng(1).integers(0, positions + 1, max(rows - 1, 0)))
+    starts = np.array([0, *ends, positions]) if rows else np.zeros(1, int)
+    at = np.arange(positions)
+    entries = int(((starts[:-1, None] <= at) & (at < starts[1:, None])).sum())
+    cost = f.cost(N=rows, E=positions)
+    counts = {each.name: each.instances for each in cost.statements}
+    assert counts == {"msg.init": 4 * entries, "msg.update": 32 * entries, "y.init": rows, "y.update": entries}
+    (update,) = (each for each in cost.statements if each.name == "msg.update")
+    assert update.stored == 4 * 32 * entries
+    assert update.loaded == 4 * 5 * 32 * entries  # two starts, the source, an element of h, and the partial result
+    assert {each.name: each.elements for each in cost.arrays}["msg"] == 4 * entries

@@ -8,7 +8,7 @@ element, and keep these results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation
@@ -18,7 +18,7 @@ from tiramisu_py.algorithm.traversal import mentions, walk
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.program.loops import Combine, Vector
+from tiramisu_py.program.loops import Combine, Parallel, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -43,7 +43,7 @@ def may_run_anywhere(program: Program, statement: Statement) -> bool:
     terms_only = all(mentions(guard, computation.over) for guard in statement.guards)
     if not terms_only or not _always_has_a_result(statement.body):
         return False
-    return _reads_inside(program, statement, computation) and _is_undisturbed(program, statement)
+    return _reads_inside(program, statement, computation) and is_undisturbed(program, statement)
 
 
 def _reads_inside(program: Program, statement: Statement, computation: Computation) -> bool:
@@ -69,7 +69,7 @@ def _always_has_a_result(body: Expr) -> bool:
     return True
 
 
-def _is_undisturbed(program: Program, statement: Statement) -> bool:
+def is_undisturbed(program: Program, statement: Statement) -> bool:
     """Whether no two iterations of a concurrent loop conflict, wherever the statement's guards hold."""
     flow = Flow(MemoryAccesses(program))
     write = flow.accesses.write(statement)
@@ -78,23 +78,25 @@ def _is_undisturbed(program: Program, statement: Statement) -> bool:
         return False  # what has no value yet may be no truth value
     for own in (write, *reads):
         others = (*flow.accesses.writers(own.home), *(flow.accesses.readers(own.home) if own.is_write else ()))
-        if any(_meet(flow, own, other, _depth_of_copies(program, statement, own, other)) for other in others):
+        if any(_meet(flow, own, other, _depths_of_copies(program, statement, own, other)) for other in others):
             return False
     return True
 
 
-def _depth_of_copies(program: Program, update: Statement, a: MemoryAccess, b: MemoryAccess) -> int | None:
-    """The depth of the loop whose lanes keep partial results, if two accesses are those of an update to its element."""
-    tag = program.loops[update.loops[-1]].tag
-    private = isinstance(tag, Vector) and tag.combine is Combine.PRIVATE
+def _depths_of_copies(program: Program, update: Statement, a: MemoryAccess, b: MemoryAccess) -> set[int]:
+    """The depths of loops whose iterations have copies, if two accesses are those of an update to its element."""
     home = program.storages[update.target].buffer
-    own = all(each.actor.statement is update and each.buffer.name == home for each in (a, b))
-    return len(update.loops) - 1 if private and own else None
+    if not all(each.actor.statement is update and each.buffer.name == home for each in (a, b)):
+        return set()
+    tags = [program.loops[loop].tag for loop in update.loops]
+    return {
+        depth for depth, tag in enumerate(tags) if isinstance(tag, Vector | Parallel) and tag.combine is Combine.PRIVATE
+    }
 
 
-def _meet(flow: Flow, a: MemoryAccess, b: MemoryAccess, copied: int | None) -> bool:
-    """Whether two accesses touch one place in different iterations of a concurrent loop, not the one at `copied`."""
-    depths = [depth for depth in _concurrent(flow, a, b) if depth != copied]
+def _meet(flow: Flow, a: MemoryAccess, b: MemoryAccess, copied: Collection[int]) -> bool:
+    """Whether two accesses touch one place in different iterations of a concurrent loop, not of those `copied`."""
+    depths = [depth for depth in _concurrent(flow, a, b) if depth not in copied]
     if not depths:
         return False
     times = flow.same_place(a, b)

@@ -136,6 +136,20 @@ def test_rows_may_share_an_array() -> None:
     np.testing.assert_array_equal(f.compile()(starts, entries), [0, 0, 4, 6, 8, 0])
 
 
+def test_rows_of_a_run_side_by_side_keep_their_positions_apart() -> None:
+    """No run at small sizes executes what the conditions exclude: position 0 in two rows."""
+    k, d = tm.iters("k d")
+    f = tm.Function("messages", params=[N, P])
+    start = f.input("start", tm.int32, [N + 1], values=(0, P + 1), monotone=True)
+    h = f.input("h", tm.float32, [P, 4])
+    y = f.reduction("y", {i: N, p: (start[i], start[i + 1]), d: 4}, {k: 4}, tm.sum, h[p, k] * d)
+    f.outputs(y)
+    y.update.unroll_and_jam(i, 4)
+    assert f.check().ok, f.check()
+    given = {"start": np.array([0, 2, 2, 3, 9, 9], np.int32), "h": np.ones((9, 4), np.float32)}
+    np.testing.assert_array_equal(f.compile()(**given), f.evaluate(**given))
+
+
 def test_a_permutation_that_is_overwritten_is_read_before() -> None:
     f = tm.Function("over", params=[N])
     index = f.input("index", tm.int32, [N], values=(0, N), permutation=True)

@@ -12,11 +12,12 @@ from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.ir import Block, For, If, Let, Load, Node
+from tiramisu_py.dependence.spare_updates import is_undisturbed
+from tiramisu_py.ir import Block, For, If, Let, Load, Node, Store
 from tiramisu_py.ir.arithmetic.large_expressions import with_named_parts
 from tiramisu_py.ir.arithmetic.quotients import in_quotients
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.ir.rewriting import Names
+from tiramisu_py.ir.rewriting import Names, walk
 from tiramisu_py.lower.loops.anchors import Anchor, anchors_of, parted
 from tiramisu_py.lower.loops.dimensions import Dimension
 from tiramisu_py.lower.loops.executed_order import ExecutedOrder
@@ -98,7 +99,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         extents = {
             name: tuple(typed(extent, int64) for extent in array.buffer.extents) for name, array in self.arrays.items()
         }
-        return ValueBounds(taken, self._declared, extents, self._may_be_unstarted)
+        return ValueBounds(taken, self._declared, extents, self._may_be_unstarted, self._is_disturbed)
 
     def _owners(self) -> set[LoopId]:
         """The innermost loops of the scopes of buffers."""
@@ -296,6 +297,12 @@ class Nest(TreeToLoops[list[Fragment]]):
         }
         buffers = {self.program.storages[target].buffer for target in partials}
         return any(private.buffer in buffers for private in node.reductions)
+
+    def _is_disturbed(self, node: For) -> bool:
+        """Whether another iteration of a concurrent loop may use what a loop's updates store, guards left aside."""
+        names = {store.statement for store in walk(node.body) if isinstance(store, Store)}
+        updates = (self.program.statements[name] for name in names if name in self.program.statements)
+        return any(not is_undisturbed(self.program, update) for update in updates if update.role is Role.UPDATE)
 
     def _declared(self, loaded: Expr) -> tuple[Expr, Expr] | None:
         """The bounds declared of a loaded value: of an element of an input whose array holds nothing else."""

@@ -12,6 +12,10 @@ may have some, and the inner loop keeps the rest:
     -->
     high = start[i + 1]; for p0 in 0 .. min((P + 7) // 8, (high + 7) // 8): for p1 in 0 .. min(8, .., high - 8*p0): body
 
+A loop with partial results of its own is inside of all tests that do not depend on it, since it stores what it combines
+wherever it runs. Where others remain, and an element that no term is added to may be another iteration's, the loop
+has no partial results.
+
 The values are loaded once, before the loop, and only where their indices are inside the array: every execution that
 loads them is proven to be there, so that elsewhere there is none. Nothing in the loop stores to the array.
 """
@@ -34,6 +38,7 @@ from tiramisu_py.ir.rewriting import buffers_in, loads_in, variables, with_child
 from tiramisu_py.ir.rewriting import walk as nodes
 from tiramisu_py.lower.loops.value_places import Declared, offset_of
 from tiramisu_py.lower.statements.loop_names import unique
+from tiramisu_py.program.loops import Combine, Vector
 from tiramisu_py.records import dataclass
 
 
@@ -86,13 +91,15 @@ class ValueBounds:
     """The bounds that loaded values give to the loops of a nest.
 
     `taken` are names that no new variable may have, `declared` says what is known of a loaded value, and `extents` are
-    those of the arrays. A loop that `is_unstarted` runs only if it has an iteration.
+    those of the arrays. A loop that `is_unstarted` runs only if it has an iteration, and one that `is_disturbed` does
+    not store an element to which it adds nothing.
     """
 
     taken: frozenset[str]
     declared: Declared
     extents: Mapping[str, tuple[Expr, ...]]
     is_unstarted: Callable[[For], bool]
+    is_disturbed: Callable[[For], bool]
 
     def tightened(self, node: Node) -> Node:
         """The nest with loaded values in the bounds of its loops, and no tests of them where the bounds say it all."""
@@ -127,7 +134,7 @@ class _Nest:
         if chain is None:
             found = [bound for bound in found if all(map(self._is_indexed_plainly, bound.loaded))]
         if not found:
-            return self._inside(loop, known)
+            return self._outside(loop, known)
         values = self._named(loop, found)
         inside = self._facts(values.values(), known)
         lower, upper = loop.lower, loop.upper
@@ -138,7 +145,7 @@ class _Nest:
         body = place.without({bound.key for bound in found if bound.exact}, values)
         names = frozenset(name for name, _ in values.values())
         further = _Nest(self.about, self.names | names, self.values | names)
-        node = further._inside(replace(loop, lower=lower, upper=upper, body=body), inside)
+        node = further._outside(replace(loop, lower=lower, upper=upper, body=body), inside)
         if self.about.is_unstarted(loop):
             node = If(Binary("<", lower, upper, bool_), node)
         for name, value in reversed(values.values()):
@@ -150,6 +157,26 @@ class _Nest:
         else:
             runs = arithmetic.conjunction(self._in_arrays([value for _, value in values.values()], known))
         return node if runs is None else If(runs, node)
+
+    def _outside(self, loop: For, known: Facts) -> Node:
+        """A loop inside of the tests that do not depend on it, if it combines partial results; tightened inside."""
+        place = _Loop(self, loop)
+        tests = place.tests() if any(each.combine is Combine.PRIVATE for each in loop.reductions) else []
+        tests = [test for test in tests if self._is_indexed_plainly(test)]
+        if tests:
+            loop = replace(loop, body=place.untested(frozenset(test.key() for test in tests)))
+        if (
+            isinstance(loop.tag, Vector)
+            and loop.reductions
+            and _tests_values(loop.body)
+            and self.about.is_disturbed(loop)
+        ):
+            loop = replace(loop, tag=None, reductions=())
+        node = self._inside(loop, known)
+        for conditions in (tests, self._in_arrays(tests, known)):
+            condition = arithmetic.conjunction(conditions)
+            node = node if condition is None else If(condition, node)
+        return node
 
     def _inside(self, loop: For, known: Facts) -> Node:
         body = self.tightened(loop.body, known.inside(loop))
@@ -267,6 +294,37 @@ class _Loop:
         found = (self.bound(condition, inside) for condition in arithmetic.conjuncts(guard.condition))
         return {bound.key: bound for bound in found if bound is not None}
 
+    def tests(self) -> list[Expr]:
+        """The conditions on values, wherever the body executes anything, that do not depend on the loop."""
+        stored = _stored(self.loop.body)
+        found = self._tested(self.loop.body, frozenset({self.loop.variable})) or {}
+        return [test for test in found.values() if buffers_in(test).isdisjoint(stored)]
+
+    @deep
+    def _tested(self, node: Node, changing: frozenset[str]) -> dict[Key, Expr] | None:
+        match node:
+            case Comment():
+                return None
+            case Block():
+                found: dict[Key, Expr] | None = None
+                for each in (self._tested(child, changing) for child in node.body):
+                    if each is not None:
+                        found = each if found is None else {key: e for key, e in found.items() if key in each}
+                return found
+            case If(otherwise=None):
+                parts = (e for e in arithmetic.conjuncts(node.condition) if self.nest.is_loaded(e))
+                own = {e.key(): e for e in parts if changing.isdisjoint(variables(e) | buffers_in(e))}
+                return {**(self._tested(node.then, changing) or {}), **own}
+            case For() | Let():
+                return self._tested(node.body, changing | {node.variable})
+            case Allocate():
+                return self._tested(node.body, changing | {node.buffer})
+        return {}
+
+    def untested(self, keys: frozenset[Key]) -> Node:
+        """The body without some of its conditions."""
+        return _untested(self.loop.body, keys)
+
     def without(self, exact: set[tuple[bool, Key]], values: Mapping[Key, tuple[str, Expr]]) -> Node:
         """The body without the conditions that some exact bounds say, and with names for values in the others."""
         return self._without(self.loop.body, _Inside(), exact, values)
@@ -355,6 +413,21 @@ def _decided(extremum: Expr, known: Facts) -> Expr:
     """A maximum or minimum, or the operand that it is by the facts."""
     found = known.decided(extremum)
     return extremum if found is None else found
+
+
+@deep
+def _untested(node: Node, keys: frozenset[Key]) -> Node:
+    node = with_children(node, lambda child: _untested(child, keys))
+    if not isinstance(node, If) or node.otherwise is not None:
+        return node
+    rest = arithmetic.conjunction(e for e in arithmetic.conjuncts(node.condition) if e.key() not in keys)
+    return node.then if rest is None else replace(node, condition=rest)
+
+
+def _tests_values(node: Node) -> bool:
+    """Whether a statement inside is under a condition on values, and may not run where that does not hold."""
+    guards = (inner for inner in nodes(node) if isinstance(inner, If) and not inner.anywhere)
+    return any(loads_in(guard.condition) for guard in guards)
 
 
 def _common(needed: Iterable[_Needed]) -> _Needed:
