@@ -155,6 +155,14 @@ class EqualValues:
         space = a.domain().get_space().map_from_domain_and_range(b.domain().get_space())
         return pairs.extract_map(space)
 
+    def copied(self, a: isl.Map, b: isl.Map) -> isl.Map:
+        """The pairs of accesses, of a and of b, of which the first names a copy of the second's value."""
+        space = a.domain().get_space().map_from_domain_and_range(b.domain().get_space())
+        if self.parents is None:
+            return isl.Map.empty(space)
+        pairs = a.to_union_map().apply_range(self.parents).apply_range(b.to_union_map().reverse())
+        return pairs.extract_map(space)
+
     def roots(self, params: Mapping[str, int]) -> dict[Named, Named]:
         """The value that each copy comes from, at given parameters."""
         found: dict[Named, Named] = {}

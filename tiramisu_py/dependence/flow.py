@@ -16,6 +16,7 @@ conditions). What is merged into another partial result is what a combination ma
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -128,7 +129,7 @@ class Flow:
 
     def _without_copied(self, read: MemoryAccess, missing: isl.Set) -> isl.Set:
         right, wrong = list[Candidate](), list[Candidate]()
-        for write in self.accesses.writers(read.home):
+        for write in map(self._changing, self.accesses.writers(read.home)):
             pairs = self.same_place(read, write)
             equal = pairs.intersect(self.copies.equal(read.values, write.values))
             if _may_serve(write, read):
@@ -138,6 +139,28 @@ class Flow:
             if not missing.is_empty():
                 missing = missing.subtract(self.surviving(candidate, wrong).domain())
         return missing.coalesce()
+
+    def _changing(self, write: MemoryAccess) -> MemoryAccess:
+        """The stores of a write that may change what their place holds.
+
+        A statement that reads a value from the place where it stores a copy of it finds that value there, or an equal
+        one, if its read is served, which is asked of each read; then the place holds the same bits after the store. So
+        what a place holds is equal to what the last store has brought that is none of these.
+        """
+        return self.kept(("changing", write), lambda: self._without_idle(write))
+
+    def _without_idle(self, write: MemoryAccess) -> MemoryAccess:
+        statement = write.actor.statement
+        if statement is None or statement.role is not Role.VALUE or statement.message is not None:
+            return write
+        left = write.domain
+        for source in self.accesses.sources(statement):
+            read = self.accesses.read(statement, source)
+            if read is not None and read.home == write.home:
+                one, other = (sets.graph(each.instance, each.domain) for each in (write, read))
+                idle = one.apply_range(other.reverse()).intersect(self.same_place(write, read))
+                left = left.subtract(idle.intersect(self.copies.copied(write.values, read.values)).domain())
+        return write if left is write.domain else replace(write, domain=left.coalesce())
 
     def unserved_by_name(self, read: MemoryAccess) -> isl.Set:
         """The reads before which no write of the value of this name is the last one of the place."""

@@ -15,12 +15,12 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.ranges.enclosed import Enclosed
 from tiramisu_py.algorithm.domains.ranges.implied import both, implied
-from tiramisu_py.algorithm.domains.ranges.index_parts import is_converted, may_wrap
-from tiramisu_py.algorithm.domains.ranges.part_bounds import LARGEST_SIZE
+from tiramisu_py.algorithm.domains.ranges.index_parts import LARGEST_SIZE, is_converted, may_wrap
 from tiramisu_py.algorithm.domains.ranges.value_ranges import ranges_of
-from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter, Select
+from tiramisu_py.algorithm.expressions import COMPARISONS, Access, Binary, Cast, Expr, Iter, Select
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.algorithm.words.stages import StageCall
@@ -137,12 +137,38 @@ def _is_scalar(algorithm: Algorithm, source: str) -> bool:
 
 def approximated(algorithm: Algorithm, access: Access, space: isl.Space, guards: Sequence[Expr] = ()) -> Reading:
     """The reading of an access with non-affine indices: each value in an index becomes an extra dimension."""
-    found = ranges_of(algorithm).enclosed(access.indices, space).where(guards)
+    found = _under(algorithm, access, space, guards)
     if _wraps(found):
         found = ranges_of(algorithm).enclosed(access.indices, space, exact=True).where(guards)
     wrong = _overflows(found)
     at = None if wrong is None else found.points_of(wrong)
     return Reading(access, found.relation(access.source), found.unbounded, found.facts, at)
+
+
+def _under(algorithm: Algorithm, access: Access, space: isl.Space, guards: Sequence[Expr]) -> Enclosed:
+    """What is known of an access under its guards, which may compare values in its indices with others.
+
+    ``x[k + o[i]]`` under ``k < o[i + 1] - o[i]`` is one of the elements before ``o[i + 1]``.
+    """
+    ranges = ranges_of(algorithm)
+    found, compared = ranges.enclosed(access.indices, space).where(guards), _compared(access, guards)
+    if compared:
+        beside = ranges.enclosed(access.indices, space, compared=compared).where(guards)
+        if set(beside.unbounded) <= set(found.unbounded):
+            return beside
+    return found
+
+
+def _compared(access: Access, guards: Sequence[Expr]) -> list[Expr]:
+    """What guards compare values in the indices of an access with, where that has values that are not there."""
+    inside = {each.key() for index in access.indices for each in walk(index) if isinstance(each, Access)}
+    found = list[Expr]()
+    for guard in guards if inside else ():
+        for each in conjuncts(guard):
+            read = {e.key() for e in walk(each) if isinstance(e, Access)}
+            if isinstance(each, Binary) and each.op in COMPARISONS and read & inside and read - inside:
+                found += [side for side in (each.left, each.right) if any(isinstance(e, Access) for e in walk(side))]
+    return found
 
 
 def _overflows(found: Enclosed) -> isl.Set | None:

@@ -36,7 +36,7 @@ class Enclosed:
 
     def where(self, conditions: Sequence[Expr]) -> Enclosed:
         """What is known where conditions hold, under which alone the expressions are evaluated."""
-        holds = holding(self.parts, conditions)
+        holds = holding(self.parts, conditions, self.possible)
         if holds is None:
             return self
         return replace(self, bounds=self.bounds.intersect(holds), possible=self.possible.intersect(holds))

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 
 import islpy as isl
 
+from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.domains.ranges.index_parts import IndexParts, may_wrap
+from tiramisu_py.algorithm.domains.ranges.index_parts import LARGEST_SIZE, IndexParts, may_wrap
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Unary
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite, walk
+from tiramisu_py.algorithm.types import int32, int64
 
 
 @deep
@@ -33,11 +35,12 @@ def implied(reader: Affine, condition: Expr, truth: bool) -> isl.Set | None:
 
 
 @deep
-def holding(parts: IndexParts, conditions: Iterable[Expr]) -> isl.Set | None:
+def holding(parts: IndexParts, conditions: Iterable[Expr], possible: isl.Set) -> isl.Set | None:
     """The elements of the frame of some parts at which conditions on these parts can hold; None for the whole frame.
 
     Comparisons are exact. A condition with arithmetic that may wrap around says nothing: ``x - 10 > 0`` holds for the
-    least x too.
+    least x too. That of the `possible` elements may not where its results fit their types: ``o[i + 1] - o[i]`` of
+    elements that are at least 0.
     """
     names = {written.key(): name for name, written in parts.written.items()}
 
@@ -48,10 +51,26 @@ def holding(parts: IndexParts, conditions: Iterable[Expr]) -> isl.Set | None:
     found: isl.Set | None = None
     for condition in conditions:
         if isinstance(condition, Binary) and condition.op == "&":
-            found = both(found, holding(parts, (condition.left, condition.right)))
-        elif not any(may_wrap(node, exact=True) for node in walk(condition)):
+            found = both(found, holding(parts, (condition.left, condition.right), possible))
+            continue
+        wrapping = [node for node in walk(condition) if may_wrap(node, exact=True)]
+        if all(_fits(parts, rewrite(node, named), possible) for node in wrapping):
             found = both(found, implied(parts.reader, rewrite(condition, named), True))
     return found
+
+
+def _fits(parts: IndexParts, e: Expr, possible: isl.Set) -> bool:
+    """Whether the sum or difference of 32 or 64 bits fits its type for all possible values of the parts."""
+    if not isinstance(e, Binary) or e.op not in ("+", "-") or e.dtype not in (int32, int64):
+        return False
+    try:
+        value = parts.reader.value(e)
+    except NotAffine:
+        return False
+    at = sets.with_params_below(possible, LARGEST_SIZE)
+    low, high = sets.most(value.neg(), at), sets.most(value, at)
+    least, most = e.dtype.limits
+    return low is not None and high is not None and least <= -low and high <= most
 
 
 def both(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:

@@ -16,6 +16,9 @@ from tiramisu_py.algorithm.types import DType, weak_int
 #: The operators whose result may not fit the type of the operands.
 _WRAPPING = ("+", "-", "*", "<<")
 
+#: Parameters of calls are less than this.
+LARGEST_SIZE = 2**47
+
 #: Where an expression has more choices than this, each is a part of its own.
 _MOST_CHOICES = 3
 
@@ -26,16 +29,19 @@ class IndexParts:
     ``x[i] * y[i] + 1`` is ``_value2 + 1``, where ``_value2`` is the part ``_value0 * _value1`` of the parts ``x[i]``
     and ``y[i]``: a part that is an operation has operands with affine forms. Arithmetic that may wrap around is a
     part too: that in types below 32 bits, or, where `exact`, that in all types that have a width. So is each of many
-    choices, where `exact`.
+    choices, where `exact`. The parts of what is `compared`, in conditions on the expressions, have names too.
     """
 
-    def __init__(self, space: isl.Space, given: Sequence[Expr], exact: bool = False) -> None:
+    def __init__(
+        self, space: isl.Space, given: Sequence[Expr], exact: bool = False, compared: Sequence[Expr] = ()
+    ) -> None:
         self.space = space
         self.exact = exact
         self.parts: dict[str, Expr] = {}
         self.written: dict[str, Expr] = {}
         self.splits = exact and sum(_is_choice(node) for e in given for node in walk(e)) > _MOST_CHOICES
         self.given = [self._opened(with_conversions(e, exact)) for e in given]
+        self.compared = [self._opened(with_conversions(e, exact)) for e in compared]
         self.reader = self._reader()
         while (part := self._opaque()) is not None:
             self._replace(part)
@@ -65,7 +71,7 @@ class IndexParts:
     def always(self) -> set[str]:
         """The names of the parts that are evaluated wherever the expressions are, not only in a branch of a select."""
         found: set[str] = set()
-        waiting = list(self.given)
+        waiting = [*self.given, *self.compared]
         while waiting:
             e = waiting.pop()
             if isinstance(e, Iter) and e.name in self.parts and e.name not in found:
@@ -98,6 +104,7 @@ class IndexParts:
     def _read(self) -> Iterator[Expr]:
         """The expressions that need affine forms: those that are given, and the operands of parts."""
         yield from self.given
+        yield from self.compared
         for part in self.parts.values():
             yield from operands(part)
 
@@ -126,7 +133,7 @@ class IndexParts:
 
     def _replace(self, part: Expr) -> None:
         """Name a part wherever it occurs; for a condition, every select that it decides."""
-        everything = [*self.given, *self.parts.values()]
+        everything = [*self.given, *self.compared, *self.parts.values()]
         selects = [node for e in everything for node in walk(e) if isinstance(node, Select)]
         decided = [e for e in selects if part.dtype.is_bool and any(n.same_as(part) for n in walk(e.condition))]
         chosen: list[Expr] = [*decided] or [part]
@@ -137,6 +144,7 @@ class IndexParts:
             return e if is_closed(e) else None
 
         self.given = [rewrite(e, opaque) for e in self.given]
+        self.compared = [rewrite(e, opaque) for e in self.compared]
         for name, before in list(self.parts.items()):
             if not is_closed(before) and before.children():
                 self.parts[name] = before.rebuilt(tuple(rewrite(child, opaque) for child in before.children()))

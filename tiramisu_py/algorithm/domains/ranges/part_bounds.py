@@ -14,7 +14,7 @@ from tiramisu_py.algorithm.domains.affine import NotAffine
 from tiramisu_py.algorithm.domains.ranges.enclosed import Enclosed, Knowledge
 from tiramisu_py.algorithm.domains.ranges.float_ranges import FloatRanges
 from tiramisu_py.algorithm.domains.ranges.implied import implied
-from tiramisu_py.algorithm.domains.ranges.index_parts import IndexParts
+from tiramisu_py.algorithm.domains.ranges.index_parts import LARGEST_SIZE, IndexParts
 from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Component, Const, Expr, Iter, Select, Unary
 from tiramisu_py.algorithm.types import DType, int64, weak_int
 
@@ -27,8 +27,6 @@ MOST_PIECES = 12
 #: With more parts than this, each has bounds of one piece, or those of its type: frames of many dimensions are slow.
 MOST_PARTS = 12
 
-#: Parameters of calls are less than this.
-LARGEST_SIZE = 2**47
 
 #: The least and the largest of some numbers; None where there is no bound.
 Ends = tuple[int | None, int | None]

@@ -50,9 +50,14 @@ class ValueRanges:
     # -- expressions
 
     @deep
-    def enclosed(self, given: Sequence[Expr], space: isl.Space, exact: bool = False) -> Enclosed:
-        """What is known of integer expressions over a frame, which is that of a computation if it has its name."""
-        parts = IndexParts(space, given, exact)
+    def enclosed(
+        self, given: Sequence[Expr], space: isl.Space, exact: bool = False, compared: Sequence[Expr] = ()
+    ) -> Enclosed:
+        """What is known of integer expressions over a frame, which is that of a computation if it has its name.
+
+        What conditions on them compare can be told by `compared`: values in it are known beside those in them.
+        """
+        parts = IndexParts(space, given, exact, compared)
         return PartBounds(self, parts, self._points(space)).enclosed()
 
     def _points(self, space: isl.Space) -> isl.Set | None:
