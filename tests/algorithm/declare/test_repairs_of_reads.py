@@ -43,7 +43,7 @@ def test_a_recurrence_gets_its_first_values(body: str, domain: str) -> None:
     written = repair.removeprefix("give z its first values: ").replace("..", "0.5")
     assert body in written
     f = program(written, domain, recurs=True)
-    assert f.check()
+    assert f.check().ok
 
 
 def test_the_first_values_of_a_recurrence_are_where_it_cannot_read() -> None:
@@ -82,13 +82,13 @@ def test_a_smaller_domain_and_a_boundary_are_right_as_they_are_written(body: str
     smaller, boundary, *_ = repair.split(", or ")
     assert smaller == f"make the domain of z smaller{f', {box}' if box else ''}"
     if box:
-        assert program(body, box).check()
+        assert program(body, box).check().ok
     read = boundary.removeprefix("read ")
     one = re.fullmatch(r"tm\.boundary\.repeat_edge\((\w)\)(.*)", read)
     assert one
     near = re.sub(r"\b([aw])\[", r"tm.boundary.repeat_edge(\1)[", body)
     assert read in near
-    assert program(near, domain).check()
+    assert program(near, domain).check().ok
 
 
 def test_sizes_at_which_nothing_is_computed_are_no_repair() -> None:
@@ -96,3 +96,21 @@ def test_sizes_at_which_nothing_is_computed_are_no_repair() -> None:
     a = f.input("a", tm.float64, [N])
     f.outputs(f.computation("z", {i: N}, a[i - 1]))
     assert "assume" not in repair_of(f)
+
+
+@pytest.mark.parametrize(
+    ("body", "ok"),
+    [
+        ("tm.select(i >= 1, a[i - 1], 0.0)", True),
+        ("tm.select((i >= 1) & (N > 2), a[i - 1], 0.0)", True),
+        ("tm.select(a[i] > 0, a[i - 1], 0.0)", False),
+        ("tm.select((i >= 1) & (a[i] > 0), a[i - 1], 0.0)", True),
+        ("tm.select((i >= 1) | (a[i] > 0), a[i - 1], 0.0)", False),
+    ],
+)
+def test_a_choice_guards_what_it_reads_where_its_condition_is_affine(body: str, ok: bool) -> None:
+    f = program(body)
+    assert f.check().ok is ok
+    if ok:
+        a = np.arange(1.0, 7)
+        assert f.evaluate(a=a, w=np.zeros((6, 4))).tolist() == [0, *a[:-1]]
