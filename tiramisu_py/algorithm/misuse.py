@@ -67,9 +67,8 @@ class Names(tuple[_Item, ...]):
 
     def advice(self) -> str:
         """What it is, and what to write."""
-        names = ", ".join(map(str, self))
-        one = "," if len(self) == 1 else ""
-        return f'{self!r} is a tuple, as tm.{self.function} gives: write ({names}{one}) = tm.{self.function}("{names}")'
+        names = [str(each) for each in self]
+        return f"{self!r} is a tuple, as tm.{self.function} gives: write {taken_out(names, self.function)}"
 
     def __add__(self, other: Any) -> Any:
         return super().__add__(other) if isinstance(other, tuple) else self._refused()
@@ -89,6 +88,12 @@ class Names(tuple[_Item, ...]):
         __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = _refused
         __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _refused
         __lt__ = __le__ = __gt__ = __ge__ = __and__ = __rand__ = __or__ = __ror__ = __invert__ = _refused
+
+
+def taken_out(names: Sequence[str], function: str) -> str:
+    """The line of a script that makes parameters or iterators: ``(N,) = tm.params("N")``."""
+    left = f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+    return f'{left} = tm.{function}("{" ".join(names)}")'
 
 
 def check_unpacked(*given: object, error: type[DeclarationError] | type[CommandError] = DeclarationError) -> None:

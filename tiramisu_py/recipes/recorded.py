@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.misuse import taken_out
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.build.target_processor import Target
 from tiramisu_py.errors import ArgumentError, CommandError
@@ -111,8 +112,7 @@ class Recorded:
         named = [name for name in self._fresh if any(re.search(rf"\b{name}\b", line) for line in commands)]
         if not named:
             return "\n".join(commands)
-        left = ", ".join(named) + ("," if len(named) == 1 else "")
-        return "\n".join([f'{left} = tm.iters("{" ".join(named)}")', *commands])
+        return "\n".join([taken_out(named, "iters"), *commands])
 
 
 def _instead(recipe: str, given: object) -> str:

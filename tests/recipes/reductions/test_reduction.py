@@ -71,7 +71,7 @@ def test_joined_terms_run_in_contiguous_vectors_and_producers_are_inlined() -> N
     _, t = reduced("rows, joined")
     text = tm.recipes.reduction(t, cpu=WIDE)
     assert text.splitlines() == [
-        'j, = tm.iters("j")',
+        '(j,) = tm.iters("j")',
         "t.update.coalesce(x, y, into=j)",
         "t.update.after(t.init, w)",
         "t.update.parallelize(h, w)",

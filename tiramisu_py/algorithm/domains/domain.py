@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.domains.enclosure import approximation, undeclared_va
 from tiramisu_py.algorithm.domains.isl_text import domain_text
 from tiramisu_py.algorithm.domains.references import check_references
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, as_expr, binary
-from tiramisu_py.algorithm.misuse import check_unpacked
+from tiramisu_py.algorithm.misuse import check_unpacked, taken_out
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import accesses, rewrite, walk
@@ -215,7 +215,7 @@ def _range_of(algorithm: Algorithm, source: str) -> str:
     """How to give a range to the values of an input, or to a number."""
     declared = algorithm.inputs.get(source)
     if declared is not None and declared.scalar:
-        return f"make it a parameter: {source}, = tm.params({source!r})"
+        return f"make it a parameter: {taken_out([source], 'params')}"
     return "give values=(low, high) to its input"
 
 

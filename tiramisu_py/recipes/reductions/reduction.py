@@ -44,7 +44,7 @@ def reduction(
     ::
 
         print(tm.recipes.reduction(total))          # total[h] += image[h, x, y], of 10 x 5
-            -->   j, = tm.iters("j")
+            -->   (j,) = tm.iters("j")
                   total.update.coalesce(x, y, into=j)
                   total.update.after(total.init, h)
                   total.update.parallelize(h)
