@@ -26,18 +26,19 @@ def from_the_end(algorithm: Algorithm, read: Access) -> str:
 
         a[-1] of an array [N]    -->    a[N - 1]
     """
-    negative = [k for k, index in enumerate(read.indices) if isinstance(index, Const) and index.value < 0]
+    back = {k: -int(e.value) for k, e in enumerate(read.indices) if isinstance(e, Const) and e.value < 0}
     declared = algorithm.inputs.get(read.source)
-    if not negative or (declared is not None and declared.passed is not None):
+    if not back or (declared is not None and declared.passed is not None):
         return ""
+    computed = algorithm.computations.get(read.source)
     try:
-        computed = algorithm.computations.get(read.source)
-        extents = declared.shape if computed is None else extents_of(computed.domain, algorithm.context)
+        own = () if computed is None else extents_of(computed.domain, algorithm.context)
     except DeclarationError:
         return ""
+    extents = own if declared is None else declared.shape
     indices = list(read.indices)
-    for k in negative:
-        indices[k] = binary("-", extents[k], -int(read.indices[k].value))
+    for k, steps in back.items():
+        indices[k] = binary("-", extents[k], steps)
     return f"write {read.source}[{', '.join(map(str, indices))}]: indices count from 0, and a negative one is no value"
 
 

@@ -214,16 +214,7 @@ def parted(
         named = arguments[0]
         names = given[1:] or [f"{loop_name(loop)}{level}" for level in (0, 1) for loop in named]
         given = [*named, *named.values(), *names]
-    sizes = [each for each in given if isinstance(each, Integral)]
-    loops_given = [each for each in given if isinstance(each, Iter | str)]
-    if (
-        sizes
-        and len(loops_given) in (len(sizes), 2 * len(sizes), 3 * len(sizes))
-        and (len(given) % 4 or not all(isinstance(each, Integral) for each in given[len(given) // 4 : len(given) // 2]))
-    ):
-        raise CommandError(
-            f"{command} takes loops, sizes, outer and inner names: write {_in_order(command, loops_given, sizes)}"
-        )
+    _check_order(command, given)
     if not given or len(given) % 4:
         raise CommandError(
             f"{command} takes loops, as many sizes, as many outer and as many inner names: "
@@ -235,17 +226,23 @@ def parted(
     return loops, sizes, [loop_name(name) for name in given[2 * count :]]
 
 
-def _in_order(command: str, named: Sequence[object], sizes: Sequence[object]) -> str:
-    """The command with loops, sizes, outer and inner names, of arguments in the order of others."""
-    count = len(sizes)
-    names = [loop_name(each) for each in named]
-    outer, inner = ([f"{loop}{level}" for loop in names[:count]] for level in (0, 1))
+def _check_order(command: str, given: Sequence[object]) -> None:
+    """Refuse the arguments of `tile` in the order of other systems, sizes last or without names, with ours."""
+    sizes = [each for each in given if isinstance(each, Integral)]
+    loops = [each for each in given if isinstance(each, Iter | str)]
+    count, quarter = len(sizes), len(given) // 4
+    in_order = len(given) == 4 * count and all(isinstance(each, Integral) for each in given[quarter : 2 * quarter])
+    if not count or in_order or len(loops) not in (count, 2 * count, 3 * count):
+        return
+    names = [loop_name(each) for each in loops]
     new = names[count:]
+    outer, inner = ([f"{loop}{level}" for loop in names[:count]] for level in (0, 1))
     if len(new) == 2 * count:
         outer, inner = new[:count], new[count:]
     elif new and not set(new) & set(outer):
         inner = new
-    return f"{command}({', '.join(map(str, (*names[:count], *sizes, *outer, *inner)))})"
+    written = ", ".join(map(str, (*names[:count], *sizes, *outer, *inner)))
+    raise CommandError(f"{command} takes loops, sizes, outer and inner names: write {command}({written})")
 
 
 @dataclass(frozen=True, eq=False)
