@@ -106,7 +106,8 @@ def signature(name: str, member: object) -> str:
 
 
 def text(docstring: str) -> str:
-    """A docstring as Markdown: the indented text below a paragraph ``::`` becomes a fenced block."""
+    """A docstring as Markdown: the indented text below a paragraph that ends with ``::`` becomes a fenced block."""
+    docstring = re.sub(r"(?<=[^\s:])::\n\n(?= )", ":\n\n::\n\n", docstring)
     return re.sub(r"^::\n\n((?:(?: +.*)?\n)*(?: +.*))", _fenced, docstring, flags=re.MULTILINE)
 
 

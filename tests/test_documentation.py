@@ -119,6 +119,13 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_takes_parameters_and_iterators_out_of_their_tuples_in_one_way(page: Path) -> None:
+    lines = [line.strip() for block in blocks(page) for line in block.text.splitlines()]
+    single = [line for line in lines if re.search(r"tm\.(params|iters)\([\"']\w+[\"']\)", line)]
+    assert not [line for line in single if not re.match(r"(-->   )?\(\w+,\)", line)]
+
+
 def test_the_readme_has_a_program_and_what_it_prints() -> None:
     languages = [block.language for block in blocks(ROOT / "README.md")]
     assert "python" in languages

@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     )
     from tiramisu_py.errors import (
         ArgumentError,
+        CallError,
         CommandError,
         DeclarationError,
         DTypeError,
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
         TiramisuError,
         ToolchainError,
         TuningError,
+        UnknownNameError,
         UnsupportedError,
         Violation,
         Witness,
@@ -210,8 +212,9 @@ front(
             "memory_nodes, pinned_empty, target, to_gpu"
         ),
         "tiramisu_py.errors": (
-            "ArgumentError, CommandError, DeclarationError, DTypeError, KernelError, LegalityError, SavedError, "
-            "TiramisuError, ToolchainError, TuningError, UnsupportedError, Violation, Witness"
+            "ArgumentError, CallError, CommandError, DeclarationError, DTypeError, KernelError, LegalityError, "
+            "SavedError, TiramisuError, ToolchainError, TuningError, UnknownNameError, UnsupportedError, "
+            "Violation, Witness"
         ),
         "tiramisu_py.function": (
             "Barrier, Computation, Exchange, Function, Group, Half, Input, Reduction, Selection, Transfer, Wait, "
@@ -276,6 +279,7 @@ __all__ = [
     "Barrier",
     "Buffer",
     "CPU2GPU",
+    "CallError",
     "Combine",
     "CommandError",
     "Computation",
@@ -340,6 +344,7 @@ __all__ = [
     "Tuned",
     "TunedPoint",
     "TuningError",
+    "UnknownNameError",
     "UnsupportedError",
     "Violation",
     "Wait",

@@ -80,6 +80,14 @@ class DTypeError(TiramisuError, TypeError):
     """Scalar types do not fit together."""
 
 
+class CallError(TiramisuError, TypeError):
+    """A method is called with an argument too few or too many, or something is called that cannot be."""
+
+
+class UnknownNameError(TiramisuError, AttributeError):
+    """An object of this package is asked for an attribute that it does not have."""
+
+
 class CommandError(TiramisuError, ValueError):
     """A scheduling command has an argument that cannot be used; the program is unchanged."""
 

@@ -145,6 +145,22 @@ def test_what_was_chosen_and_refused_is_explained() -> None:
     assert "y: s and y of 8 rows of a at a time" in words
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        programs.line, programs.both_sides, programs.rank_two, programs.sparse, programs.transposed, programs.prefix,
+        programs.paths, programs.pairs, programs.triangle,
+    ],
+    ids=named,
+)  # fmt: skip
+def test_one_thread_shares_nothing_in_words_and_in_commands(program: Callable[[], tm.Function]) -> None:
+    f = program()
+    words = f.auto_schedule(target=CPU, threads=1).explain()
+    assert "threads share" not in words
+    assert not any("parallelize" in str(command) for command in f.commands)
+    assert f.check().ok
+
+
 def test_a_refused_candidate_falls_back_to_the_next() -> None:
     f = tm.Function("f", params=[N])
     a = f.input("a", D, [N])

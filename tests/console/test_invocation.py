@@ -259,6 +259,7 @@ def test_bench_draws_a_roofline(script: Path, tmp_path: Path, capsys: pytest.Cap
         (["check", "{script}", "--function", "N"], "N of {script} is"),
         (["build", "{makers}", "-o", "x"], "has 2 functions: choose one with --function first, second"),
         (["build", "{alike}", "-o", "x"], "has 2 functions: choose one with --function plain, tiled"),
+        (["show", "{alike}", "--function", "g"], "has 2 functions g: choose one of plain, tiled"),
         (["check", "{makers}", "--function", "made"], "cannot be called without arguments"),
         (["check", "{empty}"], "has no scheduled function"),
         (["check", "{ended}"], "ended itself (exit 3)"),
@@ -288,6 +289,34 @@ def test_functions_that_return_one_are_called(tmp_path: Path, capsys: pytest.Cap
     assert "third: proven" in run(capsys, "check", script, "--function", "pair")[1]
 
 
+@pytest.fixture
+def namesakes(tmp_path: Path) -> Path:
+    """Three functions ``g``, of which one has two names."""
+    return written(tmp_path, MAKERS + ALIKE + "other = made('g')\ntiled['b'].parallelize(i)\n")
+
+
+def test_functions_of_one_name_are_told_apart(namesakes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, "show", namesakes, "--json")[1])
+    assert list(found) == ["plain", "tiled", "other"]
+    assert ["parallel" in text for text in found.values()] == [False, True, False]
+    for command in ("show", "check"):
+        out = run(capsys, command, namesakes)[1]
+        assert [line for line in out.splitlines() if "----" in line] == [f"---- {name} ----" for name in found]
+    assert [each["function"] for each in json.loads(run(capsys, "check", namesakes, "--json")[1])] == list(found)
+
+
+def test_texts_of_functions_of_one_name_are_in_folders(
+    namesakes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = run(capsys, "emit", namesakes)[1]
+    assert [out.count(f"/* ---- {name}/g.c ---- */") for name in ("plain", "tiled", "other")] == [1, 1, 1]
+    code, out, _ = run(capsys, "emit", namesakes, "-o", tmp_path / "made")
+    assert code == 0
+    assert {str(path) for path in (tmp_path / "made").rglob("*.*")} == set(out.splitlines()[:-1])
+    texts = [(tmp_path / "made" / name / "g.c").read_text() for name in ("plain", "tiled", "other")]
+    assert ["omp parallel" in text for text in texts] == [False, True, False]
+
+
 def test_an_error_of_the_script_is_shown_from_its_own_line_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -314,6 +343,16 @@ def test_doctor_finds_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "doctor")
     assert code == 0
     assert {line.split()[0] for line in out.splitlines()} >= {"Python", "cache", "processor", "MPI", "GPU"}
+
+
+def test_doctor_names_only_variables_that_were_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in doctor.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AR", "ar")
+    found = {each["what"]: each for each in json.loads(run(capsys, "doctor", "--json")[1])}
+    assert found["environment"]["found"] == "AR=ar"
 
 
 def test_doctor_names_the_cache_that_is_only_read(

@@ -53,7 +53,6 @@ def test_several_slices_of_one_computation_are_outputs_under_names_that_are_free
 Slice = Callable[[Any], Any]
 OUTSIDE: list[tuple[Slice, dict[str, int], str]] = [
     (lambda h: h[5, j], {"N": 0}, "N >= 6"),
-    (lambda h: h[i, 8], {"N": 1}, "N = 0"),
     (lambda h: h[2, 3], {"N": 0}, "N >= 3"),
     (lambda h: h[N - 1, j], {"N": 0}, "N >= 1"),
 ]
@@ -71,9 +70,16 @@ def test_a_slice_outside_of_the_values_is_refused_and_right_with_the_missing_ass
     assert taken is not None and taken.group(1) == missing
     f, h = _grid(taken.group(1))
     f.outputs(wanted(h))
-    rows = 0 if missing == "N = 0" else 7
-    values = np.arange(8 * rows, dtype=np.int32).reshape(rows, 8)
+    values = np.arange(8 * 7, dtype=np.int32).reshape(7, 8)
     assert np.array_equal(f.compile()(values), f.evaluate(values))
+
+
+def test_a_slice_that_is_outside_at_every_size_is_not_repaired_by_one_without_values():
+    f, h = _grid()
+    f.outputs(h[i, 8])
+    (violation,) = f.check().violations
+    assert violation.kind == "bounds" and dict(violation.witness.params) == {"N": 1}
+    assert "assume" not in violation.repair
 
 
 @pytest.mark.parametrize("index", [-1, 8, 100])

@@ -219,3 +219,17 @@ def test_arrays_whose_dimensions_are_joined_keep_their_shape() -> None:
         found = f.evaluate(given, as_scheduled=True, threads=3)
         np.testing.assert_array_equal(found, np.full((size, 2), 8), strict=False)
         assert found.shape == (size, 2)
+
+
+def test_values_are_by_index_and_as_scheduled_as_they_are_stored() -> None:
+    n, p = tm.params("n p")
+    i, e = tm.iters("i e")
+    f = tm.Function("scaled", params=[n, p])
+    start = f.input("start", tm.int32, [n + 1], values=(0, p + 1), monotone=True)
+    a = f.input("a", tm.float64, [p])
+    entry = f.computation("entry", {i: n, e: (start[i], start[i + 1])}, a[e] * tm.cast(tm.float64, i + 1))
+    entry.store_in(tm.Buffer("entries", [p], tm.float64), [e])
+    f.outputs(entry)
+    given = np.array([0, 1, 1, 3], dtype=np.int32), np.array([2.0, 5.0, 7.0])
+    assert f.evaluate(*given).tolist() == [[2, 0, 0], [0, 0, 0], [0, 15, 21]]
+    assert f.evaluate(*given, as_scheduled=True).tolist() == [2, 15, 21] == f.compile()(*given).tolist()

@@ -21,17 +21,17 @@ NARROW = Cpu(vector_bytes=16, registers=16, first=32 << 10, second=256 << 10)
 TINY = Cpu(vector_bytes=32, registers=16, first=1 << 10, second=4 << 10)
 SIZES = [(1, 1, 0), (1, 1, 1), (7, 65, 33), (31, 37, 391), (13, 129, 2)]
 N, M, K, Q = tm.params("N M K Q")
-i, j, k, b = tm.iters("i j k b")
+i, j, k, b, h = tm.iters("i j k b h")
 Made = tuple[tm.Function, Any, Callable[..., Any]]
 
 
 def plain(left: str = "ik", right: str = "kj", dtype: tm.DType = tm.float64, of: tm.DType | None = None) -> Made:
     """A product whose operands may be transposed, batched or narrower, and the same in NumPy."""
-    extents, iterators = {"i": N, "j": M, "k": K, "b": Q}, {"i": i, "j": j, "k": k, "b": b}
-    f = tm.Function("mm", params=[N, M, K, *([Q] if "b" in left else [])])
+    extents, iterators = {"i": N, "j": M, "k": K, "b": Q, "h": 2}, {"i": i, "j": j, "k": k, "b": b, "h": h}
+    f = tm.Function("mm", params=[N, M, K, *([Q] if "b" in left + right else [])])
     A = f.input("A", of or dtype, [extents[name] for name in left])
     B = f.input("B", of or dtype, [extents[name] for name in right])
-    result = "bij" if "b" in left else "ij"
+    result = "".join(name for name in "bhij" if name in left + right)
     reads = [source[tuple(iterators[name] for name in named)] for source, named in ((A, left), (B, right))]
     first, second = (tm.cast(dtype, read) if of else read for read in reads)
     C = f.reduction("C", {iterators[name]: extents[name] for name in result}, {k: K}, tm.sum, first * second)
@@ -41,7 +41,7 @@ def plain(left: str = "ik", right: str = "kj", dtype: tm.DType = tm.float64, of:
 
 def given(f: tm.Function, left: str, right: str, size: tuple[int, int, int]) -> dict[str, Any]:
     """Small integers, whose sums are exact in each type."""
-    extents = dict(zip("ijk", size, strict=True)) | {"b": 3}
+    extents = dict(zip("ijk", size, strict=True)) | {"b": 3, "h": 2}
     rng = np.random.default_rng(sum(size))
     return {
         name: rng.integers(0, 4, [extents[each] for each in named]).astype(f.algorithm.inputs[name].dtype.numpy)
@@ -55,6 +55,10 @@ OPERANDS = [
     ("ik", "jk", tm.float32, None),
     ("ki", "jk", tm.float32, None),
     ("bik", "bkj", tm.float32, None),
+    ("bik", "kj", tm.float32, None),
+    ("bhik", "jk", tm.float32, None),
+    ("bhik", "hkj", tm.float32, None),
+    ("ik", "bkj", tm.float32, None),
     ("ik", "kj", tm.int32, tm.uint8),
     ("kj", "ik", tm.int16, None),
 ]
@@ -103,7 +107,7 @@ def with_bias(left: str = "ik", right: str = "kj", dtype: tm.DType = tm.float32,
 
 @pytest.mark.parametrize(
     ("left", "right", "into", "cpu"),
-    covering([("ik", "kj", None), ("ki", "jk", tm.float64), ("bik", "bkj", None)], [TINY, WIDE]),
+    covering([("ik", "kj", None), ("ki", "jk", tm.float64), ("bik", "bkj", None), ("bik", "kj", None)], [TINY, WIDE]),
 )
 def test_what_reads_a_product_is_computed_in_its_tiles(cpu: Cpu, left: str, right: str, into: tm.DType | None) -> None:
     f, out, expected = with_bias(left, right, into=into)
@@ -241,6 +245,16 @@ def test_what_is_no_matrix_product_is_refused_with_the_reason() -> None:
     two = f.computation("two_of", {i: N, j: M}, added[i, j] + most[i, j])
     assert "reads 2 sums" in refused(two)
     assert f.commands == ()
+
+
+def test_what_the_batch_does_not_change_is_packed_once_for_all_of_it() -> None:
+    f, C, _ = plain("bik", "kj")
+    text = tm.recipes.matmul(C, cpu=TINY)
+    assert "C.update.reorder(k0, b, i2, j0, i0, i1, j1)" in text
+    assert "C.parallelize(b, i2)" in text
+    packed = f.loop_nests().splitlines()
+    panel = next(n for n, line in enumerate(packed) if "B_packed" in line)
+    assert not any("for b" in line for line in packed[next(n for n, x in enumerate(packed) if "for k0" in x) : panel])
 
 
 def test_a_product_that_has_been_scheduled_is_refused() -> None:

@@ -185,7 +185,10 @@ CALLS = [
     (lambda f: f.part("image", picture, 1.0), "rank=1.0: give an integer"),
     (lambda f: f.part("image", picture[0], 1), r"image has 1 dimensions, shape \(5,\); it is declared as "),
     (lambda f: f.simulate(4.0, image=picture), "number=4.0: give an integer"),
-    (lambda f: f.simulate(image=picture[:B]), rf"image has shape \({B}, 5\), but {P * B} is declared where it has {B}"),
+    (
+        lambda f: f.simulate(image=picture[:B]),
+        rf"image has shape \({B}, 5\), but its extent 0 is declared as {P * B}, not {B}",
+    ),
     (lambda f: f.communication(C="x"), "the parameter C is an integer, not 'x'"),
     (lambda f: f.communication(C=3).of_rank(1.0), "there is no rank 1.0: give its number, or its coordinates"),
 ]

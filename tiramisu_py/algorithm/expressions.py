@@ -15,7 +15,7 @@ import numpy as np
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expression_text import BINDING, NEGATION, TIGHTEST, Pieces, listed, text_of
-from tiramisu_py.algorithm.misuse import Symbolic, without_indices
+from tiramisu_py.algorithm.misuse import PARENTHESES, Symbolic, check_unpacked, without_indices
 from tiramisu_py.algorithm.operands import children_of, facets_of, key_of, rebuilt_of
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import DeclarationError, DTypeError
@@ -56,8 +56,8 @@ class Expr(Symbolic):
 
     def __bool__(self) -> NoReturn:
         raise DeclarationError(
-            f"{self} is an expression, not a truth value; combine conditions with & | ~ and choose with tm.select "
-            "(or tm.minimum, tm.maximum for min and max)"
+            f"{self} is an expression, not a truth value; combine conditions with & | ~, each in parentheses, "
+            "(x > 0) & (y > 0), and choose with tm.select (or tm.minimum, tm.maximum for min and max)"
         )
 
     __hash__ = object.__hash__
@@ -409,16 +409,17 @@ def as_expr(given: Any) -> Expr:
         return as_expr(expression())
     if isinstance(given, bool | np.bool_):
         return Const(bool(given), ty.bool_)
+    if isinstance(given, np.generic):  # before float, of which np.float64 is one: in NumPy its type is strong
+        return Const(given.item(), ty.as_dtype(given.dtype))
     if isinstance(given, int):
         return Const(given, ty.weak_int)
     if isinstance(given, float):
         return Const(given, ty.weak_float)
-    if isinstance(given, np.generic):
-        return Const(given.item(), ty.as_dtype(given.dtype))
     if isinstance(given, np.ndarray):
         raise DeclarationError("a NumPy array cannot stand in an expression: declare it with Function.input(...)")
     if hasattr(given, "__getitem__") and hasattr(given, "dtype"):
         raise without_indices(given)
+    check_unpacked(given)
     raise DeclarationError(f"{given!r} ({type(given).__name__}) cannot stand in an expression")
 
 
@@ -513,7 +514,10 @@ def _result(op: str, a: Expr, b: Expr, common: DType) -> DType:
         return ty.divided(common)
     if op in BITWISE:
         if common.is_float or common is ty.weak_float:
-            raise DTypeError(f"{op} needs integers or conditions, not {a.dtype} and {b.dtype}: {a} {op} {b}")
+            beside = f"; {PARENTHESES}" if op in ("&", "|") else ""
+            raise DTypeError(f"{op} needs integers or conditions, not {a.dtype} and {b.dtype}: {a} {op} {b}{beside}")
+        if op in ("&", "|") and _is_number_beside_condition(a, b):
+            raise DTypeError(f"{a} {op} {b} is of a number and a condition; {PARENTHESES}")
         if common.is_bool and op in ("<<", ">>"):
             raise DTypeError(f"{op} needs integers, not conditions: {a} {op} {b}")
         return common
@@ -522,6 +526,14 @@ def _result(op: str, a: Expr, b: Expr, common: DType) -> DType:
             raise DTypeError(f"bool has no subtraction: {a} - {b}; use ^ or cast to a number")
         return ty.bool_ if op == "+" else ty.int8
     return common
+
+
+def _is_number_beside_condition(a: Expr, b: Expr) -> bool:
+    """Whether one is a literal number and the other a comparison, as where ``x > 0 & (y > 0)`` lacks parentheses."""
+    return any(
+        isinstance(number, Const) and number.dtype is ty.weak_int and isinstance(other, Binary) and other.dtype.is_bool
+        for number, other in ((a, b), (b, a))
+    )
 
 
 def unary(op: str, operand: Operand) -> Expr:

@@ -58,7 +58,7 @@ install: all
 @IMAGES@clean:
 	rm -f $(OBJECTS) lib@NAME@.so lib@NAME@.a
 
-.PHONY: all install images clean
+.PHONY: all install clean
 """
 )
 
@@ -86,7 +86,7 @@ includedir=${prefix}
 Name: @NAME@
 Description: @PROTOTYPE@
 Version: 1.0.0
-Libs: -L${libdir} -l@NAME@
+Libs: -L${libdir} -Wl,-rpath,${libdir} -l@NAME@
 Libs.private: @PRIVATE@
 Cflags: -I${includedir}
 """
@@ -141,7 +141,7 @@ To build them again for your machine, from these sources alone:
 
     @CALLED_CC@ main.c -I. -L. -l@NAME@ -Wl,-rpath,. -o main               # shared
     @CALLED_CC@ main.c -I. lib@NAME@.a @PRIVATE@ -o main                   # static
-    @CALLED_CC@ main.c $(PKG_CONFIG_PATH=. pkg-config --cflags --libs @NAME@) -o main
+    @CALLED_CC@ main.c $(PKG_CONFIG_PATH=$PWD pkg-config --cflags --libs @NAME@) -o main
 
 or in CMake, with `@NAME@_DIR` set to this folder (or after `make install`):
 
@@ -161,6 +161,7 @@ before it are left out.
 IMAGES = r"""# Compiles the kernels again, with nvcc; then: make all
 NVCC      ?= nvcc
 NVCCFLAGS ?= @NVCCFLAGS@
+.PHONY: images
 images:
 """
 IMAGE = r"""	$(NVCC) -@KIND@ -arch=@ARCHITECTURE@ $(NVCCFLAGS) -I. @NAME@.cu -o @NAME@.@KIND@

@@ -158,7 +158,7 @@ class Kernel:
         return self._loaded.path
 
     def __call__(self, /, *inputs: object, **named: object) -> Results:
-        """Runs the function; returns its output, or a tuple of them in order.
+        """Runs the function; returns its output, or a tuple of them in order, as they are stored.
 
         Raises `ArgumentError`, naming the argument, if an argument does not fit, and `KernelError` if the function
         itself reports a failure. If one rank of a distributed function raises, all ranks do.

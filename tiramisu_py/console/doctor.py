@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -57,12 +56,13 @@ class Examined:
 
 def examine(given: Namespace) -> tuple[str, object, bool]:
     """All findings; well unless something is missing that every function needs."""
-    findings = list(_findings())
+    findings = list(_findings(given.environment))
     well = not any(each.missing and each.needed for each in findings)
     return "\n".join(map(str, findings)), [asdict(each) for each in findings], well
 
 
-def _findings() -> Iterator[Examined]:
+def _findings(environment: Mapping[str, str]) -> Iterator[Examined]:
+    """What is here; `environment` is that of who started the command, which adds to its own."""
     yield Examined("Python", f"{platform.python_version()} on {platform.platform()}, {len(allowed_cpus())} cpus")
     yield Examined("packages", ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
     yield _looked("cache", lambda: _cache(open_cache()), needed=True)
@@ -72,7 +72,7 @@ def _findings() -> Iterator[Examined]:
     yield _looked("CUDA compiler", lambda: f"{find_cuda_compiler(open_cache())}")
     yield _looked("GPU", _gpus)
     yield _mpi()
-    variables = [f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ]
+    variables = [f"{name}={environment[name]}" for name in VARIABLES if name in environment]
     yield Examined("environment", ", ".join(variables) or "no variable that matters is set")
 
 

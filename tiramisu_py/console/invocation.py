@@ -45,6 +45,7 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns its exit code."""
     given = _parsed(arguments)
+    given.environment = dict(os.environ)
     if given.quiet or progress.VARIABLE not in os.environ:
         progress.show(not given.quiet)
     return _ended(given)

@@ -30,8 +30,23 @@ def functions(script: str, name: str | None, arguments: Sequence[str] = ()) -> l
     no arguments and are annotated ``-> tm.Function``. With a `name`, that variable or function alone. Raises
     `ScriptError`, and what the script raises.
     """
-    found = _functions(script, name, arguments).values()
-    return list({id(value): value for value in found}.values())
+    return list(told_apart(script, name, arguments).values())
+
+
+def told_apart(script: str, name: str | None, arguments: Sequence[str] = ()) -> dict[str, Function]:
+    """The functions, as in `functions`, each under a name that no other one has.
+
+    Those are their own names; where several functions have one name, those that ``--function`` takes.
+    """
+    found = _once(_functions(script, name, arguments))
+    own = {f.name: f for f in found.values()}
+    return own if len(own) == len(found) else found
+
+
+def _once(found: dict[str, Function]) -> dict[str, Function]:
+    """Each function under the first of its names."""
+    first = {id(f): key for key, f in reversed(found.items())}
+    return {key: f for key, f in found.items() if first[id(f)] == key}
 
 
 def _functions(script: str, name: str | None, arguments: Sequence[str] = ()) -> dict[str, Function]:
@@ -58,11 +73,9 @@ def _functions(script: str, name: str | None, arguments: Sequence[str] = ()) -> 
 
 def one_function(given: Namespace) -> Function:
     """The only function of a script, or the one that is named; raises `ScriptError` if there are several."""
-    found = _functions(given.script, given.function)
-    own = {id(value): key for key, value in reversed(found.items())}  # of two names of a function the first
-    if len(own) > 1:
-        names = ", ".join(reversed(own.values()))
-        raise ScriptError(f"{given.script} has {len(own)} functions: choose one with --function {names}")
+    found = _once(_functions(given.script, given.function))
+    if len(found) > 1:
+        raise ScriptError(f"{given.script} has {len(found)} functions: choose one with --function {', '.join(found)}")
     return next(iter(found.values()))
 
 
@@ -108,8 +121,10 @@ def _as_program(path: Path, arguments: Sequence[str]) -> Iterator[None]:
 
 
 def _named(path: Path, found: dict[str, Any], name: str) -> Function:
-    by_name = {value.name: value for value in found.values() if isinstance(value, Function)}
-    value = found.get(name, by_name.get(name))
+    by_name = _once({key: value for key, value in found.items() if isinstance(value, Function) and value.name == name})
+    if name not in found and len(by_name) > 1:
+        raise ScriptError(f"{path} has {len(by_name)} functions {name}: choose one of {', '.join(by_name)}")
+    value = found[name] if name in found else next(iter(by_name.values()), None)
     if value is None:
         own = [key for key, each in found.items() if isinstance(each, Function) or _makes_function(path, each)]
         raise ScriptError(f"{path} has no {name!r}; it has {', '.join(own) or 'no scheduled function'}")

@@ -11,6 +11,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.misuse import taken_out
 from tiramisu_py.derive.derive_transfers import DeriveTransfers
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Bulk, Loop, Rank
@@ -35,7 +36,7 @@ def derived_commands(program: Program) -> list[str]:
             )
     made = [s for s in program.statements.values() if s.derived]
     names = list(dict.fromkeys(name for s in made for name in (*s.dims, *program.loop_names(s))))
-    lines = [f'{", ".join(names)}{"," if len(names) == 1 else ""} = tm.iters("{" ".join(names)}")'] if names else []
+    lines = [taken_out(names, "iters")] if names else []
     written: set[str] = set()
     for statement in sorted(made, key=lambda s: not s.acts):
         if statement.message is not None:

@@ -185,7 +185,7 @@ class Declarations(Scheduled):
         determinism: str | None = None,
         accumulate: DType | None = None,
     ) -> Computation:
-        """Declare ``name[i] = op of expr over all points of `over```, for each point of `domain`.
+        """Declare ``name[i] = op of expr``, over all points of `over`, for each point of `domain`.
 
         `domain` is as for `computation`; `over` may depend on its iterators. `op` is ``tm.sum``, ``tm.product``,
         ``tm.min``, ``tm.max``, ``tm.logical_and``, ``tm.logical_or``, ``tm.argmin``, ``tm.argmax`` or a `tm.operator`

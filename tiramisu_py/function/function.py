@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiramisu_py.algorithm.expressions import Iter, Param
+from tiramisu_py.algorithm.misuse import Names
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.words.stages import ForeignFunction
-from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError
+from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError, UnknownNameError
+from tiramisu_py.function.applying.own_calls import unknown_command
 from tiramisu_py.function.automatic_schedules import AutomaticSchedules
 from tiramisu_py.function.blocks import BlockCommands
 from tiramisu_py.function.commands.band_commands import apply_skew_for, nest_of
@@ -53,6 +55,16 @@ class Function(
     checked when the compiled function is called. Raises `DeclarationError` for names that C does not allow, and for
     duplicates.
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raises `UnknownNameError`: commands are those of computations, others have another name here."""
+            if not name.startswith("_") and not hasattr(Function, name) and hasattr(Selection, name):
+                raise UnknownNameError(
+                    f"{self.name}.{name} is a command of a computation: write b.{name}(..) for one, b"
+                )
+            raise unknown_command(self, name)
 
     def __getitem__(self, name: str) -> Any:
         """The handle of this name: an input, a computation or its part, a transfer, an exchange, a wait or a barrier.
@@ -199,13 +211,13 @@ def load(path: str | os.PathLike[str], externs: Iterable[ForeignFunction] = ()) 
 
 
 def params(names: str) -> tuple[Param, ...]:
-    """Parameters by name: ``R, C = tm.params("R C")``; symbolic sizes, at least 0."""
-    return tuple(Param(check_name(name, "a parameter")) for name in _listed(names, "params", "N M"))
+    """Parameters by name: ``R, C = tm.params("R C")``, ``(N,) = tm.params("N")``; symbolic sizes, at least 0."""
+    return Names((Param(check_name(name, "a parameter")) for name in _listed(names, "params", "N M")), "params")
 
 
 def iters(names: str) -> tuple[Iter, ...]:
-    """Iterators by name: ``i, j = tm.iters("i j")``."""
-    return tuple(Iter(check_name(name, "an iterator")) for name in _listed(names, "iters", "i j"))
+    """Iterators by name: ``i, j = tm.iters("i j")``, ``(i,) = tm.iters("i")``."""
+    return Names((Iter(check_name(name, "an iterator")) for name in _listed(names, "iters", "i j")), "iters")
 
 
 def _listed(names: object, function: str, such: str) -> list[str]:

@@ -190,7 +190,9 @@ class Results(Scheduled):
     def evaluate(self, /, *positional: Any, as_scheduled: bool = False, threads: int = 1, **named: Any) -> Any:
         """The outputs, computed directly in NumPy from the algorithm alone: the oracle of every schedule.
 
-        Takes arguments as a compiled kernel does, and never modifies them. Results are equal bit for bit, except for
+        Takes arguments as a compiled kernel does, and never modifies them. Each output is an array over the indices of
+        its values, however a schedule stores it; a kernel gives the array of its buffer (`store_in`), such as one over
+        the entries of rows, and so does `as_scheduled`. Results are equal bit for bit, except for
         elementary functions (`exp`, `sin`, ...): those of NumPy and of the C library differ in the last bits; and for
         sums of floating-point numbers that a schedule rounds in another order. With `as_scheduled` terms are combined
         in the order of the schedule: in its lanes, blocks and trees, and in the private copies of so many `threads`.

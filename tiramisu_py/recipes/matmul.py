@@ -55,10 +55,12 @@ def matmul(
     block of rows of A a quarter. The first block of terms starts its results. A tile that is not full has a version for
     each number of rows and of vectors in a row, so that no vector is computed in vain. Threads share the blocks of
     rows, and the panels of B; blocks of a constant number of rows are made alike, as many for each core. A and B may be
-    transposed, and may be one array (``A[i, k] * A[j, k]``), whose panels are then both operands; there may be further
-    iterators, which the result and both operands have (a batch: threads share the outermost of them); operands may be
-    cast to the type of the result. Sums of floating-point numbers are rounded in another order, and are fast only if
-    compiled with ``fast=("contract",)``. Returns the commands that were applied, to be pasted and edited.
+    transposed, and may be one array (``A[i, k] * A[j, k]``), whose panels are then both operands; operands may be cast
+    to the type of the result. The result may have further iterators: those of B (``A[b, i, k] * B[b, k, j]``) have a
+    product each, and threads share the outermost of them; those of A alone (``A[b, i, k] * B[k, j]``) have the same
+    panels of B, and threads share them and the blocks of rows. Sums of floating-point numbers are rounded in another
+    order, and are fast only if compiled with ``fast=("contract",)``. Returns the commands that were applied, to be
+    pasted and edited.
 
     `product` may also be a computation that reads C at its own iterators, to add a bias, say, or to apply ReLU: a tile
     of it is computed as soon as the last block of terms has been added. If both have one type, they are in one array,
@@ -76,7 +78,7 @@ def matmul(
     found = _product_of(recipe, sums)
     chosen = processor("matmul", cpu)
     plan = Sizes.of(sums, chosen)
-    if not found.batch:
+    if not found.batch and not found.stack:
         plan = plan.shared(_constant_extent(recipe, found.result, found.row), chosen.cores)
     plan = plan.replaced(sizes or {})
     with recipe.together():
@@ -86,7 +88,7 @@ def matmul(
         if reader is not None:
             _read_at_the_end(found, reader, tiled, plan)
             if reader.dtype == sums.dtype and not _in_place(recipe, reader):
-                sums.store_in(reader, [*found.batch, found.row, found.column])
+                sums.store_in(reader, list(found.iterators))
     return recipe.text()
 
 
@@ -138,10 +140,15 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Product:
-    """The reduction, its iterators, and its operands: `left` is indexed by the rows, `right` by the columns."""
+    """The reduction, its iterators, and its operands: `left` is indexed by the rows, `right` by the columns.
+
+    `batch` are further iterators of `right`, and perhaps of `left`; `stack` are those of `left` alone.
+    """
 
     result: Reduction
+    iterators: tuple[Iter, ...]
     batch: tuple[Iter, ...]
+    stack: tuple[Iter, ...]
     row: Iter
     column: Iter
     term: Iter
@@ -170,15 +177,18 @@ def _product_of(recipe: Recorded, product: Computation) -> Product:
     of_left, of_right = _indices(product, left), _indices(product, right)
     outer = declared.iterators[:-1]
     rows = [name for name in outer if name in of_left and name not in of_right]
-    batch = [name for name in outer if name in of_left and name in of_right]
-    if len(rows) != 1 or {*batch, *rows, term} != set(of_left) or {*batch, column, term} != set(of_right):
+    batch = [name for name in outer if name in of_right]
+    fits = column in of_right and column not in of_left and term in of_left and term in of_right
+    if not rows or not fits or not set(outer) <= {*of_left, *of_right}:
         raise ArgumentError(
             f"matmul: {product} is no matrix product: one operand must have its last iterator, {column}, the other one "
-            f"further iterator of {product}, and both {term} and all the rest; they are {left} and {right}"
+            f"a further iterator of {product}, both {term}, and one of them each of the rest; they are {left} and "
+            f"{right}"
         )
     untouched(recipe, product)
-    named = [tuple(Iter(name) for name in names) for names in (batch, rows)]
-    return Product(product, named[0], named[1][0], Iter(column), Iter(term), left, right)
+    *stack, row = (Iter(name) for name in rows)
+    iterators, beside = (tuple(map(Iter, names)) for names in (declared.iterators, batch))
+    return Product(product, iterators, beside, tuple(stack), row, Iter(column), Iter(term), left, right)
 
 
 def _operands(product: Computation, term: Expr) -> tuple[Access, Access]:
@@ -228,9 +238,9 @@ def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> TileLoops:
     tile = update.rfactor(k0)
     product.tile(i, j, sizes.rows, sizes.columns, i0, j0, i1, j1)
     product.split(i0, sizes.tiles, i2, i0)
-    update.reorder(*found.batch, k0, i2, j0, i0, i1, j1)
+    update.reorder(*found.batch, k0, *found.stack, i2, j0, i0, i1, j1)
     product.init.compute_at(update, i1)
-    product.parallelize(*(found.batch[:1] or (i2,)))
+    product.parallelize(*(found.batch[:1] or (*found.stack, i2)))
     product.unroll(i1, remainder="specialize")
     product.vectorize(j1, sizes.lanes, remainder="mask", partial="specialize")
     tile.compute_at(update, i0)
@@ -249,7 +259,7 @@ def _read_at_the_end(found: Product, reader: Computation, loops: TileLoops, size
     reader.tile(found.row, found.column, sizes.rows, sizes.columns, loops.rows, loops.columns, loops.row, loops.column)
     reader.split(loops.rows, sizes.tiles, loops.blocks, loops.rows)
     reader.reverse_compute_at(found.result.update, loops.rows)
-    reader.parallelize(*(found.batch[:1] or (loops.blocks,)))
+    reader.parallelize(*(found.batch[:1] or (*found.stack, loops.blocks)))
     reader.unroll(loops.row, remainder="specialize")
     reader.vectorize(loops.column, sizes.lanes, remainder="mask", partial="specialize")
 

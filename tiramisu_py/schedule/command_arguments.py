@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.misuse import check_unpacked
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.bundles.members import members
 from tiramisu_py.program.loops import Loop, LoopId
@@ -21,6 +22,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 def loop_name(given: object, what: str = "a loop") -> str:
     """The name that an iterator (or a string) gives; raises `CommandError` for anything else."""
+    check_unpacked(given, error=CommandError)
     name = given.name if isinstance(given, Iter) else given
     if not isinstance(name, str) or not _NAME.match(name):
         raise CommandError(f"{given!r} cannot name {what}: give an iterator made with tm.iters")

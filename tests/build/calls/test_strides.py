@@ -130,10 +130,10 @@ def test_strides_are_saved_and_sent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"a": BASE[:, ::2]}, r"a has strides \(60, 2\), but 1 is declared where it has 2"),
+        ({"a": BASE[:, ::2]}, r"a has strides \(60, 2\), but its stride 1 is declared as 1, not 2"),
         ({"a": BASE[::-1]}, r"a has strides \(-60, 1\): S = -60.*at least 0; pass a copy: a.copy\(\), or declare"),
-        ({"a": BASE[:, ::-1]}, r"a has strides \(60, -1\), but 1 is declared where it has -1"),
-        ({"a": BASE[:5], "S": 61}, r"a has strides \(60, 1\), but S = 61, not 60"),
+        ({"a": BASE[:, ::-1]}, r"a has strides \(60, -1\), but its stride 1 is declared as 1, not -1"),
+        ({"a": BASE[:5], "S": 61}, r"a has strides \(60, 1\), but its stride 0, S, is 61, not 60"),
         ({"a": BASE[:5, :30], "o": BASE.reshape(-1)[90:240].reshape(5, 30)}, "o is written, and shares memory with a"),
         ({"a": BASE.view(np.dtype((np.void, 4)))}, "a has dtype"),
     ],

@@ -28,6 +28,7 @@ from tiramisu_py.algorithm.domains.linearised import factors_of, product_of
 from tiramisu_py.algorithm.domains.references import SelfReference, check_references
 from tiramisu_py.algorithm.domains.scatters import placement
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr, as_typed, tuple_value
+from tiramisu_py.algorithm.misuse import is_given_later
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.algorithm.types import DType, TupleType, weak_int
@@ -278,7 +279,7 @@ def _body(
     result: Callable[[DType], DType] = lambda found: found,
 ) -> Expr:
     """The expression of a computation, in the type asked for or in its own."""
-    if isinstance(expr, Expr) or hasattr(expr, "__tiramisu_expr__") or not callable(expr):
+    if not is_given_later(expr):
         body = _expression(name, expr)
         return _converted(name, body, asked or result(ty.strong(body.dtype)))
     _check_recurrence(name, expr)
@@ -419,7 +420,7 @@ def no_operator(name: str, given: Any) -> DeclarationError:
     shown = f"the function {known}" if hasattr(given, "__name__") else repr(given)
     if known in _OPERATORS:
         return DeclarationError(f"op= of {name} is {shown}; use {_OPERATORS[known]}")
-    if callable(given):
+    if is_given_later(given):
         own = "lambda a, b: ..." if known == "<lambda>" else known
         shown = shown.replace("the function <lambda>", "a lambda")
         return DeclarationError(f'op= of {name} is {shown}; use tm.operator("...", {own}, identity)')

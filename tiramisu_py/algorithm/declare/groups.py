@@ -19,6 +19,7 @@ from tiramisu_py.algorithm.declare.declare import (
 from tiramisu_py.algorithm.domains.domain import parse_domain
 from tiramisu_py.algorithm.domains.references import SelfReference
 from tiramisu_py.algorithm.expressions import Expr, as_expr
+from tiramisu_py.algorithm.misuse import is_given_later
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
@@ -45,7 +46,7 @@ class Draft:
     @property
     def first_type(self) -> DType:
         """The type as far as it is known when the group begins."""
-        if self.dtype is not None or callable(self.expr):
+        if self.dtype is not None or is_given_later(self.expr):
             return self.dtype or ty.unknown
         return ty.strong(self.result(as_expr(self.expr).dtype))
 
@@ -55,7 +56,7 @@ class Draft:
 
     def body(self, dtype: DType, owner: object) -> Expr:
         """The expression, while the values of this computation have a type."""
-        if isinstance(self.expr, Expr) or not callable(self.expr):
+        if not is_given_later(self.expr):
             return as_expr(self.expr)
         taken = ", ".join(signature(self.expr).parameters)
         try:
@@ -102,7 +103,7 @@ def draft(
             f"{name} is in a group, whose computations read each other, so that its domain does not follow from what "
             f"others read: give it as a dict, such as {{{domain[0]}: N}}, not [{listed}]"
         )
-    if callable(expr) and not isinstance(expr, Expr) and len(signature(expr).parameters) > 1:
+    if is_given_later(expr) and len(signature(expr).parameters) > 1:
         taken = ", ".join(signature(expr).parameters)
         raise DeclarationError(f"the expression of {name} is a function of {taken}: give one of nothing, lambda: ...")
     where = options["where"]

@@ -14,6 +14,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, argmin
 from tiramisu_py.algorithm.declare.declared_ranges import bounded, broken_claim
+from tiramisu_py.algorithm.declare.repairs_of_reads import edges, first_values, from_the_end, smaller
 from tiramisu_py.algorithm.declare.shared_loops import Reads, shared_loops
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.boxes import box_in_words
@@ -121,18 +122,19 @@ def violations(values: ValueSets) -> list[Violation]:
 def _outside(values: ValueSets, c: Computation) -> list[Violation]:
     found = []
     unbounded: dict[str, tuple[Reading, isl.Map]] = {}
-    for reading in values.of(c):
+    readings = [
+        (reading, reading.relation.subtract_range(values.domain(reading.access.source))) for reading in values.of(c)
+    ]
+    wrong = [(reading, bad) for reading, bad in readings if not bad.is_empty()]
+    for reading, bad in wrong:
         source = reading.access.source
-        bad = reading.relation.subtract_range(values.domain(source))
-        if bad.is_empty():
-            continue
         if reading.unbounded:  # one violation for all such indices: the same fact is missing for all of them
             first, before = unbounded.get(source, (reading, bad))
             parts = tuple(dict.fromkeys([*first.unbounded, *reading.unbounded]))
             unbounded[source] = replace(first, unbounded=parts), before
         else:
-            found.append(_out_of_bounds(values, c, reading, bad))
-    found += [_out_of_bounds(values, c, reading, bad) for reading, bad in unbounded.values()]
+            found.append(_out_of_bounds(values, c, reading, bad, wrong))
+    found += [_out_of_bounds(values, c, reading, bad, wrong) for reading, bad in unbounded.values()]
     return _one_each(found)
 
 
@@ -165,7 +167,10 @@ def _one_each(found: list[Violation]) -> list[Violation]:
     return list({str(violation): violation for violation in found}.values())
 
 
-def _out_of_bounds(values: ValueSets, c: Computation, reading: Reading, bad: isl.Map) -> Violation:
+def _out_of_bounds(
+    values: ValueSets, c: Computation, reading: Reading, bad: isl.Map, wrong: Sequence[tuple[Reading, isl.Map]]
+) -> Violation:
+    """The violation of a read; `wrong` are all reads of the computation that are out of bounds."""
     source = reading.access.source
     params, point, element = first_pair(bad)
     reader = (c.name, point[: len(c.iterators)])
@@ -178,12 +183,28 @@ def _out_of_bounds(values: ValueSets, c: Computation, reading: Reading, bad: isl
         noun = "index" if len(parts) == 1 else "indices"
         message += f": nothing is known of the {noun} {', '.join(parts)}"
         return Violation("bounds", message, witness, repair=repair)
-    needed = missing_condition(bad, values.algorithm.context)
-    smaller = f"make the domain of {c.name} smaller{_or_larger(values, source, c)}"
+    repair = _repair(values, c, reading, wrong)
+    sizes_left = not reading.relation.params().subtract(bad.params()).is_empty()  # at which it reads anything
+    needed = missing_condition(bad, values.algorithm.context) if sizes_left else ""
     if not needed:
-        return Violation("bounds", message, witness, repair=smaller)
+        return Violation("bounds", message, witness, repair=repair)
     message += f"; the read is in bounds only where {needed}"
-    return Violation("bounds", message, witness, repair=f"assume {needed}, or {smaller}")
+    return Violation("bounds", message, witness, repair=f"assume {needed}, or {repair}")
+
+
+def _repair(values: ValueSets, c: Computation, reading: Reading, wrong: Sequence[tuple[Reading, isl.Map]]) -> str:
+    """What to write instead of a read that is out of bounds, or where."""
+    algorithm, source = values.algorithm, reading.access.source
+    points = sets.named(c.points, c.name).intersect_params(algorithm.context.params())
+    if source == c.name:
+        own = sets.union_of(bad.domain() for each, bad in wrong if each.access.source == source)
+        before = ", ".join([*c.iterators[:-1], f"{c.iterators[-1]} - 1"]) if c.iterators else ""
+        return first_values(c, own, points) or f"let {c.name} read values that come before, such as {c.name}[{before}]"
+    counted = from_the_end(algorithm, reading.access)
+    if counted:
+        return counted
+    every = sets.union_of(bad.domain() for _, bad in wrong)
+    return f"{smaller(algorithm, c, every, points)}{edges(reading.access)}{_or_larger(values, source, c)}"
 
 
 def _or_larger(values: ValueSets, source: str, c: Computation) -> str:

@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.domains.enclosure import approximation, undeclared_va
 from tiramisu_py.algorithm.domains.isl_text import domain_text
 from tiramisu_py.algorithm.domains.references import check_references
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, as_expr, binary
+from tiramisu_py.algorithm.misuse import check_unpacked, taken_out
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import accesses, rewrite, walk
@@ -74,6 +75,7 @@ def _parsed(algorithm: Algorithm, name: str, given: Any, where: Any, outer: Doma
     elif isinstance(given, Domain):
         found = given
     else:
+        check_unpacked(given, *(given if isinstance(given, list) else ()))
         raise DeclarationError(
             f"the domain of {name} is {given!r}; write a dict such as {{i: N}} or {{i: (low, high)}}, "
             'or isl text such as "[N] -> { [i] : 0 <= i < N }"'
@@ -102,6 +104,7 @@ def _from_dict(algorithm: Algorithm, name: str, given: Mapping[Any, Any], outer:
 def _iterators(algorithm: Algorithm, name: str, keys: Iterable[Any], outer: Sequence[str]) -> tuple[str, ...]:
     found = list(outer)
     for key in keys:
+        check_unpacked(key)
         if isinstance(key, Access):
             raise DeclarationError(
                 f"{key} in the domain of {name} is a value: write an iterator v in its place, and the value as the "
@@ -132,6 +135,7 @@ def _bounds(name: str, names: Sequence[str], position: int, extent: Any) -> list
             f"{names[position]} in the domain of {name} has {extent!r}: write {names[position]}: ({low}, {high}); "
             "iterators count by 1"
         )
+    check_unpacked(extent)
     if isinstance(extent, tuple | list):
         if len(extent) != 2:
             raise DeclarationError(
@@ -211,7 +215,7 @@ def _range_of(algorithm: Algorithm, source: str) -> str:
     """How to give a range to the values of an input, or to a number."""
     declared = algorithm.inputs.get(source)
     if declared is not None and declared.scalar:
-        return f"make it a parameter: {source}, = tm.params({source!r})"
+        return f"make it a parameter: {taken_out([source], 'params')}"
     return "give values=(low, high) to its input"
 
 

@@ -91,13 +91,14 @@ def element_strides(name: str, array: Any) -> ElementStrides:
 
 @dataclass(frozen=True)
 class _Equation:
-    """``extent = size``: one dimension of an array that the caller passed, or the stride of one.
+    """``extent = size``: dimension `axis` of an array that the caller passed, or the stride of one.
 
     An equation that is `free` only suggests a value: of the stride of a dimension without neighbours.
     """
 
     array: str
     shape: tuple[int, ...]
+    axis: int
     extent: Expr
     size: int
     words: str = "shape"
@@ -160,13 +161,14 @@ def _given(params: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
 def _equations(name: str, extents: Sequence[Expr], shape: Sequence[int] | ElementStrides) -> list[_Equation]:
     if isinstance(shape, ElementStrides):
         own = tuple(stride for stride, _ in shape)
-        pairs = zip(extents, shape, strict=True)
-        return [_Equation(name, own, e, stride, "strides", not follows) for e, (stride, follows) in pairs]
+        found = enumerate(zip(extents, shape, strict=True))
+        return [_Equation(name, own, k, e, stride, "strides", not follows) for k, (e, (stride, follows)) in found]
     sizes = tuple(int(size) for size in shape)
     if len(sizes) != len(extents):
         wanted = f"[{', '.join(map(str, extents))}]"
         raise ArgumentError(f"{name} has {len(sizes)} dimensions, shape {sizes}; it is declared as {wanted}")
-    return [_Equation(name, sizes, extent, size) for extent, size in zip(extents, sizes, strict=True)]
+    pairs = enumerate(zip(extents, sizes, strict=True))
+    return [_Equation(name, sizes, axis, extent, size) for axis, (extent, size) in pairs]
 
 
 def _solved(equation: _Equation, known: dict[str, int], origin: dict[str, str]) -> bool:
@@ -209,16 +211,12 @@ def _check(equation: _Equation, known: Mapping[str, int], origin: Mapping[str, s
     if value == equation.size:
         return
     names = sorted(params_of(equation.extent))
+    which = f"its {'extent' if equation.words == 'shape' else 'stride'} {equation.axis}"
+    given = f"{equation.array} has {equation.words} {equation.shape}, but {which}"
     if not names:
-        raise ArgumentError(
-            f"{equation.array} has {equation.words} {equation.shape}, but {value} is declared where it has "
-            f"{equation.size}"
-        )
+        raise ArgumentError(f"{given} is declared as {value}, not {equation.size}")
     because = "; ".join(origin[name] for name in names)
-    raise ArgumentError(
-        f"{equation.array} has {equation.words} {equation.shape}, but {equation.extent} = {value}, not "
-        f"{equation.size}: {because}"
-    )
+    raise ArgumentError(f"{given}, {equation.extent}, is {value}, not {equation.size}: {because}")
 
 
 @deep

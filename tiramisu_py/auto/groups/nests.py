@@ -95,11 +95,13 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
         if said:
             yield Offer(name, "; ".join(said), why, apply, names, _work(problem, plans, folded, vectors))
 
+    several = problem.threads > 1
     if folds:
-        yield from offer(True, True, True)
-    yield from offer(False, True, True)
-    yield from offer(False, False, True)
-    yield from offer(False, True, False)
+        yield from offer(True, several, True)
+    yield from offer(False, several, True)
+    if several:
+        yield from offer(False, False, True)
+    yield from offer(False, several, False)
 
 
 def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bool) -> ValueWork:

@@ -53,10 +53,11 @@ def streamed(problem: Problem, name: str) -> Iterator[Offer]:
             (name,), replace(work, bytes=work.bytes - 1),
         )  # fmt: skip
     yield Offer(name, said, why, one, (name,), work)
-    yield Offer(
-        name, f"threads share {declared.iterators[0]}", why,
-        lambda function: function[name].parallelize(Iter(declared.iterators[0])), (name,), problem.work(name, None),
-    )  # fmt: skip
+    if problem.threads > 1:
+        yield Offer(
+            name, f"threads share {declared.iterators[0]}", why,
+            lambda function: function[name].parallelize(Iter(declared.iterators[0])), (name,), problem.work(name, None),
+        )  # fmt: skip
 
 
 def _read_across(problem: Problem, name: str, vector: str) -> list[str]:

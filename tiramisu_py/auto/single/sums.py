@@ -87,7 +87,7 @@ def scattered(problem: Problem, name: str) -> Iterator[Offer]:
     along = f"vectors of {lanes} along {vector}" if vector else "terms one after another"
     along = f"order {', '.join(order)}" if order else along
     alone = problem.work(name, vector, chain=LATENCY)
-    if not fills and shared and shared[0] != vector:
+    if problem.threads > 1 and not fills and shared and shared[0] != vector:
         yield Offer(name, f"threads share {shared[0]}, {along}", why, threads, (name,), problem.work(name, vector))
     if fills and problem.threads > 1 and not order and not declared.ordered and _is_small(problem, name):
         yield Offer(
@@ -190,7 +190,8 @@ def _along_terms(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
         if tuple(order) != declared.point_iterators:
             update.reorder(*map(Iter, order))
         update.after(function[name].init, Iter(declared.iterators[-1]))
-        update.parallelize(Iter(declared.iterators[0]))
+        if problem.threads > 1:
+            update.parallelize(Iter(declared.iterators[0]))
         update.vectorize(Iter(vector), lanes, combine=Combine.PRIVATE)
 
     def one_value(function: Function) -> None:
@@ -202,8 +203,9 @@ def _along_terms(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
         update.vectorize(inner, lanes, combine=Combine.PRIVATE)
 
     if declared.iterators:
+        shared = f"threads share {declared.iterators[0]}, " if problem.threads > 1 else ""
         yield Offer(
-            name, f"threads share {declared.iterators[0]}, {lanes} partial results along {vector}",
+            name, f"{shared}{lanes} partial results along {vector}",
             f"terms are contiguous along {vector}, and their order is free", by_rows, (name,), work,
         )  # fmt: skip
         return
@@ -237,7 +239,8 @@ def _along_values(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
         if outer:
             init.reorder(*map(Iter, (*outer, vector))) if declared.iterators[-1] != vector else None
             update.after(init, Iter(outer[-1]))
-            update.parallelize(Iter(outer[0]))
+            if problem.threads > 1:
+                update.parallelize(Iter(outer[0]))
             init.vectorize(Iter(vector), lanes, remainder="mask")
             update.vectorize(Iter(vector), lanes, remainder="mask")
             return
@@ -246,7 +249,8 @@ def _along_values(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
         function[name].split(Iter(vector), MOST_LANES * 8, first, inner)
         update.reorder(first, *map(Iter, declared.over), inner)
         update.after(init, first)
-        update.parallelize(first)
+        if problem.threads > 1:
+            update.parallelize(first)
         function[name].vectorize(inner, lanes, remainder="mask")
 
     yield Offer(
@@ -259,8 +263,10 @@ def _along_values(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
 def _plain(problem: Problem, name: str, iterators: tuple[str, ...]) -> Iterator[Offer]:
     def by_rows(function: Function) -> None:
         function[name].update.after(function[name].init, Iter(iterators[0]))
-        function[name].update.parallelize(Iter(iterators[0]))
+        if problem.threads > 1:
+            function[name].update.parallelize(Iter(iterators[0]))
 
     if iterators:
         work = problem.work(name, None, chain=LATENCY)
-        yield Offer(name, f"threads share {iterators[0]}", "sums are independent", by_rows, (name,), work)
+        said = f"threads share {iterators[0]}" if problem.threads > 1 else f"a value of {iterators[0]} at a time"
+        yield Offer(name, said, "sums are independent", by_rows, (name,), work)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
+from tiramisu_py.function.applying.own_calls import OwnCalls, unknown_command
 from tiramisu_py.program.command import Command
 from tiramisu_py.schedule.command_fields import Named, Whole
 from tiramisu_py.schedule.loops.order import Root
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Level = Iter | Root
 
 
-class Nameable(ABC):
+class Nameable(OwnCalls, ABC):
     """A handle that can be an argument of commands, which keep only its `_named`."""
 
     _function: Scheduled
@@ -63,6 +64,11 @@ class AppliedStatements(Nameable):
 
     def __repr__(self) -> str:
         return self._source
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_command(self, name)
 
     def _apply(self, command: Command) -> None:
         self.statement_names()

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Param
+from tiramisu_py.algorithm.misuse import taken_out
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.program.command import Command
@@ -37,8 +38,7 @@ class _Script:
 
     def _declared(self, kind: str) -> list[str]:
         names = {name: variable for (of, name), variable in self._variables.items() if of == kind}
-        left = ", ".join(names.values()) + ("," if len(names) == 1 else "")
-        return [f'{left} = tm.{kind}("{" ".join(names)}")'] if names else []
+        return [taken_out([*names.values()], kind, [*names])] if names else []
 
     def _variable(self, kind: str, name: str) -> str:
         """The variable for a name of this kind; a handle is taken from the function at its first use."""

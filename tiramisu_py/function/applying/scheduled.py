@@ -13,11 +13,13 @@ from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.algorithm.domains.references import Owner
 from tiramisu_py.algorithm.expressions import Expr, Param
+from tiramisu_py.algorithm.misuse import check_unpacked
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.derive.completion import complete
-from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.errors import CallError, CommandError, DeclarationError
 from tiramisu_py.function.applying.caller import caller
+from tiramisu_py.function.applying.own_calls import OwnCalls
 from tiramisu_py.program.command import Command, Entry
 from tiramisu_py.program.initial import by_index_if_moved, caught_up, initial_program
 from tiramisu_py.program.ordering import may_contradict, static_positions
@@ -27,7 +29,7 @@ from tiramisu_py.proof import Report
 from tiramisu_py.schedule.command_fields import of_owner
 
 
-class Scheduled:
+class Scheduled(OwnCalls):
     """An algorithm and the schedule that says how it runs; handles refer to this object."""
 
     def __init__(self, name: str, params: Sequence[Param] = (), assume: str | Expr | None = None) -> None:
@@ -80,6 +82,14 @@ class Scheduled:
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
+
+    if not TYPE_CHECKING:
+
+        def __call__(self, *arguments: object, **named: object) -> NoReturn:
+            raise CallError(
+                f"{self.name} is compiled before it is called: write kernel = {self.name}.compile(), and kernel(...); "
+                f"{self.name}.evaluate(...) computes its values without compiling"
+            )
 
     @property
     def program(self) -> Program:
@@ -192,6 +202,7 @@ class Scheduled:
 
 
 def _param_name(given: object) -> str:
+    check_unpacked(given)
     if not isinstance(given, Param):
         raise DeclarationError(f"{given!r} is not a parameter: make parameters with tm.params")
     return check_name(given.name, "a parameter")

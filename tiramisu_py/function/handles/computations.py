@@ -10,10 +10,11 @@ from tiramisu_py.algorithm.domains.extents import extents_of
 from tiramisu_py.algorithm.domains.linearised import indices_in
 from tiramisu_py.algorithm.domains.references import access
 from tiramisu_py.algorithm.expressions import Expr, Operand
-from tiramisu_py.algorithm.misuse import ManyValues
+from tiramisu_py.algorithm.misuse import ManyValues, unknown_name
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.function.applying.own_calls import unknown_command
 from tiramisu_py.function.commands.rank_commands import Distributable
 from tiramisu_py.function.handles.operations import Awaitable
 from tiramisu_py.function.handles.selection import Part, Selection
@@ -118,13 +119,13 @@ class Input(Indexed, Distributable):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Raises `CommandError` for commands, which are for computations, and `AttributeError` for other names."""
+            """Raises `CommandError` for commands, which are for computations, else `UnknownNameError`."""
             if not name.startswith("_") and hasattr(Selection, name) and not hasattr(Awaitable, name):
                 raise CommandError(
                     f"{self.name} is an input and has no loops: {name} is for computations, or for a copy of it, which "
                     "cache makes"
                 )
-            raise AttributeError(f"'Input' object has no attribute {name!r}")
+            raise unknown_name(self, name)
 
 
 class Computation(Indexed, Selection, Distributable):
@@ -156,12 +157,12 @@ class Computation(Indexed, Selection, Distributable):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Raises `CommandError` for `init` and `update`, which reductions have, else `AttributeError`."""
+            """Raises `CommandError` for `init` and `update`, which reductions have, else `UnknownNameError`."""
             if name in ("init", "update"):
                 behind = [f'f["{each}"].{name}' for each in reductions_behind(self._function.program, self.name)]
                 advice = f": it is computed from reductions, {', '.join(behind)}" if behind else ""
                 raise CommandError(f"{self.name} is no reduction, and has no {name}{advice}")
-            raise AttributeError(f"'Computation' object has no attribute {name!r}")
+            raise unknown_command(self, name)
 
 
 def reductions_behind(program: Program, name: str) -> list[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tiramisu_py.algorithm.domains.extents_from_arguments import linear
 from tiramisu_py.algorithm.domains.linearised import factors_of, product_of
 from tiramisu_py.algorithm.expressions import Const, Expr, Operand, Param, as_expr, binary
+from tiramisu_py.algorithm.misuse import unknown_name
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import weak_int
 from tiramisu_py.errors import CommandError, DeclarationError
@@ -83,7 +84,7 @@ class View:
                 raise CommandError(
                     f"{self} is a view and has no loops: give {name} to {self._of.name}, or to what reads it"
                 )
-            raise AttributeError(f"'View' object has no attribute {name!r}")
+            raise unknown_name(self, name)
 
     def __repr__(self) -> str:
         return f"{self._of.name}.reshape([{', '.join(map(str, self.shape))}])"

@@ -185,6 +185,8 @@ class Vectorize(OnStatements):
     partial: str = "loop"
 
     def applied(self, program: Program) -> Program:
+        if isinstance(self.loop, Integral) and isinstance(self.width, Iter):
+            raise CommandError(f"the width comes after the loop: write vectorize({self.width}, {self.loop})")
         loop, width = loop_name(self.loop), self.width
         if not isinstance(width, Integral) or width not in WIDTHS or isinstance(width, bool):
             raise CommandError(f"the vector width of {loop} is {width!r}: choose one of {WIDTHS}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, replace
+from numbers import Integral
 
 import islpy as isl
 
@@ -190,6 +191,11 @@ class Split(OnStatements):
     origin: int = 0
 
     def applied(self, program: Program) -> Program:
+        in_order = [each for each in (self.loop, self.by, self.outer, self.inner) if not isinstance(each, Integral)]
+        if len(in_order) == 3 and isinstance(self.by, Iter):
+            by = next(each for each in (self.loop, self.outer, self.inner) if isinstance(each, Integral))
+            first, *new = map(loop_name, in_order)
+            raise CommandError(f"the size comes after the loop: write split({first}, {by}, {', '.join(new)})")
         loop, outer, inner = map(loop_name, (self.loop, self.outer, self.inner))
         by, origin = size(self.by, f"the block size of {loop}"), whole(self.origin, "origin")
         return split(program, self.names(program), loop, by, outer, inner, origin)
@@ -216,6 +222,7 @@ def parted(
         named = arguments[0]
         names = given[1:] or [f"{loop_name(loop)}{level}" for level in (0, 1) for loop in named]
         given = [*named, *named.values(), *names]
+    _check_order(command, given)
     if not given or len(given) % 4:
         raise CommandError(
             f"{command} takes loops, as many sizes, as many outer and as many inner names: "
@@ -225,6 +232,25 @@ def parted(
     loops = [loop_name(loop) for loop in given[:count]]
     sizes = [size(by, f"the block size of {loop}") for by, loop in zip(given[count : 2 * count], loops, strict=True)]
     return loops, sizes, [loop_name(name) for name in given[2 * count :]]
+
+
+def _check_order(command: str, given: Sequence[object]) -> None:
+    """Refuse the arguments of `tile` in the order of other systems, sizes last or without names, with ours."""
+    sizes = [each for each in given if isinstance(each, Integral)]
+    loops = [each for each in given if isinstance(each, Iter | str)]
+    count, quarter = len(sizes), len(given) // 4
+    in_order = len(given) == 4 * count and all(isinstance(each, Integral) for each in given[quarter : 2 * quarter])
+    if not count or in_order or len(loops) not in (count, 2 * count, 3 * count):
+        return
+    names = [loop_name(each) for each in loops]
+    new = names[count:]
+    outer, inner = ([f"{loop}{level}" for loop in names[:count]] for level in (0, 1))
+    if len(new) == 2 * count:
+        outer, inner = new[:count], new[count:]
+    elif new and not set(new) & set(outer):
+        inner = new
+    written = ", ".join(map(str, (*names[:count], *sizes, *outer, *inner)))
+    raise CommandError(f"{command} takes loops, sizes, outer and inner names: write {command}({written})")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,116 @@
+"""Methods whose calls are checked: an argument too few or too many is answered with the call to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, signature
+from types import FunctionType
+from typing import Any
+
+from tiramisu_py.algorithm.misuse import unknown_name
+from tiramisu_py.errors import CallError
+
+#: What stands for a missing argument in the call to write; ``{0}`` is the first argument.
+_EXAMPLES = {"by": "8", "width": "8", "factor": "4", "outer": "{0}0", "inner": "{0}1", "dtype": "tm.float32"}
+#: Commands of other systems, and what to write for them.
+_ELSEWHERE = {
+    "parallel": "write parallelize(i)",
+    "compute_root": "a computation has loops of its own until compute_at",
+    "store_root": "an array is that of the whole function until store_at",
+    "compute_inline": "write inline()",
+    "gpu_blocks": "write tag_gpu([i0], [i1])",
+    "gpu_threads": "write tag_gpu([i0], [i1])",
+    "gpu": "write tag_gpu([i0], [i1])",
+    "bind": "write tag_gpu([i0], [i1])",
+    "bound": "facts of sizes are assumed: tm.Function(.., assume=..)",
+    "bound_extent": "facts of sizes are assumed: tm.Function(.., assume=..)",
+    "reorder_storage": "write store_in",
+    "fold_storage": "write store_in with an index % size",
+    "cache_read": "write cache, cache_shared or pack",
+    "cache_write": "write accumulate_in_registers or store_in",
+    "decompose_reduction": "write init and update",
+    "realize": "write compile(), and call what it returns",
+    "build": "write compile()",
+    "lower": "write lowered()",
+    "update_definition": "write update",
+}
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+class OwnCalls:
+    """Base of what users call methods of: a call that does not fit its method raises `CallError`.
+
+    ::
+
+        b.split(i, 8)       -->   b.split(i, 8) lacks outer, inner: write b.split(i, 8, i0, i1)
+    """
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        for name, method in list(vars(cls).items()):
+            if isinstance(method, FunctionType) and not name.startswith("_"):
+                setattr(cls, name, _checked(method))
+
+
+def unknown_command(of: object, name: str) -> AttributeError:
+    """The error of a method that a handle or a function does not have: what to write, or a name like it."""
+    if hasattr(type(of), name):  # of a property that raised an AttributeError: raise that one
+        object.__getattribute__(of, name)
+    known = [each for each in dir(type(of)) if not each.startswith("_")]
+    return unknown_name(of, name, known, _ELSEWHERE.get(name, ""))
+
+
+def _checked(method: FunctionType) -> Callable[..., Any]:
+    @wraps(method)
+    def checked(self: Any, /, *arguments: Any, **named: Any) -> Any:
+        try:
+            return method(self, *arguments, **named)
+        except TypeError as error:
+            inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+            if inside or not (words := _misfit(self, method, arguments, named)):
+                raise
+        raise CallError(words)
+
+    return checked
+
+
+def _misfit(of: object, method: FunctionType, arguments: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """What is wrong with a call of a method, and the call to write; "" if it fits."""
+    own = list(signature(method).parameters.values())[1:]
+    listed = [p for p in own if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
+    shown = [_shown(each) for each in arguments]
+    handle = getattr(of, "name", None) or repr(of)
+    call = f"{handle}.{method.__name__}"
+    given = f"{call}({', '.join([*shown, *(f'{name}={_shown(value)}' for name, value in named.items())])})"
+    taken = {p.name for p in listed[: len(arguments)]}
+    lacks = [p for p in listed[len(arguments) :] if p.default is p.empty and p.name not in named]
+    lacks += [p for p in own if p.kind is Parameter.KEYWORD_ONLY and p.default is p.empty and p.name not in named]
+    names = ", ".join(p.name for p in own if p.kind in _NAMED)
+    unknown = [name for name in named if name not in {p.name for p in own if p.kind in _NAMED}]
+    if unknown and not any(p.kind is Parameter.VAR_KEYWORD for p in own):
+        return f"{given} has the argument {unknown[0]}=, and {method.__name__} takes {names or 'none'}"
+    if len(arguments) > len(listed) and not any(p.kind is Parameter.VAR_POSITIONAL for p in own):
+        count = f"{len(listed)} argument{'' if len(listed) == 1 else 's'} without a name"
+        return f"{given} has {len(arguments)} of at most {count}: {method.__name__} takes {names or 'none'}"
+    twice = [name for name in named if name in taken]
+    if twice:
+        return f"{given} gives {twice[0]} twice"
+    if not lacks:
+        return ""
+    first = shown[0] if shown else listed[0].name if listed else ""
+    added = [_EXAMPLES.get(p.name, p.name).format(first) for p in lacks]
+    words = [
+        *shown,
+        *(
+            f"{p.name}={each}" if named or p.kind is Parameter.KEYWORD_ONLY else each
+            for p, each in zip(lacks, added, strict=True)
+        ),
+        *(f"{name}={_shown(value)}" for name, value in named.items()),
+    ]
+    return f"{given} lacks {', '.join(p.name for p in lacks)}: write {call}({', '.join(words)})"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 and "\n" not in text else f"{text[:37].splitlines()[0]}..."
