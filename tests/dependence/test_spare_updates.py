@@ -106,6 +106,7 @@ def test_lanes_with_partial_results_choose_what_they_add(op: Any, dtype: Any, th
         limits = np.array([0.5, -9, 9, 1, -0.5]).astype(dtype.numpy)
         got = kernel(array, limits, N=5, W=size)
         assert got.tobytes() == f.evaluate(array, limits, N=5, W=size, as_scheduled=True).tobytes()
+        np.testing.assert_allclose(got, f.evaluate(array, limits, N=5, W=size), rtol=1e-4, atol=1e-5)
 
 
 def test_what_lanes_add_to_an_element_that_other_threads_use_keeps_its_guard() -> None:
@@ -124,16 +125,18 @@ def test_what_lanes_add_to_an_element_that_other_threads_use_keeps_its_guard() -
     np.testing.assert_array_equal(f.compile(threads=2)(**given), f.evaluate(**given))
 
 
-def test_lanes_that_choose_terms_of_shared_elements_are_computed_one_by_one() -> None:
-    E, (n, p, d) = tm.params("E")[0], tm.iters("n p d")
+def test_lanes_whose_terms_a_loop_inside_chooses_combine_nothing_in_elements_of_other_threads() -> None:
+    E, (n, p, d, q) = tm.params("E")[0], tm.iters("n p d q")
     f = tm.Function("sums", params=[N, E])
     start = f.input("start", tm.int32, [N + 1], values=(0, E + 1), monotone=True)
-    x = f.input("x", tm.float32, [E, 64])
+    x, taken = f.input("x", tm.float32, [E, 3, 64]), f.input("taken", tm.int32, [E, 3])
     domain = {n: N, p: (start[n], start[n + 1])}
-    a = f.reduction("a", domain, {d: 64}, tm.sum, x[p, d], where=x[p, d] > 0)
+    a = f.reduction("a", domain, {q: 3, d: 64}, tm.sum, x[p, q, d], where=taken[p, q] > 0)
     f.outputs(a)
-    a.update.reorder(p, n, d).parallelize(n).vectorize(d, 8, combine=tm.PRIVATE)
+    a.update.reorder(p, n, d, q).parallelize(n).vectorize(d, 8, combine=tm.PRIVATE)
     assert f.check().ok and not anywhere(f, "a_update")
     assert "a_partial" not in f.source()["sums.c"]
-    given = {"start": np.arange(0, 401, 10).astype(np.int32), "x": np.ones((400, 64), np.float32)}
+    random = np.random.default_rng(4)
+    taken_at = random.integers(0, 2, (400, 3)).astype(np.int32)
+    given = {"start": np.arange(0, 401, 10).astype(np.int32), "x": np.ones((400, 3, 64), np.float32), "taken": taken_at}
     np.testing.assert_array_equal(f.compile(threads=2)(**given), f.evaluate(**given))
