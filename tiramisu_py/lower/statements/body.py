@@ -18,10 +18,10 @@ from tiramisu_py.dependence.cases import chooses
 from tiramisu_py.dependence.spare_updates import may_run_anywhere
 from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.lower.statements.body_remarks import copies_remark, strided_remark
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, iterator_names, point_forms
 from tiramisu_py.lower.statements.prefetch import Lookahead
 from tiramisu_py.lower.statements.store_places import Places
-from tiramisu_py.lower.statements.strided_remark import strided_remark
 from tiramisu_py.lower.statements.templates import Forms, filled
 from tiramisu_py.lower.statements.wide_indices import with_wide_indices
 from tiramisu_py.program.program import Program
@@ -36,8 +36,8 @@ COMMENT_WIDTH = 100
 class Body:
     """The code of every instance of a piece, as templates over `forms` (a function of the instances).
 
-    An update that may run `anywhere` does no harm where its guards do not hold. A `remark` says what its vectors do
-    lane by lane.
+    An update that may run `anywhere` does no harm where its guards do not hold. A `remark` says what
+    is slow or long in it.
     """
 
     piece: DomainPiece
@@ -101,7 +101,7 @@ def body_of(program: Program, piece: DomainPiece) -> Body:
     anywhere = may_run_anywhere(program, statement)
     return Body(
         piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal, anywhere=anywhere,
-        remark=strided_remark(program, statement),
+        remark=strided_remark(program, statement) or copies_remark(program, piece),
     )  # fmt: skip
 
 

@@ -22,8 +22,10 @@ _IN_VECTORS = frozenset({"exp"})
 CALLED, GATHERED, SCATTERED = "called for each lane", "gathered at computed indices", "scattered to computed indices"
 #: Elements that are apart in memory: lowering says so, which knows the loops and arrays of the program.
 STRIDED = "strided along"
+#: A body whose loops are cut around a point: lowering says so, too.
+COPIED = "copied"
 #: How remarks begin.
-BEGINNINGS = (BY_LANES, CALLED, GATHERED, SCATTERED, STRIDED)
+BEGINNINGS = (BY_LANES, CALLED, GATHERED, SCATTERED, STRIDED, COPIED)
 
 
 def remarked(node: Node) -> Node:

@@ -1,4 +1,4 @@
-"""Vectors whose lanes are apart in memory are remarked, with commands that make them whole."""
+"""Remarks with the commands that help: vectors whose lanes are apart in memory, copies of a body around a point."""
 
 from __future__ import annotations
 
@@ -150,3 +150,42 @@ def test_a_loop_of_fewer_iterations_than_lanes_has_no_vectors_and_no_remark() ->
     b.interchange(i, j)
     b.vectorize(i, 8)
     assert f.cost(N=16).remarks == ()
+
+
+def pulsed(spread: int = 0) -> tm.Function:
+    """A field with a pulse at a point in its middle (or on a line, with `spread`)."""
+    f = tm.Function("pulsed", params=[N, M], assume="N >= 5 and M >= 5")
+    a, s = f.input("a", tm.float32, [N, M]), f.input("s", tm.float32, [1])
+    inside = (i >= 1) & (i < N - 1) & (j >= 1) & (j < M - 1)
+    at = (i == N // 2) & ((j == M // 2) if not spread else (j >= spread))
+    near = a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1]
+    b = f.computation("b", {i: N, j: M}, tm.select(inside, near + tm.select(at, s[0], 0.0), a[i, j]))
+    f.outputs(b)
+    return f
+
+
+def bodies(f: tm.Function) -> int:
+    """How many times the code of the inside is there."""
+    lines = [line.strip() for line in f.pseudocode().splitlines()]
+    return sum(not line.startswith("#") and "a[i + 1, " in line for line in lines)
+
+
+def test_copies_around_a_point_are_said_and_vectors_keep_one() -> None:
+    f = pulsed()
+    assert bodies(f) == 5
+    said = "b: copied 4 times around the point where (i == N // 2) & (j == M // 2); b.vectorize(j, 8) keeps one"
+    assert f.cost(N=9, M=9).remarks == f.compile().remarks == (said,)
+    assert f"  in the code, {said}" in str(f.cost(N=9, M=9))
+    f["b"].vectorize(j, 8)
+    assert bodies(f) == 1
+    assert not any("copied" in each for each in f.cost(N=9, M=9).remarks)
+    for shape in ((5, 5), (6, 19), (9, 40)):
+        given = {"a": np.random.default_rng(2).random(shape, dtype=np.float32), "s": np.ones(1, np.float32)}
+        np.testing.assert_array_equal(f.compile()(**given), f.evaluate(**given))
+
+
+def test_a_condition_on_a_row_alone_is_still_a_case() -> None:
+    f = pulsed(spread=2)
+    f["b"].vectorize(j, 8)
+    assert bodies(f) > 1 and "select" not in f.pseudocode()
+    assert f.cost(N=9, M=9).remarks == ()

@@ -1,12 +1,19 @@
-"""The remark on vectors whose lanes are apart in memory, with the commands that make them whole, if any are known."""
+"""Remarks on a statement, with the commands that help, if any are known: vectors whose lanes are apart in memory, and
+copies of a body around a point.
+"""
 
 from __future__ import annotations
 
+from tiramisu_py.algorithm.expression_text import text_of
 from tiramisu_py.dependence.strided_lanes import StridedLanes, carries, contiguous_loop, strided_lanes
-from tiramisu_py.passes.vectors.remarks import STRIDED
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece
+from tiramisu_py.passes.vectors.remarks import COPIED, STRIDED
 from tiramisu_py.program.loops import LoopId, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+
+#: Copies of a body that are said.
+FEWEST_COPIES = 4
 
 
 def strided_remark(program: Program, statement: Statement) -> str:
@@ -25,6 +32,23 @@ def strided_remark(program: Program, statement: Statement) -> str:
     if loop is None or carries(program, loop):
         return said
     return f"{said}; {_commands(program, lanes, loop)}"
+
+
+def copies_remark(program: Program, piece: DomainPiece) -> str:
+    """``copied 6 times around the point where (i == N // 2) & (j == 0); u.vectorize(j, 8) keeps one``; "" for one."""
+    statement = piece.statement
+    if (
+        piece.around is None
+        or piece.copies < FEWEST_COPIES
+        or not statement.loops
+        or program.kernel_of(statement) is not None
+    ):
+        return ""
+    said = f"{COPIED} {piece.copies} times around the point where {text_of(piece.around)}"
+    last = statement.loops[-1]
+    if program.loops[last].tag is not None or program.rank_axes or program.blocks is not None or carries(program, last):
+        return said
+    return f"{said}; {statement.handle}.vectorize({program.loops[last].name}, 8) keeps one"
 
 
 def _commands(program: Program, lanes: StridedLanes, loop: LoopId) -> str:
