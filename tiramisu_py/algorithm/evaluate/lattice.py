@@ -125,7 +125,8 @@ def _known_row(row: sets.Row, columns: Sequence[Column | None]) -> Column | None
     coefficients, _ = row
     if any(c and column is None for c, column in zip(coefficients, columns, strict=False)):
         return None
-    found: Column = _row(row, [column if column is not None else columns[0] for column in columns])
+    given = next(column for column in columns if column is not None)
+    found: Column = _row(row, [given if column is None else column for column in columns])
     return found
 
 

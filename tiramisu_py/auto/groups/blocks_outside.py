@@ -150,8 +150,8 @@ def _is_at(statement: Statement, read: Access, axis: int, depth: int) -> bool:
 
 
 def _apply(function: Function, blocks: ColumnBlocks, folds: Sequence[Fold], lanes: int) -> None:
-    for each in folds:
-        each.apply(function)
+    for fold in folds:
+        fold.apply(function)
     fresh = Fresh(function)
     width = VECTORS * lanes
     block, step, column = fresh("block"), fresh("step"), fresh("column")

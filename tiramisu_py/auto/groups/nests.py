@@ -88,8 +88,8 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
         def apply(function: Function) -> None:
             for each, reader in beside:
                 _follow(problem, function, each, reader, threads, vectors)
-            for each in folds:
-                each.apply(function)
+            for fold in folds:
+                fold.apply(function)
             for plan in plans:
                 plan.apply(function, threads, vectors)
 
@@ -99,9 +99,9 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
         if said:
             yield Offer(name, "; ".join(said), why, apply, covered, _work(problem, plans, bool(folds), vectors))
 
-    for kept in (in_place, folds) if in_place != folds else (folds,):
-        if kept:
-            yield from offer(kept, True, True)
+    for few in (in_place, folds) if in_place != folds else (folds,):
+        if few:
+            yield from offer(few, True, True)
     yield from offer((), True, True)
     yield from offer((), False, True)
     yield from offer((), True, False)

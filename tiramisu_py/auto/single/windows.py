@@ -81,7 +81,8 @@ def _window(problem: Problem, name: str) -> Window | None:
     if phases is None or not terms or count < 2 or count * problem.operations(name) > MOST_OPERATIONS:
         return None
     *outer, vector = declared.iterators
-    fits = extents[vector] is None or extents[vector] >= problem.lanes(name) * phases.get(vector, 1)
+    extent = extents[vector]
+    fits = extent is None or extent >= problem.lanes(name) * phases.get(vector, 1)
     moving = any(touch.mentions(vector) for touch in problem.touches(name))
     if not fits or not moving or (phases and not outer):
         return None
@@ -155,8 +156,8 @@ def _apply(function: Function, name: str, window: Window, lanes: int) -> None:
     else:
         handle.init.vectorize(Iter(window.vector), lanes, remainder="mask")
         handle.update.vectorize(vector, lanes, remainder="mask")
-    for each in (*phases, *terms):
-        handle.update.unroll(each)
+    for loop in (*phases, *terms):
+        handle.update.unroll(loop)
 
 
 def _of_one_loop(handle: Any, window: Window, lanes: int, fresh: Fresh) -> None:
