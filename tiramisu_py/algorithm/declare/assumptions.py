@@ -39,21 +39,21 @@ def _holds(declared: Input, array: Array, params: Mapping[str, int]) -> bool:
         return False
     if declared.values is not None:
         low, high = (extent_value(bound, params) for bound in declared.values)
-        rows = declared.monotone and array.ndim > 0
-        firsts, lasts = (array[..., 0], array[..., -1]) if rows else (array, array)
-        if not _is_within(firsts, low, None if rows else high) or not _is_within(lasts, None if rows else low, high):
+        if declared.monotone and array.ndim:
+            if array[..., 0].min().item() < low or array[..., -1].max().item() >= high:
+                return False
+        elif not _is_within(array, low, high):
             return False
     return not declared.permutation or _is_permutation(array)
 
 
-def _is_within(array: Array, low: int | None, high: int | None) -> bool:
-    """Whether all elements are at least `low` and less than `high`, where these are given."""
-    if low == 0 and high is not None and array.dtype.kind == "i":
+def _is_within(array: Array, low: int, high: int) -> bool:
+    """Whether all elements are at least `low` and less than `high`."""
+    if low == 0 and array.dtype.kind == "i":
         # one pass: a negative number is a large one without a sign
         unsigned = array.view(f"u{array.itemsize}")
         return bool(unsigned.max().item() < min(high, 1 << (8 * array.itemsize - 1)))
-    above = low is None or low <= array.min().item()
-    return above and (high is None or array.max().item() < high)
+    return bool(low <= array.min().item() and array.max().item() < high)
 
 
 def _is_monotone(array: Array) -> bool:
