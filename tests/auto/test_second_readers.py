@@ -72,6 +72,8 @@ def test_what_reads_levels_from_the_last_one_back_needs_all_and_explain_says_so(
     f = shot(last=True)
     schedule = f.auto_schedule(target="x86-64-v3", threads=1)
     assert "fold" not in str(schedule)
+    said = "not few levels of u along t: rec reads u at other levels than its own ones: all levels of u are kept"
+    assert said in schedule.explain()
     assert schedule.explain().splitlines()[-1] == "allocates u[T + 2, N, N] of float32"
     assert kept(f, "u") == 20 * 9 * 9 * 4
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from tiramisu_py.auto.model.carried import LoopDependences
 from tiramisu_py.auto.model.cost import LATENCY, ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.auto.model.strides import APART, Touch, loop_cost
+from tiramisu_py.errors import CommandError
 from tiramisu_py.function import Function, Selection
 from tiramisu_py.program.loops import Combine, LoopId
 from tiramisu_py.program.ordering import shared
@@ -102,6 +103,7 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
     for few in (in_place, folds) if in_place != folds else (folds,):
         if few:
             yield from offer(few, True, True)
+    yield from _kept_whole(problem, names, _work(problem, plans, True, True))
     yield from offer((), True, True)
     yield from offer((), False, True)
     yield from offer((), True, False)
@@ -147,26 +149,47 @@ def folds_of(problem: Problem, names: Sequence[str]) -> Iterator[Fold]:
     What reads the last ones after the loop is left to the proof. Computations that the user has stored are left out.
     """
     for name in names:
-        declared = problem.computation(name)
-        if name in problem.algorithm.outputs or declared.is_reduction or len(declared.iterators) < 2:
-            continue
-        if not problem.has_first_storage(name):
-            continue
-        time = declared.iterators[0]
-        readers = [
-            each for each in problem.readers[name] if each in names and time in problem.computation(each).iterators
-        ]
-        back = [touch.offset(0, time) for each in readers for touch in _touching(problem, each, name)]
-        if not back or None in back or not _are_earlier(back):
-            continue
-        apart = [_levels_back(problem, each, name) for each in problem.readers[name] if each not in names]
-        if None in apart:
-            continue
-        beside = [each for each in problem.readers[name] if each not in names and _levels_back(problem, each, name)]
-        later = max([0, *(-least for found in apart for least in found or ())])
-        own = max(-(each or 0) for each in back)
-        over = own if names == (name,) and _is_in_place(problem, name, -own) else 1 + own
-        yield Fold(name, time, 1 + max(own, later), max(over, 1 + later), tuple(beside))
+        found = _fold(problem, names, name)
+        if isinstance(found, Fold):
+            yield found
+
+
+def _kept_whole(problem: Problem, names: tuple[str, ...], work: ValueWork) -> Iterator[Offer]:
+    """The offers to keep few levels that readers outside prevent: they say who, when they are tried."""
+    for name in names:
+        found = _fold(problem, names, name)
+        if isinstance(found, str):
+            why = f"{found} reads {name} at other levels than its own ones: all levels of {name} are kept"
+            time = problem.computation(name).iterators[0]
+            yield Offer(name, f"few levels of {name} along {time}", why, _refusing(why), names, work)
+
+
+def _refusing(why: str) -> Callable[[Function], object]:
+    def apply(function: Function) -> None:
+        raise CommandError(why)
+
+    return apply
+
+
+def _fold(problem: Problem, names: Sequence[str], name: str) -> Fold | str | None:
+    """The levels to keep of a computation; the reader outside that prevents it; None if nothing is to be folded."""
+    declared = problem.computation(name)
+    if name in problem.algorithm.outputs or declared.is_reduction or len(declared.iterators) < 2:
+        return None
+    if not problem.has_first_storage(name):
+        return None
+    time = declared.iterators[0]
+    readers = [each for each in problem.readers[name] if each in names and time in problem.computation(each).iterators]
+    back = [touch.offset(0, time) for each in readers for touch in _touching(problem, each, name)]
+    if not back or None in back or not _are_earlier(back):
+        return None
+    apart = {each: _levels_back(problem, each, name) for each in problem.readers[name] if each not in names}
+    if None in apart.values():
+        return next(each for each, found in apart.items() if found is None)
+    later = max([0, *(-least for found in apart.values() for least in found or ())])
+    own = max(-(each or 0) for each in back)
+    over = own if names == (name,) and _is_in_place(problem, name, -own) else 1 + own
+    return Fold(name, time, 1 + max(own, later), max(over, 1 + later), tuple(each for each in apart if apart[each]))
 
 
 def _touching(problem: Problem, reader: str, source: str) -> list[Touch]:
