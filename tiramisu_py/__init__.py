@@ -88,6 +88,7 @@ if TYPE_CHECKING:
         Timing,
         Trace,
         TraceEvent,
+        frozen,
         gpu_count,
         gpu_empty,
         memory_nodes,
@@ -208,7 +209,7 @@ front(
         "tiramisu_py.algorithm.words.scattering": "scatter",
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.build": (
-            "DeviceArray, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, gpu_count, gpu_empty, "
+            "DeviceArray, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, frozen, gpu_count, gpu_empty, "
             "memory_nodes, pinned_empty, target, to_gpu"
         ),
         "tiramisu_py.errors": (
@@ -384,6 +385,7 @@ __all__ = [
     "float32",
     "float64",
     "floor",
+    "frozen",
     "fmod",
     "gpu",
     "gpu_count",

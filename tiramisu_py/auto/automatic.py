@@ -9,6 +9,8 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function import Function
 from tiramisu_py.function.applying.as_script import as_script
 from tiramisu_py.program.command import Command
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.storage import Memory
 
 
 class Automatic:
@@ -23,6 +25,7 @@ class Automatic:
         self._start = start
         self._choices = tuple(choices)
         self._notes = tuple(notes)
+        self._scheduled = function.program
         self.commands: tuple[Command, ...] = function.commands[start:]
 
     def __str__(self) -> str:
@@ -32,11 +35,15 @@ class Automatic:
         return f"<{len(self.commands)} commands for {self._function.name}>"
 
     def explain(self) -> str:
-        """For each computation: what was chosen, why, its commands, and what was refused before, with the reasons."""
+        """For each computation: what was chosen, why, its commands, and what was refused before, with the reasons.
+
+        The last line has the arrays that the schedule allocates in memory, if there are any.
+        """
         lines = list(self._notes)
         for choice in self._choices:
             lines += _explained(choice)
-        return "\n".join(lines)
+        made = ", ".join(_allocated(self._scheduled))
+        return "\n".join([*lines, *([f"allocates {made}"] if made else [])])
 
     def undo(self) -> None:
         """Take all these commands back; raises `CommandError` if others have been given since, or some undone."""
@@ -62,3 +69,14 @@ def _explained(choice: Choice) -> Iterable[str]:
         yield from (f"    {command}" for command in choice.commands)
     for what, reason in choice.refused:
         yield f"  not {what}: {reason}"
+
+
+def _allocated(program: Program) -> Iterable[str]:
+    """The arrays in memory that are not the caller's: ``u[2, N, N] of float32, in each iteration of t0``."""
+    used = {program.storages[each.target].buffer for each in program.storing}
+    for buffer in program.buffers.values():
+        if buffer.argument or buffer.memory is not Memory.HOST or buffer.name not in used:
+            continue
+        scope = ", ".join(program.loops[loop].name for loop in buffer.scope)
+        where = f" for each iteration of {scope}" if scope else ""
+        yield f"{buffer.name}[{', '.join(map(str, buffer.extents))}] of {buffer.dtype}{where}"

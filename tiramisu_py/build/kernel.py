@@ -89,7 +89,8 @@ class Kernel:
             for remark in kernel.remarks:
                 print(remark)           # result: called for each lane: tanh
 
-        Those are functions without a vector instruction, elements at computed indices, and statements that cannot be
+        Those are functions without a vector instruction, elements at computed indices, elements that are apart in
+        memory (with the commands that make these whole vectors, if there are any), and statements that cannot be
         computed on all lanes at once. The source has each as a comment where it is.
         """
         return remarks(self.function)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 
@@ -17,6 +17,8 @@ from tiramisu_py.algorithm.types import TupleType
 
 #: Beyond this number of bodies a select stays in place: a box has an inside, four edges and four corners.
 MOST_BODIES = 9
+#: A point has this many dimensions less than what is around it, or more: fewer are edges.
+FEWEST_PINNED = 2
 #: Copies of copies are followed so many times where isl does not know all of them.
 MOST_STEPS = 3
 
@@ -37,16 +39,23 @@ def by_branch(reader: Affine, instances: isl.Set, body: Expr) -> list[tuple[Bran
     return _Splitter(reader).by_branch(instances, body)
 
 
-def split_by_cases(reader: Affine, instances: isl.Set, body: Expr) -> list[Part]:
-    """Parts of `instances`, each with a body in which selects decided there are resolved."""
-    return _Splitter(reader).split(instances, body)
+def split_by_cases(
+    reader: Affine, instances: isl.Set, body: Expr, cuts: Callable[[Expr, Expr], bool] | None = None
+) -> list[Part]:
+    """Parts of `instances`, each with a body in which selects decided there are resolved.
+
+    What is around a point of a plane, or a line in space, has many convex parts, each a copy of the body: `cuts` says
+    whether a select whose condition holds there alone, with the body around it, is a case, or stays in place (without
+    it, all are cases).
+    """
+    return _Splitter(reader, cuts).split(instances, body)
 
 
 class _Splitter:
     """Cuts instances by the conditions of the selects in their body."""
 
-    def __init__(self, reader: Affine) -> None:
-        self.reader = reader
+    def __init__(self, reader: Affine, cuts: Callable[[Expr, Expr], bool] | None = None) -> None:
+        self.reader, self.cuts = reader, cuts
 
     def split(self, instances: isl.Set, body: Expr) -> list[Part]:
         """Parts of `instances`, each with a body in which selects decided there are resolved.
@@ -73,22 +82,34 @@ class _Splitter:
 
     def _cut(self, instances: isl.Set, body: Expr) -> list[Part]:
         """The parts on which the outermost affine select of a body is decided; the part alone if it has none."""
-        while (found := self._affine(body)) is not None:
+        kept = set[tuple[object, ...]]()
+        while (found := self._affine(body, kept)) is not None:
             select, holds = found
             inside, outside = instances.intersect(holds).coalesce(), instances.subtract(holds).coalesce()
-            if not outside.is_empty() and not inside.is_empty():
-                return [(inside, _decided(body, select, True)), (outside, _decided(body, select, False))]
-            body = _decided(body, select, outside.is_empty())
+            if inside.is_empty() or outside.is_empty():
+                body = _decided(body, select, outside.is_empty())
+                continue
+            around = _decided(body, select, False)
+            if self.cuts is None or not _is_point(instances, inside) or self.cuts(select.condition, around):
+                return [(inside, _decided(body, select, True)), (outside, around)]
+            kept.add(select.condition.key())
         return [(instances, body)]
 
-    def _affine(self, body: Expr) -> tuple[Select, isl.Set] | None:
-        """The outermost affine select of a body, and where its condition holds."""
+    def _affine(self, body: Expr, kept: Collection[tuple[object, ...]]) -> tuple[Select, isl.Set] | None:
+        """The outermost affine select of a body whose condition is not kept, and where it holds."""
         for select in _selects(body):
+            if select.condition.key() in kept:
+                continue
             try:
                 return select, self.reader.condition(select.condition)
             except NotAffine:
                 continue
         return None
+
+
+def _is_point(instances: isl.Set, inside: isl.Set) -> bool:
+    """Whether a part of some instances has no more than a few of them along two dimensions, where these have many."""
+    return sets.thin_dimensions(inside) - sets.thin_dimensions(instances) >= FEWEST_PINNED
 
 
 def _selects(body: Expr) -> Iterator[Select]:

@@ -14,6 +14,7 @@ from tiramisu_py.counting.lattice_points import classes, count
 from tiramisu_py.counting.work import operations
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
+from tiramisu_py.dependence.strided_lanes import strided_lanes
 from tiramisu_py.program.loops import LoopId, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -113,8 +114,12 @@ class _Counted:
         each += statement.role is Role.UPDATE
         return StatementCost(
             statement.handle, instances, each * instances, loaded, stored, self._lanes(statement),
-            str(statement.body.dtype), self.program.kernel_of(statement) is not None,
+            str(statement.body.dtype), self.program.kernel_of(statement) is not None, self._strided(statement),
         )  # fmt: skip
+
+    def _strided(self, statement: Statement) -> tuple[str, ...]:
+        found = strided_lanes(self.program, statement)
+        return () if found is None else found.arrays
 
     def _lanes(self, statement: Statement) -> float | None:
         """The share of the lanes of a statement's vectors in which it runs: strips count from the first iteration."""

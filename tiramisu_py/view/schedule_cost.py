@@ -39,7 +39,8 @@ class EmittedFindings:
 class StatementCost:
     """A statement: its instances, their operations, the bytes that they load and store, each time.
 
-    Instances in a vector loop fill `lanes` of the lanes of its vectors, between 0 and 1; None without a vector loop.
+    Instances in a vector loop fill `lanes` of the lanes of its vectors, between 0 and 1; None without a vector loop. A
+    vector of one of the `strided` arrays is loaded or stored element by element, since its lanes are apart in memory.
     `dtype` is the type of its values; `on_gpu` says whether a GPU runs it.
     """
 
@@ -51,6 +52,7 @@ class StatementCost:
     lanes: float | None
     dtype: str = ""
     on_gpu: bool = False
+    strided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -316,7 +318,7 @@ class ScheduleCost:
             f"  {m.name}, {m.direction}: {m.elements:,} elements, {m.bytes:,} bytes in {m.messages:,}" for m in moved
         ]
         lines += [line for each in self.kernels for line in _kernel_lines(each, gpu)]
-        return "\n".join([*lines, *(f"  in vectors, {remark}" for remark in self.remarks)])
+        return "\n".join([*lines, *map(_remark_line, self.remarks)])
 
     def _cache_lines(self) -> list[str]:
         """What ideal caches of usual sizes fetch."""
@@ -345,13 +347,19 @@ class ScheduleCost:
 
 
 #: The styles of the lines of a cost, by patterns of what is at their beginning.
-STYLES = {r"  in vectors, ": "doubt", r"\S.*:$": "advice"}
+STYLES = {r"  in (vectors|the code), ": "doubt", r"\S.*:$": "advice"}
 
 
 def _statement_line(each: StatementCost) -> str:
     lanes = "" if each.lanes is None else f", {100 * each.lanes:.3g} % of the lanes"
+    lanes += f" in arithmetic, one by one in {', '.join(each.strided)} (strided)" if each.strided else ""
     done = f"{each.instances:,} instances, {each.operations:,} operations"
     return f"  {each.name}: {done}, {each.loaded:,} bytes loaded, {each.stored:,} stored{lanes}"
+
+
+def _remark_line(remark: str) -> str:
+    where = "the code" if remark.partition(": ")[2].startswith("copied ") else "vectors"
+    return f"  in {where}, {remark}"
 
 
 def _tile_line(tile: TileCost) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -59,6 +60,12 @@ class Lattice:
     def _bounds(self, axis: int, columns: Sequence[Column], count: int, clip: Clip | None) -> tuple[Column, Column]:
         least, largest = self._spans[axis]
         low, high = np.full(count, least), np.full(count, largest)
+        lines = [_line(floors, rows, axis, columns) for floors, rows in self._parts[axis + 1] if columns]
+        lows, highs = ([end for line in lines if (end := line[side]) is not None] for side in (0, 1))
+        if lines and len(lows) == len(lines):
+            low = np.maximum(low, functools.reduce(np.minimum, lows))
+        if lines and len(highs) == len(lines):
+            high = np.minimum(high, functools.reduce(np.maximum, highs))
         if clip is not None:
             lower, upper = clip(axis, columns)
             low = low if lower is None else np.maximum(low, lower)
@@ -84,6 +91,43 @@ class Lattice:
         for floors, rows in parts:
             inside |= _satisfied(floors, rows, columns)
         return inside
+
+
+def _line(
+    floors: Sequence[tuple[sets.Row, int]], rows: Sequence[tuple[sets.Row, bool]], axis: int, columns: Sequence[Column]
+) -> tuple[Column | None, Column | None]:
+    """Bounds of a dimension by those before it, where constraints relate them: one value where it is ``7 i == k``.
+
+    ``c x + rest >= 0`` gives ``x >= ceil(-rest / c)`` for c > 0. Constraints with integer parts of x say less.
+    """
+    low: Column | None = None
+    high: Column | None = None
+    known: list[Column | None] = [*columns, None]
+    for (coefficients, constant), divisor in floors:
+        rest = _known_row((coefficients, constant), known)
+        known.append(None if rest is None or coefficients[axis] else rest // divisor)
+    for (coefficients, constant), is_equality in rows:
+        c, others = coefficients[axis], [*coefficients[:axis], 0, *coefficients[axis + 1 :]]
+        rest = _known_row((tuple(others), constant), known) if c and any(others) else None
+        if rest is None:
+            continue
+        if c > 0 or is_equality:
+            least = -(rest // c) if c > 0 else -(-rest // -c)
+            low = least if low is None else np.maximum(low, least)
+        if c < 0 or is_equality:
+            largest = rest // -c if c < 0 else -rest // c
+            high = largest if high is None else np.minimum(high, largest)
+    return low, high
+
+
+def _known_row(row: sets.Row, columns: Sequence[Column | None]) -> Column | None:
+    """The value of a form; None if it needs a column that is not known."""
+    coefficients, _ = row
+    if any(c and column is None for c, column in zip(coefficients, columns, strict=False)):
+        return None
+    given = next(column for column in columns if column is not None)
+    found: Column = _row(row, [given if column is None else column for column in columns])
+    return found
 
 
 def _satisfied(

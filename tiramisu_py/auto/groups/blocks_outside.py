@@ -20,10 +20,10 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.auto.groups.group_orders import affine_text
-from tiramisu_py.auto.groups.nests import folds_of, iterators_of, members_of, statement_handle
+from tiramisu_py.auto.groups.nests import Fold, folds_of, iterators_of, members_of, statement_handle
 from tiramisu_py.auto.model.carried import LoopDependence, LoopDependences
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.function import Function
@@ -53,8 +53,8 @@ def blocked(problem: Problem, name: str) -> Iterator[Offer]:
     found = _blocks(problem, names)
     if found is None:
         return
-    folds = [each for each in folds_of(problem, names) if each[0] in found.kept]
-    if any(problem.has_first_storage(each) for each in {*found.kept} - {source for source, _, _ in folds}):
+    folds = [each for each in folds_of(problem, names) if each.source in found.kept and not each.beside]
+    if any(problem.has_first_storage(each) for each in {*found.kept} - {each.source for each in folds}):
         return  # a block would have an element for each step
     last = found.kept[0]
     lanes = problem.lanes(last)
@@ -149,9 +149,9 @@ def _is_at(statement: Statement, read: Access, axis: int, depth: int) -> bool:
     return statement.instances.is_subset(place.eq_set(sets.outputs(statement.coords)[depth]))
 
 
-def _apply(function: Function, blocks: ColumnBlocks, folds: Sequence[tuple[str, str, int]], lanes: int) -> None:
-    for source, time, levels in folds:
-        function[source].fold(Iter(time), levels)
+def _apply(function: Function, blocks: ColumnBlocks, folds: Sequence[Fold], lanes: int) -> None:
+    for fold in folds:
+        fold.apply(function)
     fresh = Fresh(function)
     width = VECTORS * lanes
     block, step, column = fresh("block"), fresh("step"), fresh("column")

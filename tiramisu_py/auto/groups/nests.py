@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,8 @@ from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.auto.model.carried import LoopDependences
 from tiramisu_py.auto.model.cost import LATENCY, ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
-from tiramisu_py.auto.model.strides import APART, loop_cost
+from tiramisu_py.auto.model.strides import APART, Touch, loop_cost
+from tiramisu_py.errors import CommandError
 from tiramisu_py.function import Function, Selection
 from tiramisu_py.program.loops import Combine, LoopId
 from tiramisu_py.program.ordering import shared
@@ -82,26 +83,34 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
     why = f"values depend on earlier ones along {kept}" if kept else "no loop carries a dependence"
 
     folds = list(folds_of(problem, names))
+    in_place = [replace(each, levels=each.fewest) for each in folds]
 
-    def offer(folded: bool, threads: bool, vectors: bool) -> Iterator[Offer]:
+    def offer(folds: Sequence[Fold], threads: bool, vectors: bool) -> Iterator[Offer]:
+        beside = [(each, reader) for each in folds for reader in each.beside]
+
         def apply(function: Function) -> None:
-            for source, time, levels in folds if folded else ():
-                function[source].fold(Iter(time), levels)
+            for each, reader in beside:
+                _follow(problem, function, each, reader, threads, vectors)
+            for fold in folds:
+                fold.apply(function)
             for plan in plans:
                 plan.apply(function, threads, vectors)
 
-        said = [f"{source} keeps {levels} of {time}" for source, time, levels in folds] if folded else []
+        said = [each.words for each in folds]
         said += [text for plan in plans if (text := _said(plan, threads, vectors))]
+        covered = (*names, *dict.fromkeys(reader for _, reader in beside))
         if said:
-            yield Offer(name, "; ".join(said), why, apply, names, _work(problem, plans, folded, vectors))
+            yield Offer(name, "; ".join(said), why, apply, covered, _work(problem, plans, bool(folds), vectors))
 
     several = problem.threads > 1
-    if folds:
-        yield from offer(True, several, True)
-    yield from offer(False, several, True)
+    for few in (in_place, folds) if in_place != folds else (folds,):
+        if few:
+            yield from offer(few, several, True)
+    yield from _kept_whole(problem, names, _work(problem, plans, True, True))
+    yield from offer((), several, True)
     if several:
-        yield from offer(False, False, True)
-    yield from offer(False, several, False)
+        yield from offer((), False, True)
+    yield from offer((), several, False)
 
 
 def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bool) -> ValueWork:
@@ -115,30 +124,128 @@ def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bo
     return problem.work(source, vector, lanes, moved=moved, stores=stores, chain=chain)
 
 
-def folds_of(problem: Problem, names: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+@dataclass(frozen=True)
+class Fold:
+    """Few levels of a computation are kept along its first loop: `levels`, or the `fewest` where a value is stored over
+    the one that it alone reads, at its own place. Readers `beside` it are computed in the same loop, after it.
+    """
+
+    source: str
+    time: str
+    levels: int
+    fewest: int
+    beside: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What it does, for an offer."""
+        said = f"{self.source} keeps {self.levels} of {self.time}"
+        return f"{said}, each followed by {', '.join(self.beside)}" if self.beside else said
+
+    def apply(self, function: Function) -> None:
+        """Give the command."""
+        function[self.source].fold(Iter(self.time), self.levels)
+
+
+def folds_of(problem: Problem, names: Sequence[str]) -> Iterator[Fold]:
     """The computations that are read only some iterations of their first loop later, and how many of these to keep.
 
     What reads the last ones after the loop is left to the proof. Computations that the user has stored are left out.
     """
     for name in names:
-        declared = problem.computation(name)
-        if name in problem.algorithm.outputs or declared.is_reduction or len(declared.iterators) < 2:
-            continue
-        if not problem.has_first_storage(name):
-            continue
-        time = declared.iterators[0]
-        readers = [
-            each for each in problem.readers[name] if each in names and time in problem.computation(each).iterators
-        ]
-        touched = [touch for each in readers for touch in problem.touches(each) if touch.access.source == name]
-        outside = [each for each in problem.readers[name] if each not in names]
-        if any(
-            touch.forms[0] != {} for each in outside for touch in problem.touches(each) if touch.access.source == name
-        ):
-            continue
-        back = [touch.offset(0, time) for touch in touched]
-        if back and None not in back and max(each or 0 for each in back) <= 0 and min(each or 0 for each in back) < 0:
-            yield name, time, 1 - min(each or 0 for each in back)
+        found = _fold(problem, names, name)
+        if isinstance(found, Fold):
+            yield found
+
+
+def _kept_whole(problem: Problem, names: tuple[str, ...], work: ValueWork) -> Iterator[Offer]:
+    """The offers to keep few levels that readers outside prevent: they say who, when they are tried."""
+    for name in names:
+        found = _fold(problem, names, name)
+        if isinstance(found, str):
+            why = f"{found} reads {name} at other levels than its own ones: all levels of {name} are kept"
+            time = problem.computation(name).iterators[0]
+            yield Offer(name, f"few levels of {name} along {time}", why, _refusing(why), names, work)
+
+
+def _refusing(why: str) -> Callable[[Function], object]:
+    def apply(function: Function) -> None:
+        raise CommandError(why)
+
+    return apply
+
+
+def _fold(problem: Problem, names: Sequence[str], name: str) -> Fold | str | None:
+    """The levels to keep of a computation; the reader outside that prevents it; None if nothing is to be folded."""
+    declared = problem.computation(name)
+    if name in problem.algorithm.outputs or declared.is_reduction or len(declared.iterators) < 2:
+        return None
+    if not problem.has_first_storage(name):
+        return None
+    time = declared.iterators[0]
+    readers = [each for each in problem.readers[name] if each in names and time in problem.computation(each).iterators]
+    back = [touch.offset(0, time) for each in readers for touch in _touching(problem, each, name)]
+    if not back or None in back or not _are_earlier(back):
+        return None
+    apart = {each: _levels_back(problem, each, name) for each in problem.readers[name] if each not in names}
+    if None in apart.values():
+        return next(each for each, found in apart.items() if found is None)
+    later = max([0, *(-least for found in apart.values() for least in found or ())])
+    own = max(-(each or 0) for each in back)
+    over = own if names == (name,) and _is_in_place(problem, name, -own) else 1 + own
+    return Fold(name, time, 1 + max(own, later), max(over, 1 + later), tuple(each for each in apart if apart[each]))
+
+
+def _touching(problem: Problem, reader: str, source: str) -> list[Touch]:
+    return [touch for touch in problem.touches(reader) if touch.access.source == source]
+
+
+def _are_earlier(back: Sequence[int | None]) -> bool:
+    return max(each or 0 for each in back) <= 0 and min(each or 0 for each in back) < 0
+
+
+def _levels_back(problem: Problem, reader: str, source: str) -> tuple[int, ...] | None:
+    """How many levels before that of its own first iterator a computation outside reads, each at most 0; () if it reads
+    the same ones at each iteration, None if it cannot follow the source level by level.
+    """
+    touched, declared = _touching(problem, reader, source), problem.computation(reader)
+    if all(touch.forms[0] == {} for touch in touched):
+        return ()
+    if not declared.iterators or declared.group or declared.stage is not None or reader in problem.given:
+        return None
+    found = [touch.offset(0, declared.iterators[0]) for touch in touched]
+    if problem.is_recurrent(reader) or None in found or max(each or 0 for each in found) > 0:
+        return None
+    return tuple(each or 0 for each in found)
+
+
+def _is_in_place(problem: Problem, name: str, furthest: int) -> bool:
+    """Whether the values of the furthest level that a value reads are the one at its own place."""
+    _, *space = problem.computation(name).iterators
+    last = [
+        touch
+        for touch in _touching(problem, name, name)
+        if touch.offset(0, problem.computation(name).iterators[0]) == furthest
+    ]
+    return all(touch.offset(axis, each) == 0 for touch in last for axis, each in enumerate(space, 1))
+
+
+def _follow(problem: Problem, function: Function, fold: Fold, reader: str, threads: bool, vectors: bool) -> None:
+    """Compute a reader of a folded computation in each iteration of its first loop, after it."""
+    handle: Any = function[reader]
+    declared = problem.computation(reader)
+    handle.after(function[fold.source], Iter(fold.time))
+    if declared.is_reduction and len(declared.over) > 1 and not declared.in_order and threads:
+        handle.update.parallelize(Iter(declared.over[0]), combine=Combine.PRIVATE)
+    elif not declared.is_reduction and len(declared.iterators) > 2 and threads:
+        handle.parallelize(Iter(declared.iterators[1]))
+    if not vectors:
+        return
+    if declared.is_reduction and not declared.in_order:
+        lanes = accumulating(problem.lanes(reader), problem.cpu)
+        handle.update.vectorize(Iter(declared.over[-1]), lanes, combine=Combine.PRIVATE)
+    elif not declared.is_reduction and len(declared.iterators) > 1:
+        handle.vectorize(Iter(declared.iterators[-1]), problem.lanes(reader), remainder="mask")
 
 
 def _said(plan: LoopPlan, threads: bool, vectors: bool) -> str:

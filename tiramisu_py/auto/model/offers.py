@@ -99,6 +99,14 @@ class Problem:
             self._extents[name] = [_extent(declared.domain, axis) for axis in range(len(declared.iterators))]
         return self._extents[name]
 
+    def point_extents(self, name: str) -> list[int | None]:
+        """The same for all iterators of its points, terms included."""
+        declared = self.computation(name)
+        key = f"{name}, points"
+        if key not in self._extents:
+            self._extents[key] = [_extent(declared.points, axis) for axis in range(len(declared.point_iterators))]
+        return self._extents[key]
+
     def touches(self, name: str) -> tuple[Touch, ...]:
         """The accesses of a computation."""
         if name not in self._touches:

@@ -15,6 +15,8 @@ from tiramisu_py.records import dataclass
 #: What a vector of elements costs along a loop, relative to contiguous ones: the same element for all lanes, an
 #: element in each lane from memory lines of its own, and elements at computed places.
 SAME, APART, COMPUTED = 0.25, 8.0, 10.0
+#: Elements at most so many apart are picked from as many whole vectors.
+NEAR = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,8 @@ class Touch:
         step = self.step(iterator)
         if step is None:
             return COMPUTED
+        if 1 < step <= NEAR:
+            return float(step)
         return {0: SAME, 1: 1.0, -1: 1.5}.get(step, APART)
 
     def mentions(self, iterator: str) -> bool:

@@ -15,6 +15,7 @@ from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
 from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles, is_box, roles_of
 from tiramisu_py.auto.single.one_pass import one_pass, pair_of
+from tiramisu_py.auto.single.windows import filled_lanes, windowed
 from tiramisu_py.function import Function
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.recipes import columns, convolution, matmul, rows, spmv
@@ -43,7 +44,8 @@ def reduced(problem: Problem, name: str) -> Iterator[Offer]:
             "the rows of a sparse matrix", lambda function: spmv(function[name], cpu=cpu), (name,),
             problem.work(name, declared.over[0], problem.lanes(name)),
         )  # fmt: skip
-    vector = best_iterator(problem.touches(name), declared, declared.point_iterators)
+    yield from windowed(problem, name)
+    vector = best_iterator(problem.touches(name), declared, _filling(problem, name))
     if vector is None:
         return
     if vector in declared.over:
@@ -51,6 +53,13 @@ def reduced(problem: Problem, name: str) -> Iterator[Offer]:
     else:
         yield from _along_values(problem, name, vector)
     yield from _plain(problem, name, declared.iterators)
+
+
+def _filling(problem: Problem, name: str) -> list[str]:
+    """The iterators that fill a vector, whatever the sizes are; all if there are none."""
+    declared, lanes = problem.computation(name), problem.lanes(name)
+    extents = zip(declared.point_iterators, problem.point_extents(name), strict=True)
+    return [each for each, extent in extents if extent is None or extent >= lanes] or list(declared.point_iterators)
 
 
 def scattered(problem: Problem, name: str) -> Iterator[Offer]:
@@ -256,7 +265,7 @@ def _along_values(problem: Problem, name: str, vector: str) -> Iterator[Offer]:
     yield Offer(
         name, f"{', '.join((*outer, *declared.over))} outside, vectors of {lanes} along {vector}",
         f"values are contiguous along {vector}", by_values, (name,),
-        problem.work(name, vector, lanes, stores=2.0),
+        problem.work(name, vector, filled_lanes(problem, name, vector), stores=2.0),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.groups.nests import folds_of, members_of
+from tiramisu_py.auto.groups.nests import Fold, folds_of, members_of
 from tiramisu_py.auto.model.carried import LoopDependences
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.errors import CommandError
@@ -37,9 +37,11 @@ def pipelined(problem: Problem, name: str) -> Iterator[Offer]:
     """The offers of fields over steps: a block of steps runs through the rows, one step behind the other."""
     names = members_of(problem, name)
     folds = list(folds_of(problem, names))
+    if any(each.beside for each in folds):
+        return  # a reader of whole levels: none is complete before the last step of a block
     kept = problem.function.copy()
-    for source, index, levels in folds:
-        kept[source].fold(Iter(index), levels)
+    for each in folds:
+        each.apply(kept)
     program = kept.program
     statements = tuple(each for source in names for each in program.statements_of(source))
     depths = {len(each.loops) for each in statements}
@@ -54,8 +56,9 @@ def pipelined(problem: Problem, name: str) -> Iterator[Offer]:
         band = permutable_band(program, [each.name for each in statements], program.loop_names(statements[0])[:2])
     except CommandError:
         return
-    if not band.turned:
-        yield _Pipeline(problem, names, folds, statements, band).offer(name)
+    found = _Pipeline(problem, names, folds, statements, band)
+    if not band.turned and found.fits:
+        yield found.offer(name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +67,7 @@ class _Pipeline:
 
     problem: Problem
     names: tuple[str, ...]
-    folds: Sequence[tuple[str, str, int]]
+    folds: Sequence[Fold]
     statements: tuple[Statement, ...]
     band: Band
 
@@ -80,12 +83,31 @@ class _Pipeline:
             self.problem.work(name, declared.iterators[-1], self.problem.lanes(name), moved=MOVED), is_tiled=True,
         )  # fmt: skip
 
+    @property
+    def fits(self) -> bool:
+        """Whether the planes that two steps use are in the cache together; rows always are."""
+        return len(self.statements[0].loops) == 3 or self._planes(2) * PLANE * self._element <= self.problem.cpu.second
+
+    def _planes(self, steps: int) -> int:
+        """How many planes a block of steps uses: those between its first and its last step, and their neighbours."""
+        problem, rows = self.problem, self.problem.computation(self.names[0]).iterators[1]
+        touched = [touch for each in self.names for touch in problem.touches(each)]
+        own = [touch for touch in touched if touch.access.source in self.names and len(touch.forms) > 1]
+        reach = max(abs(touch.offset(1, rows) or 0) for touch in own)
+        levels = dict.fromkeys(self.names, 1) | {each.source: each.levels for each in self.folds}
+        others = {touch.access.source for touch in touched if len(touch.forms) > 2} - {*self.names}
+        behind = reach * steps
+        return (behind + 2 * reach + 1) * sum(levels.values()) + (behind + 1) * len(others)
+
+    @property
+    def _element(self) -> int:
+        return max(self.problem.computation(each).dtype.bytes for each in self.names)
+
     def _steps(self) -> int:
         """How many steps: what they use of rows or planes fills half of the second cache."""
         size = ROW if len(self.statements[0].loops) == 3 else PLANE
-        element = max(self.problem.computation(each).dtype.bytes for each in self.names)
         levels = max(2, len(self.names))
-        most = self.problem.cpu.second // (2 * size * element * levels)
+        most = self.problem.cpu.second // (2 * size * self._element * levels)
         return max(2, min(MOST_STEPS, 1 << max(most.bit_length() - 1, 0)))
 
     def _in_turn(self, function: Function) -> None:
@@ -110,8 +132,8 @@ class _Pipeline:
 
     def _joined(self, function: Function) -> tuple[Iter, Iter]:
         """Make the band; its loops over steps and rows."""
-        for source, index, levels in self.folds:
-            function[source].fold(Iter(index), levels)
+        for each in self.folds:
+            each.apply(function)
         for command in self.band.commands:
             function.apply(command)
         time, rows = map(Iter, self.band.loops)

@@ -21,6 +21,7 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import (
 )
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.build.calls.device_arguments import device_allocated, device_viewed
+from tiramisu_py.build.calls.frozen_arrays import VerifiedArrays
 from tiramisu_py.build.calls.numpy_arrays import (
     allocated,
     check_bools,
@@ -219,10 +220,19 @@ class Arguments:
             if declared.dtype.is_bool or _has_facts(declared):
                 value = values[name]
                 on_host = value.get() if isinstance(value, DeviceArray) else value
+                key = VerifiedArrays.key(name, on_host, tuple(params.items())) if on_host is value else None
+                if key is not None and key in self._verified:
+                    continue
                 if declared.dtype.is_bool:
                     check_bools(name, on_host)
                 self._require_whole(declared, on_host, params)
                 verify_facts(declared, on_host, params)
+                if key is not None:
+                    self._verified.add(key, on_host)
+
+    @cached_property
+    def _verified(self) -> VerifiedArrays:
+        return VerifiedArrays()
 
     def _require_whole(self, declared: Input, value: Array, params: Mapping[str, int]) -> None:
         """Refuse to verify a fact about all elements together (monotone, permutation) on a rank with only a part."""

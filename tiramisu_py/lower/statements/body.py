@@ -18,6 +18,7 @@ from tiramisu_py.dependence.cases import chooses
 from tiramisu_py.dependence.spare_updates import may_run_anywhere
 from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.lower.statements.body_remarks import copies_remark, strided_remark
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, iterator_names, point_forms
 from tiramisu_py.lower.statements.prefetch import Lookahead
 from tiramisu_py.lower.statements.store_places import Places
@@ -35,7 +36,8 @@ COMMENT_WIDTH = 100
 class Body:
     """The code of every instance of a piece, as templates over `forms` (a function of the instances).
 
-    An update that may run `anywhere` does no harm where its guards do not hold.
+    An update that may run `anywhere` does no harm where its guards do not hold. A `remark` says what
+    is slow or long in it.
     """
 
     piece: DomainPiece
@@ -51,6 +53,7 @@ class Body:
     nontemporal: bool = False
     ahead: tuple[Lookahead, ...] = ()
     anywhere: bool = False
+    remark: str = ""
 
     def as_in_kernel(self, atomic: bool, deferred: bool) -> Body:
         """The body in a kernel, where an update may have to be atomic, and a copy may be deferred."""
@@ -63,7 +66,8 @@ class Body:
         name = self.piece.statement.name
         store = Store(self.buffer, indices, value, name, self.update, self.atomic, self.nontemporal)
         early = [node for each in self.ahead for node in each.nodes((value, *indices))]
-        lines = Block((Comment(self.comment), *early, Deferred(store) if self.deferred else store))
+        remarks = (Comment(self.remark),) if self.remark else ()
+        lines = Block((Comment(self.comment), *remarks, *early, Deferred(store) if self.deferred else store))
         guard = arithmetic.conjunction(filled(guard, values) for guard in self.guards)
         return lines if guard is None else If(guard, lines, anywhere=self.anywhere)
 
@@ -96,8 +100,9 @@ def body_of(program: Program, piece: DomainPiece) -> Body:
     nontemporal = statement.nontemporal is not None and update is None
     anywhere = may_run_anywhere(program, statement)
     return Body(
-        piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal, anywhere=anywhere
-    )
+        piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal, anywhere=anywhere,
+        remark=strided_remark(program, statement) or copies_remark(program, piece),
+    )  # fmt: skip
 
 
 def _value(program: Program, piece: DomainPiece, places: Places, stored: Load) -> tuple[Expr, Operator | None]:

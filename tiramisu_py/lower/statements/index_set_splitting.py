@@ -6,12 +6,16 @@ So does one whose indices are clipped, or wrap around.
     -->  S[i]: a  on i = 0;  S[i]: b  on 0 < i < N
 
 The pieces keep the time of their statement, so that nothing is reordered; inner loops are generated without branches.
-Executions that store an element where they load it are no piece.
+Executions that store an element where they load it are no piece. What is around a point, ``(i == N // 2) & (j == 0)``,
+would be many pieces: in a vector loop, whose code tests it for each vector, such a select stays. Plain loops are cut,
+so that a C compiler can make vectors of them; they are said to have copies.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import islpy as isl
 
@@ -19,6 +23,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.expressions import Access, Expr
 from tiramisu_py.dependence.cases import Part, chooses, split_by_cases
+from tiramisu_py.dependence.strided_lanes import vector_loop
 from tiramisu_py.lower.statements.chosen_indices import ChosenIndices
 from tiramisu_py.lower.statements.idle_stores import changing
 from tiramisu_py.program.program import Program
@@ -33,12 +38,17 @@ MOST_SHORT = 64
 
 @dataclass(frozen=True, eq=False)
 class DomainPiece:
-    """Some instances of a statement (in the tuple `name`), and the body that applies to them."""
+    """Some instances of a statement (in the tuple `name`), and the body that applies to them.
+
+    It may be one of `copies` with this body `around` the point where a condition holds.
+    """
 
     name: str
     statement: Statement
     instances: isl.Set
     body: Expr
+    around: Expr | None = None
+    copies: int = 1
 
     @property
     def frame(self) -> isl.Space:
@@ -69,13 +79,21 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
     if instances.is_empty():
         return []
     parts: list[Part] = [(instances, statement.body)]
+    in_vectors = vector_loop(program, statement) is not None
+    around: dict[Any, Expr] = {}
+
+    def cuts(condition: Expr, body: Expr) -> bool:
+        if not in_vectors:
+            around[body.key()] = condition
+        return not in_vectors
+
     if split:
         forms = point_forms(program, statement)
         reader = Affine(statement.frame, forms)
         indices = ChosenIndices(reader, instances, _moving(statement, forms))
         body = indices.as_selects(statement.body)
         if chooses(body):
-            parts = split_by_cases(reader, instances, body)
+            parts = split_by_cases(reader, instances, body, cuts)
             parts = [(part, indices.as_written(body)) for part, body in parts]
         kept = [(changing(program, statement, reader, part, body), body) for part, body in parts]
         parts = [(part, body) for part, body in kept if not part.is_empty()]
@@ -86,7 +104,11 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
     if len(parts) == 1:
         return [DomainPiece(statement.name, statement, *parts[0])]
     named = ((f"{statement.name}#{number}", part, body) for number, (part, body) in enumerate(parts))
-    return [DomainPiece(name, statement, sets.named(part, name), body) for name, part, body in named]
+    count = Counter(body.key() for _, body in parts) if around else Counter[Any]()
+    return [
+        DomainPiece(name, statement, sets.named(part, name), body, around.get(body.key()), count[body.key()] or 1)
+        for name, part, body in named
+    ]
 
 
 def _moving(statement: Statement, forms: Mapping[str, isl.Aff]) -> list[str]:

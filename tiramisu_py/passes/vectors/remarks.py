@@ -1,5 +1,5 @@
 """Remarks in vector code on what is done for each lane: functions without a vector instruction, elements at computed
-indices, and whole statements; and these remarks as sentences, for users.
+indices or apart in memory, and whole statements; and these remarks as sentences, for users.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from tiramisu_py.algorithm.expressions import Call, Expr
 from tiramisu_py.algorithm.traversal import kinds, walk
 from tiramisu_py.algorithm.types import float32, strong
-from tiramisu_py.ir import Block, Comment, Load, LoopFunction, Node, Ramp, Store
+from tiramisu_py.ir import Assign, Block, Comment, Load, LoopFunction, Node, Ramp, Store
 from tiramisu_py.ir.arithmetic.linear import along_lanes
 from tiramisu_py.ir.rewriting import block, children, with_children
 from tiramisu_py.ir.rewriting import walk as nodes
@@ -20,8 +20,12 @@ _INSTRUCTIONS = frozenset({"abs", "ceil", "copysign", "floor", "popcount", "rein
 #: Functions of float32 that the runtime computes in vectors.
 _IN_VECTORS = frozenset({"exp"})
 CALLED, GATHERED, SCATTERED = "called for each lane", "gathered at computed indices", "scattered to computed indices"
+#: Elements that are apart in memory: lowering says so, which knows the loops and arrays of the program.
+STRIDED = "strided along"
+#: A body whose loops are cut around a point: lowering says so, too.
+COPIED = "copied"
 #: How remarks begin.
-BEGINNINGS = (BY_LANES, CALLED, GATHERED, SCATTERED)
+BEGINNINGS = (BY_LANES, CALLED, GATHERED, SCATTERED, STRIDED, COPIED)
 
 
 def remarked(node: Node) -> Node:
@@ -38,6 +42,14 @@ def remarked(node: Node) -> Node:
     }
     lines = [Comment(f"{words}: {', '.join(names)}") for words, names in said.items() if names]
     return block([*lines, node]) if lines else node
+
+
+def without_strides(node: Node) -> Node:
+    """The statement without remarks on strides: its loop has turned out to be none of vectors."""
+    if isinstance(node, Block):
+        kept = (each for each in node.body if not (isinstance(each, Comment) and each.text.startswith(STRIDED)))
+        return block(map(without_strides, kept))
+    return with_children(node, without_strides)
 
 
 def _parts(e: Expr, kind: type[Expr]) -> Iterable[Expr]:
@@ -74,7 +86,14 @@ def _said(node: Node) -> Iterator[str]:
     inside = node.body if isinstance(node, Block) else children(node)
     for number, child in enumerate(inside):
         if isinstance(child, Comment) and child.text.startswith(BEGINNINGS):
-            stored = (each.buffer for later in inside[number + 1 :] for each in nodes(later) if isinstance(each, Store))
-            yield f"{next(stored, 'a value')}: {child.text}"
+            stored = (_stored(each) for later in inside[number + 1 :] for each in nodes(later))
+            yield f"{next(filter(None, stored), 'a value')}: {child.text}"
         else:
             yield from _said(child)
+
+
+def _stored(node: Node) -> str:
+    """The array that a statement stores, or the reduction that it adds to in a register; "" for any other."""
+    if isinstance(node, Assign):
+        return node.statement.removesuffix("_update")
+    return node.buffer if isinstance(node, Store) else ""

@@ -41,7 +41,7 @@ from tiramisu_py.passes.loops.unroll import extent_of, repeated, strip_end, with
 from tiramisu_py.passes.vectors.accumulators import Accumulation, accumulated
 from tiramisu_py.passes.vectors.epilogue import each_whole, limited, masked, most_iterations, overlapping
 from tiramisu_py.passes.vectors.idioms import with_idioms
-from tiramisu_py.passes.vectors.remarks import remarked
+from tiramisu_py.passes.vectors.remarks import remarked, without_strides
 from tiramisu_py.passes.vectors.split_registers import RegisterParts, widest, widest_stored
 from tiramisu_py.passes.vectors.widen import Strips, without_branches
 from tiramisu_py.program.loops import Combine, Vector
@@ -140,7 +140,7 @@ class VectorLoop:
         if short:
             return self._masked(loop, short)
         if trip is not None and trip < self.width:
-            return replace(loop, tag=None, reductions=())
+            return _one_by_one(loop)
         if trip is None and len(operands("max", loop.lower)) > 1:
             return self._named()
         end = strip_end(loop.lower, loop.upper, self.width)
@@ -208,7 +208,7 @@ class VectorLoop:
         whole = replace(self, loop=loop)
         vectors = whole._vectors(Accumulation(loop.body, (), self.width, lane), masked=True)
         if self.width * widest(vectors) > self.register and _names_vectors(vectors):
-            return replace(loop, tag=None, reductions=())  # a name cannot be under the masks of several registers
+            return _one_by_one(loop)  # a name cannot be under the masks of several registers
         node = masked(loop, vectors, self.width, strips, self.taken)
         return limited(self._in_parts(node, lane), lane)
 
@@ -230,7 +230,7 @@ class VectorLoop:
 
     def _in_order(self, end: Expr) -> Node:
         """The iterations one after another."""
-        return replace(self.loop, upper=end, tag=None, reductions=())
+        return replace(_one_by_one(self.loop), upper=end)
 
     def _lane(self) -> str:
         return "lane" if "lane" not in names(self.loop) else self.taken.fresh("lane")
@@ -254,6 +254,10 @@ class VectorLoop:
         body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
         reduced = frozenset(buffer for private in loop.reductions for buffer in private.buffers)
         return remarked(Strips(self.width, accumulation.lane, reduced, self.atomic).vectors(body, lanes))
+
+
+def _one_by_one(loop: For) -> For:
+    return replace(loop, tag=None, reductions=(), body=without_strides(loop.body))
 
 
 def _names_vectors(node: Node) -> bool:

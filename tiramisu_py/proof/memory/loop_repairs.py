@@ -24,7 +24,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.inherited import has_tiles
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import reversed_loop
-from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Home
@@ -71,22 +71,71 @@ def _is_right(flow: Flow, program: Program, home: Home) -> bool:
 
 
 def overwriting_repair(flow: Flow, read: MemoryAccess) -> str:
-    """The shift after which a statement in the loops of a read stores past what it needs; "" if none is found."""
+    """The command after which a read comes before its element is stored anew; "" if none is found.
+
+    It is a shift of a statement in the loops of the read, or has the reader in the loops of the value that it reads.
+    """
     reader, program = read.actor.statement, flow.accesses.program
     if reader is None or program.rank_axes or program.blocks is not None or flow.kernels:
         return ""
     whole = flow.accesses.read(reader, read.source)
     for write in flow.accesses.writers(read.home):
         writer = write.actor.statement
-        if whole is None or writer is None or writer is reader or write.source == read.source:
+        if whole is None or writer is None or writer is reader:
             continue
         try:
-            found = _later(flow, whole, write)
+            found = _joined(flow, reader, writer, read.home) if write.source == read.source else ""
+            found = found or ("" if write.source == read.source else _later(flow, whole, write))
         except isl.Error:
             return ""
         if found:
             return found
     return ""
+
+
+def _joined(flow: Flow, reader: Statement, writer: Statement, home: Home) -> str:
+    """``rec.after(u, t)``, if readers then find each value in the iteration that computes it, or soon after.
+
+    It is the command for the reader alone, or else for all that read the values in loops of their own.
+    """
+    depth = shared(reader, writer)
+    others = (access.actor.statement for access in flow.accesses.readers(home))
+    outside = [each.source for each in others if each is not None and shared(each, writer) <= depth]
+    for sources in ([reader.source], list(dict.fromkeys(outside))):
+        turned = _with_readers_inside(flow.accesses.program, sources, writer, depth)
+        if turned is not None and _is_right(flow, turned, home) and all(
+            _is_right(flow, turned, each.home)
+            for source in sources for each in _writes(turned, flow, source) if each.home != home
+        ):  # fmt: skip
+            level = flow.accesses.program.loops[writer.loops[depth]].name
+            return " and ".join(f"{source}.after({writer.source}, {level})" for source in sources)
+    return ""
+
+
+def _with_readers_inside(program: Program, sources: Sequence[str], writer: Statement, depth: int) -> Program | None:
+    """The program in which computations share one more loop with a statement, after it; None if that is not so simple.
+
+    Their loops have no tags, no other computation in them, and no buffers of their own.
+    """
+    readers = [each for source in sources for each in program.statements_of(source)]
+    if any(min(len(each.loops), len(writer.loops)) <= depth or shared(each, writer) != depth for each in readers):
+        return None
+    level, old = writer.loops[depth], {each.loops[depth] for each in readers}
+    inside = {each.source for loop in old for each in program.with_this_loop(loop)}
+    scoped = any(old & {*buffer.scope} for buffer in program.buffers.values())
+    if scoped or inside != {*sources} or any(program.loops[loop].tag is not None for loop in (level, *old)):
+        return None
+    joining = [replace(each, loops=(*each.loops[:depth], level, *each.loops[depth + 1 :])) for each in readers]
+    orders = [Order(writer.name, each.name, level) for each in joining]
+    return program.with_statement(*joining).with_(orders=(*program.orders, *orders))
+
+
+def _writes(program: Program, flow: Flow, source: str) -> Iterator[MemoryAccess]:
+    accesses = MemoryAccesses(program, flow.accesses.values)
+    for statement in program.statements_of(source):
+        found = accesses.write(statement)
+        if found is not None:
+            yield found
 
 
 def _later(flow: Flow, read: MemoryAccess, write: MemoryAccess) -> str:
