@@ -444,8 +444,15 @@ def test_values_of_several_components_run_in_vectors(cpu: tm.recipes.Cpu) -> Non
         np.testing.assert_array_equal(kernel(given), given.argmin(axis=0))
 
 
-@pytest.mark.parametrize("comes_first", [True, False], ids=["first", "last"])
-@pytest.mark.parametrize("program", [programs.pairs, programs.shortest, programs.there_and_back], ids=named)
+@pytest.mark.parametrize(
+    ("program", "comes_first"),
+    [
+        (programs.pairs, False),
+        (programs.there_and_back, True),
+        (programs.there_and_back, False),
+        pytest.param(programs.shortest, True, marks=pytest.mark.slow),
+    ],
+)
 def test_a_group_may_have_a_value_without_iterators(
     program: Callable[[], tm.Function], comes_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
