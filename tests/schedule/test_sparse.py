@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -60,7 +62,7 @@ def test_no_vector_is_taken_apart(name: str) -> None:
 @pytest.mark.parametrize("name", ["padded rows, one by one", "rows on threads"])
 def test_a_loop_ends_at_the_end_of_its_row(name: str) -> None:
     text = "".join(CASES[name].make().source().values())
-    assert "_high); " in text
+    assert re.search(r"< \w+_high\)?; ", text)
     assert "if (w <" not in text
 
 

@@ -96,9 +96,11 @@ class Showing(Results):
 
         Each statement has its instances, its operations, the bytes that it loads and stores, and the share of the lanes
         of its vectors that it fills; each array the elements that are used; loops over tiles the most bytes that a tile
-        uses; transfers and messages what they move. `fetched` says what comes into a cache; `levels` and `roofline` set
-        this beside a machine's; `kernels` has the sectors, bank conflicts and occupancy of a GPU's kernels. Raises
-        `ArgumentError` for a parameter without a value.
+        uses; transfers and messages what they move. Runs (``start[i] <= p < start[i + 1]``) count as equally long, and
+        as all positions together, which is exact if the first run begins, and the last one ends, with all positions.
+        `fetched` says what comes into a cache; `levels` and `roofline` set this beside a machine's; `kernels` has the
+        sectors, bank conflicts and occupancy of a GPU's kernels. Raises `ArgumentError` for a parameter without a
+        value.
         """
         moved = counting.communication(self._program, params)
         return view.schedule_cost(spread(self.completed), params, moved, self._emitted)
