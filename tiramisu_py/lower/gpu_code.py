@@ -17,8 +17,7 @@ from tiramisu_py.lower.operations.events import Waits
 from tiramisu_py.lower.operations.host_part import HostProgram, pieces_of_operation
 from tiramisu_py.lower.operations.launches import LaunchGrid, launch
 from tiramisu_py.lower.operations.transfer_operations import copies
-from tiramisu_py.lower.statements.body import Body, body_of
-from tiramisu_py.lower.statements.index_set_splitting import pieces_of
+from tiramisu_py.lower.statements.body import Body, bodies_of
 from tiramisu_py.lower.statements.operation import LoweredOperation
 from tiramisu_py.lower.statements.prefetch import lookaheads
 from tiramisu_py.program.loops import LoopId
@@ -68,8 +67,7 @@ class GpuCode:
         if statement.name in self.host.operation.values():
             return [self.waits.recorded(operation) for operation in self._operations(statement)]
         ahead = lookaheads(self.host.program, statement, self.variables)
-        bodies = (body_of(self.host.program, piece) for piece in pieces_of(self.host.program, statement))
-        return [replace(body, ahead=ahead) for body in bodies]
+        return [replace(body, ahead=ahead) for body in bodies_of(self.host.program, statement)]
 
     def _operations(self, statement: Statement) -> list[LoweredOperation]:
         if statement.name not in self.host.launched:

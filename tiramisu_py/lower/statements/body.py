@@ -19,7 +19,7 @@ from tiramisu_py.dependence.spare_updates import may_run_anywhere
 from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.lower.statements.body_remarks import copies_remark, strided_remark
-from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, iterator_names, point_forms
+from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, iterator_names, pieces_of, point_forms
 from tiramisu_py.lower.statements.prefetch import Lookahead
 from tiramisu_py.lower.statements.store_places import Places
 from tiramisu_py.lower.statements.templates import Forms, filled
@@ -84,7 +84,13 @@ class Body:
         return [node.extern for node in nodes if isinstance(node, Call) and node.extern is not None]
 
 
-def body_of(program: Program, piece: DomainPiece) -> Body:
+def bodies_of(program: Program, statement: Statement) -> list[Body]:
+    """The code of the pieces of a statement outside of kernels."""
+    remark = strided_remark(program, statement)
+    return [body_of(program, piece, remark or copies_remark(program, piece)) for piece in pieces_of(program, statement)]
+
+
+def body_of(program: Program, piece: DomainPiece, remark: str = "") -> Body:
     """The code of a piece, as one template for all its leaves in the generated code."""
     statement = piece.statement
     forms = Forms(statement.frame)
@@ -101,7 +107,7 @@ def body_of(program: Program, piece: DomainPiece) -> Body:
     anywhere = may_run_anywhere(program, statement)
     return Body(
         piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal, anywhere=anywhere,
-        remark=strided_remark(program, statement) or copies_remark(program, piece),
+        remark=remark,
     )  # fmt: skip
 
 

@@ -102,14 +102,23 @@ def _joined(flow: Flow, reader: Statement, writer: Statement, home: Home) -> str
     others = (access.actor.statement for access in flow.accesses.readers(home))
     outside = [each.source for each in others if each is not None and shared(each, writer) <= depth]
     for sources in ([reader.source], list(dict.fromkeys(outside))):
-        turned = _with_readers_inside(flow.accesses.program, sources, writer, depth)
-        if turned is not None and _is_right(flow, turned, home) and all(
-            _is_right(flow, turned, each.home)
-            for source in sources for each in _writes(turned, flow, source) if each.home != home
-        ):  # fmt: skip
+        try:
+            found = _are_right_inside(flow, sources, writer, depth, home)
+        except CommandError:  # the orders of the program do not allow it
+            continue
+        if found:
             level = flow.accesses.program.loops[writer.loops[depth]].name
             return " and ".join(f"{source}.after({writer.source}, {level})" for source in sources)
     return ""
+
+
+def _are_right_inside(flow: Flow, sources: Sequence[str], writer: Statement, depth: int, home: Home) -> bool:
+    """Whether each read of what these computations read and store sees its value if they follow a statement."""
+    turned = _with_readers_inside(flow.accesses.program, sources, writer, depth)
+    if turned is None:
+        return False
+    homes = dict.fromkeys([home, *(each.home for source in sources for each in _writes(turned, flow, source))])
+    return all(_is_right(flow, turned, each) for each in homes)
 
 
 def _with_readers_inside(program: Program, sources: Sequence[str], writer: Statement, depth: int) -> Program | None:
