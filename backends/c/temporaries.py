@@ -30,7 +30,6 @@ FEW = 8
 #: The variable in C that holds them, and the array of their addresses.
 ALL = "tm_all"
 MEMORY = "tm_memory"
-HAVE = ("has", "have")
 
 
 class Temporaries:
@@ -162,12 +161,11 @@ class Temporaries:
         elif node.buffer == found.block.arrays[0]:
             memory = f'tm_first(&{ALL}, "{self._shared(found.block)}", {own}, {self.largest(found.block, scope)})'
         else:
-            memory = f"tm_next(&{ALL}, {found.number}, {own})"
+            memory = f'tm_next(&{ALL}, {found.number}, "{node.buffer}", {own})'
         lines: Lines = [cgen.Statement(f"{kind} *const {name} = {memory}")]
         if found.number is not None:
-            lines.append(cgen.Assign(found.name, name))
-        if memory.startswith("tm_first"):
             missing = self.out_of_memory("%s", f"{ALL}.missing")
+            lines.append(cgen.Assign(found.name, name))
             lines.append(cgen.If(cgen.Line(f"{ALL}.missing != NULL"), cgen.Block([missing])))
         if node.ring:
             lines.append(cgen.Statement(f"memset({name}, 0, {own})"))
@@ -193,7 +191,11 @@ class Temporaries:
     def _shared(self, node: MemoryBlock) -> str:
         """The arrays that a block is for, in words."""
         first, *others = node.arrays
-        return f"{first}, whose memory {' and '.join(others)} {HAVE[len(others) > 1]} later" if others else first
+        if not others:
+            return first
+        count = len(others) - 1
+        more = f" and {count} other{'s' if count > 1 else ''}" if count else ""
+        return f"{first}, whose memory {others[0]}{more} {'have' if count else 'has'} later"
 
     def array(
         self, name: str, kind: str, extents: Sequence[str], words: str, scope: Scope, own_pages: Pages | None = None

@@ -607,14 +607,17 @@ __attribute__((malloc, noinline, unused)) static void *tm_first(tm_temporaries *
   if (memory == NULL) all->missing = name;
   return memory;
 }
-__attribute__((malloc, noinline, unused)) static void *tm_next(tm_temporaries *all, int block, int64_t own) {
+__attribute__((malloc, noinline, unused)) static void *tm_next(tm_temporaries *all, int block, const char *name,
+                                                              int64_t own) {
 #ifdef TM_EACH_ALLOCATED
   tm_free(all->memory[block]);
-  return tm_allocate(own);
+  void *const memory = tm_allocate(own);
 #else
   (void)own;
-  return tm_turn(all->memory[block]);
+  void *const memory = tm_turn(all->memory[block]);
 #endif
+  if (memory == NULL) all->missing = name;
+  return memory;
 }
 __attribute__((noinline, unused)) static void tm_ended(tm_temporaries *all, int block) {
   tm_free(all->memory[block]);
