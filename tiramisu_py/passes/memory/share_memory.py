@@ -95,8 +95,13 @@ class _Sharing:
             self.alone |= region.alone
             if region.arrays and not (in_loop and any(map(is_concurrent, region.statements))):
                 node = region.shared()
+            looked = True
         inside = in_loop or isinstance(node, For)
-        scope = isinstance(node, Block | MemoryBlock | Allocate | Events | Requests) and id(node) not in self.alone
+        scope = (
+            looked
+            and isinstance(node, Block | MemoryBlock | Allocate | Events | Requests)
+            and id(node) not in self.alone
+        )
         return with_children(node, lambda child: self.within(child, inside, scope))
 
     def is_candidate(self, node: Node) -> TypeGuard[Allocate]:
