@@ -28,10 +28,10 @@ ROOT = Path(__file__).resolve().parents[2]
 LARGE = "LARGE"
 TITLE = "Memory of temporaries"
 TEXT = """\
-The most bytes of temporaries at a time, in KiB, as `Kernel.temporary_bytes` says, of one thread: those of each program as it is declared, and with its
-schedule by hand. Before: each array exists until the function returns, as it was up to commit 5c3a6361. After: each from
-its first use to its last, and arrays that never live together have memory in turns. Commit {commit}. Of programs that
-are not listed, the temporaries are a few rows or registers, the same before and after.
+The most bytes of temporaries at a time, in KiB, as `Kernel.temporary_bytes` says, of one thread: those of each program
+as it is declared, and with its schedule by hand. Before: each array exists until the function returns, as it was up to
+commit 5c3a6361. After: each from its first use to its last, and arrays that never live together have memory in turns.
+Commit {commit}. Programs that are not listed have a few rows, the same before and after.
 """
 #: A form that has less than this is not listed.
 FEW = 64 << 10
@@ -85,8 +85,9 @@ def main() -> None:
     command = ["git", "rev-parse", "--short=8", "HEAD"]
     commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     header = ["program", "form", "before", "after", "of it"]
-    text = f"{table(header, rows)}\n\nOf {count} forms, {len(rows)} are listed, and {same} of these have as much as before."
-    report("memory", TITLE, f"{TEXT.format(commit=commit)}\n{text}", given.save)
+    counts = f"Of {count} forms, {len(rows)} are listed, and {same} of these have as much as before."
+    text = f"{TEXT.format(commit=commit)}\n{table(header, rows)}\n\n{counts}"
+    report("memory", TITLE, text, given.save)
 
 
 if __name__ == "__main__":
