@@ -157,11 +157,13 @@ class Temporaries:
         kind = self.statements.c_type(node.dtype, node.lanes)
         own = call("TM_BYTES", kind, *([Scalars(scope).text(extent) for extent in node.extents] or ["1"])).text
         if found.number is None:
-            memory = f"tm_turn({found.name})"
+            memory = f"tm_turned_memory({found.name})"
         elif node.buffer == found.block.arrays[0]:
-            memory = f'tm_first(&{ALL}, "{self._shared(found.block)}", {own}, {self.largest(found.block, scope)})'
+            memory = (
+                f'tm_first_memory(&{ALL}, "{self._shared(found.block)}", {own}, {self.largest(found.block, scope)})'
+            )
         else:
-            memory = f'tm_next(&{ALL}, {found.number}, "{node.buffer}", {own})'
+            memory = f'tm_next_memory(&{ALL}, {found.number}, "{node.buffer}", {own})'
         lines: Lines = [cgen.Statement(f"{kind} *const {name} = {memory}")]
         if found.number is not None:
             missing = self.out_of_memory("%s", f"{ALL}.missing")
@@ -175,7 +177,7 @@ class Temporaries:
     def end(self, node: EndArray, scope: Scope) -> Lines:
         """Frees the memory of a block, if its last array ends."""
         found = scope.blocks[node.block]
-        return [cgen.Statement(f"tm_ended(&{ALL}, {found.number})")] if node.frees else []
+        return [cgen.Statement(f"tm_end_memory(&{ALL}, {found.number})")] if node.frees else []
 
     def largest(self, node: MemoryBlock, scope: Scope) -> str:
         """The size of a block in bytes."""

@@ -583,10 +583,10 @@ __attribute__((malloc, noinline, unused)) static void *tm_temporary(tm_temporari
 __attribute__((noinline, unused)) static void tm_release_all(tm_temporaries *all) {
   while (all->count > 0) tm_free(all->memory[--all->count]);
 }
-/* Memory that arrays have in turns, memory[0], memory[1] and so on of all: none at first. tm_turn gives it to the next
+/* Memory that arrays have in turns, memory[0], memory[1] and so on of all: none at first. tm_turned_memory gives it to the next
  * one: what was there is lost, and compilers know no more of the address than if it had been freed and allocated. The
  * address sanitizer is to see accesses to the former array, and past the end of the next one: there it really is. */
-__attribute__((malloc, noinline, unused)) static void *tm_turn(void *memory) {
+__attribute__((malloc, noinline, unused)) static void *tm_turned_memory(void *memory) {
   __asm__ volatile("" : "+r"(memory) : : "memory");
   return memory;
 }
@@ -597,7 +597,7 @@ __attribute__((malloc, noinline, unused)) static void *tm_turn(void *memory) {
 #define TM_EACH_ALLOCATED
 #endif
 #endif
-__attribute__((malloc, noinline, unused)) static void *tm_first(tm_temporaries *all, const char *name, int64_t own,
+__attribute__((malloc, noinline, unused)) static void *tm_first_memory(tm_temporaries *all, const char *name, int64_t own,
                                                                int64_t most) {
 #ifdef TM_EACH_ALLOCATED
   if (most >= 0) most = own;
@@ -607,19 +607,19 @@ __attribute__((malloc, noinline, unused)) static void *tm_first(tm_temporaries *
   if (memory == NULL) all->missing = name;
   return memory;
 }
-__attribute__((malloc, noinline, unused)) static void *tm_next(tm_temporaries *all, int block, const char *name,
+__attribute__((malloc, noinline, unused)) static void *tm_next_memory(tm_temporaries *all, int block, const char *name,
                                                               int64_t own) {
 #ifdef TM_EACH_ALLOCATED
   tm_free(all->memory[block]);
   void *const memory = tm_allocate(own);
 #else
   (void)own;
-  void *const memory = tm_turn(all->memory[block]);
+  void *const memory = tm_turned_memory(all->memory[block]);
 #endif
   if (memory == NULL) all->missing = name;
   return memory;
 }
-__attribute__((noinline, unused)) static void tm_ended(tm_temporaries *all, int block) {
+__attribute__((noinline, unused)) static void tm_end_memory(tm_temporaries *all, int block) {
   tm_free(all->memory[block]);
   all->memory[block] = NULL;
 }

@@ -31,6 +31,16 @@ def chain(stages: int, on: str = "", streams: Sequence[int] = (0,)) -> tm.Functi
     return f
 
 
+def growing(stages: int) -> tm.Function:
+    """Each stage has a column more than the stage before, and twice its values."""
+    f = tm.Function("chain", params=[N, M], assume="N >= 1 and M >= 1")
+    value: Any = f.input("a", tm.float32, [N, M])
+    for k in range(stages):
+        value = f.computation(f"s{k}", {i: N, j: M + k + 1}, 2 * value[i, tm.max(j - 1, 0)])
+    f.outputs(value)
+    return f
+
+
 def on_ranks(stages: int, overlap: bool = False, ranks: int = 3, rows: int = 2) -> tm.Function:
     """Each stage adds the row below to the stage before, in blocks of rows on ranks: a message between any two."""
     f = tm.Function("chain", params=[M], assume="M >= 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.programs.chains import chain
+from tests.programs.chains import chain, growing
 from tiramisu_py.passes import temporary_bytes
 
 #: A program that calls the chain on rows of ones, and prints the most bytes that were allocated at a time.
@@ -36,32 +37,39 @@ static void freed(void *memory) {
 #define aligned_alloc counted
 #define free freed
 #include "chain.c"
-enum { N = 16, M = 40, STAGES = 6 };
+enum { N = 16, M = 40, COLUMNS = M + MORE };
 int main(void) {
-  static float a[N * M], result[N * (M - STAGES)];
+  static float a[N * M], result[N * COLUMNS];
   for (int k = 0; k < N * M; k++) a[k] = 1;
   const int code = chain(N, M, a, result);
-  printf("%d %zu %zu %g\\n", code, now, most, result[N * (M - STAGES) - 1]);
+  printf("%d %zu %zu %g\\n", code, now, most, result[N * COLUMNS - 1]);
   return 0;
 }
 """
 
 
-def called(text: dict[str, str], folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    """What the caller prints, compiled with these flags."""
+def called(text: dict[str, str], folder: Path, *flags: str, more: int = -6) -> subprocess.CompletedProcess[str]:
+    """What the caller prints, compiled with these flags; the result has so many columns `more`."""
     for name, source in {**text, "caller.c": CALLER}.items():
         (folder / name).write_text(source)
-    command = ["gcc", "-std=gnu11", "-O2", "-Wall", "-Werror", *flags, "caller.c", "-o", "caller", "-lm"]
+    strict = ["-std=gnu11", "-O2", "-Wall", "-Werror", f"-DMORE={more}", *flags]
+    command = ["gcc", *strict, "caller.c", "-o", "caller", "-lm"]
     if subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).returncode != 0:
         pytest.skip("gcc lacks these flags")
     return subprocess.run([folder / "caller"], capture_output=True, text=True, check=False)
 
 
-def test_a_call_asks_for_the_bytes_that_are_said_and_frees_them(tmp_path: Path) -> None:
-    f = chain(6)
+@pytest.mark.parametrize(
+    ("make", "columns", "more", "value"),
+    [pytest.param(chain, 39 + 38, -6, 3**6, id="chain"), pytest.param(growing, 44 + 45, 6, 2**6, id="growing")],
+)
+def test_a_call_asks_for_the_bytes_that_are_said_and_frees_them(
+    make: Callable[[int], tm.Function], columns: int, more: int, value: int, tmp_path: Path
+) -> None:
+    f = make(6)
     said = temporary_bytes(f.lowered(), {"N": 16, "M": 40})["memory"]
-    assert said == 4 * 16 * (39 + 38) and said % 64 == 0
-    assert called(f.source(), tmp_path).stdout == f"0 0 {said} {3**6}\n"
+    assert said == 4 * 16 * columns and said % 64 == 0
+    assert called(f.source(), tmp_path, more=more).stdout == f"0 0 {said} {value}\n"
 
 
 def test_the_address_sanitizer_sees_what_was_given_away(tmp_path: Path) -> None:
