@@ -17,7 +17,21 @@ from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.definitions import Definition
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.temporaries import gathered
-from tiramisu_py.ir import Allocate, ArrayArgument, Block, Comment, For, If, Let, LoopFunction, Node, Store
+from tiramisu_py.ir import (
+    Allocate,
+    ArrayArgument,
+    BeginArray,
+    Block,
+    Comment,
+    EndArray,
+    For,
+    If,
+    Let,
+    LoopFunction,
+    MemoryBlock,
+    Node,
+    Store,
+)
 from tiramisu_py.ir.rewriting import used_names
 
 if TYPE_CHECKING:
@@ -46,11 +60,11 @@ class FunctionParts:
 
     def emit(self, statements: Statements, node: Block, scope: Scope) -> Lines:
         """The calls of the parts, and the statements outside of them."""
-        given = self._given(statements, scope)
         lines: Lines = []
+        begins = any(isinstance(each, BeginArray) for each in node.body)
         for run in _runs(node):
-            if len(run) > 1:
-                lines += self._part(statements, run, scope, given)
+            if len(run) > 1 or (begins and not isinstance(run[0], BeginArray | EndArray)):
+                lines += self._part(statements, run, scope, self._given(statements, scope))
             else:
                 lines += statements.emit(run[0], scope)
         return lines
@@ -105,6 +119,8 @@ def divided(function: LoopFunction) -> FunctionParts | None:
         match body:
             case Allocate():
                 body = gathered(body)[1]
+            case MemoryBlock():
+                body = body.body
             case Let():
                 around.append(body)
                 body = body.body
@@ -119,15 +135,20 @@ def divided(function: LoopFunction) -> FunctionParts | None:
 
 def _is_alone(node: Node) -> bool:
     """Whether a statement passes only array elements on to later statements."""
-    return isinstance(node, For | If | Let | Allocate | Store | Comment)
+    return isinstance(node, For | If | Let | Allocate | BeginArray | EndArray | Store | Comment)
 
 
 def _runs(node: Block) -> Iterator[list[Node]]:
-    """The statements in groups of `EACH`; comments do not count."""
+    """The statements in groups of `EACH`; comments do not count. Arrays begin and end outside of groups."""
     run: list[Node] = []
     for statement in node.body:
+        if isinstance(statement, BeginArray | EndArray):
+            yield from filter(None, (run, [statement]))
+            run = []
+            continue
         if sum(not isinstance(each, Comment) for each in run) == EACH:
             yield run
             run = []
         run.append(statement)
-    yield run
+    if run:
+        yield run

@@ -28,14 +28,17 @@ from tiramisu_py.ir import (
     Allocate,
     ArrayCall,
     Assign,
+    BeginArray,
     Block,
     Comment,
     Declare,
+    EndArray,
     For,
     If,
     Let,
     Load,
     Mask,
+    MemoryBlock,
     Node,
     Prefetch,
     Store,
@@ -124,6 +127,12 @@ class Statements:
                 return streams.prefetched(node, scope)
             case Allocate():
                 return self.named(node.buffer, node, scope, self._allocate)
+            case MemoryBlock(device=None):
+                return self.temporaries.blocks(node, scope)
+            case BeginArray(device=None):
+                return self.temporaries.begin(node, scope)
+            case EndArray():
+                return self.temporaries.end(node, scope)
             case Mask():
                 return self._mask(node, scope)
             case Traced():

@@ -12,8 +12,8 @@ from tiramisu_py.algorithm.expressions import constant
 from tiramisu_py.backends.c import first_touch_calls as pages
 from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.expressions.scalars import Scalars
-from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
-from tiramisu_py.ir import Allocate, Block, Node
+from tiramisu_py.backends.c.expressions.scope import NamedArray, OpenBlock, Scope
+from tiramisu_py.ir import Allocate, BeginArray, Block, EndArray, MemoryBlock, Node
 from tiramisu_py.ir.rewriting import block
 from tiramisu_py.program.machine.pages import Pages
 from tiramisu_py.program.storage import Memory
@@ -27,8 +27,9 @@ MOST_STACK = 64 * 1024
 
 #: More nested temporaries than this are checked for NULL together, since each check adds an exit of its own.
 FEW = 8
-#: The variable in C that holds them.
+#: The variable in C that holds them, and the array of their addresses.
 ALL = "tm_all"
+MEMORY = "tm_memory"
 
 
 class Temporaries:
@@ -70,8 +71,8 @@ class Temporaries:
     def _together(self, run: Sequence[Allocate], several: Collection[str], scope: Scope) -> Lines:
         """The definitions of a run of temporaries; `several` of them are allocated, and checked for NULL together."""
         lines: Lines = [
-            cgen.Statement(f"void *tm_memory[{len(several)}]"),
-            cgen.Statement(f"TM_TEMPORARIES tm_temporaries {ALL} = {{.memory = tm_memory}}"),
+            cgen.Statement(f"void *{MEMORY}[{len(several)}]"),
+            cgen.Statement(f"TM_TEMPORARIES tm_temporaries {ALL} = {{.memory = {MEMORY}}}"),
         ]
         later: Lines = []
         count = 0
@@ -81,7 +82,7 @@ class Temporaries:
                 continue
             name, kind, size = self._allocated_as(node, scope)
             lines.append(cgen.Statement(f'{kind} *const {name} = tm_temporary(&{ALL}, "{node.buffer}", {size})'))
-            lines.append(cgen.Statement(f"tm_memory[{count}] = {name}"))
+            lines.append(cgen.Statement(f"{MEMORY}[{count}] = {name}"))
             count += 1
             later += self._zeros(node, name, size)
             self._declare(node, name, scope)
@@ -122,6 +123,81 @@ class Temporaries:
         if node.pages is not None or any(constant(extent) is None for extent in node.extents):
             return False
         return scope.stack + _bytes(node) <= MOST_STACK
+
+    # -- blocks of memory that arrays have in turns
+
+    def blocks(self, node: MemoryBlock, scope: Scope) -> Lines:
+        """The memory of blocks, directly inside one another, and the statements that use them."""
+        if node.lasting:
+            name, size = scope.names[node.name], self.largest(node, scope)
+            lines = self.allocated(name, "void", call("tm_allocate", size).text, self._shared(node), scope)
+            scope.declared.add(node.name)
+            scope.blocks[node.name] = OpenBlock(node, name)
+            return [*lines, *self.statements.emit(node.body, scope)]
+        if ALL in scope.declared:
+            return [cgen.Block(self.blocks(node, scope.inner()))]
+        scope.declared.add(ALL)
+        run: list[MemoryBlock] = []
+        body: Node = node
+        while isinstance(body, MemoryBlock) and not body.lasting:
+            run.append(body)
+            body = body.body
+        for place, each in enumerate(run):
+            scope.blocks[each.name] = OpenBlock(each, f"{MEMORY}[{place}]", place)
+        self.fallible += 1
+        return [
+            cgen.Statement(f"void *{MEMORY}[{len(run)}] = {{NULL}}"),
+            cgen.Statement(f"TM_TEMPORARIES tm_temporaries {ALL} = {{.count = {len(run)}, .memory = {MEMORY}}}"),
+            *self.statements.emit(body, scope),
+        ]
+
+    def begin(self, node: BeginArray, scope: Scope) -> Lines:
+        """The definition of an array in the memory of its block."""
+        found, name = scope.blocks[node.block], scope.names[node.buffer]
+        kind = self.statements.c_type(node.dtype, node.lanes)
+        own = call("TM_BYTES", kind, *([Scalars(scope).text(extent) for extent in node.extents] or ["1"])).text
+        if found.number is None:
+            memory = f"tm_turned_memory({found.name})"
+        elif node.buffer == found.block.arrays[0]:
+            memory = (
+                f'tm_first_memory(&{ALL}, "{self._shared(found.block)}", {own}, {self.largest(found.block, scope)})'
+            )
+        else:
+            memory = f'tm_next_memory(&{ALL}, {found.number}, "{node.buffer}", {own})'
+        lines: Lines = [cgen.Statement(f"{kind} *const {name} = {memory}")]
+        if found.number is not None:
+            missing = self.out_of_memory("%s", f"{ALL}.missing")
+            lines.append(cgen.Assign(found.name, name))
+            lines.append(cgen.If(cgen.Line(f"{ALL}.missing != NULL"), cgen.Block([missing])))
+        if node.ring:
+            lines.append(cgen.Statement(f"memset({name}, 0, {own})"))
+        scope.declare_array(node.buffer, NamedArray(name, node.dtype, node.extents, node.lanes))
+        return lines
+
+    def end(self, node: EndArray, scope: Scope) -> Lines:
+        """Frees the memory of a block, if its last array ends."""
+        found = scope.blocks[node.block]
+        return [cgen.Statement(f"tm_end_memory(&{ALL}, {found.number})")] if node.frees else []
+
+    def largest(self, node: MemoryBlock, scope: Scope) -> str:
+        """The size of a block in bytes."""
+        text = Scalars(scope).text
+        sizes = [
+            call(
+                "TM_BYTES", self.statements.c_type(each.dtype, each.lanes), *([text(e) for e in each.extents] or ["1"])
+            ).text
+            for each in node.rooms
+        ]
+        return sizes[0] if len(sizes) == 1 else call("TM_MOST_BYTES", *sizes).text
+
+    def _shared(self, node: MemoryBlock) -> str:
+        """The arrays that a block is for, in words."""
+        first, *others = node.arrays
+        if not others:
+            return first
+        count = len(others) - 1
+        more = f" and {count} other{'s' if count > 1 else ''}" if count else ""
+        return f"{first}, whose memory {others[0]}{more} {'have' if count else 'has'} later"
 
     def array(
         self, name: str, kind: str, extents: Sequence[str], words: str, scope: Scope, own_pages: Pages | None = None

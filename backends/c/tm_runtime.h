@@ -341,6 +341,17 @@ TM_INLINE int64_t tm_bytes(int64_t element, int rank, const int64_t *extents) {
 #define TM_BYTES(T, ...) \
   tm_bytes(sizeof(T), sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
 
+/* The most of some numbers of bytes; -1 if one of them does not fit. */
+TM_INLINE int64_t tm_most_bytes(int count, const int64_t *bytes) {
+  int64_t most = 0;
+  for (int k = 0; k < count; k++)
+    if (bytes[k] < 0) return -1;
+    else if (bytes[k] > most) most = bytes[k];
+  return most;
+}
+#define TM_MOST_BYTES(...) \
+  tm_most_bytes(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
+
 /* The number of bytes from the lowest element of an array to the end of the highest one, where the elements of dimension
  * d are strides[d] apart; as tm_bytes where there is none, or the number does not fit. */
 TM_INLINE int64_t tm_span(int64_t element, int rank, const int64_t *extents, const int64_t *strides) {
@@ -571,6 +582,46 @@ __attribute__((malloc, noinline, unused)) static void *tm_temporary(tm_temporari
 }
 __attribute__((noinline, unused)) static void tm_release_all(tm_temporaries *all) {
   while (all->count > 0) tm_free(all->memory[--all->count]);
+}
+/* Memory that arrays have in turns, memory[0], memory[1] and so on of all: none at first. tm_turned_memory gives it to the next
+ * one: what was there is lost, and compilers know no more of the address than if it had been freed and allocated. The
+ * address sanitizer is to see accesses to the former array, and past the end of the next one: there it really is. */
+__attribute__((malloc, noinline, unused)) static void *tm_turned_memory(void *memory) {
+  __asm__ volatile("" : "+r"(memory) : : "memory");
+  return memory;
+}
+#if defined(__SANITIZE_ADDRESS__)
+#define TM_EACH_ALLOCATED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TM_EACH_ALLOCATED
+#endif
+#endif
+__attribute__((malloc, noinline, unused)) static void *tm_first_memory(tm_temporaries *all, const char *name, int64_t own,
+                                                               int64_t most) {
+#ifdef TM_EACH_ALLOCATED
+  if (most >= 0) most = own;
+#endif
+  (void)own;
+  void *const memory = tm_allocate(most);
+  if (memory == NULL) all->missing = name;
+  return memory;
+}
+__attribute__((malloc, noinline, unused)) static void *tm_next_memory(tm_temporaries *all, int block, const char *name,
+                                                              int64_t own) {
+#ifdef TM_EACH_ALLOCATED
+  tm_free(all->memory[block]);
+  void *const memory = tm_allocate(own);
+#else
+  (void)own;
+  void *const memory = tm_turned_memory(all->memory[block]);
+#endif
+  if (memory == NULL) all->missing = name;
+  return memory;
+}
+__attribute__((noinline, unused)) static void tm_end_memory(tm_temporaries *all, int block) {
+  tm_free(all->memory[block]);
+  all->memory[block] = NULL;
 }
 #define TM_TEMPORARIES __attribute__((cleanup(tm_release_all)))
 

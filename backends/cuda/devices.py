@@ -13,7 +13,7 @@ import cgen
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param, constant
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.expressions.scalars import Scalars
-from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
+from tiramisu_py.backends.c.expressions.scope import NamedArray, OpenBlock, Scope
 from tiramisu_py.backends.cuda.copy_boxes import BoxLevel, levels, product
 from tiramisu_py.backends.cuda.signature import unused_params
 from tiramisu_py.errors import CompilerDefect
@@ -21,11 +21,13 @@ from tiramisu_py.ir import (
     Allocate,
     ArrayArgument,
     Await,
+    BeginArray,
     Copy,
     Events,
     KernelFunction,
     Launch,
     LoopFunction,
+    MemoryBlock,
     Node,
     Record,
     Scalar,
@@ -174,6 +176,28 @@ class Devices:
                 raise CompilerDefect(f"buffer {node.buffer} is in {node.memory.value} memory, outside of kernels")
         scope.declare_array(node.buffer, array)
         return [*lines, *self.statements.emit(node.body, scope), free]
+
+    def block(self, node: Node, scope: Scope) -> Lines:
+        """Device memory that arrays have in turns during the body."""
+        assert isinstance(node, MemoryBlock)
+        _require_one_thread(scope)
+        name, device = scope.names[node.name], number_of(node.device)
+        scope.declared.add(node.name)
+        scope.blocks[node.name] = OpenBlock(node, name)
+        size = self.statements.temporaries.largest(node, scope)
+        return [
+            cgen.Statement(f"void *{name} = NULL"),
+            tried("tm_gpu_allocate", device, f"&{name}", f"(size_t){size}"),
+            *self.statements.emit(node.body, scope),
+            tried("tm_gpu_free", device, name),
+        ]
+
+    def begin(self, node: Node, scope: Scope) -> Lines:
+        """An array in the memory of a block: only kernels and copies use it."""
+        assert isinstance(node, BeginArray)
+        name = scope.names[node.buffer]
+        scope.declare_array(node.buffer, NamedArray(name, node.dtype, node.extents))
+        return [cgen.Statement(f"{node.dtype.c_name} *{name} = {scope.blocks[node.block].name}")]
 
     def _plain(self, name: str, kind: str, size: str, words: str) -> Lines:
         """The plain host memory that a call without a GPU uses instead."""

@@ -14,7 +14,18 @@ from tiramisu_py.backends.c.runtime_files import RuntimeFile
 from tiramisu_py.backends.cuda.devices import Devices, page_locks
 from tiramisu_py.backends.cuda.kernel_text import device_sources, kernel_names, uses_gpu
 from tiramisu_py.backends.cuda.simulated import RUNTIME_LIBRARIES
-from tiramisu_py.ir import ArrayArgument, Await, Copy, Events, Launch, LoopFunction, Ramp, Record
+from tiramisu_py.ir import (
+    ArrayArgument,
+    Await,
+    BeginArray,
+    Copy,
+    Events,
+    Launch,
+    LoopFunction,
+    MemoryBlock,
+    Ramp,
+    Record,
+)
 from tiramisu_py.ir.rewriting import all_expressions
 from tiramisu_py.program.storage import Memory
 
@@ -178,7 +189,7 @@ class GpusPart(HostPart):
         kernels = {kernel.name: (self.kernels[kernel.name], kernel) for kernel in self.function.kernels}
         devices = Devices(statements, kernels, may_be_idle=self.function.gpu_where is not None)
         found: dict[type | Memory, Printer] = dict.fromkeys((Launch, Copy, Record, Await), devices.emit)
-        found[Events] = devices.events
+        found |= {Events: devices.events, MemoryBlock: devices.block, BeginArray: devices.begin}
         return found | {memory: devices.allocate for memory in Memory if memory is not Memory.HOST}
 
 

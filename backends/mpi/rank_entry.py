@@ -19,12 +19,15 @@ from tiramisu_py.backends.mpi.collective_calls import GRID, is_together
 from tiramisu_py.ir import (
     Allocate,
     ArrayArgument,
+    BeginArray,
     Block,
     Comment,
+    EndArray,
     For,
     Let,
     Load,
     LoopFunction,
+    MemoryBlock,
     Node,
     ProcessGrid,
     Requests,
@@ -174,12 +177,14 @@ class RankEntry:
         if self.agreed:
             return True
         match node:
-            case Block() | Comment() | Requests():
+            case Block() | Comment() | Requests() | BeginArray() | EndArray():
                 return True
             case Let():
                 return not any(isinstance(part, Load) for part in walk(node.value))
             case Allocate():
                 return node.memory is Memory.HOST
+            case MemoryBlock():
+                return node.device is None
         return False
 
     def agreement(self) -> Lines:

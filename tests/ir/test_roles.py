@@ -18,7 +18,7 @@ from tiramisu_py.ir import Node, rewriting
 from tiramisu_py.ir.roles import Roles
 from tiramisu_py.program.statement import SendMode
 
-CLASSES = [*get_args(Node), ir.Side, ir.Request, ir.ArraySection]
+CLASSES = [*get_args(Node), ir.Side, ir.Request, ir.ArraySection, ir.ArrayRoom]
 
 
 #: The names of fields with statements inside.
@@ -50,6 +50,9 @@ STATEMENTS: list[Any] = [
     ir.Prefetch("p", (n(13), n(14)), 0, "P"),
     ir.ArrayCall(SCALED, (n(41),), ("a", "b"), (BOX, ir.ArraySection((n(44),), (n(45),), ((1,),))), "G"),
     ir.Allocate("a", (n(15),), float32, STORE),
+    ir.MemoryBlock("m", (ir.ArrayRoom((n(48), n(49)), float32), ir.ArrayRoom((n(50),), int64, 4)), ("a", "b"), STORE),
+    ir.BeginArray("a", "m", (n(51), n(52)), float32),
+    ir.EndArray("a", "m", frees=True),
     ir.Launch("k", (n(16), n(17), n(18)), (n(19),), ("x", "y"), 0, 0),
     ir.Copy("t", 0, (n(20),), "f", None, (n(21),), (n(22),), float32, 0, 0, False, "C"),
     ir.Events("e", (n(23),), 0, STORE),
@@ -86,7 +89,9 @@ def test_the_type_of_a_field_agrees_with_its_role(of: Any) -> None:
     for field in fields(of):
         words = set(str(field.type).replace("[", " ").replace(",", " ").replace("]", " ").split())
         assert (field.name in of.roles.inside) == ("Node" in words)
-        assert (field.name in of.roles.operands) == bool(words & {"Expr", "Side", "Request", "Store", "ArraySection"})
+        assert (field.name in of.roles.operands) == bool(
+            words & {"Expr", "Side", "Request", "Store", "ArraySection", "ArrayRoom"}
+        )
 
 
 def test_there_is_a_statement_of_each_class_here() -> None:

@@ -12,9 +12,9 @@ from tests.passes.blame import wrong_pass
 from tests.programs.every_pass import SAMPLES
 from tiramisu_py.algorithm.expressions import Binary
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.ir import LoopFunction, Node, Store
+from tiramisu_py.ir import BeginArray, EndArray, LoopFunction, MemoryBlock, Node, Store
 from tiramisu_py.ir.arithmetic.linear import number
-from tiramisu_py.ir.rewriting import with_children
+from tiramisu_py.ir.rewriting import walk, with_children
 from tiramisu_py.passes.base import About, FunctionPass, NestPass
 from tiramisu_py.passes.pipeline import PIPELINE, Pipeline
 
@@ -55,6 +55,18 @@ def _shifted(node: Node) -> Node:
     return changed if done else node
 
 
+def in_one_block(each: Any, what: Any, about: About) -> Any:
+    """All arrays have the same memory."""
+    result = each.apply(what, about)
+    name = next(node.name for node in walk(result.body) if isinstance(node, MemoryBlock))
+
+    def change(node: Node) -> Node:
+        moved = replace(node, block=name) if isinstance(node, BeginArray | EndArray) else node
+        return with_children(moved, change)
+
+    return replace(result, body=change(result.body))
+
+
 #: The list of a pass, its name, how it is wrong, and the sample whose loops it changes.
 MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("first", "collapse_loops", skipped, "triangle"),
@@ -81,6 +93,7 @@ MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("host", "decide", off_by_one, "cpu/heat"),
     ("after_nests", "merge_host_guards_after_decide", off_by_one, "tiles"),
     ("after_nests", "launch_constants", off_by_one, "gpu/two GPUs"),
+    ("after_nests", "share_memory", in_one_block, "lifetimes"),
     ("kernel", "unroll_registers", off_by_one, "gpu/product"),
     ("kernel", "count_steps", off_by_one, "gpu/two GPUs"),
     ("kernel", "full_blocks", off_by_one, "gpu/two GPUs"),

@@ -6,10 +6,12 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import tiramisu_py as tm
+from tests.programs import chains
 from tests.programs.ranks import uneven_pieces as pieces
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
@@ -144,5 +146,8 @@ SAMPLES = (
     Sample("gpu/sums", example("gpu", "sums", "tree"), ({"N": 5},)),
     Sample("gpu/product", example("gpu", "matrix_product", "register tiles"), ({"M": 3, "N": 4, "K": 4},)),
     Sample("gpu/two GPUs", example("gpu", "two_gpus", "halves"), ({"R": 5, "C": 3},)),
+    Sample("lifetimes", partial(chains.chain, 4), ({"N": 2, "M": 8},)),
+    Sample("lifetimes on streams", partial(chains.chain, 4, "gpu", (0, 1)), ({"N": 2, "M": 7},)),
+    Sample("lifetimes on ranks", partial(chains.on_ranks, 3, True), ({"M": 2},)),
     Sample("cooperative/blur", example("cooperative", "blur", "two GPUs"), ({"R": 5, "C": 3, "G": 2},)),
 )

@@ -31,6 +31,7 @@ from tiramisu_py.build.traces.trace import Trace
 from tiramisu_py.build.travel import Packed, packed
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction
+from tiramisu_py.passes.memory.temporary_bytes import temporary_bytes
 from tiramisu_py.passes.vectors.remarks import remarks
 from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html
@@ -94,6 +95,19 @@ class Kernel:
         computed on all lanes at once. The source has each as a comment where it is.
         """
         return remarks(self.function)
+
+    def temporary_bytes(self, **params: int) -> Mapping[str, int]:
+        """The most bytes of temporaries that a call has at a time: in "memory", and on each GPU ("GPU 0").
+
+        ::
+
+            kernel.temporary_bytes(N=2000, M=1000)      # {"memory": 16000000}
+
+        A temporary exists from its first use to its last, and gives its memory on to those that begin later. Each
+        thread's own ones count as often as there are threads; a rank's number is a parameter, ``rank0=0``. Raises
+        `ArgumentError` for a parameter without a value.
+        """
+        return temporary_bytes(self.function, params, self.threads or 1)
 
     @property
     def version(self) -> str:

@@ -96,14 +96,15 @@ class Showing(Results):
 
         Each statement has its instances, its operations, the bytes that it loads and stores, and the share of the lanes
         of its vectors that it fills; each array the elements that are used; loops over tiles the most bytes that a tile
-        uses; transfers and messages what they move. Runs (``start[i] <= p < start[i + 1]``) count as equally long, and
-        as all positions together, which is exact if the first run begins, and the last one ends, with all positions.
+        uses; transfers and messages what they move; `temporaries` are the most bytes of temporaries at a time. Runs
+        (``start[i] <= p < start[i + 1]``) count as equally long, and as all positions together, which is exact if the
+        first run begins, and the last one ends, with all positions.
         `fetched` says what comes into a cache; `levels` and `roofline` set this beside a machine's; `kernels` has the
         sectors, bank conflicts and occupancy of a GPU's kernels. Raises `ArgumentError` for a parameter without a
         value.
         """
         moved = counting.communication(self._program, params)
-        return view.schedule_cost(spread(self.completed), params, moved, self._emitted)
+        return view.schedule_cost(spread(self.completed), params, moved, lambda: self._emitted(params))
 
     def symbolic_cost(self, *, remainders: Mapping[str, int] | None = None, **known: int) -> view.SymbolicCost:
         """Operations and bytes as polynomials in the parameters, fitted to exact counts and verified at other sizes.
@@ -135,25 +136,15 @@ class Showing(Results):
 
         return view.symbolic_cost(program, counts, known, remainders or {})
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What makes the schedule slower than it looks, in sentences: loops that lost bounds which values say, with the
-        command, and what to do; and what vector code does lane by lane (`Kernel.remarks`).
-
-        ::
-
-            for remark in f.remarks:
-                print(remark)
-        """
-        lost = view.lost_bounds(self._program)
-        return (*lost, *self._emitted().remarks)
-
-    def _emitted(self) -> view.EmittedFindings:
+        uses; transfers and messages what they move; `temporaries` are the most bytes of temporaries at a time. Runs
+        (``start[i] <= p < start[i + 1]``) count as equally long, and as all positions together, which is exact if the
+        first run begins, and the last one ends, with all positions.
         """What is known of the loops that are emitted; nothing of a program that the proof refuses."""
         if not self.algorithm.outputs or not self.check().ok:
             return view.EmittedFindings()
         loops = self.lowered()
-        return view.EmittedFindings(self.facts() if loops.kernels else (), passes.remarks(loops))
+        temporaries = passes.temporary_bytes(loops, params) if loops.grid is None else {}
+        return view.EmittedFindings(self.facts() if loops.kernels else (), passes.remarks(loops), temporaries)
 
     def _messages(self, params: Mapping[str, int]) -> str:
         if not axes(self._program):

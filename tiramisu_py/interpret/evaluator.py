@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret import lane_masks as masks
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.interpret.memory import Array
+from tiramisu_py.interpret.memory import Array, Turns
 from tiramisu_py.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted
 from tiramisu_py.records import dataclass
 
@@ -26,7 +27,7 @@ class Frame:
     """The environment of one strand: variables (parameters and scalar arguments too), arrays, atomic buffers.
 
     `where` names the current statement, for messages. `device` is the GPU that executes it; None is the host. In
-    vectors, only the first `active` lanes access memory (None: all).
+    vectors, only the first `active` lanes access memory (None: all). `blocks` are the blocks of memory by name.
     """
 
     variables: dict[str, Value]
@@ -35,10 +36,13 @@ class Frame:
     where: str = "the function"
     device: int | None = None
     active: int | None = None
+    blocks: dict[str, Turns] = field(default_factory=dict)
 
     def branch(self) -> Frame:
         """A frame for another strand: its bindings are private, the arrays are shared."""
-        return Frame(dict(self.variables), dict(self.arrays), self.atomic, self.where, self.device, self.active)
+        return Frame(
+            dict(self.variables), dict(self.arrays), self.atomic, self.where, self.device, self.active, self.blocks
+        )
 
     def array(self, name: str) -> Array:
         """The array bound to a buffer's name."""

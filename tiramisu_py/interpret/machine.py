@@ -21,20 +21,23 @@ from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.called_stages import call_steps
 from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.interpret.memory import allocated
+from tiramisu_py.interpret.memory import Turns, allocated
 from tiramisu_py.interpret.partial_results import combined, privatised
 from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps, deal, interleaved, static_shares
 from tiramisu_py.ir import (
     Allocate,
     ArrayCall,
     Assign,
+    BeginArray,
     Block,
     Comment,
     Declare,
+    EndArray,
     For,
     If,
     Let,
     Mask,
+    MemoryBlock,
     Node,
     Prefetch,
     Store,
@@ -151,6 +154,22 @@ class Interpreter(Visitor[OwnSteps]):
         inner.arrays[node.buffer] = allocated(node, shape)
         return inner
 
+    def visit_memoryblock(self, node: MemoryBlock, frame: Frame) -> OwnSteps:
+        inner = frame.branch()
+        inner.blocks = {**frame.blocks, node.name: Turns()}
+        yield Nested(node.body, inner)
+
+    def visit_beginarray(self, node: BeginArray, frame: Frame) -> Steps:
+        frame.where = f"the begin of {node.buffer}"
+        shape = tuple(map(Evaluator(frame).integer, node.extents))
+        frame.arrays[node.buffer] = frame.blocks[node.block].begin(allocated(node, shape))
+        return iter(())
+
+    def visit_endarray(self, node: EndArray, frame: Frame) -> Steps:
+        frame.where = f"the end of {node.buffer}"
+        frame.arrays[node.buffer].leave("its memory is free again")
+        return iter(())
+
     def visit_for(self, node: For, frame: Frame) -> OwnSteps:
         frame.where = f"the bounds of loop {node.variable}"
         evaluate = Evaluator(frame)
@@ -254,7 +273,7 @@ def _declares(node: Node) -> bool:
     """Whether a statement declares a variable or buffer for the statements that follow."""
     if isinstance(node, Mask):
         return any(map(_declares, node.body.body if isinstance(node.body, Block) else (node.body,)))
-    return isinstance(node, Declare)
+    return isinstance(node, Declare | BeginArray)
 
 
 def _of_lanes(value: Value, lanes: int) -> Value:

@@ -10,11 +10,40 @@ import numpy as np
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.claims import Claims
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.ir import Allocate
+from tiramisu_py.ir import Allocate, BeginArray
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 
 Element = tuple[Any, ...]
+
+
+@dataclass(eq=False)
+class Turns:
+    """The arrays that have one block of memory in turns, and the last one whose elements were accessed.
+
+    The host begins an array before operations of GPUs are done that use the one before it, so the memory changes hands
+    at the first access of an array. From then on those before it are lost, and no message may be using them.
+    """
+
+    arrays: list[Array] = field(default_factory=list)
+    latest: int = 0
+
+    def begin(self, array: Array) -> Array:
+        """The same array, as the next one of the block."""
+        array.turns, array.turn = self, len(self.arrays)
+        self.arrays.append(array)
+        return array
+
+    def access(self, array: Array, what: str) -> None:
+        """Give the memory to an array that is accessed, unless a later one has it."""
+        if array.turn == self.latest:
+            return
+        if array.turn < self.latest:
+            raise InterpretError(f"{what} when its memory has become that of {self.arrays[self.latest].name}")
+        for before in self.arrays[: array.turn]:
+            if before.claims.held:
+                raise InterpretError(f"{what}: {before.claims.held[0].what} still uses its memory as {before.name}")
+        self.latest = array.turn
 
 
 @dataclass(eq=False)
@@ -25,7 +54,7 @@ class Array:
     element is a whole vector, `data` has an additional dimension, and an additional index names a lane. A `constant`
     array must not be written. `device` is the GPU whose memory it is in (None for the host's). Once `gone` gives a
     reason, any access is an error. `claims` are the elements in use by incomplete messages. `of` is the array whose
-    elements these are, in another shape.
+    elements these are, in another shape. In a block of memory it is the `turn`-th of its `turns`.
     """
 
     name: str
@@ -38,6 +67,8 @@ class Array:
     gone: str = ""
     claims: Claims = field(default_factory=Claims)
     of: Array | None = None
+    turns: Turns | None = None
+    turn: int = 0
 
     def read(self, indices: Element, where: str) -> Value:
         """The element, or one for each lane; a whole vector if elements are vectors."""
@@ -86,6 +117,8 @@ class Array:
     def _checked(self, indices: Element, where: str) -> Element:
         if self.gone:
             raise InterpretError(f"{where} accesses {self.name}{_shown(indices)} when {self.gone}")
+        if self.turns is not None:
+            self.turns.access(self, f"{where} accesses {self.name}{_shown(indices)}")
         if len(indices) not in (self.rank, self.data.ndim):
             raise InterpretError(f"{where} indexes {self.name} with {len(indices)} indices; it has {self.rank}")
         for position, (index, extent) in enumerate(zip(indices, self.data.shape, strict=False)):
@@ -135,7 +168,7 @@ def argument(name: str, data: np.ndarray, filled: bool, constant: bool, device: 
     return Array(name, data, np.full(data.shape, filled), data.ndim, constant, device=device)
 
 
-def allocated(node: Allocate, shape: tuple[int, ...]) -> Array:
+def allocated(node: Allocate | BeginArray, shape: tuple[int, ...]) -> Array:
     """A poisoned temporary; each element is a vector of `lanes` if that is more than one.
 
     The initial contents of a ring may be moved, and lanes past the end of a loop may load elements without a value:
@@ -146,8 +179,9 @@ def allocated(node: Allocate, shape: tuple[int, ...]) -> Array:
     data = np.zeros(full, dtype=node.dtype.numpy)
     if node.ring:
         data.view(np.uint8).fill(0xA5 if node.dtype.kind != "b" else 1)
-    there = np.full(full, node.ring or node.padded or node.zeroed is not None)
-    return Array(node.buffer, data, there, len(extents), memory=node.memory, device=node.device)
+    known = node.ring or node.padded or (isinstance(node, Allocate) and node.zeroed is not None)
+    memory = node.memory if isinstance(node, Allocate) else Memory.HOST if node.device is None else Memory.GPU
+    return Array(node.buffer, data, np.full(full, known), len(extents), memory=memory, device=node.device)
 
 
 def private(shared: Array, identity: Value) -> Array:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ScalarArgument,
         Version,
     )
+    from tiramisu_py.ir.memory_blocks import ArrayRoom, BeginArray, EndArray, MemoryBlock
     from tiramisu_py.ir.messages import AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side
     from tiramisu_py.ir.nodes import Node
     from tiramisu_py.ir.statements import (
@@ -66,6 +67,7 @@ front(
             "ArrayArgument, BlockBounds, KernelArray, KernelFunction, LoopFunction, ProcessGrid, ScalarArgument, "
             "Version"
         ),
+        "tiramisu_py.ir.memory_blocks": "ArrayRoom, BeginArray, EndArray, MemoryBlock",
         "tiramisu_py.ir.messages": "AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side",
         "tiramisu_py.ir.nodes": "Node",
         "tiramisu_py.ir.statements": (
@@ -79,10 +81,12 @@ __all__ = [
     "Allocate",
     "ArrayArgument",
     "ArrayCall",
+    "ArrayRoom",
     "ArraySection",
     "Assign",
     "Await",
     "Barrier",
+    "BeginArray",
     "Block",
     "BlockBounds",
     "Collective",
@@ -91,6 +95,7 @@ __all__ = [
     "Copy",
     "Declare",
     "Deferred",
+    "EndArray",
     "Events",
     "For",
     "GpuIndex",
@@ -106,6 +111,7 @@ __all__ = [
     "Load",
     "LoopFunction",
     "Mask",
+    "MemoryBlock",
     "Node",
     "Piece",
     "Post",

@@ -15,6 +15,7 @@ from tiramisu_py.ir.gpu_statements import (
     TreeReduce,
 )
 from tiramisu_py.ir.log import Traced
+from tiramisu_py.ir.memory_blocks import BeginArray, EndArray, MemoryBlock
 from tiramisu_py.ir.messages import AllReduce, Collective, Complete, Piece, Post, Requests
 from tiramisu_py.ir.statements import (
     Allocate,
@@ -42,6 +43,9 @@ Node = (
     | Prefetch
     | ArrayCall
     | Allocate
+    | MemoryBlock
+    | BeginArray
+    | EndArray
     | Mask
     | Launch
     | Copy

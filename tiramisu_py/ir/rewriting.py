@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.spellings import counted, fresh_name
 from tiramisu_py.algorithm.stacks import deep, deep_nest
 from tiramisu_py.ir import (
     ArrayCall,
+    ArrayRoom,
     ArraySection,
     Block,
     Comment,
@@ -32,7 +33,7 @@ from tiramisu_py.program.loops import Combine
 
 Change = Callable[[Expr], Expr]
 #: Parts of a statement that are no statements themselves, and have operands.
-Part = Side | Request | ArraySection
+Part = Side | Request | ArraySection | ArrayRoom
 #: The content of a field with the role `operands`.
 Operand = Expr | Part | Store | tuple[Expr | Part | Store, ...] | None
 _Holder = TypeVar("_Holder", bound=Node | Part)

@@ -3,7 +3,7 @@
 `verify` is for tests: it walks over a function once, keeps the names in scope, and yields a sentence for each statement
 or expression that breaks one of these rules. Compilation does not call it.
 
-- Each variable, buffer, event and request array is defined before its use, and in scope there.
+- Each variable, buffer, block of memory, event and request array is defined before its use, and in scope there.
 - A loop, definition or declaration hides no variable in scope; a loop has one private copy of a buffer.
 - The types of operands agree; indices, bounds and extents are int64; conditions are bool.
 - The lanes of operands agree; bounds, extents and conditions of guards have one lane.
@@ -30,12 +30,14 @@ from tiramisu_py.ir import (
     Assign,
     Await,
     Barrier,
+    BeginArray,
     Block,
     Collective,
     Complete,
     Copy,
     Declare,
     Deferred,
+    EndArray,
     Events,
     For,
     If,
@@ -45,6 +47,7 @@ from tiramisu_py.ir import (
     Let,
     LoopFunction,
     Mask,
+    MemoryBlock,
     Node,
     Piece,
     Post,
@@ -67,8 +70,25 @@ from tiramisu_py.ir.expression_rules import (
 from tiramisu_py.ir.rewriting import children, walk
 from tiramisu_py.ir.uniform_control import is_uniform
 
+#: The number of indices of a block of memory, among handles: it is none of events or requests.
+OF_MEMORY = -1
 #: Statements of the host that command GPUs or communicate with other ranks.
-HOST_ONLY = (ArrayCall, Launch, Copy, Events, Record, Await, Post, Requests, Complete, Collective, AllReduce)
+HOST_ONLY = (
+    MemoryBlock,
+    BeginArray,
+    EndArray,
+    ArrayCall,
+    Launch,
+    Copy,
+    Events,
+    Record,
+    Await,
+    Post,
+    Requests,
+    Complete,
+    Collective,
+    AllReduce,
+)
 #: Statements of the threads of a kernel.
 KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock)
 
@@ -135,6 +155,8 @@ def _statement(node: Node, scope: KnownNames) -> tuple[list[str], KnownNames]:
     if isinstance(node, Declare):
         value = Value(node.value.dtype, node.lanes, not node.constant)
         return found, scope.with_value(node.variable, value)
+    if isinstance(node, BeginArray):
+        return found, scope.with_array(node.buffer, KnownArray(node.dtype, len(node.extents), max(node.lanes, 1)))
     return found, scope
 
 
@@ -149,6 +171,8 @@ def _inside(node: Node, scope: KnownNames) -> KnownNames:
             return scope.with_array(node.buffer, KnownArray(node.dtype, len(node.extents), max(node.lanes, 1)))
         case Events():
             return scope.with_handles(node.name, len(node.extents))
+        case MemoryBlock():
+            return scope.with_handles(node.name, OF_MEMORY)
         case Requests():
             return scope.with_handles(node.name, 1)
     return scope
@@ -193,6 +217,17 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from expected(node.count, scope, int64)
         case Allocate() | Events():
             yield from (said for extent in node.extents for said in expected(extent, scope, int64))
+        case MemoryBlock():
+            yield from (said for room in node.rooms for each in room.extents for said in expected(each, scope, int64))
+        case BeginArray():
+            yield from (said for extent in node.extents for said in expected(extent, scope, int64))
+            yield from _turn(node.buffer, node.block, scope)
+            if node.buffer in scope.arrays:
+                yield f"{node.buffer} begins in the scope of another {node.buffer}"
+        case EndArray():
+            yield from _turn(node.buffer, node.block, scope)
+            if node.buffer not in scope.arrays:
+                yield f"{node.buffer} ends, which does not exist there"
         case Requests():
             yield from expected(node.count, scope, int64)
         case Launch():
@@ -215,6 +250,11 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
                 yield from _message(array, dtype, Block(()), scope)
             if len(node.arrays) != len(component_types(node.dtype)):
                 yield f"{node.statement} combines {node.dtype} in {len(node.arrays)} arrays"
+
+
+def _turn(buffer: str, block: str, scope: KnownNames) -> Iterator[str]:
+    if scope.handles.get(block) != OF_MEMORY:
+        yield f"{buffer} is in the memory {block}, which does not exist there"
 
 
 def _loop(node: For, scope: KnownNames) -> Iterator[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
+    from tiramisu_py.passes.memory.temporary_bytes import temporary_bytes
     from tiramisu_py.passes.pipeline import PIPELINE, Pipeline, optimise
     from tiramisu_py.passes.tracing import traced
     from tiramisu_py.passes.vectors.remarks import remarks
@@ -14,6 +15,7 @@ front(
     {
         "tiramisu_py.passes.vectors.remarks": "remarks",
         "tiramisu_py.passes.pipeline": "PIPELINE, Pipeline, optimise",
+        "tiramisu_py.passes.memory.temporary_bytes": "temporary_bytes",
         "tiramisu_py.passes.tracing": "traced",
     },
 )
@@ -23,5 +25,6 @@ __all__ = [
     "Pipeline",
     "optimise",
     "remarks",
+    "temporary_bytes",
     "traced",
 ]

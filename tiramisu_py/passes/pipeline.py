@@ -29,6 +29,7 @@ from tiramisu_py.passes.loops.merge_guards import MergeGuards, MergeHostGuards
 from tiramisu_py.passes.loops.peel import Peel
 from tiramisu_py.passes.loops.unroll import KeepUnrolled, UnrollLoops
 from tiramisu_py.passes.loops.walk_bundles import WalkBundles
+from tiramisu_py.passes.memory.share_memory import ShareMemory
 from tiramisu_py.passes.rank_parameters import DefineRankParameters
 from tiramisu_py.passes.registers.promote import Promote
 from tiramisu_py.passes.share_expressions import ShareExpressions
@@ -85,6 +86,7 @@ HOST: tuple[NestPass, ...] = (
 AFTER_NESTS: tuple[FunctionPass, ...] = (
     MergeHostGuards(after="decide"),  # guards of neighbouring nests are equal once both are folded
     LaunchConstants(),  # after the host is folded, so that launches pass numbers; before kernels are folded
+    ShareMemory(),  # last: lifetimes are no scopes, so no pass has to know them; and small arrays are variables by now
 )
 
 #: Over each nest of a kernel. The kernel's compiler unrolls its loops, so that the text remains short.

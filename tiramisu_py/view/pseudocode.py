@@ -14,6 +14,7 @@ from tiramisu_py.ir import (
     Assign,
     Await,
     Barrier,
+    BeginArray,
     Block,
     Collective,
     Comment,
@@ -21,6 +22,7 @@ from tiramisu_py.ir import (
     Copy,
     Declare,
     Deferred,
+    EndArray,
     Events,
     For,
     If,
@@ -30,6 +32,7 @@ from tiramisu_py.ir import (
     Let,
     LoopFunction,
     Mask,
+    MemoryBlock,
     Node,
     Piece,
     Post,
@@ -172,6 +175,16 @@ class Pseudocode(Visitor[list[str]]):
         if node.memory is Memory.GPU:
             return [head, *self(node.body, depth)]
         return [f"{head}:", *self(node.body, depth + 1)]
+
+    def visit_memoryblock(self, node: MemoryBlock, depth: int) -> list[str]:
+        place = PLACES[Memory.HOST] if node.device is None else f"{PLACES[Memory.GPU]} {node.device}"
+        return [f"{_PAD * depth}{node.name} in {place}, in turns for {', '.join(node.arrays)}", *self(node.body, depth)]
+
+    def visit_beginarray(self, node: BeginArray, depth: int) -> list[str]:
+        return [f"{_PAD * depth}begin {node.buffer}{_index(node.extents)} in {node.block}"]
+
+    def visit_endarray(self, node: EndArray, depth: int) -> list[str]:
+        return [f"{_PAD * depth}end {node.buffer}{f', and free {node.block}' if node.frees else ''}"]
 
     # -- what the host tells a GPU, and what only kernels do
 

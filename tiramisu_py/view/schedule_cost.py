@@ -29,10 +29,13 @@ USUAL = (32 << 10, 1 << 20, 32 << 20)
 
 @dataclass(frozen=True)
 class EmittedFindings:
-    """What is known of the loops that are emitted: the facts of GPU kernels, and remarks on vector code."""
+    """What is known of the loops that are emitted: the facts of GPU kernels, remarks on vector code, and the most bytes
+    of temporaries at a time, by memory.
+    """
 
     kernels: tuple[KernelFacts, ...] = ()
     remarks: tuple[str, ...] = ()
+    temporaries: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,11 @@ class ScheduleCost:
         """What vector code does lane by lane, in sentences: `Kernel.remarks`."""
         return self._emitted.remarks
 
+    @property
+    def temporaries(self) -> Mapping[str, int]:
+        """The most bytes of temporaries at a time, by memory: `Kernel.temporary_bytes`. Not of a rank's."""
+        return self._emitted.temporaries
+
     @cached_property
     def _emitted(self) -> EmittedFindings:
         return self.find_emitted()
@@ -287,6 +295,7 @@ class ScheduleCost:
             "caches": [{"capacity": capacity, "bytes": self.fetched(capacity)} for capacity in USUAL],
             "kernels": [str(each) for each in self.kernels],
             "remarks": list(self.remarks),
+            "temporaries": dict(self.temporaries),
         }
         if machine is not None:
             data["levels"] = [asdict(each) | {"seconds": each.seconds} for each in self.levels(machine)]
@@ -312,6 +321,7 @@ class ScheduleCost:
         lines += [f"  {each.name}: {each.loaded:,} bytes loaded, {each.stored:,} stored" for each in self.memories]
         lines += map(_statement_line, self.statements)
         lines += [f"  {a.name} ({a.memory}): {a.elements:,} elements, {a.bytes:,} bytes" for a in self.arrays]
+        lines += [f"  temporaries ({place}): {most:,} bytes at a time" for place, most in self.temporaries.items()]
         lines += map(_tile_line, self.tiles)
         moved = self.communication.transfers
         lines += [

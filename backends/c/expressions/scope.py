@@ -7,7 +7,7 @@ from dataclasses import field, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.types import DType, int64
-from tiramisu_py.ir import ArrayArgument, For, Let, LoopFunction, Mask
+from tiramisu_py.ir import ArrayArgument, For, Let, LoopFunction, Mask, MemoryBlock
 from tiramisu_py.ir.arithmetic.facts import Facts, facts_of
 from tiramisu_py.ir.arithmetic.lanes import Lanes
 from tiramisu_py.ir.arithmetic.linear import number
@@ -87,11 +87,21 @@ class Element:
     text: str
 
 
+@dataclass(frozen=True, eq=False)
+class OpenBlock:
+    """A block of memory: the expression of its address in C, and its number among those that are freed together."""
+
+    block: MemoryBlock
+    name: str
+    number: int | None = None
+
+
 @dataclass
 class Scope:
     """The names in scope, one object for each C block; declarations in the block are added to it.
 
-    All scopes of a function share `elements`, found by the identities of array and indices.
+    All scopes of a function share `elements`, found by the identities of array and indices, and the `blocks` of memory,
+    whose names differ.
     """
 
     names: Mapping[str, str]
@@ -105,6 +115,7 @@ class Scope:
     mask: Mask | None = None
     declared: set[str] = field(default_factory=set)
     elements: dict[tuple[int, ...], Element] = field(default_factory=dict)
+    blocks: dict[str, OpenBlock] = field(default_factory=dict)
 
     def inner(self) -> Scope:
         """The scope of a nested block."""

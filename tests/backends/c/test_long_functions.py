@@ -62,24 +62,50 @@ def test_a_chain_is_right_however_long_it_is(length: int) -> None:
     np.testing.assert_array_equal(_chain(length).compile()(values), values + length)
 
 
+def _together(length: int) -> tm.Function:
+    """A chain whose last value is the sum of all others, so that all of these live until then."""
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    p: Any = f.input("a", tm.float32, [N])
+    values = []
+    for k in range(length - 1):
+        p = f.computation(f"c{k}", {i: N}, p[i] + 1)
+        values.append(p)
+    f.outputs(f.computation("sum", {i: N}, sum((each[i] for each in values[1:]), values[0][i])))
+    return f
+
+
 def test_few_temporaries_are_looked_at_one_by_one_and_many_at_once() -> None:
-    few, many = _chain(9).source()["f.c"], _chain(10).source()["f.c"]
+    few, many = _together(9).source()["f.c"], _together(10).source()["f.c"]
     assert few.count("TM_TEMPORARY ") == 8 == few.count("== NULL) {")
     assert many.count("tm_temporary(") == 9 and "TM_TEMPORARY " not in many and many.count("TM_MEMORY") == 1
 
 
+def _called_without_memory(f: tm.Function, arrays: int, folder: Path) -> list[str]:
+    """What calls say of which the first, the second and so on allocation fails; those of each array really happen."""
+    for name, text in f.source().items():
+        (folder / name).write_text(text)
+    (folder / "caller.c").write_text(CALLER.replace("NUMBER", str(arrays)))
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-fsanitize=address,undefined"]
+    subprocess.run(["gcc", *flags, "caller.c", "-o", "caller", "-lm"], cwd=folder, check=True)
+    return subprocess.run([folder / "caller"], check=True, capture_output=True, text=True).stdout.splitlines()
+
+
 @pytest.mark.parametrize("length", [8, 12, 60])
 def test_where_memory_is_missing_all_that_was_had_is_freed_and_the_array_named(length: int, tmp_path: Path) -> None:
-    for name, text in _chain(length).source().items():
-        (tmp_path / name).write_text(text)
-    (tmp_path / "caller.c").write_text(CALLER.replace("NUMBER", str(length - 1)))
-    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-fsanitize=address,undefined"]
-    subprocess.run(["gcc", *flags, "caller.c", "-o", "caller", "-lm"], cwd=tmp_path, check=True)
-    ran = subprocess.run([tmp_path / "caller"], check=True, capture_output=True, text=True)
-    *failed, last = ran.stdout.splitlines()
-    assert len(failed) == length - 1 and last.strip() == f"0 {length - 1} 0 {4 + length}"
+    *failed, last = _called_without_memory(_together(length), length - 1, tmp_path)
+    assert len(failed) == length - 1 and last.split()[:3] == ["0", str(length - 1), "0"]
     for number, line in enumerate(failed):
-        missing = f"f: there is no memory for the temporary array c{length - 2 - number}"
+        assert line == f"5 {number + 1} 0 0 f: there is no memory for the temporary array c{length - 2 - number}"
+
+
+@pytest.mark.parametrize("length", [4, 60])
+def test_arrays_in_turns_are_named_and_freed_where_memory_is_missing(length: int, tmp_path: Path) -> None:
+    *failed, last = _called_without_memory(_chain(length), length - 1, tmp_path)
+    assert len(failed) == length - 1 and last.strip() == f"0 {length - 1} 0 {4 + length}"
+    later = {4: {0: ", whose memory c2 has later"}, 60: {k: f", whose memory c{k + 2} and {28 - k} others have later"
+             for k in range(2)}}[length]  # fmt: skip
+    for number, line in enumerate(failed):
+        missing = f"f: there is no memory for the temporary array c{number}{later.get(number, '')}"
         assert line == f"5 {number + 1} 0 0 {missing}"
 
 
@@ -121,4 +147,6 @@ def test_the_text_is_as_long_as_the_chain_and_each_function_of_it_short() -> Non
     sizes = [len(_chain(length).source()["f.c"]) for length in (100, 200, 400)]
     assert sizes[1] < 2.1 * sizes[0] and sizes[2] < 2.1 * sizes[1]
     bodies = _chain(200).source()["f.c"].split("__attribute__((noinline))")[1:]
+    assert len(bodies) == 200 and all(body.split("\n}\n")[0].count("for (") == 1 for body in bodies)
+    bodies = _together(200).source()["f.c"].split("__attribute__((noinline))")[1:]
     assert len(bodies) == 13 and all(body.split("\n}\n")[0].count("for (") <= 16 for body in bodies)
