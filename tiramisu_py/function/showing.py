@@ -136,11 +136,26 @@ class Showing(Results):
 
         return view.symbolic_cost(program, counts, known, remainders or {})
 
-        uses; transfers and messages what they move; `temporaries` are the most bytes of temporaries at a time. Runs
-        (``start[i] <= p < start[i + 1]``) count as equally long, and as all positions together, which is exact if the
-        first run begins, and the last one ends, with all positions.
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What makes the schedule slower than it looks, in sentences: loops that lost bounds which values say, with the
+        command, and what to do; and what vector code does lane by lane (`Kernel.remarks`).
+
+        ::
+
+            for remark in f.remarks:
+                print(remark)
+        """
+        lost = view.lost_bounds(self._program)
+        return (*lost, *(passes.remarks(self.lowered()) if self._is_emitted() else ()))
+
+    def _is_emitted(self) -> bool:
+        """Whether there is a program, and the proof does not refuse it."""
+        return bool(self.algorithm.outputs) and self.check().ok
+
+    def _emitted(self, params: Mapping[str, int]) -> view.EmittedFindings:
         """What is known of the loops that are emitted; nothing of a program that the proof refuses."""
-        if not self.algorithm.outputs or not self.check().ok:
+        if not self._is_emitted():
             return view.EmittedFindings()
         loops = self.lowered()
         temporaries = passes.temporary_bytes(loops, params) if loops.grid is None else {}
