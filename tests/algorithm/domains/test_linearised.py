@@ -278,7 +278,7 @@ def test_the_array_that_is_passed_has_one_dimension(tmp_path: Path) -> None:
         kernel(np.zeros((3, 4), np.int32), K=1)
     with pytest.raises(tm.ArgumentError, match=r"N \* M = 7 has no integer solution N"):
         kernel(np.zeros(7, np.int32), M=2, K=1)
-    with pytest.raises(tm.ArgumentError, match=r"N \* M = 6, not 7"):
+    with pytest.raises(tm.ArgumentError, match=r"its extent 0, N \* M, is 6, not 7"):
         kernel(np.zeros(7, np.int32), N=2, M=3, K=1)
     with pytest.raises(tm.ArgumentError, match=r"N \* M"):
         kernel(np.zeros(0, np.int32), N=2**40, M=2**40, K=1)

@@ -154,7 +154,7 @@ def test_only_what_was_packed_for_the_kernel_and_its_sizes_is_taken() -> None:
     packed = kernel.pack("B", b)
     with pytest.raises(tm.ArgumentError, match=r"B was packed by another kernel \(mm\)"):
         kernel(a, other.f.compile().pack("B", b))
-    with pytest.raises(tm.ArgumentError, match="K = 3, not 4") as refused:
+    with pytest.raises(tm.ArgumentError, match="K, is 3, not 4") as refused:
         kernel(numbers(5, 4), packed)
     assert "B was packed for M = 7, K = 3" in refused.value.__notes__
     with pytest.raises(tm.ArgumentError, match="B was packed for M = 7, but the call has M = 8"):
