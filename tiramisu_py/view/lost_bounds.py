@@ -114,7 +114,8 @@ def _reason(program: Program, statement: Statement, loop: LoopId, bounds: list[E
             "inside of it",
             f"put {called} outside: {statement.handle}.reorder({listed})",
         )
-    if own.is_gpu or own.is_rank:
+    positions = [each for bound in bounds for each in _loops(program, statement, _positions(bound))]
+    if all(program.loops[each].is_gpu or program.loops[each].is_rank for each in positions):
         what = "ranks" if own.is_rank else "threads and blocks of a GPU"
         return (
             f"the number of {what} is fixed before a value is loaded",

@@ -91,14 +91,14 @@ class Nest(TreeToLoops[list[Fragment]]):
         if found is not None and parted(self.arrays, found.node, found.waiting):
             self.anchors = {anchor.name: anchor for loop in self._owners() for anchor in self._anchors(loop)}
             found = self._lowered()
-        return None if found is None else replace(found, node=self._bounds().tightened(found.node))
+        return found
 
     def _bounds(self) -> ValueBounds:
         """What moves tests of loaded values into the bounds of loops."""
         taken = self.reserved.union(self.variables.values())
-        extents = {
-            name: tuple(typed(extent, int64) for extent in array.buffer.extents) for name, array in self.arrays.items()
-        }
+        on_ranks = self.program.rank_axes or self.program.grid or self.program.blocks is not None
+        whole = [] if on_ranks else [array for array in self.arrays.values() if array.argument]
+        extents = {array.name: tuple(typed(extent, int64) for extent in array.buffer.extents) for array in whole}
         return ValueBounds(taken, self._declared, extents, self._may_be_unstarted, self._is_disturbed)
 
     def _owners(self) -> set[LoopId]:
@@ -122,7 +122,8 @@ class Nest(TreeToLoops[list[Fragment]]):
         if not fragments:
             return None
         waiting = frozenset(name for fragment in fragments for name in fragment.waiting)
-        return allocated_in(fragments, self._scoped(waiting, 1))
+        found = allocated_in(fragments, self._scoped(waiting, 1))
+        return replace(found, node=self._bounds().tightened(found.node))
 
     # -- the schedule
 

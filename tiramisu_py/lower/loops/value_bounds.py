@@ -16,8 +16,9 @@ A loop with partial results of its own is inside of all tests that do not depend
 wherever it runs. Where others remain, and an element that no term is added to may be another iteration's, the loop
 has no partial results.
 
-The values are loaded once, before the loop, and only where their indices are inside the array: every execution that
-loads them is proven to be there, so that elsewhere there is none. Nothing in the loop stores to the array.
+The values are loaded once, before the loop, and only where an execution asks for them. That is said by
+the loops, or by the indices, if they are inside the array: every execution that loads them is proven to be there, so
+that elsewhere there is none. Nothing in the loop stores to the array.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ class ValueBounds:
     """The bounds that loaded values give to the loops of a nest.
 
     `taken` are names that no new variable may have, `declared` says what is known of a loaded value, and `extents` are
-    those of the arrays. A loop that `is_unstarted` runs only if it has an iteration, and one that `is_disturbed` does
-    not store an element to which it adds nothing.
+    those of arrays that are there as a whole. A loop that `is_unstarted` runs only if it has an iteration, and one that
+    `is_disturbed` does not store an element to which it adds nothing.
     """
 
     taken: frozenset[str]
@@ -103,16 +104,20 @@ class ValueBounds:
 
     def tightened(self, node: Node) -> Node:
         """The nest with loaded values in the bounds of its loops, and no tests of them where the bounds say it all."""
-        return _Nest(self, self.taken, frozenset()).tightened(node, NO_FACTS)
+        return _Nest(self, self.taken, frozenset(), frozenset()).tightened(node, NO_FACTS)
 
 
 @dataclass(frozen=True, eq=False)
 class _Nest:
-    """A place in a nest: `names` are taken there, those of `values` by values that are loaded before a loop around."""
+    """A place in a nest: `names` are taken there, those of `values` by values that are loaded before a loop around.
+
+    Those that are `large` may be any number of 64 bits.
+    """
 
     about: ValueBounds
     names: frozenset[str]
     values: frozenset[str]
+    large: frozenset[str]
 
     @deep
     def tightened(self, node: Node, known: Facts) -> Node:
@@ -129,10 +134,10 @@ class _Nest:
 
     def _loop(self, loop: For, known: Facts) -> Node:
         place = _Loop(self, loop)
-        chain = place.chain()
         found = place.bounds() if loop.step == 1 and not loop.joined else []
-        if chain is None:
-            found = [bound for bound in found if all(map(self._is_indexed_plainly, bound.loaded))]
+        plain = [bound for bound in found if all(map(self._is_indexed_plainly, bound.loaded))]
+        runs = place.runs(alone=len(plain) == len(found)) if found else None
+        found = plain if runs is None else found
         if not found:
             return self._outside(loop, known)
         values = self._named(loop, found)
@@ -144,7 +149,8 @@ class _Nest:
             upper = upper if bound.lower else _decided(arithmetic.smaller(upper, value), inside)
         body = place.without({bound.key for bound in found if bound.exact}, values)
         names = frozenset(name for name, _ in values.values())
-        further = _Nest(self.about, self.names | names, self.values | names)
+        large = {name for name, value in values.values() if not self.is_moderate(linear(value))}
+        further = _Nest(self.about, self.names | names, self.values | names, self.large | large)
         node = further._outside(replace(loop, lower=lower, upper=upper, body=body), inside)
         if self.about.is_unstarted(loop):
             node = If(Binary("<", lower, upper, bool_), node)
@@ -152,9 +158,7 @@ class _Nest:
             node = Let(name, value, node)
         if not values:
             return node
-        if chain is not None:
-            runs = arithmetic.conjunction(Binary("<", each.lower, each.upper, bool_) for each in (loop, *chain))
-        else:
+        if runs is None:
             runs = arithmetic.conjunction(self._in_arrays([value for _, value in values.values()], known))
         return node if runs is None else If(runs, node)
 
@@ -228,6 +232,8 @@ class _Nest:
 
     def is_moderate(self, form: Linear) -> bool:
         """Whether arithmetic of a form cannot wrap: of indices, sizes, and values in int32 or with declared bounds."""
+        if form.iterators & self.large:
+            return False
         known = [key for key, (atom, _) in form.terms.items() if loads_in(atom) and self._declared(atom)]
         rest = form
         for key in known:
@@ -254,23 +260,41 @@ class _Loop:
         stored = _stored(self.loop.body)
         return [bound for bound in found.values() if all(buffers_in(part).isdisjoint(stored) for part in bound.loaded)]
 
-    def chain(self) -> list[For] | None:
-        """The loops directly inside, each the same in all iterations around, down to one guard that says all bounds.
+    def runs(self, alone: bool) -> Expr | None:
+        """Whether some execution asks for the values of the bounds: what the loops say; None if they do not.
 
-        None where there is more than that: whether some execution loads a value is then not said by the loops alone.
+        If only one statement is inside `alone`, its loops say it; of several, one of them has to run.
         """
-        found: list[For] = []
-        body = self.loop.body
-        while isinstance(body, For) and not body.reductions:
-            outer = {self.loop.variable, *(each.variable for each in found)}
-            if outer & (variables(body.lower) | variables(body.upper)):
-                return None
-            found.append(body)
-            body = body.body
-        if not isinstance(body, If) or body.otherwise is not None:
+        guards = [node for node in nodes(self.loop.body) if isinstance(node, If) and loads_in(node.condition)]
+        found = None if alone and len(guards) != 1 else self._runs(self.loop.body, frozenset({self.loop.variable}))
+        if found is None:
             return None
-        needed = self._needed(self.loop.body, _Inside()) or {}
-        return found if needed.keys() == self._own(body, _Inside(tuple(found))).keys() else None
+        return arithmetic.conjunction([Binary("<", self.loop.lower, self.loop.upper, bool_), *found])
+
+    @deep
+    def _runs(self, node: Node, changing: frozenset[str]) -> list[Expr] | None:
+        match node:
+            case If(otherwise=None):
+                return [] if loads_in(node.condition) else None
+            case For() if not changing & (variables(node.lower) | variables(node.upper)):
+                inside = self._runs(node.body, changing | {node.variable})
+                return None if inside is None else [Binary("<", node.lower, node.upper, bool_), *inside]
+            case Allocate():
+                return self._runs(node.body, changing)
+            case Block():
+                children = [self._runs(child, changing) for child in node.body if not isinstance(child, Comment)]
+                whole = [found for found in children if found is not None]
+                if len(whole) < len(children) or not whole:
+                    return None
+                if not all(whole):
+                    return []
+                either: Expr | None = None
+                for conditions in whole:
+                    one = arithmetic.conjunction(conditions)
+                    assert one is not None
+                    either = one if either is None else Binary("|", either, one, bool_)
+                return [] if either is None else [either]
+        return None
 
     @deep
     def _needed(self, node: Node, inside: _Inside) -> _Needed:

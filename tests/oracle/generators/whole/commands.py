@@ -48,7 +48,7 @@ ASKED = frozenset((
     "algorithm", "certificate", "check", "commands", "communication", "compile", "completed", "copy", "derived",
     "domains", "evaluate", "facts", "lowered", "of", "part", "picture", "process_grid", "program", "pseudocode",
     "save", "simulate", "source", "validate", "loop_nests", "show", "cost", "symbolic_cost",
-    "explain", "dtype", "name", "statement_names", "init", "update", "send", "recv",
+    "explain", "remarks", "dtype", "name", "statement_names", "init", "update", "send", "recv",
 ))  # fmt: skip
 #: How often writers come that other generators do not have, on cores.
 _WEIGHTS = {
