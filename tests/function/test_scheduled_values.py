@@ -222,14 +222,23 @@ def test_arrays_whose_dimensions_are_joined_keep_their_shape() -> None:
 
 
 def test_values_are_by_index_and_as_scheduled_as_they_are_stored() -> None:
+    n = tm.params("n")[0]
+    f = tm.Function("inverse", params=[n])
+    order = f.input("order", tm.int32, [n], values=(0, n), permutation=True)
+    place = f.computation("place", {i: n, t: n}, tm.cast(tm.int32, i) + 4, where=order[i] == t)
+    place.store_in(tm.Buffer("inverse", [n], tm.int32), [t])
+    f.outputs(place)
+    given = np.array([2, 0, 1], dtype=np.int32)
+    assert f.evaluate(given).tolist() == [[0, 0, 4], [5, 0, 0], [0, 6, 0]]
+    assert f.evaluate(given, as_scheduled=True).tolist() == [5, 6, 4] == f.compile()(given).tolist()
+
+
+def test_values_in_runs_are_by_position_everywhere() -> None:
     n, p = tm.params("n p")
-    i, e = tm.iters("i e")
     f = tm.Function("scaled", params=[n, p])
     start = f.input("start", tm.int32, [n + 1], values=(0, p + 1), monotone=True)
     a = f.input("a", tm.float64, [p])
-    entry = f.computation("entry", {i: n, e: (start[i], start[i + 1])}, a[e] * tm.cast(tm.float64, i + 1))
-    entry.store_in(tm.Buffer("entries", [p], tm.float64), [e])
-    f.outputs(entry)
+    f.outputs(f.computation("entry", {i: n, t: (start[i], start[i + 1])}, a[t] * tm.cast(tm.float64, i + 1)))
     given = np.array([0, 1, 1, 3], dtype=np.int32), np.array([2.0, 5.0, 7.0])
-    assert f.evaluate(*given).tolist() == [[2, 0, 0], [0, 0, 0], [0, 15, 21]]
-    assert f.evaluate(*given, as_scheduled=True).tolist() == [2, 15, 21] == f.compile()(*given).tolist()
+    for found in (f.evaluate(*given), f.evaluate(*given, as_scheduled=True), f.compile()(*given)):
+        assert found.tolist() == [2, 15, 21]

@@ -98,8 +98,36 @@ def _in_columns() -> object:
     return f.compile()(np.ones((4, 4), np.float32).T[:, ::-1])
 
 
+def _not_taken_out() -> object:
+    n = tm.params("N")
+    return n + 1  # type: ignore[operator]
+
+
+def _no_parentheses() -> object:
+    f = tm.Function("f", params=[N])
+    a = f.input("a", tm.float32, [N])
+    return f.computation("b", {i: N}, tm.select(a[i] > 0 & (a[i] < 1), a[i], 0))  # type: ignore[operator]
+
+
+def _call_that_lacks_loops() -> object:
+    f = tm.Function("f", params=[N])
+    a = f.input("a", tm.float32, [N])
+    return f.computation("b", {i: N}, a[i]).split(i, 8)  # type: ignore[call-arg]
+
+
+def _without_first_values() -> object:
+    f = tm.Function("f", params=[N])
+    a = f.input("a", tm.float32, [N])
+    f.outputs(f.computation("z", {i: N}, lambda z: z[i - 1] + a[i], dtype=tm.float32))
+    return f.check()
+
+
 CASES: dict[str, Callable[[], object]] = {
     "no loop <j> here: <b> has the loops <i>": _another_loop,
+    "is a tuple, as tm.params gives": _not_taken_out,
+    "bind more tightly than comparisons": _no_parentheses,
+    "<call> lacks outer, inner": _call_that_lacks_loops,
+    "give <z> its first values": _without_first_values,
     "no statement in loop <i0> reads <p>": _no_reader,
     "<q> reads <p> before it is computed": _early,
     "<q> reads <p>, where <p> has been written in the meantime": _overwritten,
