@@ -1,6 +1,10 @@
-"""Footprints: bounding boxes of the values that an iteration of some loops uses, which size local buffers."""
+"""Footprints: bounding boxes of the values that an iteration of some loops uses, which size local buffers; and where
+the part of an array that a call takes is in a buffer, by constant steps from element to element.
+"""
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 import islpy as isl
 
@@ -10,7 +14,11 @@ from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.storage import Storage
 from tiramisu_py.records import dataclass
+
+#: A box around more pieces than this is that around one piece around them: the least of many takes isl minutes.
+MOST_PIECES = 8
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,9 @@ def side(footprint: isl.Map, context: isl.Set, what: str) -> tuple[isl.Aff, Expr
     space = footprint.get_space().domain()
     if footprint.is_empty():
         return sets.constant(space, 0), Const(0, int64)
+    if footprint.n_basic_map() > MOST_PIECES:
+        with suppress(CommandError, isl.Error):
+            return side(sets.as_map(footprint.simple_hull()), context, what)
     interval = sets.interval_around(footprint)
     if interval is not None:
         return interval.low, Const(interval.extent, int64)
@@ -78,3 +89,14 @@ def local_index(program: Program, footprint: isl.Map, depth: int, what: str) -> 
         at = sets.compose(outer, sets.function(corner.get_domain_space(), None, [corner]))
         index.append(variable.sub(sets.outputs(at)[0]))
     return box.extents, sets.function(space, None, index)
+
+
+def steps_of(program: Program, storage: Storage, position: int) -> tuple[int, ...] | None:
+    """By how much each index of the buffer grows with an index of the values, by its position; None without such steps.
+
+    ``b[j, i + 2]`` of ``v[i, j]`` gives (0, 1) for i; ``b[i % 4]`` has none.
+    """
+    dim = len(program.frame(storage)) + position
+    found = [sets.stride(form, dim) for form in sets.outputs(storage.index)]
+    steps = tuple(step for step in found if step is not None)
+    return steps if len(steps) == len(found) else None

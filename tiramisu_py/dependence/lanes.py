@@ -78,12 +78,13 @@ def reading_ahead(program: Program) -> list[Loop]:
     accesses, found = MemoryAccesses(program), dict[int, Loop]()
     for stored, loaded in itertools.product(statements, statements):
         store = accesses.write(stored) if _may_share(program, stored, loaded) else None
-        for read in () if store is None else _reads(accesses, loaded):
-            for number in stored.loops[len(store.buffer.scope) : shared(stored, loaded)]:
-                loop = program.loops[number]
-                new = number not in found and read.home == store.home and keeps_order(program, loop, store, read)
-                if new and _meet_ahead(store, read, stored.depth(number)):
-                    found[number] = loop
+        if store is None:
+            continue
+        for read, number in itertools.product(_reads(accesses, loaded), stored.loops[: shared(stored, loaded)]):
+            depth, loop = stored.depth(number), program.loops[number]
+            new = number not in found and depth >= len(store.buffer.scope) and read.home == store.home
+            if new and keeps_order(program, loop, store, read) and _meet_ahead(store, read, depth):
+                found[number] = loop
     return list(found.values())
 
 

@@ -257,7 +257,8 @@ class Interpreter(Visitor[OwnSteps]):
         bounds = []
         for lane in lanes:
             lane.where = f"the bounds of loop {node.variable}"
-            bounds.append(tuple(map(Evaluator(lane).integer, (node.lower, node.upper))))
+            evaluate = Evaluator(lane)
+            bounds.append((evaluate.integer(node.lower), evaluate.integer(node.upper)))
         if len(set(bounds)) > 1:
             for lane in lanes:
                 yield from self.run(node, lane)

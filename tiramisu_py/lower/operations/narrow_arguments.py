@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param
 from tiramisu_py.algorithm.traversal import iterators, walk
 from tiramisu_py.algorithm.types import DType, bool_, int64
 from tiramisu_py.algorithm.words.stages import StageCall, StrideParameter
-from tiramisu_py.dependence.array_sections import steps_of
+from tiramisu_py.dependence.footprints import steps_of
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.loop_functions import Precondition

@@ -14,7 +14,7 @@ from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.algorithm.words.stages import StageCall
-from tiramisu_py.dependence.array_sections import steps_of
+from tiramisu_py.dependence.footprints import steps_of
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import ArrayCall, ArraySection, Block, Comment, Scalar
 from tiramisu_py.lower.operations.host_part import pieces_of_operation

@@ -114,6 +114,8 @@ def _fused(flow: Flow, statement: Statement, storage: Storage, source: str) -> s
     if list(names[:depth]) != list(program.loop_names(beside[-1])[:depth]):
         return ""
     read = flow.accesses.read_relation(statement, source)
+    if read is None:
+        return ""
     needed = sets.graph(statement.prefix(depth), statement.instances).reverse().apply_range(read)
     needed = sets.range_named(needed.intersect_params(program.context.params()), None)
     kept = [

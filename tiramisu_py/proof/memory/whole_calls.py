@@ -13,8 +13,8 @@ from tiramisu_py.algorithm.declare.soundness import first_pair
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Const, Expr, Unary
 from tiramisu_py.algorithm.words.stages import StageCall
-from tiramisu_py.dependence.array_sections import steps_of
 from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.footprints import steps_of
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Vector
 from tiramisu_py.program.program import Program
