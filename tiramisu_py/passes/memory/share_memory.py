@@ -142,7 +142,7 @@ class _Region:
         self.node = node
         self.statements: list[Node] = []
         self.arrays: dict[str, Allocate] = {}
-        self.opened: dict[int, list[Node]] = {}
+        self.opened: dict[int, list[Allocate | Events | Requests]] = {}
         self.alone = set[int]()
         self._flatten(node, is_last=True)
 
