@@ -191,7 +191,7 @@ class _Region:
         before: dict[int, list[Node]] = {}
         after: dict[int, list[Node]] = {}
         blocks: list[MemoryBlock] = []
-        for turn, lasting in sorted(turns, key=lambda each: each[0].in_order()[0].life.first):
+        for turn, lasting in sorted(turns, key=lambda each: (not each[1], each[0].in_order()[0].life.first)):
             order = turn.in_order()
             nodes = [self.arrays[tenant.name] for tenant in order]
             name = self.own.about.taken.fresh("memory")
