@@ -30,6 +30,8 @@ FEW = 8
 #: The variable in C that holds them, and the array of their addresses.
 ALL = "tm_all"
 MEMORY = "tm_memory"
+#: The same of blocks of memory, which may be around them.
+TURNS, BLOCKS = "tm_turns", "tm_blocks"
 
 
 class Temporaries:
@@ -134,20 +136,20 @@ class Temporaries:
             scope.declared.add(node.name)
             scope.blocks[node.name] = OpenBlock(node, name)
             return [*lines, *self.statements.emit(node.body, scope)]
-        if ALL in scope.declared:
+        if TURNS in scope.declared:
             return [cgen.Block(self.blocks(node, scope.inner()))]
-        scope.declared.add(ALL)
+        scope.declared.add(TURNS)
         run: list[MemoryBlock] = []
         body: Node = node
         while isinstance(body, MemoryBlock) and not body.lasting:
             run.append(body)
             body = body.body
         for place, each in enumerate(run):
-            scope.blocks[each.name] = OpenBlock(each, f"{MEMORY}[{place}]", place)
+            scope.blocks[each.name] = OpenBlock(each, f"{BLOCKS}[{place}]", place)
         self.fallible += 1
         return [
-            cgen.Statement(f"void *{MEMORY}[{len(run)}] = {{NULL}}"),
-            cgen.Statement(f"TM_TEMPORARIES tm_temporaries {ALL} = {{.count = {len(run)}, .memory = {MEMORY}}}"),
+            cgen.Statement(f"void *{BLOCKS}[{len(run)}] = {{NULL}}"),
+            cgen.Statement(f"TM_TEMPORARIES tm_temporaries {TURNS} = {{.count = {len(run)}, .memory = {BLOCKS}}}"),
             *self.statements.emit(body, scope),
         ]
 
@@ -160,15 +162,15 @@ class Temporaries:
             memory = f"tm_turned_memory({found.name})"
         elif node.buffer == found.block.arrays[0]:
             memory = (
-                f'tm_first_memory(&{ALL}, "{self._shared(found.block)}", {own}, {self.largest(found.block, scope)})'
+                f'tm_first_memory(&{TURNS}, "{self._shared(found.block)}", {own}, {self.largest(found.block, scope)})'
             )
         else:
-            memory = f'tm_next_memory(&{ALL}, {found.number}, "{node.buffer}", {own})'
+            memory = f'tm_next_memory(&{TURNS}, {found.number}, "{node.buffer}", {own})'
         lines: Lines = [cgen.Statement(f"{kind} *const {name} = {memory}")]
         if found.number is not None:
-            missing = self.out_of_memory("%s", f"{ALL}.missing")
+            missing = self.out_of_memory("%s", f"{TURNS}.missing")
             lines.append(cgen.Assign(found.name, name))
-            lines.append(cgen.If(cgen.Line(f"{ALL}.missing != NULL"), cgen.Block([missing])))
+            lines.append(cgen.If(cgen.Line(f"{TURNS}.missing != NULL"), cgen.Block([missing])))
         if node.ring:
             lines.append(cgen.Statement(f"memset({name}, 0, {own})"))
         scope.declare_array(node.buffer, NamedArray(name, node.dtype, node.extents, node.lanes))
@@ -177,7 +179,7 @@ class Temporaries:
     def end(self, node: EndArray, scope: Scope) -> Lines:
         """Frees the memory of a block, if its last array ends."""
         found = scope.blocks[node.block]
-        return [cgen.Statement(f"tm_end_memory(&{ALL}, {found.number})")] if node.frees else []
+        return [cgen.Statement(f"tm_end_memory(&{TURNS}, {found.number})")] if node.frees else []
 
     def largest(self, node: MemoryBlock, scope: Scope) -> str:
         """The size of a block in bytes."""

@@ -43,7 +43,8 @@ def both(f: tm.Function, sizes: Mapping[str, int]) -> tuple[int, int]:
     loops = lower(f.completed)
     whole = tuple(each for each in PIPELINE.after_nests if each.name != "share_memory")
     before = optimise(loops, pipeline=replace(PIPELINE, after_nests=whole))
-    return tuple(sum(temporary_bytes(each, sizes).values()) for each in (before, optimise(loops)))  # type: ignore
+    without, shared = (sum(temporary_bytes(each, sizes).values()) for each in (before, optimise(loops)))
+    return without, shared
 
 
 def sizes_of(f: tm.Function, given: Mapping[str, Any]) -> Mapping[str, int]:

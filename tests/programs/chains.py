@@ -15,7 +15,7 @@ i0, j0, i1, j1 = tm.iters("i0 j0 i1 j1")
 def chain(stages: int, on: str = "", streams: Sequence[int] = (0,)) -> tm.Function:
     """Each stage adds the neighbour on the right to the stage before; `on` is "threads", "gpu", or "" for one thread.
 
-    Stages on a GPU are on `streams` in turn.
+    Stages on a GPU are on `streams` in turn; with "both", those of the second third of the chain are on a GPU.
     """
     f = tm.Function("chain", params=[N, M], assume=f"N >= 1 and M >= {stages + 1}")
     value: Any = f.input("a", tm.float32, [N, M])
@@ -23,10 +23,10 @@ def chain(stages: int, on: str = "", streams: Sequence[int] = (0,)) -> tm.Functi
         value = f.computation(f"s{k}", {i: N, j: M - k - 1}, value[i, j] + 2 * value[i, j + 1])
         if on == "threads":
             value.parallelize(i)
-        if on == "gpu":
+        if on == "gpu" or (on == "both" and stages // 3 <= k < 2 * stages // 3):
             value.gpu_tile(i, j, 2, 4, i0, j0, i1, j1, stream=streams[k % len(streams)])
     f.outputs(value)
-    if on == "gpu":
+    if on in ("gpu", "both"):
         f.derive_transfers()
     return f
 

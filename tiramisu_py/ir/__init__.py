@@ -36,19 +36,22 @@ if TYPE_CHECKING:
         ScalarArgument,
         Version,
     )
-    from tiramisu_py.ir.memory_blocks import ArrayRoom, BeginArray, EndArray, MemoryBlock
     from tiramisu_py.ir.messages import AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side
     from tiramisu_py.ir.nodes import Node
     from tiramisu_py.ir.statements import (
         Allocate,
+        ArrayRoom,
         Assign,
+        BeginArray,
         Block,
         Comment,
         Declare,
+        EndArray,
         For,
         If,
         Let,
         Mask,
+        MemoryBlock,
         Prefetch,
         Private,
         Store,
@@ -67,11 +70,11 @@ front(
             "ArrayArgument, BlockBounds, KernelArray, KernelFunction, LoopFunction, ProcessGrid, ScalarArgument, "
             "Version"
         ),
-        "tiramisu_py.ir.memory_blocks": "ArrayRoom, BeginArray, EndArray, MemoryBlock",
         "tiramisu_py.ir.messages": "AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side",
         "tiramisu_py.ir.nodes": "Node",
         "tiramisu_py.ir.statements": (
-            "Allocate, Assign, Block, Comment, Declare, For, If, Let, Mask, Prefetch, Private, Store"
+            "Allocate, ArrayRoom, Assign, BeginArray, Block, Comment, Declare, EndArray, For, If, Let, Mask, "
+            "MemoryBlock, Prefetch, Private, Store"
         ),
     },
 )

@@ -15,18 +15,20 @@ from tiramisu_py.ir.gpu_statements import (
     TreeReduce,
 )
 from tiramisu_py.ir.log import Traced
-from tiramisu_py.ir.memory_blocks import BeginArray, EndArray, MemoryBlock
 from tiramisu_py.ir.messages import AllReduce, Collective, Complete, Piece, Post, Requests
 from tiramisu_py.ir.statements import (
     Allocate,
     Assign,
+    BeginArray,
     Block,
     Comment,
     Declare,
+    EndArray,
     For,
     If,
     Let,
     Mask,
+    MemoryBlock,
     Prefetch,
     Store,
 )

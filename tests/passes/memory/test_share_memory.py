@@ -81,6 +81,7 @@ def test_a_chain_has_two_blocks_however_long_it_is(on: str) -> None:
     assert kernel.temporary_bytes(N=33, M=40) == {"memory": 4 * 33 * (39 + 38)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", [(0,), (0, 1), (0, 1, 2)])
 def test_arrays_of_a_gpu_have_memory_in_turns_on_any_streams(streams: tuple[int, ...]) -> None:
     f = chain(5, "gpu", streams)
@@ -90,6 +91,20 @@ def test_arrays_of_a_gpu_have_memory_in_turns_on_any_streams(streams: tuple[int,
         assert wrong_pass(f, {"N": 3, "M": 9}, seed=seed) == ""
 
 
+@pytest.mark.slow
+def test_blocks_of_a_gpu_are_around_those_of_the_host() -> None:
+    f = chain(9, "both")
+    made = [node for node in walk(f.lowered().body) if isinstance(node, MemoryBlock)]
+    assert [node.device for node in made] == [0, 0, None, None] and [node.lasting for node in made] == [True] * 2 + [
+        False
+    ] * 2
+    for seed in range(3):
+        assert wrong_pass(f, {"N": 3, "M": 12}, seed=seed) == ""
+    a = np.random.default_rng(3).random((5, 21), dtype=np.float32)
+    np.testing.assert_array_equal(f.compile(device="simulator")(a), f.evaluate(a))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", [False, True])
 def test_arrays_of_messages_live_until_the_wait(overlap: bool) -> None:
     f = on_ranks(4, overlap)
@@ -99,6 +114,7 @@ def test_arrays_of_messages_live_until_the_wait(overlap: bool) -> None:
         assert wrong_pass(f, {"M": 3}, seed=seed) == ""
 
 
+@pytest.mark.slow
 def test_chains_on_two_streams_share_what_the_host_or_a_stream_has_waited_for() -> None:
     f = tm.Function("apart", params=[N, M], assume="N >= 1 and M >= 1")
     values: list[Any] = [f.input(f"{name}_in", tm.float32, [N, M]) for name in "pq"]
@@ -133,6 +149,7 @@ def rows_in_a_loop(parallel: bool) -> tm.Function:
     return f
 
 
+@pytest.mark.slow
 def test_rows_of_one_iteration_have_memory_in_turns_but_those_of_threads_are_their_own() -> None:
     a = np.random.default_rng(2).random((9, 21), dtype=np.float32)
     for parallel, expected in ((False, 2), (True, 0)):

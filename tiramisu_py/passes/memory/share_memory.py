@@ -142,7 +142,7 @@ class _Region:
         self.node = node
         self.statements: list[Node] = []
         self.arrays: dict[str, Allocate] = {}
-        self.opened: dict[int, list[Node]] = {}
+        self.opened: dict[int, list[Allocate | Events | Requests]] = {}
         self.alone = set[int]()
         self._flatten(node, is_last=True)
 
@@ -191,7 +191,7 @@ class _Region:
         before: dict[int, list[Node]] = {}
         after: dict[int, list[Node]] = {}
         blocks: list[MemoryBlock] = []
-        for turn, lasting in sorted(turns, key=lambda each: each[0].in_order()[0].life.first):
+        for turn, lasting in sorted(turns, key=lambda each: (not each[1], each[0].in_order()[0].life.first)):
             order = turn.in_order()
             nodes = [self.arrays[tenant.name] for tenant in order]
             name = self.own.about.taken.fresh("memory")
