@@ -149,7 +149,6 @@ def rows_in_a_loop(parallel: bool) -> tm.Function:
     return f
 
 
-@pytest.mark.slow
 def test_rows_of_one_iteration_have_memory_in_turns_but_those_of_threads_are_their_own() -> None:
     a = np.random.default_rng(2).random((9, 21), dtype=np.float32)
     for parallel, expected in ((False, 2), (True, 0)):
