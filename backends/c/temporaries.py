@@ -31,7 +31,7 @@ FEW = 8
 ALL = "tm_all"
 MEMORY = "tm_memory"
 #: The same of blocks of memory, which may be around them.
-TURNS, BLOCKS = "tm_turns", "tm_blocks"
+TURNS = "tm_turns"
 
 
 class Temporaries:
@@ -145,11 +145,13 @@ class Temporaries:
             run.append(body)
             body = body.body
         for place, each in enumerate(run):
-            scope.blocks[each.name] = OpenBlock(each, f"{BLOCKS}[{place}]", place)
+            scope.blocks[each.name] = OpenBlock(each, f"{TURNS}.memory[{place}]", place)
         self.fallible += 1
         return [
-            cgen.Statement(f"void *{BLOCKS}[{len(run)}] = {{NULL}}"),
-            cgen.Statement(f"TM_TEMPORARIES tm_temporaries {TURNS} = {{.count = {len(run)}, .memory = {BLOCKS}}}"),
+            cgen.Statement(
+                f"TM_TEMPORARIES tm_temporaries {TURNS} = "
+                f"{{.count = {len(run)}, .memory = (void *[{len(run)}]){{NULL}}}}"
+            ),
             *self.statements.emit(body, scope),
         ]
 
@@ -166,10 +168,10 @@ class Temporaries:
             )
         else:
             memory = f'tm_next_memory(&{TURNS}, {found.number}, "{node.buffer}", {own})'
-        lines: Lines = [cgen.Statement(f"{kind} *const {name} = {memory}")]
+        kept = "" if found.number is None else f"{found.name} = "
+        lines: Lines = [cgen.Statement(f"{kind} *const {name} = {kept}{memory}")]
         if found.number is not None:
             missing = self.out_of_memory("%s", f"{TURNS}.missing")
-            lines.append(cgen.Assign(found.name, name))
             lines.append(cgen.If(cgen.Line(f"{TURNS}.missing != NULL"), cgen.Block([missing])))
         if node.ring:
             lines.append(cgen.Statement(f"memset({name}, 0, {own})"))
