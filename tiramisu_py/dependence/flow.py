@@ -114,18 +114,12 @@ class Flow:
 
         This has a budget of its own; where isl uses it up, nothing is known of copies.
         """
-        context = missing.get_ctx()
-        limit = context.get_max_operations()
-        context.reset_operations()
-        context.set_max_operations(self._for_copies)
         try:
-            return self._without_copied(read, missing)
+            with sets.apart(missing.get_ctx(), self._for_copies):
+                return self._without_copied(read, missing)
         except isl.Error:
             self._for_copies //= 2
             return missing
-        finally:
-            context.reset_operations()
-            context.set_max_operations(limit)
 
     def _without_copied(self, read: MemoryAccess, missing: isl.Set) -> isl.Set:
         right, wrong = list[Candidate](), list[Candidate]()

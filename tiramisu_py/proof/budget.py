@@ -8,8 +8,6 @@ proof has an eighth for listing what it took on trust. So a check never uses mor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 
 import islpy as isl
@@ -63,19 +61,6 @@ class Budget:
     def _limit(self) -> None:
         used = self._whole - self._left
         self._context.set_max_operations(used + self._part())
-
-
-@contextmanager
-def apart(context: isl.Context, operations: int) -> Iterator[None]:
-    """A limit of its own for what a check can do without; isl raises where it is reached, and counts anew after it."""
-    limit = context.get_max_operations()
-    context.reset_operations()
-    context.set_max_operations(operations)
-    try:
-        yield
-    finally:
-        context.reset_operations()
-        context.set_max_operations(limit)
 
 
 def reason(error: isl.Error) -> str:

@@ -137,6 +137,7 @@ from tiramisu_py.sets.frames import (
     tuple_name,
     with_params,
 )
+from tiramisu_py.sets.limits import apart
 from tiramisu_py.sets.numbers import Row, constraints, floors_and_rows, parameter_constraints
 from tiramisu_py.sets.relations import (
     affine_hull,
@@ -187,6 +188,7 @@ from tiramisu_py.sets.unions import maps_of, union_of, united, united_by_key
 from tiramisu_py.sets.whole_blocks import in_whole_blocks
 
 __all__ = [
+    "apart",
     "ISL_WORDS",
     "AxisInterval",
     "greatest",

@@ -15,7 +15,6 @@ from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Storage
-from tiramisu_py.proof.budget import apart
 
 #: How many larger modulos are tried.
 _MORE = 16
@@ -26,7 +25,7 @@ OPERATIONS = 1_500_000
 def larger_modulo(flow: Flow, storage: Storage) -> str:
     """The command that folds by a larger modulo, ``p.fold(r, 3)`` or ``p.store_in([i % 3])``; "" if none is near."""
     try:
-        with apart(flow.accesses.program.algorithm.isl_context, OPERATIONS):
+        with sets.apart(flow.accesses.program.algorithm.isl_context, OPERATIONS):
             return _larger_modulo(flow, storage)
     except isl.Error:
         return ""
