@@ -13,6 +13,8 @@ from dataclasses import dataclass
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _KERNEL = re.compile(r"\.entry\s+(\w+)(.*?)\n\}", re.DOTALL)
 _REGISTER = re.compile(r"%\w+")
+_PARAMETER = re.compile(r"ld\.param\.[ub]64\s+(%\w+), \[(\w+)\];")
+_STORED = re.compile(r"(?:st|red|atom)\.[^;\[]*\[([^\]]*)\]")
 #: What an address may come of; all else is an offset in it.
 _CARRIES = (
     "add.s64",
@@ -51,18 +53,18 @@ def instructions(body: str) -> list[Instruction]:
 
 
 def pointers(body: str) -> dict[str, set[str]]:
-    """The pointers, each a register that ``cvta.to.global`` has written, that may be in a register."""
+    """The pointers that may be in a register: parameters, or other registers that ``cvta.to.global`` takes."""
     code = [one for one in instructions(body) if one.opcode in _CARRIES]
+    parameters = dict(_PARAMETER.findall(body))
     found: dict[str, set[str]] = {}
     changed = True
     while changed:
         changed = False
         for one in code:
             before = found.setdefault(one.target, set())
-            if one.opcode == "cvta.to.global.u64":
-                origins = {one.sources[0]} if not found.get(one.sources[0]) else found[one.sources[0]]
-            else:
-                origins = {origin for source in one.sources for origin in found.get(source, ())}
+            origins = {origin for source in one.sources for origin in found.get(source, ())}
+            if one.opcode == "cvta.to.global.u64" and not origins:
+                origins = {parameters.get(one.sources[0], one.sources[0])}
             if not origins <= before:
                 before |= origins
                 changed = True
@@ -70,13 +72,19 @@ def pointers(body: str) -> dict[str, set[str]]:
 
 
 def chosen_loads(text: str) -> list[str]:
-    """The loads of all kernels of a module through the read-only cache whose address may be in several arrays."""
+    """The loads of all kernels of a module through the read-only cache whose address may be in several arrays, of which
+    the kernel writes one.
+    """
     wrong = []
     for name, body in _KERNEL.findall(_COMMENT.sub("", text)):
         origins = pointers(body)
+
+        def arrays(address: str, origins: dict[str, set[str]] = origins) -> set[str]:
+            return {origin for register in _REGISTER.findall(address) for origin in origins.get(register, ())}
+
+        written = {array for address in _STORED.findall(body) for array in arrays(address)}
         for load in re.findall(r"ld\.global\.nc\S*\s[^;]*;", body):
-            address = _REGISTER.findall(load.partition("[")[2])
-            among = {origin for register in address for origin in origins.get(register, ())}
-            if len(among) > 1:
+            among = arrays(load.partition("[")[2])
+            if len(among) > 1 and among & written:
                 wrong.append(f"{name}: {' '.join(load.split())}: one of {', '.join(sorted(among))}")
     return wrong

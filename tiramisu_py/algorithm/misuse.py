@@ -46,7 +46,7 @@ _REDUCTIONS = {
 _Item = TypeVar("_Item")
 
 
-class Names(tuple[_Item, ...]):
+class NameTuple(tuple[_Item, ...]):
     """What `tm.params` and `tm.iters` give: a tuple, whose items are taken out of it before they are used.
 
     ::
@@ -57,13 +57,13 @@ class Names(tuple[_Item, ...]):
 
     function: str
 
-    def __new__(cls, items: Iterable[_Item], function: str) -> Names[_Item]:
+    def __new__(cls, items: Iterable[_Item], function: str) -> NameTuple[_Item]:
         made = super().__new__(cls, items)
         made.function = function
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Names, (tuple(self), self.function)
+        return NameTuple, (tuple(self), self.function)
 
     def advice(self) -> str:
         """What it is, and what to write."""
@@ -102,7 +102,7 @@ def taken_out(variables: Sequence[str], function: str, names: Sequence[str] = ()
 def check_unpacked(*given: object, error: type[DeclarationError] | type[CommandError] = DeclarationError) -> None:
     """Refuse what `tm.params` and `tm.iters` give where one of its items is meant."""
     for each in given:
-        if isinstance(each, Names):
+        if isinstance(each, NameTuple):
             raise error(each.advice())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiramisu_py.algorithm.expressions import Iter, Param
-from tiramisu_py.algorithm.misuse import Names
+from tiramisu_py.algorithm.misuse import NameTuple
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError, UnknownNameError
@@ -212,12 +212,12 @@ def load(path: str | os.PathLike[str], externs: Iterable[ForeignFunction] = ()) 
 
 def params(names: str) -> tuple[Param, ...]:
     """Parameters by name: ``R, C = tm.params("R C")``, ``(N,) = tm.params("N")``; symbolic sizes, at least 0."""
-    return Names((Param(check_name(name, "a parameter")) for name in _listed(names, "params", "N M")), "params")
+    return NameTuple((Param(check_name(name, "a parameter")) for name in _listed(names, "params", "N M")), "params")
 
 
 def iters(names: str) -> tuple[Iter, ...]:
     """Iterators by name: ``i, j = tm.iters("i j")``, ``(i,) = tm.iters("i")``."""
-    return Names((Iter(check_name(name, "an iterator")) for name in _listed(names, "iters", "i j")), "iters")
+    return NameTuple((Iter(check_name(name, "an iterator")) for name in _listed(names, "iters", "i j")), "iters")
 
 
 def _listed(names: object, function: str, such: str) -> list[str]:

@@ -14,7 +14,7 @@ from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret import lane_masks as masks
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.interpret.memory import Array, Turns
+from tiramisu_py.interpret.memory import Array, MemoryTurns
 from tiramisu_py.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted
 from tiramisu_py.records import dataclass
 
@@ -36,7 +36,7 @@ class Frame:
     where: str = "the function"
     device: int | None = None
     active: int | None = None
-    blocks: dict[str, Turns] = field(default_factory=dict)
+    blocks: dict[str, MemoryTurns] = field(default_factory=dict)
 
     def branch(self) -> Frame:
         """A frame for another strand: its bindings are private, the arrays are shared."""

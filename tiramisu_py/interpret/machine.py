@@ -21,7 +21,7 @@ from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.called_stages import call_steps
 from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.interpret.memory import Turns, allocated
+from tiramisu_py.interpret.memory import MemoryTurns, allocated
 from tiramisu_py.interpret.partial_results import combined, privatised
 from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps, deal, interleaved, static_shares
 from tiramisu_py.ir import (
@@ -156,7 +156,7 @@ class Interpreter(Visitor[OwnSteps]):
 
     def visit_memoryblock(self, node: MemoryBlock, frame: Frame) -> OwnSteps:
         inner = frame.branch()
-        inner.blocks = {**frame.blocks, node.name: Turns()}
+        inner.blocks = {**frame.blocks, node.name: MemoryTurns()}
         yield Nested(node.body, inner)
 
     def visit_beginarray(self, node: BeginArray, frame: Frame) -> Steps:

@@ -18,7 +18,7 @@ Element = tuple[Any, ...]
 
 
 @dataclass(eq=False)
-class Turns:
+class MemoryTurns:
     """The arrays that have one block of memory in turns, and the last one whose elements were accessed.
 
     The host begins an array before operations of GPUs are done that use the one before it, so the memory changes hands
@@ -67,7 +67,7 @@ class Array:
     gone: str = ""
     claims: Claims = field(default_factory=Claims)
     of: Array | None = None
-    turns: Turns | None = None
+    turns: MemoryTurns | None = None
     turn: int = 0
 
     def read(self, indices: Element, where: str) -> Value:

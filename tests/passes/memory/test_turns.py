@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from tiramisu_py.passes.memory.lifetimes import Lifetime
-from tiramisu_py.passes.memory.turns import Tenant, Turn, assigned, most_bytes
+from tiramisu_py.passes.memory.turns import SharedBlock, Tenant, assigned, most_bytes
 
 STEPS = 9
 
@@ -52,7 +52,7 @@ def partitions(rest: Sequence[Tenant]) -> Iterator[list[list[Tenant]]]:
                 yield [*found[:k], [first, *block], *found[k + 1 :]]
 
 
-def blocks_of(turns: Sequence[Turn]) -> list[list[Tenant]]:
+def blocks_of(turns: Sequence[SharedBlock]) -> list[list[Tenant]]:
     return [turn.in_order() for turn in turns]
 
 

@@ -23,7 +23,7 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.auto.groups.group_orders import affine_text
-from tiramisu_py.auto.groups.nests import Fold, folds_of, iterators_of, members_of, statement_handle
+from tiramisu_py.auto.groups.nests import KeptLevels, folds_of, iterators_of, members_of, statement_handle
 from tiramisu_py.auto.model.carried import LoopDependence, LoopDependences
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.function import Function
@@ -149,7 +149,7 @@ def _is_at(statement: Statement, read: Access, axis: int, depth: int) -> bool:
     return statement.instances.is_subset(place.eq_set(sets.outputs(statement.coords)[depth]))
 
 
-def _apply(function: Function, blocks: ColumnBlocks, folds: Sequence[Fold], lanes: int) -> None:
+def _apply(function: Function, blocks: ColumnBlocks, folds: Sequence[KeptLevels], lanes: int) -> None:
     for fold in folds:
         fold.apply(function)
     fresh = Fresh(function)

@@ -85,7 +85,7 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
     folds = list(folds_of(problem, names))
     in_place = [replace(each, levels=each.fewest) for each in folds]
 
-    def offer(folds: Sequence[Fold], threads: bool, vectors: bool) -> Iterator[Offer]:
+    def offer(folds: Sequence[KeptLevels], threads: bool, vectors: bool) -> Iterator[Offer]:
         beside = [(each, reader) for each in folds for reader in each.beside]
 
         def apply(function: Function) -> None:
@@ -125,7 +125,7 @@ def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bo
 
 
 @dataclass(frozen=True)
-class Fold:
+class KeptLevels:
     """Few levels of a computation are kept along its first loop: `levels`, or the `fewest` where a value is stored over
     the one that it alone reads, at its own place. Readers `beside` it are computed in the same loop, after it.
     """
@@ -147,14 +147,14 @@ class Fold:
         function[self.source].fold(Iter(self.time), self.levels)
 
 
-def folds_of(problem: Problem, names: Sequence[str]) -> Iterator[Fold]:
+def folds_of(problem: Problem, names: Sequence[str]) -> Iterator[KeptLevels]:
     """The computations that are read only some iterations of their first loop later, and how many of these to keep.
 
     What reads the last ones after the loop is left to the proof. Computations that the user has stored are left out.
     """
     for name in names:
         found = _fold(problem, names, name)
-        if isinstance(found, Fold):
+        if isinstance(found, KeptLevels):
             yield found
 
 
@@ -175,7 +175,7 @@ def _refusing(why: str) -> Callable[[Function], object]:
     return apply
 
 
-def _fold(problem: Problem, names: Sequence[str], name: str) -> Fold | str | None:
+def _fold(problem: Problem, names: Sequence[str], name: str) -> KeptLevels | str | None:
     """The levels to keep of a computation; the reader outside that prevents it; None if nothing is to be folded."""
     declared = problem.computation(name)
     if name in problem.algorithm.outputs or declared.is_reduction or len(declared.iterators) < 2:
@@ -193,7 +193,9 @@ def _fold(problem: Problem, names: Sequence[str], name: str) -> Fold | str | Non
     later = max([0, *(-least for found in apart.values() for least in found or ())])
     own = max(-(each or 0) for each in back)
     over = own if names == (name,) and _is_in_place(problem, name, -own) else 1 + own
-    return Fold(name, time, 1 + max(own, later), max(over, 1 + later), tuple(each for each in apart if apart[each]))
+    return KeptLevels(
+        name, time, 1 + max(own, later), max(over, 1 + later), tuple(each for each in apart if apart[each])
+    )
 
 
 def _touching(problem: Problem, reader: str, source: str) -> list[Touch]:
@@ -230,7 +232,7 @@ def _is_in_place(problem: Problem, name: str, furthest: int) -> bool:
     return all(touch.offset(axis, each) == 0 for touch in last for axis, each in enumerate(space, 1))
 
 
-def _follow(problem: Problem, function: Function, fold: Fold, reader: str, threads: bool, vectors: bool) -> None:
+def _follow(problem: Problem, function: Function, fold: KeptLevels, reader: str, threads: bool, vectors: bool) -> None:
     """Compute a reader of a folded computation in each iteration of its first loop, after it."""
     handle: Any = function[reader]
     declared = problem.computation(reader)

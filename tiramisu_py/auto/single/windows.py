@@ -31,7 +31,7 @@ MOST_TERMS, MOST_OPERATIONS = 64, 512
 
 
 @dataclass(frozen=True)
-class Window:
+class TermWindow:
     """The iterators of a sum over a window: values outside, the vector, terms in loops, and terms that are written out.
 
     `phases` are the values for which conditions have a modulus, with it; they may have the vector among them.
@@ -66,7 +66,7 @@ def windowed(problem: Problem, name: str) -> Iterator[Offer]:
     )  # fmt: skip
 
 
-def _window(problem: Problem, name: str) -> Window | None:
+def _window(problem: Problem, name: str) -> TermWindow | None:
     declared = problem.computation(name)
     if declared.guards or declared.group or not declared.iterators:
         return None
@@ -87,7 +87,7 @@ def _window(problem: Problem, name: str) -> Window | None:
     if not fits or not moving or (phases and not outer):
         return None
     loops = tuple(each for each in declared.over if each not in terms)
-    return Window(tuple(outer), vector, loops, terms, phases)
+    return TermWindow(tuple(outer), vector, loops, terms, phases)
 
 
 def filled_lanes(problem: Problem, name: str, vector: str) -> int:
@@ -112,7 +112,7 @@ def _phases(declared: Computation, terms: Sequence[str]) -> dict[str, int] | Non
     return found
 
 
-def _work(problem: Problem, name: str, window: Window, lanes: int) -> ValueWork:
+def _work(problem: Problem, name: str, window: TermWindow, lanes: int) -> ValueWork:
     """What a term needs: a sum is stored once for all terms that are written out, and loaded unless it begins there."""
     declared = problem.computation(name)
     extents = dict(zip(declared.point_iterators, problem.point_extents(name), strict=True))
@@ -126,7 +126,7 @@ def _work(problem: Problem, name: str, window: Window, lanes: int) -> ValueWork:
     return replace(work, accesses=sum(known) + stores * result)
 
 
-def _apply(function: Function, name: str, window: Window, lanes: int) -> None:
+def _apply(function: Function, name: str, window: TermWindow, lanes: int) -> None:
     handle: Any = function[name]
     fresh = Fresh(function)
     if not window.outer:
@@ -160,7 +160,7 @@ def _apply(function: Function, name: str, window: Window, lanes: int) -> None:
         handle.update.unroll(loop)
 
 
-def _of_one_loop(handle: Any, window: Window, lanes: int, fresh: Fresh) -> None:
+def _of_one_loop(handle: Any, window: TermWindow, lanes: int, fresh: Fresh) -> None:
     """Blocks of the values outside, for threads."""
     block, inside = fresh(f"{window.vector}0"), fresh(f"{window.vector}1")
     handle.split(Iter(window.vector), MOST_LANES * 8, block, inside)

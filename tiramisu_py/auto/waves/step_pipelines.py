@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.groups.nests import Fold, folds_of, members_of
+from tiramisu_py.auto.groups.nests import KeptLevels, folds_of, members_of
 from tiramisu_py.auto.model.carried import LoopDependences
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.errors import CommandError
@@ -67,7 +67,7 @@ class _Pipeline:
 
     problem: Problem
     names: tuple[str, ...]
-    folds: Sequence[Fold]
+    folds: Sequence[KeptLevels]
     statements: tuple[Statement, ...]
     band: Band
 

@@ -31,7 +31,7 @@ from tiramisu_py.ir import (
 from tiramisu_py.ir.rewriting import block, walk, with_children
 from tiramisu_py.passes.base import About, FunctionPass
 from tiramisu_py.passes.memory.lifetimes import Lifetime, is_concurrent, lifetimes
-from tiramisu_py.passes.memory.turns import Tenant, Turn, assigned, most_bytes
+from tiramisu_py.passes.memory.turns import SharedBlock, Tenant, assigned, most_bytes
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
@@ -176,7 +176,7 @@ class _Region:
     def shared(self) -> Node:
         """The region with its arrays in blocks; as it was where that saves nothing."""
         lives = lifetimes(self.statements, self.arrays)
-        turns: list[tuple[Turn, bool]] = []
+        turns: list[tuple[SharedBlock, bool]] = []
         count, saves = len(self.statements), False
         for place in dict.fromkeys((node.memory, node.device) for node in self.arrays.values()):
             here = [node for node in self.arrays.values() if (node.memory, node.device) == place]
@@ -187,7 +187,7 @@ class _Region:
             turns += [(turn, lasting) for turn in found]
         return self._with(turns) if saves else self.node
 
-    def _with(self, turns: Sequence[tuple[Turn, bool]]) -> Node:
+    def _with(self, turns: Sequence[tuple[SharedBlock, bool]]) -> Node:
         before: dict[int, list[Node]] = {}
         after: dict[int, list[Node]] = {}
         blocks: list[MemoryBlock] = []

@@ -28,7 +28,7 @@ class Tenant:
 
 
 @dataclass
-class Turn:
+class SharedBlock:
     """The arrays of one block, and the statements during which the block exists."""
 
     tenants: list[Tenant] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Turn:
         return sorted(self.tenants, key=lambda each: each.life.first)
 
 
-def assigned(tenants: Sequence[Tenant], count: int, lasting: bool) -> list[Turn]:
+def assigned(tenants: Sequence[Tenant], count: int, lasting: bool) -> list[SharedBlock]:
     """The blocks of arrays that are used in `count` statements; one for each array where sharing saves nothing.
 
     Blocks that are `lasting` exist all the time; others from the first use of an array in them to the end of the last.
@@ -55,7 +55,7 @@ def assigned(tenants: Sequence[Tenant], count: int, lasting: bool) -> list[Turn]
     return shared if most_bytes(shared, count) <= most_bytes(alone, count) else alone
 
 
-def most_bytes(turns: Sequence[Turn], count: int) -> int:
+def most_bytes(turns: Sequence[SharedBlock], count: int) -> int:
     """The most bytes that these blocks have at one of `count` statements."""
     level = _Level(count)
     for turn in turns:
@@ -63,8 +63,8 @@ def most_bytes(turns: Sequence[Turn], count: int) -> int:
     return level.peak
 
 
-def _placed(tenants: Sequence[Tenant], count: int, lasting: bool, shares: bool) -> list[Turn]:
-    level, turns = _Level(count), list[Turn]()
+def _placed(tenants: Sequence[Tenant], count: int, lasting: bool, shares: bool) -> list[SharedBlock]:
+    level, turns = _Level(count), list[SharedBlock]()
     for tenant in sorted(tenants, key=lambda each: (-each.size, each.life.first)):
         first, end = (0, count - 1) if lasting else (tenant.life.first, tenant.life.until(count))
         found, least = None, level.with_more(tenant.size, ((first, end),))
@@ -74,7 +74,7 @@ def _placed(tenants: Sequence[Tenant], count: int, lasting: bool, shares: bool) 
                 if peak < least or (peak == least and found is None):
                     found, least = turn, peak
         if found is None:
-            turns.append(found := Turn(size=tenant.size, first=first, end=first - 1))
+            turns.append(found := SharedBlock(size=tenant.size, first=first, end=first - 1))
         for span in found.beside(first, end):
             level.add(found.size, *span)
         found.first, found.end = min(found.first, first), max(found.end, end)
