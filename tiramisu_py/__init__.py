@@ -148,11 +148,17 @@ if TYPE_CHECKING:
     from tiramisu_py.tuning import (
         Balance,
         BalancedPart,
+        Choice,
+        Choices,
+        Collected,
+        FitReport,
+        InputAware,
         Machine,
         MemoryLevel,
         Tuned,
         TunedPoint,
         balance,
+        input_aware,
         powers_of_two,
         tune,
     )
@@ -247,7 +253,8 @@ front(
         "tiramisu_py.schedule.ranks.rank_numbers": "RANK as rank, rank_numbers as ranks",
         "tiramisu_py.schedule.ranks.uneven_distribution": "pieces",
         "tiramisu_py.tuning": (
-            "Balance, BalancedPart, Machine, MemoryLevel, Tuned, TunedPoint, balance, powers_of_two, tune"
+            "Balance, BalancedPart, Choice, Choices, Collected, FitReport, InputAware, Machine, MemoryLevel, Tuned, "
+            "TunedPoint, balance, input_aware, powers_of_two, tune"
         ),
         "tiramisu_py.view": "Explanation",
     },
@@ -276,6 +283,9 @@ __all__ = [
     "Barrier",
     "Buffer",
     "CPU2GPU",
+    "Choice",
+    "Choices",
+    "Collected",
     "Combine",
     "CommandError",
     "Computation",
@@ -289,6 +299,7 @@ __all__ = [
     "Explanation",
     "Exchange",
     "ExternFunction",
+    "FitReport",
     "Function",
     "Group",
     "GPU",
@@ -301,6 +312,7 @@ __all__ = [
     "HOST_MAPPED",
     "INTERLEAVE",
     "Input",
+    "InputAware",
     "Iter",
     "Kernel",
     "KernelError",
