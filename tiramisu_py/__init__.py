@@ -396,6 +396,7 @@ __all__ = [
     "gpu_count",
     "gpu_empty",
     "hypot",
+    "input_aware",
     "int16",
     "int32",
     "int64",

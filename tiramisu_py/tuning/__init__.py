@@ -7,7 +7,7 @@ from tiramisu_py.fronts import front
 if TYPE_CHECKING:
     from tiramisu_py.tuning import filters
     from tiramisu_py.tuning.balancing import balance
-    from tiramisu_py.tuning.input_aware import Choice, Choices, Collected, FitReport, InputAware, input_aware
+    from tiramisu_py.tuning.learned import Choice, Choices, Collected, FitReport, InputAware, input_aware
     from tiramisu_py.tuning.machine_model import Machine
     from tiramisu_py.tuning.memory_levels import MemoryLevel
     from tiramisu_py.tuning.result import Balance, BalancedPart
@@ -17,7 +17,7 @@ front(
     __name__,
     {
         "tiramisu_py.tuning.balancing": "balance",
-        "tiramisu_py.tuning.input_aware": "Choice, Choices, Collected, FitReport, InputAware, input_aware",
+        "tiramisu_py.tuning.learned": "Choice, Choices, Collected, FitReport, InputAware, input_aware",
         "tiramisu_py.tuning.machine_model": "Machine",
         "tiramisu_py.tuning.memory_levels": "MemoryLevel",
         "tiramisu_py.tuning.result": "Balance, BalancedPart",

@@ -109,7 +109,7 @@ def limit(name: str, amount: Callable[..., float], most: float) -> Filter:
 
 def checked_filters(given: object, parameters: Values) -> tuple[Filter, ...]:
     """The filters of a user; raises `ArgumentError` for what is none, and for one of other parameters."""
-    if isinstance(given, Filter) or isinstance(given, str | Mapping) or not hasattr(given, "__iter__"):
+    if isinstance(given, Filter | str | Mapping) or not hasattr(given, "__iter__"):
         raise ArgumentError(f"filters={given!r:.60}: give a list of filters of tiramisu_py.tuning.filters")
     listed = tuple(given)
     for each in listed:

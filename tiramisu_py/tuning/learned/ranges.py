@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from random import Random
 
 from tiramisu_py.errors import ArgumentError
@@ -90,7 +91,7 @@ class Octaves:
 
     def __init__(self, low: int, high: int) -> None:
         cuts = [low, *(1 << k for k in range(low.bit_length(), high.bit_length())), high + 1]
-        self._ends = [(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if a < b]
+        self._ends = [(a, b) for a, b in pairwise(cuts) if a < b]
 
     @property
     def shares(self) -> list[float]:

@@ -1,4 +1,4 @@
-"""A network of rectified linear units: trained by Adam on small batches, in NumPy alone.
+"""Networks of rectified linear units: trained by Adam on small batches, in NumPy alone.
 
 Sources: Kingma, Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015; He et al., "Delving Deep into Rectifiers",
 ICCV 2015, for the first weights.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ Array = npt.NDArray[np.float32]
 FIRST, SECOND, SMALL = 0.9, 0.999, 1e-8
 #: The largest step, the penalty of the weights' squares, and the share of samples that says when to stop.
 RATE, DECAY, APART = 4e-3, 1e-5, 0.1
-#: Samples of a batch, at least this many batches an epoch.
-BATCH, BATCHES = 128, 8
+#: Samples of a batch, at least this many batches an epoch. Products this small run in one thread of a BLAS: to start
+#: threads takes longer than the product.
+BATCH, BATCHES = 32, 8
 #: Rows that are predicted at once, so that what is between layers stays in the caches.
 ROWS = 4096
 
@@ -97,7 +99,7 @@ def train(
             chosen = shuffled[batch * size : (batch + 1) * size]
             done = (epoch + batch / batches) / epochs
             steps.step(x[chosen], y[chosen], RATE * (1 + math.cos(math.pi * done)) / 2)
-        error = float(np.mean((steps.forward(x[held])[-1] - y[held]) ** 2)) if apart else -float(epoch)
+        error = steps.error(x[held], y[held]) if apart else -float(epoch)
         if error < least:
             best, least = [each.copy() for each in steps.parameters], error
     return Network(tuple(best[::2]), tuple(best[1::2]), centre, width, mean, spread)
@@ -124,6 +126,11 @@ class _Steps:
             found.append(y)
         return found
 
+    def error(self, x: Array, y: Array) -> float:
+        """The mean square error."""
+        parts = range(0, len(x), BATCH)
+        return float(sum(((self.forward(x[k : k + BATCH])[-1] - y[k : k + BATCH]) ** 2).sum() for k in parts)) / len(x)
+
     def step(self, x: Array, y: Array, rate: float) -> None:
         """One step against the gradient of ``mean((f(x) - y)^2) / 2``."""
         values = self.forward(x)
@@ -145,7 +152,7 @@ class _Steps:
 
 def _first_weights(sizes: Sequence[int], random: np.random.Generator) -> list[Array]:
     found: list[Array] = []
-    for before, after in zip(sizes[:-1], sizes[1:], strict=True):
+    for before, after in pairwise(sizes):
         drawn = random.standard_normal((before, after)) * math.sqrt(2 / before)
         found += [drawn.astype(np.float32), np.zeros(after, np.float32)]
     return found
@@ -155,3 +162,28 @@ def _standard(columns: npt.NDArray[Any]) -> tuple[Array, Array]:
     """The mean and the deviation of each column; 1 for the deviation of a constant."""
     width = columns.std(axis=0)
     return columns.mean(axis=0).astype(np.float32), np.where(width > 0, width, 1).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """The mean of some networks that differ in their first weights: their chance errors cancel."""
+
+    members: tuple[Network, ...]
+
+    def predicted(self, columns: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """The value of each row."""
+        found: npt.NDArray[np.float64] = np.mean([each.predicted(columns) for each in self.members], axis=0)
+        return found
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything that they are made of."""
+        return {f"{k}.{name}": array for k, each in enumerate(self.members) for name, array in each.arrays().items()}
+
+    @classmethod
+    def of_arrays(cls, given: Mapping[str, npt.NDArray[Any]]) -> Networks:
+        """The networks that `arrays` has taken apart."""
+        own: dict[int, dict[str, npt.NDArray[Any]]] = {}
+        for name, array in given.items():
+            number, _, rest = name.partition(".")
+            own.setdefault(int(number), {})[rest] = array
+        return cls(tuple(Network.of_arrays(own[k]) for k in sorted(own)))

@@ -14,8 +14,8 @@ from random import Random
 
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.filters import Filter
-from tiramisu_py.tuning.input_aware.candidates import Candidate, Candidates
-from tiramisu_py.tuning.input_aware.ranges import Octaves, Ranges, Sizes
+from tiramisu_py.tuning.learned.candidates import Candidate, Candidates
+from tiramisu_py.tuning.learned.ranges import Octaves, Ranges, Sizes
 from tiramisu_py.tuning.search.space import Point, Space
 
 #: Draws that are uniform, and the number with which each count begins.
@@ -58,7 +58,7 @@ class Rejections:
 
 
 class Sampler:
-    """Draws samples, each once; equal seeds draw equal ones. `limits` on sizes have a name, an amount, and the most of it.
+    """Draws samples, each once; equal seeds draw equal ones. `limits` have a name, an amount of sizes, and its most.
 
     With `points` or `shapes`, the samples have at most so many different points, and combinations of sizes.
     """

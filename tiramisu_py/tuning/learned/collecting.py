@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.input_aware.clocks import Clock
-from tiramisu_py.tuning.input_aware.ranges import written
-from tiramisu_py.tuning.input_aware.sample_store import Sampled, SampleStore, plain_point
-from tiramisu_py.tuning.input_aware.sampling import Drawn, Sampler
+from tiramisu_py.tuning.learned.clocks import Clock
+from tiramisu_py.tuning.learned.ranges import written
+from tiramisu_py.tuning.learned.sample_store import Sampled, SampleStore, plain_point
+from tiramisu_py.tuning.learned.sampling import Drawn, Sampler
 from tiramisu_py.tuning.search.status_line import Progress
 from tiramisu_py.tuning.search.tuned import duration
 
@@ -192,9 +192,9 @@ class Collector:
         ]
         rejections = self._sampler.rejections
         return Collected(
-            self._name, self._count, self._new, len(self._points), len(self._shapes), self._clock.compiled - self._compiled,
-            rejections.counts, dict(rejections.examples), dict(self._failed), (shares[0], shares[1]),
-            time.monotonic() - self._start, complete,
+            self._name, self._count, self._new, len(self._points), len(self._shapes),
+            self._clock.compiled - self._compiled, rejections.counts, dict(rejections.examples), dict(self._failed),
+            (shares[0], shares[1]), time.monotonic() - self._start, complete,
         )  # fmt: skip
 
     def _show(self, doing: str, last: bool = False) -> None:

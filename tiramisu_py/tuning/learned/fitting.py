@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.input_aware.columns import Columns
-from tiramisu_py.tuning.input_aware.models.boosting import Boosting
-from tiramisu_py.tuning.input_aware.models.linear import Linear, Roofline
-from tiramisu_py.tuning.input_aware.models.network import Network, train
-from tiramisu_py.tuning.input_aware.ranges import Sizes, written
+from tiramisu_py.tuning.learned.columns import Columns
+from tiramisu_py.tuning.learned.models.boosting import Boosting
+from tiramisu_py.tuning.learned.models.linear import Linear, Roofline
+from tiramisu_py.tuning.learned.models.network import Networks, train
+from tiramisu_py.tuning.learned.ranges import Sizes, written
 from tiramisu_py.tuning.search.space import Point
 
 Array = npt.NDArray[np.float64]
@@ -27,8 +27,8 @@ Array = npt.NDArray[np.float64]
 APART, CLASSES, FEW = 0.2, 4, 10
 #: The points of a held-out shape from which on the choice among them is looked at, and how many are measured at a call.
 SEVERAL, FIRST = 5, 10
-#: The trees of the boosting.
-TREES = 200
+#: The trees of the boosting, and the networks of which the mean is taken.
+TREES, MEMBERS = 120, 2
 
 
 class TimeModel(Protocol):
@@ -41,8 +41,35 @@ class TimeModel(Protocol):
         """Everything that it is made of."""
 
 
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """The mean of a network and of a boosting: one is smooth, the other has steps."""
+
+    network: Networks
+    boosting: Boosting
+
+    def predicted(self, columns: npt.NDArray[Any]) -> Array:
+        """The value of each row."""
+        return (self.network.predicted(columns) + self.boosting.predicted(columns)) / 2
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything that it is made of."""
+        parts = {"network": self.network.arrays(), "boosting": self.boosting.arrays()}
+        return {f"{part}/{name}": array for part, own in parts.items() for name, array in own.items()}
+
+    @classmethod
+    def of_arrays(cls, given: Mapping[str, npt.NDArray[Any]]) -> Blend:
+        """The models that `arrays` has taken apart."""
+        own: dict[str, dict[str, npt.NDArray[Any]]] = {"network": {}, "boosting": {}}
+        for name, array in given.items():
+            part, _, rest = name.partition("/")
+            own[part][rest] = array
+        return cls(Networks.of_arrays(own["network"]), Boosting.of_arrays(own["boosting"]))
+
+
 _OF_ARRAYS: dict[str, Callable[[Mapping[str, npt.NDArray[Any]]], TimeModel]] = {
-    "network": Network.of_arrays,
+    "blend": Blend.of_arrays,
+    "network": Networks.of_arrays,
     "boosting": Boosting.of_arrays,
     "linear": Linear.of_arrays,
     "roofline": Roofline.of_arrays,
@@ -84,9 +111,7 @@ class FitReport:
         lines += [f"  {operations}: {error:.3f}" for operations, error in self.by_operations.items()]
         if self.chosen is not None:
             first, ten = self.chosen
-            lines.append(
-                f"  of the best measured time: {first:.1%} by the first point, {ten:.1%} by the best of {FIRST}"
-            )
+            lines.append(f"  of the best measured rate: {first:.1%} by the first point, {ten:.1%} by the first {FIRST}")
         known = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in self.ranges.items())
         lines.append(f"  known for {known}")
         return "\n".join([*lines, *(f"  unknown: {each}" for each in self.unknown)])
@@ -158,19 +183,22 @@ def fitted(
         held[:: round(1 / APART)] = True
     used = ~held
 
-    def network(x: Array) -> Network:
-        return train(x[used], rates[used], hidden, epochs=epochs, seed=seed)
+    def networks(x: Array) -> Networks:
+        seeds = range(MEMBERS * seed, MEMBERS * (seed + 1))
+        return Networks(tuple(train(x[used], rates[used], hidden, epochs=epochs, seed=each) for each in seeds))
 
+    network, boosting = networks(rows), Boosting.fitted(rows[used], rates[used], TREES)
     models: dict[str, TimeModel] = {
-        "network": network(rows),
-        "boosting": Boosting.fitted(rows[used], rates[used], TREES),
+        "blend": Blend(network, boosting),
+        "network": network,
+        "boosting": boosting,
         "linear": Linear.fitted(rows[used], rates[used]),
         "roofline": Roofline.fitted(rows[used], rates[used], columns.of_point),
     }
     errors = {kind: _error(model.predicted(rows[held]) - rates[held]) for kind, model in models.items()}
     best = min(errors, key=lambda kind: errors[kind])
     raw = columns.rows(given.points, given.shapes, logarithms=False)
-    without = _error(network(raw).predicted(raw[held]) - rates[held])
+    without = _error(networks(raw).predicted(raw[held]) - rates[held])
     found = models[best].predicted(rows)
     report = FitReport(
         name, best, len(rows), len({json.dumps(dict(point), default=repr) for point in given.points}),

@@ -22,9 +22,9 @@ from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError, UnsupportedError
 from tiramisu_py.function import Function
 from tiramisu_py.function.results import Emission, emission
-from tiramisu_py.tuning.input_aware.candidates import Candidate, named
-from tiramisu_py.tuning.input_aware.ranges import Ranges, Sizes
-from tiramisu_py.tuning.input_aware.sample_store import Sampled, SampleStore
+from tiramisu_py.tuning.learned.candidates import Candidate, named
+from tiramisu_py.tuning.learned.ranges import Ranges, Sizes
+from tiramisu_py.tuning.learned.sample_store import Sampled, SampleStore
 from tiramisu_py.tuning.room import Room
 from tiramisu_py.tuning.search.bench import Workbench
 from tiramisu_py.tuning.search.identity import compiler_description, device_of, machine_description, text_key
@@ -103,7 +103,8 @@ class PretendedClock:
         found = self._timer(dict(candidate.point), dict(sizes))
         if isinstance(found, bool) or not isinstance(found, int | float | np.number) or not 0 < found < math.inf:
             raise ArgumentError(
-                f"timer returned {found!r} for {named(candidate.point)} at {named(sizes)}: let it return seconds above 0"
+                f"timer returned {found!r} for {named(candidate.point)} at {named(sizes)}: let it return seconds, "
+                "above 0"
             )
         return Sampled(float(found))
 

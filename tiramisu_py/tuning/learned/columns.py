@@ -14,20 +14,22 @@ import numpy.typing as npt
 from tiramisu_py.build.toolchains.cache import digest
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.input_aware.ranges import Sizes
-from tiramisu_py.tuning.input_aware.workload_size import AlgorithmWork
+from tiramisu_py.tuning.learned.ranges import Sizes
+from tiramisu_py.tuning.learned.workload_size import AlgorithmWork
 from tiramisu_py.tuning.search.space import Point, Space
 
 Array = npt.NDArray[np.float64]
 
 #: Below this, logarithms are taken of this.
 LEAST = 1e-12
+#: A quotient that is so little above an integer is one.
+ROUNDED = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The columns of a row: `numbers` and `choices` of the point, `sizes`, the caller's `features`, and in the end
-    operations and bytes.
+    """The columns of a row: `numbers` and `choices` of the point, into how many pieces each number cuts each size,
+    `sizes`, the caller's `features`, and in the end operations and bytes.
     """
 
     numbers: tuple[str, ...]
@@ -51,10 +53,15 @@ class Columns:
 
     def rows(self, points: Sequence[Point], shapes: Sequence[Sizes], logarithms: bool = True) -> Array:
         """A row for each point at the sizes beside it."""
-        own = [self._point(point) for point in points]
-        around = [self._sizes(point, sizes) for point, sizes in zip(points, shapes, strict=True)]
-        found = np.array([[*a, *b] for a, b in zip(own, around, strict=True)], np.float64)
-        return self._scaled(found.reshape(len(points), -1), logarithms)
+        own = np.array([self._point(point) for point in points], np.float64).reshape(len(points), -1)
+        around = np.array([self._sizes(point, sizes) for point, sizes in zip(points, shapes, strict=True)], np.float64)
+        found = self._joined(own, around)
+        if not logarithms:
+            return found
+        kept = found[:, len(self.numbers) : self.of_point].copy()
+        found = np.log2(np.maximum(found, LEAST))
+        found[:, len(self.numbers) : self.of_point] = kept
+        return found
 
     def at(self, points: Array, given: Sequence[Point], sizes: Sizes) -> Array:
         """The rows of encoded `points`, those `given`, at the same sizes."""
@@ -62,7 +69,9 @@ class Columns:
             around = np.array([self._sizes(point, sizes) for point in given], np.float64)
         else:
             around = np.tile(np.array(self._sizes({}, sizes), np.float64), (len(points), 1))
-        return np.hstack([points, np.log2(np.maximum(around, LEAST))])
+        numbers = len(self.numbers)
+        rows = self._joined(np.hstack([np.exp2(points[:, :numbers]), points[:, numbers:]]), around)
+        return np.hstack([points, np.log2(np.maximum(rows[:, self.of_point :], LEAST))])
 
     def encoded(self, points: Sequence[Point]) -> Array:
         """The columns of points alone, in logarithms."""
@@ -74,6 +83,12 @@ class Columns:
     def amount(self, sizes: Sizes) -> float:
         """What a rate counts: operations, or bytes where there are none."""
         return float(self.work.operations(sizes) or self.work.bytes(sizes) or 1)
+
+    def _joined(self, own: Array, around: Array) -> Array:
+        """The columns of points and of sizes, with the pieces between them; no logarithms."""
+        numbers, sizes = own[:, : len(self.numbers)], around[:, : len(self.sizes)]
+        pieces = np.ceil(sizes[:, None, :] / numbers[:, :, None] - ROUNDED)
+        return np.hstack([own, pieces.reshape(len(own), -1), around])
 
     def _point(self, point: Point) -> list[float]:
         hot = [
@@ -88,14 +103,6 @@ class Columns:
             given = self.features(**sizes, **(point if self.takes_points else {}))
             extra = _checked_features(given, self.feature_names)
         return [*own, *extra, float(self.work.operations(sizes)), float(self.work.bytes(sizes))]
-
-    def _scaled(self, rows: Array, logarithms: bool) -> Array:
-        if logarithms:
-            hot = slice(len(self.numbers), self.of_point)
-            kept = rows[:, hot].copy()
-            rows = np.log2(np.maximum(rows, LEAST))
-            rows[:, hot] = kept
-        return rows
 
 
 def columns_for(space: Space, params: Sequence[str], features: object, work: AlgorithmWork, example: Sizes) -> Columns:

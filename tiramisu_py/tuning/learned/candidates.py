@@ -35,7 +35,7 @@ class Candidate:
 
 
 class Candidates:
-    """The candidates of a space, by their number; all of one algorithm. Raises `ArgumentError` for points of another."""
+    """The candidates of a space, all of one algorithm. Raises `ArgumentError` for a point of another one."""
 
     def __init__(self, make: Callable[..., object], space: Space) -> None:
         self.space = space
@@ -124,7 +124,8 @@ class Candidates:
             return
         what = next((words for part, words in _PARTS.items() if own[part] != declared[part]), "what they compute")
         raise ArgumentError(
-            f"the functions of {named(other)} and of {named(point)} differ in {what}: let make change the schedule alone"
+            f"the functions of {named(other)} and of {named(point)} differ in {what}: let make change the schedule "
+            "alone"
         )
 
 

@@ -47,8 +47,8 @@ class Roofline:
     """The time is that of the arithmetic, of the memory, or a least one, whichever is longest.
 
     In logarithms, with `o` and `b` those of operations and bytes, and `p` the columns of the point:
-    ``log t = max(o + p w + v, b + m, c)``, and ``y = o - log t``: a rate for each point, one of the memory, and the time
-    of a call. It knows nothing of how the rate depends on sizes.
+    ``log t = max(o + p w + v, b + m, c)``, and ``y = o - log t``: a rate for each point, one of the memory, and the
+    time of a call. It knows nothing of how the rate depends on sizes.
 
     Source: Volkov, "Understanding Latency Hiding on GPUs", Berkeley 2016, as in Tillet's thesis, section 4.3.1.
     """
@@ -93,13 +93,13 @@ class Roofline:
                 weights = _least_squares(point[side == 0], (seconds - operations)[side == 0])
             if (side == 1).any():
                 memory = float((seconds - moved)[side == 1].mean())
-            if (side == 2).any():  # noqa: PLR2004
-                least = float(seconds[side == 2].mean())  # noqa: PLR2004
+            if (side == 2).any():
+                least = float(seconds[side == 2].mean())
             found = cls(weights, memory, least)
         return found
 
 
 def _least_squares(columns: Array, values: Array) -> Array:
     x = np.hstack([columns, np.ones((len(columns), 1))])
-    found: Array = np.linalg.solve(x.T @ x + RIDGE * np.eye(x.shape[1]), x.T @ values)
+    found: Array = np.asarray(np.linalg.solve(x.T @ x + RIDGE * np.eye(x.shape[1]), x.T @ values), np.float64)
     return found

@@ -3,9 +3,9 @@
 Source: Tillet, "Blocked Algorithms for Neural Networks", Harvard 2020, chapter 4.
 """
 
-from tiramisu_py.tuning.input_aware.choices import Choice, Choices
-from tiramisu_py.tuning.input_aware.collecting import Collected
-from tiramisu_py.tuning.input_aware.fitting import FitReport
-from tiramisu_py.tuning.input_aware.input_aware import InputAware, input_aware
+from tiramisu_py.tuning.learned.choices import Choice, Choices
+from tiramisu_py.tuning.learned.collecting import Collected
+from tiramisu_py.tuning.learned.fitting import FitReport
+from tiramisu_py.tuning.learned.open_kernel import InputAware, input_aware
 
 __all__ = ["Choice", "Choices", "Collected", "FitReport", "InputAware", "input_aware"]
