@@ -97,7 +97,7 @@ class Caller:
             kept = self._from_disk(sizes, store)
             if kept is not None and (kept.measured is not None or not measure):
                 return Chosen(*self._first_that_runs(Choices((kept,)), store), kept.measured is not None)
-            found = self._predictor.best(sizes, max(measure, 1), store, 6)
+            found = self._predictor.best(sizes, max(measure, 1), store, 5)
             if found[0].seconds is None:  # it is no prediction: a later model may know better
                 return Chosen(*self._first_that_runs(found, store), True)
             choice, kernel = (

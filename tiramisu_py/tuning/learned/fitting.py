@@ -27,8 +27,8 @@ Array = npt.NDArray[np.float64]
 APART, CLASSES, FEW = 0.2, 4, 10
 #: The points of a held-out shape from which on the choice among them is looked at, and how many are measured at a call.
 SEVERAL, FIRST = 5, 10
-#: The trees of the boosting, and the networks of which the mean is taken.
-TREES, MEMBERS = 120, 2
+#: The trees of the boosting for each pass of a network, and the networks of which the mean is taken.
+TREES, MEMBERS = 3, 2
 
 
 class TimeModel(Protocol):
@@ -187,7 +187,7 @@ def fitted(
         seeds = range(MEMBERS * seed, MEMBERS * (seed + 1))
         return Networks(tuple(train(x[used], rates[used], hidden, epochs=epochs, seed=each) for each in seeds))
 
-    network, boosting = networks(rows), Boosting.fitted(rows[used], rates[used], TREES)
+    network, boosting = networks(rows), Boosting.fitted(rows[used], rates[used], TREES * epochs)
     models: dict[str, TimeModel] = {
         "blend": Blend(network, boosting),
         "network": network,

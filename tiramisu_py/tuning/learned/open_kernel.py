@@ -145,8 +145,9 @@ class InputAware:
 
             print(product.fit())            # samples, errors, what it cannot know
 
-        The models are a network of rectified linear units with these `hidden` layers, gradient boosting, a linear
-        model, and a roofline; each predicts the logarithm of operations a second. `most` takes only so many samples.
+        The models are the mean of two networks of rectified linear units with these `hidden` layers, trained in so many
+        `epochs`, gradient boosting with three trees for each, the mean of both, a linear model, and a roofline; each
+        predicts the logarithm of operations a second. `most` takes only so many samples.
         With `prior`, samples of other machines in the database are taken as well, up to a factor, that of their mean.
         The model is kept in the database as plain arrays. Raises `ArgumentError` if there are too few samples.
         """

@@ -20,8 +20,9 @@ from tiramisu_py.tuning.search.space import Point, Space
 
 #: Draws that are uniform, and the number with which each count begins.
 UNIFORM, BEGUN = 1000, 100
-#: Draws for one sample, and points refused in a row; then there are none left that could be met.
-DRAWS, REFUSED = 20_000, 200
+#: Draws for one sample, those of them that were drawn before, and points refused in a row while none is legal: after so
+#: many there are none left that could be met.
+DRAWS, REPEATED, REFUSED = 50_000, 1000, 200
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,18 @@ class Sampler:
         self._seen: set[tuple[int, tuple[int, ...]]] = set()
         self._chosen: dict[int, Point] = {}
         self._sized: dict[tuple[int, ...], Sizes] = {}
+        self._ended = False
 
     def draw(self) -> Drawn | None:
         """The next sample; None if there is none left that is met. Raises `ArgumentError` if no point is legal."""
-        refused: list[Candidate] = []
+        found = None if self._ended else self._next()
+        if found is None and not self._candidates.proven:
+            self._candidates.any()  # says why there is none
+        self._ended = found is None
+        return found
+
+    def _next(self) -> Drawn | None:
+        refused = repeated = 0
         for _ in range(DRAWS):
             later = sum(self.draws) >= UNIFORM
             self.draws[later] += 1
@@ -99,9 +108,9 @@ class Sampler:
             if candidate is None:
                 continue
             if candidate.function is None:
-                refused.append(candidate)
-                if len(refused) >= REFUSED and not self._candidates.proven:
-                    break
+                refused += 1
+                if refused >= REFUSED and not self._candidates.proven:
+                    return None
                 continue
             self.accepted[later] += 1
             if not later:
@@ -111,8 +120,9 @@ class Sampler:
                 self._seen.add(key)
                 self._chosen[key[0]], self._sized[key[1]] = point, sizes
                 return Drawn(candidate, sizes)
-        if not self._candidates.proven:
-            self._candidates.any()  # says why there is none
+            repeated += 1
+            if repeated >= REPEATED:
+                return None
         return None
 
     def _proposed(self, later: bool) -> tuple[Point, Mapping[str, int], Sizes]:
