@@ -119,3 +119,6 @@ def checked_filters(given: object, parameters: Values) -> tuple[Filter, ...]:
             if name not in parameters:
                 raise ArgumentError(f"filter {each.name} reads {name}, and the space has {', '.join(parameters)}")
     return listed
+
+
+__all__ = ["Filter", "elements", "instruction_cache", "limit", "only_powers_of_two", "programs"]
