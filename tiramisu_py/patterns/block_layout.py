@@ -107,8 +107,8 @@ class BlockLayout:
 
         `head`, `row` and `column` of each block; `start`, where the blocks of each row of each head begin, and their
         end. For the transposed matrix, `order` has the blocks by head, column and row, `start_of_column` where each
-        column begins. With B blocks, R rows and C columns of blocks, these are the facts that a proof may use, as declared
-        above.
+        column begins. With B blocks, R rows and C columns of blocks, these are the facts that a proof may use, as
+        declared above.
         """
         head, row, column = self._places
         heads, rows, columns = self._layers.shape

@@ -83,11 +83,13 @@ def test_a_choice_without_a_model_is_not_kept(tmp_path: Path) -> None:
 
 def test_the_clock_itself_measures_what_is_right(tmp_path: Path) -> None:
     made = product(tmp_path, timer=None, space={"lanes": [2, 4], "loop": ["i"]}, threads=1)
-    ready = made.collect(N=(4, 9), M=(4, 9), K=(3, 5), samples=8, compile_only=True)
+    given: dict[str, Any] = {"N": (4, 9), "M": (4, 9), "K": (3, 5), "limit": None}
+    ready = made.collect(**given, samples=8, compile_only=True)
     assert (ready.samples, ready.new, ready.compiled) == (0, 0, 2)
-    found = made.collect(N=(4, 9), M=(4, 9), K=(3, 5), samples=8)
+    found = made.collect(**given, samples=8)
     assert (found.samples, found.new, found.points, found.compiled) == (8, 8, 2, 0)
-    assert product(tmp_path, timer=None, threads=1).collect(N=(4, 9), M=(4, 9), K=(3, 5), samples=1).samples == 1
+    again = product(tmp_path, timer=None, space={"lanes": [2, 4], "loop": ["i"]}, threads=1).collect(**given, samples=8)
+    assert (again.samples, again.new, again.compiled) == (8, 0, 0)
     a, b = arrays(5, 6, 4)
     with pytest.warns(UserWarning, match="has no model"):
         np.testing.assert_array_equal(made(a, b), a @ b)
@@ -106,3 +108,14 @@ def test_a_kernel_with_wrong_values_ends_collecting(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(clocks, "emission", emitted)
     with pytest.raises(tm.TuningError, match="product with lanes=4, loop='i' computes wrong values: c"):
         made.collect(N=8, M=8, K=8, samples=2)
+
+
+@pytest.mark.slow
+def test_a_sample_that_takes_too_long_is_ended_and_the_others_go_on(tmp_path: Path) -> None:
+    made = product(tmp_path, timer=None, space={"lanes": [4], "loop": ["i"]}, threads=1)
+    found = made.collect(N=1000, M=1000, K=(2, 4000), samples=6, limit=1.0)
+    (reason,) = found.failed
+    assert reason == "it did not end in 1 s" and 0 < found.failed[reason] < 6
+    assert found.samples == 6 - found.failed[reason]
+    again = made.collect(N=1000, M=1000, K=(2, 4000), samples=6, limit=1.0)
+    assert again.new == 0 and again.failed == found.failed

@@ -18,7 +18,6 @@ from tiramisu_py.tuning.learned.predicting import Predictor
 from tiramisu_py.tuning.learned.ranges import Sizes
 from tiramisu_py.tuning.learned.sample_store import Kept, SampleStore, plain_point, point_of
 from tiramisu_py.tuning.learned.study import Study
-from tiramisu_py.tuning.search.workload import Case
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +146,6 @@ class Caller:
         """The fastest of some points at the arguments of a call; each time becomes a sample."""
         study = self._study
         times: list[tuple[float, Choice, Kernel]] = []
-        case = Case(study.algorithm, sizes, arguments)
         with study.turn():
             for choice, kernel in zip(some, self._compiled(some, store), strict=True):
                 if kernel is None:
@@ -155,7 +153,7 @@ class Caller:
                 candidate = study.candidates.at(choice.parameters)
                 text = study.clock.text(candidate, store)
                 if study.clock.measures:
-                    found = study.kernel_clock.timed(kernel, case, f"{study.name} with {named(choice.parameters)}")
+                    found = study.kernel_clock.timed(kernel, sizes, arguments)
                 else:
                     found = study.clock.time(candidate, text, sizes)
                 store.keep_one(store.kernel(text, study.name, plain_point(choice.parameters)), sizes, found)

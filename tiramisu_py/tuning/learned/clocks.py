@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,32 +14,26 @@ from typing import Any, Protocol
 import numpy as np
 
 from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
-from tiramisu_py.algorithm.evaluate.drawn_arguments import SMALL, arguments
+from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments
 from tiramisu_py.build import Kernel
 from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.counting.work import Counter
-from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError, UnsupportedError
+from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
 from tiramisu_py.function.results import Emission, emission
 from tiramisu_py.tuning.learned.candidates import Candidate, named
+from tiramisu_py.tuning.learned.kernel_timing import FAILURES, timed, timed_at
 from tiramisu_py.tuning.learned.ranges import Ranges, Sizes
 from tiramisu_py.tuning.learned.sample_store import Sampled, SampleStore
+from tiramisu_py.tuning.learned.timing_process import TimingProcess
 from tiramisu_py.tuning.room import Room
 from tiramisu_py.tuning.search.bench import Workbench
 from tiramisu_py.tuning.search.identity import compiler_description, device_of, machine_description, text_key
 from tiramisu_py.tuning.search.reference import Reference
-from tiramisu_py.tuning.search.stopwatch import Rivals, Stopwatch
 from tiramisu_py.tuning.search.workload import Case
 
-#: A call that takes longer is measured once, not `repeats` times.
-LONG = 0.1
 #: The instances of the sizes at which values are checked.
 CHECKED = 2**16
-#: The elements that are drawn of each type: longer arrays repeat them.
-DRAWN = 2**18
-#: What a legal program may meet on the way to its time.
-FAILURES = (ToolchainError, UnsupportedError, KernelError, MemoryError)
 
 Timer = Callable[[Mapping[str, Any], Mapping[str, int]], float]
 
@@ -122,7 +116,8 @@ class KernelClock:
         self._algorithm, self._options = f.algorithm, options
         self._emitter = digest([package_key(), self.compiler])
         self._emissions: dict[str, Emission] = {}
-        self._stopwatch = Stopwatch(repeats)
+        self._repeats = repeats
+        self._process: TimingProcess | None = None
         self._failed: dict[str, str] = {}
         #: The ranges of sizes, in whose middle values are checked.
         self.ranges: Ranges = {}
@@ -176,21 +171,32 @@ class KernelClock:
         if text in self._failed:
             return Sampled(None, reason=self._failed[text])
         kernel = self.kernels[text]
+        if self._process is not None and kernel.gpu is None:
+            return self._process.time(text, kernel, sizes)
         try:
-            case = Case(self._algorithm, sizes, arrays_for(self._algorithm, sizes))
-            return self.timed(kernel, case, str(named(candidate.point)))
+            return timed_at(kernel, sizes, self._repeats)
         except FAILURES as error:
             return Sampled(None, reason=str(error) or type(error).__name__)
 
-    def timed(self, kernel: Kernel, case: Case, what: str) -> Sampled:
-        """The time of a kernel's calls with the arguments of a case."""
-        calls = Workbench([case], Reference(False, [case], self._options)).calls(kernel, what)
-        found = replace(self._stopwatch, repeats=1).measured(calls, Rivals())
-        if min(found.samples[0]) < LONG and self._stopwatch.repeats > 1:
-            more = replace(self._stopwatch, repeats=self._stopwatch.repeats - 1)
-            found = more.measured(calls, Rivals(), found.samples)
-        (samples,) = found.samples
-        return Sampled(min(samples), max(samples) / min(samples))
+    def timed(self, kernel: Kernel, sizes: Sizes, inputs: Mapping[str, Any]) -> Sampled:
+        """The time of a kernel's calls with given inputs, in this process."""
+        try:
+            return timed(kernel, sizes, inputs, self._repeats)
+        except FAILURES as error:
+            return Sampled(None, reason=str(error) or type(error).__name__)
+
+    @contextmanager
+    def limited(self, seconds: float | None) -> Iterator[None]:
+        """A context in which kernels are timed in a process of their own, so many seconds a sample; None: in this one."""
+        if seconds is None:
+            yield
+            return
+        self._process = TimingProcess(seconds, self._repeats)
+        try:
+            yield
+        finally:
+            self._process.close()
+            self._process = None
 
     def failure(self, candidate: Candidate, store: SampleStore) -> str:
         """Why a candidate cannot be used; empty if it can."""
@@ -240,25 +246,6 @@ def checking_sizes(algorithm: Algorithm, ranges: Ranges) -> list[dict[str, int]]
 
 #: Sizes are made this much smaller at most.
 SMALLEST = 1e-4
-
-
-def arrays_for(algorithm: Algorithm, sizes: Sizes) -> dict[str, Any]:
-    """Inputs of given sizes: a few random values over and over, which takes no longer than a copy; inputs with declared
-    facts are drawn.
-    """
-    plain = {}
-    for name, declared in algorithm.inputs.items():
-        if not (declared.scalar or declared.values is not None or declared.monotone or declared.permutation):
-            shape = shape_value(declared.passed_shape, sizes)
-            plain[name] = np.resize(_values(declared.dtype.numpy), shape)
-    return arguments(algorithm, plain, sizes, 0)
-
-
-@cache
-def _values(kind: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
-    random = np.random.default_rng(0)
-    drawn = random.integers(0, SMALL, DRAWN) if np.dtype(kind).kind in "iub" else random.random(DRAWN)
-    return drawn.astype(kind)
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from tiramisu_py.tuning.search.status_line import Progress
 
 #: Sizes that are measured have at most so many operations and bytes, unless the caller says more.
 OPERATIONS, BYTES = 1e10, 2.0**31
+#: The seconds that a sample may take: its first call, and the three that are measured.
+LIMIT = 20.0
 
 
 class InputAware:
@@ -79,6 +82,7 @@ class InputAware:
         shapes: int | None = None,
         operations: float | None = None,
         seed: int = 0,
+        limit: float | None = LIMIT,
         workers: int | None = None,
         compile_only: bool = False,
         progress: bool | None = None,
@@ -97,7 +101,9 @@ class InputAware:
         number of samples drawn: those that the database has are not measured again. No sample begins after `minutes`.
 
         Each point is compiled once, by `workers` compilers side by side, and its values are compared with those of
-        `evaluate()` at two small sizes. A time is the least of three calls, of one if it takes more than 0.1 s. With
+        `evaluate()` at two small sizes. A time is the least of three samples, of one if it takes more than 0.1 s.
+        Kernels run in a process of their own, so that one that takes more than `limit` seconds is ended (with None, and
+        on GPUs, they run in this process). With
         ``compile_only=True`` kernels are compiled into the cache, and none is run.
 
         Raises `ArgumentError` for ranges that do not fit, and with the reasons counted if no point is legal;
@@ -109,6 +115,7 @@ class InputAware:
         require_at_least_one(**{name: value for name, value in given.items() if value is not None})
         require_seconds("minutes", minutes)
         require_seconds("operations", operations)
+        require_seconds("limit", limit)
         require_seed(seed)
         study = self._study
         checked = checked_ranges({**(ranges or {}), **sizes}, study.params, "collect")
@@ -121,7 +128,8 @@ class InputAware:
             limits.append(("bytes of arguments", study.work.bytes, BYTES))
         sampler = Sampler(study.candidates, study.filters, checked, limits, points=points, shapes=shapes, seed=seed)
         seconds = None if minutes is None else 60 * minutes
-        with study.opened() as store:
+        timing = nullcontext() if study.timer is not None else study.kernel_clock.limited(limit)
+        with study.opened() as store, timing:
             found = Collector(
                 self.name, sampler, study.clock, store, study.turn,
                 CollectLimits(samples, seconds, workers or len(allowed_cpus()), compile_only), Progress(progress),
