@@ -187,7 +187,7 @@ class KernelClock:
 
     @contextmanager
     def limited(self, seconds: float | None) -> Iterator[None]:
-        """A context in which kernels are timed in a process of their own, so many seconds a sample; None: in this one."""
+        """A context in which a process of its own times kernels, so many seconds a sample; None: this one does."""
         if seconds is None:
             yield
             return
