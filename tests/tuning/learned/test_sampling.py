@@ -58,7 +58,7 @@ def test_octaves_cover_a_range_and_nothing_else(low: int, high: int) -> None:
 
 
 def test_sizes_are_uniform_in_their_logarithms() -> None:
-    found = Counter(each.sizes["M"].bit_length() for each in drawn(sampler(Judge(SPACE)), 900))
+    found = Counter(each.sizes["M"].bit_length() for each in drawn(sampler(Judge(SPACE)), 900))  # of nine octaves
     assert all(50 < found[bits] < 150 for bits in range(1, 10)), found
 
 
@@ -112,9 +112,9 @@ def test_naive_bayes_accepts_more_than_uniform_draws() -> None:
         filters.elements("rows", "columns", least=8),
     ]
     some = sampler(Judge(SPACE), given)
-    drawn(some, 1600)
+    drawn(some, 600)
     uniform, learned = (a / b for a, b in zip(some.accepted, some.draws, strict=True))
-    assert learned > 1.15 * uniform
+    assert learned > 1.3 * uniform
 
 
 def test_pools_limit_points_and_shapes() -> None:

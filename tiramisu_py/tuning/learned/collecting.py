@@ -29,7 +29,8 @@ class Collected:
 
     `rejected` counts by reason what was refused: points, or draws where a reason depends on sizes; `examples` has a
     message for each reason that has one. `failed` counts the samples without a time by reason. `accepted` are the
-    shares of draws that were accepted: of the uniform ones, and of those of the naive Bayes model. `complete` tells
+    shares of draws that were accepted: of uniform ones, by the filters alone, and of those of the naive Bayes model, by
+    filters and proof. `complete` tells
     that no limit of time ended it.
     """
 
@@ -52,7 +53,9 @@ class Collected:
             f"shapes in {duration(self.elapsed)}; {self.compiled} kernels compiled"
         ]
         uniform, learned = self.accepted
-        lines.append(f"  accepted: {uniform:.1%} of uniform draws, {learned:.1%} of those of the naive Bayes model")
+        lines.append(
+            f"  accepted: {uniform:.1%} of uniform draws by the filters, {learned:.1%} of samples by filters and proof"
+        )
         for reason, count in sorted(self.rejected.items(), key=lambda item: -item[1]):
             example = self.examples.get(reason, "").partition("\n")[0]
             lines.append(f"  {count} refused by {reason}" + (f", such as: {example}" if example else ""))
@@ -187,7 +190,7 @@ class Collector:
 
     def _found(self, complete: bool) -> Collected:
         shares = [
-            accepted / draws if draws else 0.0
+            accepted / draws if draws else 1.0
             for accepted, draws in zip(self._sampler.accepted, self._sampler.draws, strict=True)
         ]
         rejections = self._sampler.rejections

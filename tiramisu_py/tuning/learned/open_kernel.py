@@ -95,8 +95,8 @@ class InputAware:
             product.collect(M=(16, 4096), N=(16, 4096), K=(16, 131072), minutes=40)     # killed: the same call goes on
 
         A size has a range, both ends included, or one value (``ranges={"points": (1, 9)}`` for names that are options,
-        too). Samples are drawn by `seed`: uniform at first, sizes by their logarithms, then as a naive Bayes model of
-        what the filters and the proof accept; of at most so many `points` and `shapes` (combinations of sizes), if
+        too). Samples are drawn by `seed`, as a naive Bayes model says of what filters and proof accept, sizes by their
+        logarithms; of at most so many `points` and `shapes` (combinations of sizes), if
         given, and of sizes with at most so many `operations` (default: 10^10, with a timer no limit). `samples` is the
         number of samples drawn: those that the database has are not measured again. No sample begins after `minutes`.
 

@@ -1,7 +1,8 @@
-"""Which point at which sizes is sampled next: uniform at first, then as a naive Bayes model of what was accepted says.
+"""Which point at which sizes is sampled next: as a naive Bayes model of what is accepted says, after uniform draws.
 
 Given that a sample is accepted, its parameters and sizes count as independent, so that each has a probability of its
-own: its number among accepted samples, all numbers begun at 100. Filters apply as before.
+own: its number among accepted draws, all numbers begun at 100. What filters accept is found out by uniform draws
+beforehand, of which nothing is proven; what the proof accepts, by the first samples. Filters apply as before.
 
 Source: Tillet, "Blocked Algorithms for Neural Networks", Harvard 2020, section 4.2.2.
 """
@@ -18,8 +19,9 @@ from tiramisu_py.tuning.learned.candidates import Candidate, Candidates
 from tiramisu_py.tuning.learned.ranges import Octaves, Ranges, Sizes
 from tiramisu_py.tuning.search.space import Point, Space
 
-#: Draws that are uniform, and the number with which each count begins.
-UNIFORM, BEGUN = 1000, 100
+#: Uniform draws beforehand, at most, and the accepted ones among them after which there are enough; samples that are
+#: counted as well; and the number with which each count begins.
+UNIFORM, ENOUGH, COUNTED, BEGUN = 40_000, 3000, 1000, 100
 #: Draws for one sample, those of them that were drawn before, and points refused in a row while none is legal: after so
 #: many there are none left that could be met.
 DRAWS, REPEATED, REFUSED = 50_000, 1000, 200
@@ -76,7 +78,7 @@ class Sampler:
         seed: int,
     ) -> None:
         self.rejections = Rejections()
-        #: The draws, and the accepted ones among them, of the uniform phase and after it.
+        #: The draws, and the accepted ones among them: uniform ones beforehand, by the filters, and those of samples.
         self.draws, self.accepted = [0, 0], [0, 0]
         self._candidates, self._space = candidates, candidates.space
         self._filters = filters
@@ -92,18 +94,30 @@ class Sampler:
 
     def draw(self) -> Drawn | None:
         """The next sample; None if there is none left that is met. Raises `ArgumentError` if no point is legal."""
+        if not sum(self.draws):
+            self._learn_filters()
         found = None if self._ended else self._next()
         if found is None and not self._candidates.proven:
             self._candidates.any()  # says why there is none
         self._ended = found is None
         return found
 
+    def _learn_filters(self) -> None:
+        """Counts what the filters accept of uniform draws."""
+        if not (self._space.where or self._filters or self._limits):
+            return
+        while self.draws[0] < UNIFORM and self.accepted[0] < ENOUGH:
+            self.draws[0] += 1
+            indices, octaves, sizes = self._drawn(learned=False)
+            if self._passes(self._space.at(indices), sizes):
+                self.accepted[0] += 1
+                self._bayes.count(indices, octaves)
+
     def _next(self) -> Drawn | None:
         refused = repeated = 0
         for _ in range(DRAWS):
-            later = sum(self.draws) >= UNIFORM
-            self.draws[later] += 1
-            point, octaves, sizes = self._proposed(later)
+            self.draws[1] += 1
+            point, octaves, sizes = self._proposed()
             candidate = self._judged(point, sizes)
             if candidate is None:
                 continue
@@ -112,8 +126,8 @@ class Sampler:
                 if refused >= REFUSED and not self._candidates.proven:
                     return None
                 continue
-            self.accepted[later] += 1
-            if not later:
+            self.accepted[1] += 1
+            if self.accepted[1] <= COUNTED:
                 self._bayes.count(self._space.indices(point), octaves)
             key = self._space.number(point), tuple(sizes.values())
             if key not in self._seen:
@@ -125,11 +139,16 @@ class Sampler:
                 return None
         return None
 
-    def _proposed(self, later: bool) -> tuple[Point, Mapping[str, int], Sizes]:
+    def _drawn(self, *, learned: bool) -> tuple[dict[str, int], dict[str, int], Sizes]:
+        """Indices of values, octaves, and sizes in them."""
         random = self._random
-        indices, octaves = self._bayes.drawn(random, later)
+        indices, octaves = self._bayes.drawn(random, learned)
+        return indices, octaves, {name: each.draw(octaves[name], random) for name, each in self._octaves.items()}
+
+    def _proposed(self) -> tuple[Point, Mapping[str, int], Sizes]:
+        random = self._random
+        indices, octaves, sizes = self._drawn(learned=True)
         point = self._space.at(indices)
-        sizes: Sizes = {name: each.draw(octaves[name], random) for name, each in self._octaves.items()}
         if self._points is not None and len(self._chosen) >= self._points:
             point = random.choice([*self._chosen.values()])
         if self._shapes is not None and len(self._sized) >= self._shapes:
@@ -137,26 +156,31 @@ class Sampler:
         return point, octaves, sizes
 
     def _judged(self, point: Point, sizes: Sizes) -> Candidate | None:
-        """The candidate of a point that all filters let pass, cheapest first, the proof last; None for others."""
-        number = self._space.number(point)
-        if not self._space.allows(point):
-            self.rejections.point("where", number)
+        """The candidate of a point that all filters let pass, the proof last; None for others."""
+        if not self._passes(point, sizes):
             return None
+        candidate = self._candidates.at(point)
+        if candidate.function is None:
+            self.rejections.point(candidate.reason, self._space.number(point), candidate.message)
+        return candidate
+
+    def _passes(self, point: Point, sizes: Sizes) -> bool:
+        """Whether all filters let a point pass, the cheapest ones first; the first one that does not is counted."""
+        if not self._space.allows(point):
+            self.rejections.point("where", self._space.number(point))
+            return False
         for each in self._filters:
             if not each.allows(point, sizes):
                 if each.sizes:
                     self.rejections.draw(each.name)
                 else:
-                    self.rejections.point(each.name, number)
-                return None
+                    self.rejections.point(each.name, self._space.number(point))
+                return False
         for name, amount, most in self._limits:
             if amount(sizes) > most:
                 self.rejections.draw(name)
-                return None
-        candidate = self._candidates.at(point)
-        if candidate.function is None:
-            self.rejections.point(candidate.reason, number, candidate.message)
-        return candidate
+                return False
+        return True
 
 
 class NaiveBayes:
