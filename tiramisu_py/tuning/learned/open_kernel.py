@@ -18,6 +18,7 @@ from tiramisu_py.tuning.learned.choices import Choice, Choices
 from tiramisu_py.tuning.learned.clocks import Timer
 from tiramisu_py.tuning.learned.collecting import Collected, CollectLimits, Collector
 from tiramisu_py.tuning.learned.columns import require_known_values
+from tiramisu_py.tuning.learned.exporting import export
 from tiramisu_py.tuning.learned.fitting import FIRST, FitReport
 from tiramisu_py.tuning.learned.predicting import EPOCHS, HIDDEN, Predictor
 from tiramisu_py.tuning.learned.ranges import Sizes, checked_ranges, checked_values
@@ -199,6 +200,30 @@ class InputAware:
         if found is None:
             raise ArgumentError(f"{self.name} keeps no point for {named(asked)}: call it with arrays of these sizes")
         return found
+
+    def export(self, folder: str | Path, shapes: Sequence[Mapping[str, Any]]) -> Path:
+        """Write the versions that given sizes need, and a C function that chooses among them, into a folder.
+
+        ::
+
+            product.export("product", [{"M": 64, "N": 64, "K": 131072}, {"M": 1024, "N": 1024, "K": 1024}])
+            $ make -C product && cc main.c -Iproduct product/libproduct.a -fopenmp -lm
+
+        The version of sizes is the point that is kept for them, or the first that the model predicts; each distinct one
+        has a folder of its own, as `Kernel.export` writes it. The function has the name and the arguments of a kernel,
+        and runs the version whose sizes are nearest to its own by their ratios; ``product_version(M, N, K)`` says which
+        one. Raises `ArgumentError` for sizes that are missing, and `ToolchainError` if the folder cannot be written.
+        """
+        listed = list(shapes) if isinstance(shapes, Sequence) and not isinstance(shapes, str) else []
+        if not listed or not all(isinstance(each, Mapping) for each in listed):
+            raise ArgumentError(f"shapes={shapes!r:.60}: give a list of sizes by name, [{{'M': 64, 'N': 64}}]")
+        chosen = []
+        for each in listed:
+            sizes = checked_values(each, self._study.params, "shapes")
+            with self._study.opened() as store:
+                found = self._caller.chosen(sizes) or self._predictor.best(sizes, 1, store, 3)[0]
+            chosen.append((sizes, self._study.candidates.at(found.parameters)))
+        return export(self._study, Path(folder), chosen)
 
     def __call__(self, /, *inputs: Any, measure: int = FIRST, **given: Any) -> Any:
         """Run the point that suits the sizes of the arguments, which are those of a kernel.

@@ -43,7 +43,7 @@ class Study:
     ) -> None:
         self.space, self.filters, self.default, self.timer = space, filters, default, timer
         self.candidates = Candidates(make, space)
-        self._features, self._database, self._options = features, database, options
+        self._features, self._database, self.options = features, database, options
         self._columns: Columns | None = None
 
     @property
@@ -72,7 +72,7 @@ class Study:
     @cached_property
     def kernel_clock(self) -> KernelClock:
         """What compiles kernels, and measures them."""
-        return KernelClock(self.candidates.any(), open_cache(), self._options, REPEATS)
+        return KernelClock(self.candidates.any(), open_cache(), self.options, REPEATS)
 
     @cached_property
     def clock(self) -> Clock:
