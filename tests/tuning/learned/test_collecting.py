@@ -116,3 +116,18 @@ def test_filters_limit_what_is_sampled(tmp_path: Path) -> None:
 def test_time_ends_a_collection(tmp_path: Path) -> None:
     found = product(tmp_path).collect(**RANGES, samples=10_000, minutes=1e-9)
     assert found.samples == 0 and not found.complete
+
+
+def test_sizes_are_those_that_the_function_assumes(tmp_path: Path) -> None:
+    def squares(lanes: int, loop: str) -> tm.Function:
+        n, m = tm.params("n m")
+        i, j = tm.iters("i j")
+        f = tm.Function("squares", params=[n, m], assume="n % 4 = 0 and m >= n")
+        a = f.input("a", tm.float32, [n, m])
+        f.outputs(f.computation("c", {i: n, j: m}, a[i, j] * a[i, j]))
+        return f
+
+    found = product(tmp_path, make=squares, timer=lambda point, sizes: 1.0).collect(n=(1, 64), m=(1, 64), samples=40)
+    assert found.rejected["what the function assumes"] > 40 and found.samples == 40
+    taken = [eval(each) for (each,) in rows(tmp_path / "samples.sqlite", "SELECT sizes FROM timings")]
+    assert all(sizes["n"] % 4 == 0 and sizes["m"] >= sizes["n"] for sizes in taken)

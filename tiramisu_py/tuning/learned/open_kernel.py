@@ -121,6 +121,8 @@ class InputAware:
         study = self._study
         checked = checked_ranges({**(ranges or {}), **sizes}, study.params, "collect")
         limits: list[tuple[str, Callable[[Sizes], float], float]] = []
+        if study.algorithm.assume:
+            limits.append(("what the function assumes", lambda sizes: not study.assumes(sizes), 0))
         most = OPERATIONS if operations is None and study.timer is None else operations
         if most is not None:
             limits.append(("operations", study.work.operations, most))

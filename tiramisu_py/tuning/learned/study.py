@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.errors import ArgumentError
@@ -50,6 +51,10 @@ class Study:
     def algorithm(self) -> Algorithm:
         """What all points compute."""
         return self.candidates.algorithm
+
+    def assumes(self, sizes: Sizes) -> bool:
+        """Whether sizes are those that the function assumes."""
+        return not sets.fixed(self.candidates.any().program.context, sizes).is_empty()
 
     @property
     def name(self) -> str:
