@@ -19,8 +19,8 @@ import tiramisu_py as tm
 from benchmarks import tune
 from benchmarks.common.tables import report, table
 from tiramisu_py.tuning import filters
-from tiramisu_py.tuning.learned.candidates import Candidate, Candidates
-from tiramisu_py.tuning.learned.sampling import Sampler
+from tiramisu_py.tuning.learned.samples.candidates import Candidate, Candidates
+from tiramisu_py.tuning.learned.samples.sampling import Sampler
 from tiramisu_py.tuning.search.space import Point, Space
 
 RULES = """\

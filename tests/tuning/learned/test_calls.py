@@ -11,7 +11,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.tuning.learned.pretended import LEGAL, RANGES, SMALL, law, make, product
-from tiramisu_py.tuning.learned import clocks
+from tiramisu_py.tuning.learned.samples import clocks
 
 RANDOM = np.random.default_rng(0)
 

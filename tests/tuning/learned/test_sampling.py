@@ -10,9 +10,9 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.tuning import filters
-from tiramisu_py.tuning.learned.candidates import Candidate, Candidates
-from tiramisu_py.tuning.learned.ranges import Octaves
-from tiramisu_py.tuning.learned.sampling import BEGUN, Drawn, NaiveBayes, Sampler
+from tiramisu_py.tuning.learned.samples.candidates import Candidate, Candidates
+from tiramisu_py.tuning.learned.samples.ranges import Octaves
+from tiramisu_py.tuning.learned.samples.sampling import BEGUN, Drawn, NaiveBayes, Sampler
 from tiramisu_py.tuning.search.space import Point, Space
 
 SPACE = Space({"rows": (1, 2, 4, 8, 16), "columns": (1, 2, 4, 8, 16), "depth": (4, 8, 16, 32)})

@@ -4,8 +4,8 @@ Source: Tillet, "Blocked Algorithms for Neural Networks", Harvard 2020, chapter 
 """
 
 from tiramisu_py.tuning.learned.choices import Choice, Choices
-from tiramisu_py.tuning.learned.collecting import Collected
 from tiramisu_py.tuning.learned.fitting import FitReport
 from tiramisu_py.tuning.learned.open_kernel import InputAware, input_aware
+from tiramisu_py.tuning.learned.samples.collecting import Collected
 
 __all__ = ["Choice", "Choices", "Collected", "FitReport", "InputAware", "input_aware"]

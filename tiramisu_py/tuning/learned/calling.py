@@ -12,11 +12,11 @@ from tiramisu_py.build import Kernel
 from tiramisu_py.build.machine.topology import allowed_cpus
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.learned.candidates import Candidate, named
 from tiramisu_py.tuning.learned.choices import Choice, Choices
 from tiramisu_py.tuning.learned.predicting import Predictor
-from tiramisu_py.tuning.learned.ranges import Sizes
-from tiramisu_py.tuning.learned.sample_store import Kept, SampleStore, plain_point, point_of
+from tiramisu_py.tuning.learned.samples.candidates import Candidate, named
+from tiramisu_py.tuning.learned.samples.ranges import Sizes
+from tiramisu_py.tuning.learned.samples.sample_store import Kept, SampleStore, plain_point, point_of
 from tiramisu_py.tuning.learned.study import Study
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tiramisu_py.build.toolchains.cache import digest
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.learned.ranges import Sizes
+from tiramisu_py.tuning.learned.samples.ranges import Sizes
 from tiramisu_py.tuning.learned.workload_size import AlgorithmWork
 from tiramisu_py.tuning.search.space import Point, Space
 

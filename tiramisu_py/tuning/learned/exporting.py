@@ -11,8 +11,8 @@ from tiramisu_py.build import Kernel
 from tiramisu_py.errors import ArgumentError, ToolchainError
 from tiramisu_py.function import Function
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.learned.candidates import Candidate, named
-from tiramisu_py.tuning.learned.ranges import Sizes
+from tiramisu_py.tuning.learned.samples.candidates import Candidate, named
+from tiramisu_py.tuning.learned.samples.ranges import Sizes
 from tiramisu_py.tuning.learned.study import Study
 
 

@@ -18,7 +18,7 @@ from tiramisu_py.tuning.learned.columns import Columns
 from tiramisu_py.tuning.learned.models.boosting import Boosting
 from tiramisu_py.tuning.learned.models.linear import Linear, Roofline
 from tiramisu_py.tuning.learned.models.network import Networks, train
-from tiramisu_py.tuning.learned.ranges import Sizes, written
+from tiramisu_py.tuning.learned.samples.ranges import Sizes, written
 from tiramisu_py.tuning.search.space import Point
 
 Array = npt.NDArray[np.float64]

@@ -9,8 +9,8 @@ import numpy as np
 
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.tuning.learned.fitting import Observations
-from tiramisu_py.tuning.learned.ranges import Sizes
-from tiramisu_py.tuning.learned.sample_store import SampleStore, point_of
+from tiramisu_py.tuning.learned.samples.ranges import Sizes
+from tiramisu_py.tuning.learned.samples.sample_store import SampleStore, point_of
 from tiramisu_py.tuning.learned.study import Study
 from tiramisu_py.tuning.search.space import Point
 

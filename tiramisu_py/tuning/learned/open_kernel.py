@@ -13,16 +13,16 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
 from tiramisu_py.tuning.filters import Filter, checked_filters
 from tiramisu_py.tuning.learned.calling import Caller
-from tiramisu_py.tuning.learned.candidates import named
 from tiramisu_py.tuning.learned.choices import Choice, Choices
-from tiramisu_py.tuning.learned.clocks import Timer
-from tiramisu_py.tuning.learned.collecting import Collected, CollectLimits, Collector
 from tiramisu_py.tuning.learned.columns import require_known_values
 from tiramisu_py.tuning.learned.exporting import export
 from tiramisu_py.tuning.learned.fitting import FIRST, FitReport
 from tiramisu_py.tuning.learned.predicting import EPOCHS, HIDDEN, Predictor
-from tiramisu_py.tuning.learned.ranges import Sizes, checked_ranges, checked_values
-from tiramisu_py.tuning.learned.sampling import Sampler
+from tiramisu_py.tuning.learned.samples.candidates import named
+from tiramisu_py.tuning.learned.samples.clocks import Timer
+from tiramisu_py.tuning.learned.samples.collecting import Collected, CollectLimits, Collector
+from tiramisu_py.tuning.learned.samples.ranges import Sizes, checked_ranges, checked_values
+from tiramisu_py.tuning.learned.samples.sampling import Sampler
 from tiramisu_py.tuning.learned.study import Study
 from tiramisu_py.tuning.search.database import database_path
 from tiramisu_py.tuning.search.requirements import (

@@ -9,13 +9,13 @@ from random import Random
 
 import numpy as np
 
-from tiramisu_py.tuning.learned.candidates import Candidate, named
 from tiramisu_py.tuning.learned.choices import Choice, Choices
 from tiramisu_py.tuning.learned.columns import Array, Columns
 from tiramisu_py.tuning.learned.fitting import FitReport, Fitted, fitted
 from tiramisu_py.tuning.learned.gathering import observations
-from tiramisu_py.tuning.learned.ranges import Sizes, hull, nearest, outside
-from tiramisu_py.tuning.learned.sample_store import SampleStore, point_of
+from tiramisu_py.tuning.learned.samples.candidates import Candidate, named
+from tiramisu_py.tuning.learned.samples.ranges import Sizes, hull, nearest, outside
+from tiramisu_py.tuning.learned.samples.sample_store import SampleStore, point_of
 from tiramisu_py.tuning.learned.study import Study
 from tiramisu_py.tuning.search.space import LISTED, Point
 

@@ -14,11 +14,11 @@ from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
 from tiramisu_py.tuning.filters import Filter
-from tiramisu_py.tuning.learned.candidates import Candidate, Candidates, named
-from tiramisu_py.tuning.learned.clocks import Clock, KernelClock, PretendedClock, Timer
 from tiramisu_py.tuning.learned.columns import Columns, columns_for
-from tiramisu_py.tuning.learned.ranges import Sizes
-from tiramisu_py.tuning.learned.sample_store import SampleStore
+from tiramisu_py.tuning.learned.samples.candidates import Candidate, Candidates, named
+from tiramisu_py.tuning.learned.samples.clocks import Clock, KernelClock, PretendedClock, Timer
+from tiramisu_py.tuning.learned.samples.ranges import Sizes
+from tiramisu_py.tuning.learned.samples.sample_store import SampleStore
 from tiramisu_py.tuning.learned.workload_size import AlgorithmWork
 from tiramisu_py.tuning.search.database import database_path
 from tiramisu_py.tuning.search.space import Point, Space

@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.initial import initial_program
-from tiramisu_py.tuning.learned.ranges import Sizes
+from tiramisu_py.tuning.learned.samples.ranges import Sizes
 from tiramisu_py.view.fitted_costs import SymbolicCost, symbolic_cost
 
 #: What is counted.

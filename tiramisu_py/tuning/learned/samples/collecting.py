@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.learned.clocks import Clock
-from tiramisu_py.tuning.learned.ranges import written
-from tiramisu_py.tuning.learned.sample_store import Sampled, SampleStore, plain_point
-from tiramisu_py.tuning.learned.sampling import Drawn, Sampler
+from tiramisu_py.tuning.learned.samples.clocks import Clock
+from tiramisu_py.tuning.learned.samples.ranges import written
+from tiramisu_py.tuning.learned.samples.sample_store import Sampled, SampleStore, plain_point
+from tiramisu_py.tuning.learned.samples.sampling import Drawn, Sampler
 from tiramisu_py.tuning.search.status_line import Progress
 from tiramisu_py.tuning.search.tuned import duration
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tiramisu_py.errors import TuningError
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.learned.ranges import Ranges, Sizes, hull, written
+from tiramisu_py.tuning.learned.samples.ranges import Ranges, Sizes, hull, written
 from tiramisu_py.tuning.search.database import ATTEMPTS, TuningFile
 from tiramisu_py.tuning.search.space import Point, Space
 

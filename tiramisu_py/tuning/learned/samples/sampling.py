@@ -15,8 +15,8 @@ from random import Random
 
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.filters import Filter
-from tiramisu_py.tuning.learned.candidates import Candidate, Candidates
-from tiramisu_py.tuning.learned.ranges import Octaves, Ranges, Sizes
+from tiramisu_py.tuning.learned.samples.candidates import Candidate, Candidates
+from tiramisu_py.tuning.learned.samples.ranges import Octaves, Ranges, Sizes
 from tiramisu_py.tuning.search.space import Point, Space
 
 #: Uniform draws beforehand, at most, and the accepted ones among them after which there are enough; samples that are

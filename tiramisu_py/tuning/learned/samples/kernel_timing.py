@@ -16,9 +16,9 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
 from tiramisu_py.algorithm.evaluate.drawn_arguments import SMALL, arguments
 from tiramisu_py.build import Kernel
 from tiramisu_py.errors import KernelError, ToolchainError, UnsupportedError
-from tiramisu_py.tuning.learned.ranges import Sizes
-from tiramisu_py.tuning.learned.sample_store import Sampled
-from tiramisu_py.tuning.learned.timing_process import answer
+from tiramisu_py.tuning.learned.samples.ranges import Sizes
+from tiramisu_py.tuning.learned.samples.sample_store import Sampled
+from tiramisu_py.tuning.learned.samples.timing_process import answer
 from tiramisu_py.tuning.search.bench import Workbench
 from tiramisu_py.tuning.search.reference import Reference
 from tiramisu_py.tuning.search.stopwatch import Rivals, Stopwatch

@@ -16,12 +16,12 @@ from typing import Any, BinaryIO
 
 from tiramisu_py.build import Kernel
 from tiramisu_py.errors import TiramisuError
-from tiramisu_py.tuning.learned.ranges import Sizes
-from tiramisu_py.tuning.learned.sample_store import Sampled
+from tiramisu_py.tuning.learned.samples.ranges import Sizes
+from tiramisu_py.tuning.learned.samples.sample_store import Sampled
 
 #: The seconds that the child may take to be there, beyond the limit of a sample.
 STARTING = 60.0
-_PROGRAM = "from tiramisu_py.tuning.learned.kernel_timing import serve; serve()"
+_PROGRAM = "from tiramisu_py.tuning.learned.samples.kernel_timing import serve; serve()"
 
 
 class TimingProcess:

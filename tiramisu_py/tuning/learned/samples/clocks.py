@@ -21,11 +21,11 @@ from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
 from tiramisu_py.function.results import Emission, emission
-from tiramisu_py.tuning.learned.candidates import Candidate, named
-from tiramisu_py.tuning.learned.kernel_timing import FAILURES, timed, timed_at
-from tiramisu_py.tuning.learned.ranges import Ranges, Sizes
-from tiramisu_py.tuning.learned.sample_store import Sampled, SampleStore
-from tiramisu_py.tuning.learned.timing_process import TimingProcess
+from tiramisu_py.tuning.learned.samples.candidates import Candidate, named
+from tiramisu_py.tuning.learned.samples.kernel_timing import FAILURES, timed, timed_at
+from tiramisu_py.tuning.learned.samples.ranges import Ranges, Sizes
+from tiramisu_py.tuning.learned.samples.sample_store import Sampled, SampleStore
+from tiramisu_py.tuning.learned.samples.timing_process import TimingProcess
 from tiramisu_py.tuning.room import Room
 from tiramisu_py.tuning.search.bench import Workbench
 from tiramisu_py.tuning.search.identity import compiler_description, device_of, machine_description, text_key
