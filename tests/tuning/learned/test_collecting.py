@@ -54,6 +54,8 @@ def test_a_collection_that_was_interrupted_goes_on(tmp_path: Path) -> None:
         product(tmp_path, timer=dying).collect(**RANGES, samples=150)
     kept = rows(tmp_path / "samples.sqlite", "SELECT count(*) FROM timings")[0][0]
     assert kept == 64  # the first lot
+    assert product(tmp_path, timer=dying).fit(**SMALL).ranges == RANGES
+    assert product(tmp_path, timer=dying).report is not None
     found = product(tmp_path, timer=dying).collect(**RANGES, samples=150)
     assert (found.samples, found.new) == (150, 150 - kept)
     assert product(tmp_path, timer=dying).collect(**RANGES, samples=150).new == 0

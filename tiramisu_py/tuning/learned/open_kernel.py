@@ -133,13 +133,11 @@ class InputAware:
         seconds = None if minutes is None else 60 * minutes
         timing = nullcontext() if study.timer is not None else study.kernel_clock.limited(limit)
         with study.opened() as store, timing:
-            found = Collector(
+            store.widen(checked)
+            return Collector(
                 self.name, sampler, study.clock, store, study.turn,
                 CollectLimits(samples, seconds, workers or len(allowed_cpus()), compile_only), Progress(progress),
             ).run()  # fmt: skip
-            if found.samples:
-                store.widen(checked)
-        return found
 
     def fit(
         self,

@@ -51,6 +51,7 @@ class Predictor:
         self._fitted = fitted(
             study.name, columns, given, ranges, study.space.values, hidden=tuple(hidden), epochs=epochs, seed=seed
         )
+        store.widen(ranges)
         store.keep_model(columns.key, *self._fitted.packed())
         store.forget_predictions()
         self._listed = None

@@ -16,8 +16,8 @@ from tiramisu_py.tuning.learned.samples.sampling import Drawn, Sampler
 from tiramisu_py.tuning.search.status_line import Progress
 from tiramisu_py.tuning.search.tuned import duration
 
-#: Samples that are drawn at once: their kernels are compiled together.
-LOT = 64
+#: Samples that are drawn at once, and the kernels that are compiled together for each compiler that runs.
+LOT, TOGETHER = 64, 2
 
 #: A context in which no other search uses the machine; false if the time was over first.
 Turn = Callable[[], AbstractContextManager[bool]]
@@ -138,23 +138,34 @@ class Collector:
                 lacking.append(number)
             else:
                 self._count_sample(texts[number], each, known)
-        if self._limits.compile_only:
-            self._prepare([lot[number] for number in lacking])
+        if not self._clock.measures:
+            self._say(lot, texts, kernels, lacking)
             return True
-        if not lacking:
+        distinct = [*dict.fromkeys(texts[number] for number in lacking)]
+        together = TOGETHER * self._limits.workers
+        for start in range(0, len(distinct), together):
+            chosen = distinct[start : start + together]
+            # the samples of a kernel follow one another: its code stays in the caches
+            mine = sorted((number for number in lacking if texts[number] in chosen), key=lambda number: texts[number])
+            if not self._measured([(lot[number], texts[number], kernels[number]) for number in mine]):
+                return False
+        return True
+
+    def _measured(self, some: list[tuple[Drawn, str, int]]) -> bool:
+        """Compiles the kernels of some samples together, and measures them; false if the time was over first."""
+        if self.is_over:
+            return False
+        if self._limits.compile_only:
+            self._prepare([each for each, _, _ in some])
             return True
         with self._turn() as mine:
             if not mine:
                 return False
-            self._prepare([lot[number] for number in lacking])
-            if not self._clock.measures:
-                self._say(lot, texts, kernels, lacking)
-                return True
-            # the samples of a kernel follow one another: its code stays in the caches
-            for number in sorted(lacking, key=lambda number: texts[number]):
+            self._prepare([each for each, _, _ in some])
+            for each, text, kernel in some:
                 if self.is_over:
                     return False
-                self._measure(lot[number], texts[number], kernels[number])
+                self._measure(each, text, kernel)
         return True
 
     def _prepare(self, some: list[Drawn]) -> None:
