@@ -165,3 +165,25 @@ def test_without_a_model_the_default_runs_and_a_warning_says_how_to_get_one(tmp_
             found = made.best(N=9, M=9, K=9)
         assert len(said) == 1
         assert [each.parameters for each in found] == [expected]
+
+
+def test_ranges_that_no_sample_has_reached_are_not_known(tmp_path: Path) -> None:
+    made = product(tmp_path)
+    made.collect(**RANGES, samples=100)
+    made.collect({**RANGES, "M": (4, 10**6)}, samples=10, minutes=1e-9)  # ends at once
+    known = made.fit(**SMALL).ranges
+    assert known["N"] == RANGES["N"] and 256 <= known["M"][1] <= 512
+
+
+@pytest.mark.slow
+def test_a_space_that_is_too_large_to_list_is_predicted_where_it_is_sampled(tmp_path: Path) -> None:
+    def wide(lanes: int, loop: str, a: int, b: int, c: int) -> tm.Function:
+        return make(lanes, loop)
+
+    space = {"lanes": [2, 4, 8], "loop": ["i"], **dict.fromkeys("abc", range(1, 41))}
+    made = product(tmp_path, make=wide, space=space)
+    made.collect(**RANGES, samples=100, points=30)
+    made.fit(hidden=(16,), epochs=20)
+    found = made.best(N=9, M=64, K=9, top=5)
+    assert len({tuple(each.parameters.values()) for each in found}) == 5
+    assert [each.parameters["lanes"] for each in found] == [8] * 5

@@ -14,7 +14,7 @@ from tiramisu_py.tuning.learned.columns import Array, Columns
 from tiramisu_py.tuning.learned.fitting import FitReport, Fitted, fitted
 from tiramisu_py.tuning.learned.gathering import observations
 from tiramisu_py.tuning.learned.samples.candidates import Candidate, named
-from tiramisu_py.tuning.learned.samples.ranges import Sizes, hull, nearest, outside
+from tiramisu_py.tuning.learned.samples.ranges import Sizes, hull, nearest, outside, supported
 from tiramisu_py.tuning.learned.samples.sample_store import SampleStore, point_of
 from tiramisu_py.tuning.learned.study import Study
 from tiramisu_py.tuning.search.space import LISTED, Point
@@ -47,11 +47,13 @@ class Predictor:
         study = self._study
         given = observations(study, store, most=most, prior=prior, seed=seed)
         columns = study.columns(given.shapes[0])
-        ranges = store.ranges() or hull({name: (n, n) for name, n in each.items()} for each in given.shapes)
+        reached = hull({name: (n, n) for name, n in each.items()} for each in given.shapes)
+        ranges = supported(store.ranges() or reached, reached)
         self._fitted = fitted(
             study.name, columns, given, ranges, study.space.values, hidden=tuple(hidden), epochs=epochs, seed=seed
         )
-        store.widen(ranges)
+        if not store.ranges():
+            store.widen(ranges)
         store.keep_model(columns.key, *self._fitted.packed())
         store.forget_predictions()
         self._listed = None

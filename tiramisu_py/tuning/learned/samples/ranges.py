@@ -83,6 +83,15 @@ def hull(some: Iterable[Ranges]) -> dict[str, tuple[int, int]]:
     return found
 
 
+def supported(ranges: Ranges, reached: Ranges) -> dict[str, tuple[int, int]]:
+    """The parts of ranges that samples support: up to an octave beyond the sizes that they have `reached`, since the
+    ends of a range are seldom drawn, and since collecting may have ended before the range was covered.
+    """
+    return {
+        name: (max(low, reached[name][0] // 2), min(high, 2 * reached[name][1])) for name, (low, high) in ranges.items()
+    }
+
+
 class Octaves:
     """The values of one size, in classes that each begin at a power of two; within a class they are log-uniform.
 
