@@ -81,6 +81,7 @@ def test_a_choice_without_a_model_is_not_kept(tmp_path: Path) -> None:
     assert made.chosen(N=6, M=11, K=4).measured is not None
 
 
+@pytest.mark.slow
 def test_the_clock_itself_measures_what_is_right(tmp_path: Path) -> None:
     made = product(tmp_path, timer=None, space={"lanes": [2, 4], "loop": ["i"]}, threads=1)
     given: dict[str, Any] = {"N": (4, 9), "M": (4, 9), "K": (3, 5), "limit": None}
@@ -108,6 +109,23 @@ def test_a_kernel_with_wrong_values_ends_collecting(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(clocks, "emission", emitted)
     with pytest.raises(tm.TuningError, match="product with lanes=4, loop='i' computes wrong values: c"):
         made.collect(N=8, M=8, K=8, samples=2)
+
+
+def doubled(way: str) -> tm.Function:
+    """Twice a vector, in ways of which one is wrong."""
+    N, i = tm.params("N")[0], tm.iters("i")[0]
+    f = tm.Function("doubled", params=[N])
+    a = f.input("a", tm.int32, [N])
+    f.outputs(f.computation("c", {i: N}, {"times": a[i] * 2, "plus": a[i] + a[i], "wrong": a[i] * 3}[way]))
+    return f
+
+
+def test_points_may_compute_the_same_in_other_ways_and_no_other_values(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"make": doubled, "timer": None, "threads": 1}
+    right = product(tmp_path, space={"way": ["times", "plus"]}, **given)
+    assert right.collect(N=(4, 9), samples=4, limit=None).points == 2
+    with pytest.raises(tm.TuningError, match="doubled with way='wrong' computes wrong values: c"):
+        product(tmp_path, space={"way": ["times", "wrong"]}, **given).collect(N=(4, 9), samples=9, limit=None)
 
 
 @pytest.mark.slow

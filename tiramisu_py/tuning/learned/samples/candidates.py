@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
 from typing import Any
 
 from tiramisu_py.algorithm.declarations import Algorithm
@@ -13,12 +14,18 @@ from tiramisu_py.function.saving.algorithms import declared_values
 from tiramisu_py.program.ranks.spread import axes
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.search.identity import program_key
-from tiramisu_py.tuning.search.space import Point, Space
+from tiramisu_py.tuning.search.space import LISTED, Point, Space
 
 #: The points that are looked at for a legal one, before all are said to be refused.
 MOST_REFUSED = 200
-#: The parts of a declared algorithm in which points may differ, in words.
-_PARTS = {"name": "their names", "params": "their parameters", "inputs": "their inputs", "outputs": "their outputs"}
+#: What callers know of an algorithm, in words: points may not differ in it.
+_PARTS = {
+    "name": "their names",
+    "params": "their parameters",
+    "assume": "what they assume",
+    "inputs": "their inputs",
+    "outputs": "their outputs",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +42,18 @@ class Candidate:
 
 
 class Candidates:
-    """The candidates of a space, all of one algorithm. Raises `ArgumentError` for a point of another one."""
+    """The candidates of a space. Raises `ArgumentError` for a point whose function has other arguments.
+
+    Points may compute the same values in other ways, such as by a call of a library; that they do is checked where they
+    are compiled.
+    """
 
     def __init__(self, make: Callable[..., object], space: Space) -> None:
         self.space = space
         self._make = make
         self._known: dict[int, Candidate] = {}
         self._functions: dict[int, Function] = {}
+        self._any: Function | None = None
         self._first: tuple[Point, dict[str, Any]] | None = None
 
     @property
@@ -57,28 +69,37 @@ class Candidates:
         return self._known[number]
 
     def any(self) -> Function:
-        """A function of the space, for the algorithm that all have: that of the first legal point. Raises
-        `ArgumentError`, with the reasons counted, if there is none among the first points.
+        """The function of the first legal point, for what all have in common. Raises `ArgumentError`, with the reasons
+        counted, if there is none among the first points.
         """
-        if not self.proven:
-            for tried, point in enumerate(self.space.points()):
-                if self.at(point).function is not None or tried >= MOST_REFUSED:
+        if self._any is None:
+            for tried, point in enumerate(self._in_order()):
+                self._any = self.at(point).function
+                if self._any is not None or tried >= MOST_REFUSED:
                     break
-        if not self.proven:
+        if self._any is None and self.proven:
+            self._any = self.proven[0].function
+        if self._any is None:
             raise ArgumentError(none_legal([*self._known.values()]))
-        function = self.proven[0].function
-        assert function is not None
-        return function
+        return self._any
+
+    def _in_order(self) -> Iterator[Point]:
+        """Allowed points in a fixed order: as they are listed, or of a space too large for that, as they are drawn."""
+        if self.space.is_listed:
+            return self.space.points()
+        random = Random(0)
+        drawn = (self.space.numbered(random.randrange(self.space.size)) for _ in range(LISTED))
+        return filter(self.space.allows, drawn)
 
     @property
     def algorithm(self) -> Algorithm:
-        """What all points compute."""
+        """What points compute, as the first legal one says it."""
         return self.any().algorithm
 
     @property
     def family(self) -> str:
-        """The key of what all points compute."""
-        return digest(declared_values(self.algorithm))
+        """The key of what callers know: samples are kept by it, and by the text of each kernel."""
+        return digest(_known_to_callers(self.algorithm))
 
     def program(self, point: Point) -> str:
         """The key of the algorithm and commands of a point, which need not be legal; empty if a command refuses it."""
@@ -116,17 +137,25 @@ class Candidates:
         """Refuses a function that takes other arguments, or computes something else, than that of the first point."""
         if axes(f.program):
             raise ArgumentError(f"{f.name} runs on ranks, and points are measured in one process: tune one rank's work")
-        own = declared_values(f.algorithm)
+        own = _known_to_callers(f.algorithm)
         if self._first is None:
             self._first = point, own
         other, declared = self._first
         if own == declared:
             return
-        what = next((words for part, words in _PARTS.items() if own[part] != declared[part]), "what they compute")
+        what = next(words for part, words in _PARTS.items() if own[part] != declared[part])
         raise ArgumentError(
             f"the functions of {named(other)} and of {named(point)} differ in {what}: let make change the schedule "
             "alone"
         )
+
+
+def _known_to_callers(algorithm: Algorithm) -> dict[str, Any]:
+    """The name, the sizes, the inputs and the outputs with their types, as plain data."""
+    declared = declared_values(algorithm)
+    types = {each["name"]: each["dtype"] for each in declared["computations"]}
+    outputs = [[name, types.get(name)] for name in declared["outputs"]]
+    return {**{part: declared[part] for part in _PARTS}, "outputs": outputs}
 
 
 def none_legal(tried: list[Candidate]) -> str:
