@@ -40,7 +40,7 @@ CLASSES = (
     "Combine", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel", "Policy", "MemoryNode",
-    "Tuned", "TunedPoint", "Target",
+    "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")
 #: The meaning of each public name that is neither a class nor a function; every such name is listed.
@@ -179,6 +179,8 @@ def page() -> str:
         parts += of_class(name, getattr(tm, name))
     parts += of_values([name for name in names if name not in classes or name in NAMES])
     parts += of_module("Boundary", tm.boundary)
+    parts += of_module("Filters of input-aware tuning", tm.tuning.filters)
+    parts += of_module("Patterns", tm.patterns)
     parts += of_module("Progress", tm.progress)
     parts += of_module("Recipes", tm.recipes)
     parts += of_module("Sparse", tm.sparse)

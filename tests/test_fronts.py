@@ -103,7 +103,9 @@ def test_a_front_loads_what_it_declares(path: Path) -> None:
 def test_every_name_of_the_package_is_there() -> None:
     values = {name: getattr(tm, name) for name in tm.__all__}
     assert len(values) > 150
-    assert all(isinstance(values[name], ModuleType) for name in ("boundary", "progress", "recipes", "sparse"))
+    assert all(
+        isinstance(values[name], ModuleType) for name in ("boundary", "patterns", "progress", "recipes", "sparse")
+    )
     assert values["max"] is tm.max is not max and repr(tm.bool) == "bool"
     assert (tm.LOCALITY, tm.HOST, tm.ATOMIC) == (tm.Goal.LOCALITY, tm.Memory.HOST, tm.Combine.ATOMIC)
     assert tm.errors.TiramisuError is tm.TiramisuError and tm.__version__

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py import boundary, progress, recipes, sparse
+    from tiramisu_py import boundary, patterns, progress, recipes, sparse
     from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
     from tiramisu_py.algorithm.declarations import max_ as max
     from tiramisu_py.algorithm.declarations import min_ as min
@@ -151,11 +151,17 @@ if TYPE_CHECKING:
     from tiramisu_py.tuning import (
         Balance,
         BalancedPart,
+        Choice,
+        Choices,
+        Collected,
+        FitReport,
+        InputAware,
         Machine,
         MemoryLevel,
         Tuned,
         TunedPoint,
         balance,
+        input_aware,
         powers_of_two,
         tune,
     )
@@ -251,13 +257,14 @@ front(
         "tiramisu_py.schedule.ranks.rank_numbers": "RANK as rank, rank_numbers as ranks",
         "tiramisu_py.schedule.ranks.uneven_distribution": "pieces",
         "tiramisu_py.tuning": (
-            "Balance, BalancedPart, Machine, MemoryLevel, Tuned, TunedPoint, balance, powers_of_two, tune"
+            "Balance, BalancedPart, Choice, Choices, Collected, FitReport, InputAware, Machine, MemoryLevel, Tuned, "
+            "TunedPoint, balance, input_aware, powers_of_two, tune"
         ),
         "tiramisu_py.view": "Explanation",
     },
     modules=(
         "algorithm backends boundary build counting dependence derive errors function interpret ir lower passes "
-        "program progress proof recipes schedule sets sparse styles tuning view"
+        "patterns program progress proof recipes schedule sets sparse styles tuning view"
     ),
 )
 
@@ -281,6 +288,9 @@ __all__ = [
     "Buffer",
     "CPU2GPU",
     "CallError",
+    "Choice",
+    "Choices",
+    "Collected",
     "Combine",
     "CommandError",
     "Computation",
@@ -294,6 +304,7 @@ __all__ = [
     "Explanation",
     "Exchange",
     "ExternFunction",
+    "FitReport",
     "Function",
     "Group",
     "GPU",
@@ -306,6 +317,7 @@ __all__ = [
     "HOST_MAPPED",
     "INTERLEAVE",
     "Input",
+    "InputAware",
     "Iter",
     "Kernel",
     "KernelError",
@@ -391,6 +403,7 @@ __all__ = [
     "gpu_count",
     "gpu_empty",
     "hypot",
+    "input_aware",
     "int16",
     "int32",
     "int64",
@@ -418,6 +431,7 @@ __all__ = [
     "norm",
     "operator",
     "params",
+    "patterns",
     "pieces",
     "pinned_empty",
     "popcount",

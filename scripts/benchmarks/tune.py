@@ -1,12 +1,14 @@
 """Searches of `tm.tune` beside the schedules of the stories: a matrix product, and a Gaussian of pictures.
 
 scripts/bench tune [--save] [--only sgemm,gauss] [--minutes M] [--points N] [--small] [--database FILE]
+scripts/bench tune --any-size ...: kernels for any size, see benchmarks/tuning.py
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import runpy
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -202,6 +204,9 @@ def told(search: Search, found: tm.Tuned) -> str:
 
 def main() -> None:
     """Search, compare, print."""
+    if "--any-size" in sys.argv:
+        runpy.run_module("benchmarks.tuning", run_name="__main__")
+        return
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--save", action="store_true")
     options.add_argument("--only", default=",".join(search.name for search in SEARCHES))

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
+    from tiramisu_py.tuning import filters
     from tiramisu_py.tuning.balancing import balance
+    from tiramisu_py.tuning.learned import Choice, Choices, Collected, FitReport, InputAware, input_aware
     from tiramisu_py.tuning.machine_model import Machine
     from tiramisu_py.tuning.memory_levels import MemoryLevel
     from tiramisu_py.tuning.result import Balance, BalancedPart
@@ -15,21 +17,30 @@ front(
     __name__,
     {
         "tiramisu_py.tuning.balancing": "balance",
+        "tiramisu_py.tuning.learned": "Choice, Choices, Collected, FitReport, InputAware, input_aware",
         "tiramisu_py.tuning.machine_model": "Machine",
         "tiramisu_py.tuning.memory_levels": "MemoryLevel",
         "tiramisu_py.tuning.result": "Balance, BalancedPart",
         "tiramisu_py.tuning.search": "Tuned, TunedPoint, powers_of_two, tune",
     },
+    modules="filters",
 )
 
 __all__ = [
     "Balance",
     "BalancedPart",
+    "Choice",
+    "Choices",
+    "Collected",
+    "FitReport",
+    "InputAware",
     "Machine",
     "MemoryLevel",
     "Tuned",
     "TunedPoint",
     "balance",
+    "filters",
+    "input_aware",
     "powers_of_two",
     "tune",
 ]

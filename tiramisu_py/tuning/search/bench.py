@@ -34,12 +34,11 @@ class MeasuringRequest:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """The cases of a search, what a right kernel returns for them, and the database."""
+class Workbench:
+    """Cases, and what a right kernel returns for them."""
 
     cases: Sequence[Case]
     reference: Reference
-    database: Database
 
     def calls(self, kernel: Kernel, what: str) -> TimedCalls:
         """The calls of a kernel.
@@ -67,6 +66,13 @@ class Bench:
             calls.append(bound_call(kernel, {**given, **own}))
             before.append(partial(_restore, given, case.inputs, overwritten))
         return TimedCalls(calls, before)
+
+
+@dataclass(frozen=True)
+class Bench(Workbench):
+    """The cases of a search, what a right kernel returns for them, and the database."""
+
+    database: Database
 
 
 def bench_for(f: Function, request: MeasuringRequest, cache: Cache) -> Bench:

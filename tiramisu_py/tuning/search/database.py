@@ -2,9 +2,15 @@
 
 ::
 
-    contexts    what an outcome holds for: a machine, a compiler, and the arguments
+    contexts    what an outcome holds for: a machine, a compiler, and the arguments, or an algorithm of any sizes
     points      a program in a context, and its outcome
     samples     the times of a point's calls: all that were ever taken
+    kernels     an emitted text in a context of an algorithm (input-aware tuning)
+    timings     the time of a kernel at some sizes, or why there is none
+    texts       the text that one version of this package emits for a program
+    ranges      the sizes that were sampled in a context
+    models      a model of the times in a context
+    choices     the point that is kept for some sizes
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.search.stopwatch import Samples
 
 #: The version of the tables below: increased when they change.
-VERSION = 1
+VERSION = 2
 #: What tells this file from other SQLite databases: "tmtn".
 APPLICATION = 0x746D746E
 #: The seconds for which a process waits for another that writes.
@@ -58,6 +64,50 @@ CREATE TABLE samples (
     PRIMARY KEY (point, size, number)
 );
 """
+#: What version 2 has in addition: a file of version 1 is taken over.
+_SECOND = """
+CREATE TABLE kernels (
+    id INTEGER PRIMARY KEY,
+    context INTEGER NOT NULL REFERENCES contexts,
+    text TEXT NOT NULL,                                                     -- key of what is compiled
+    function TEXT NOT NULL, parameters TEXT NOT NULL,
+    UNIQUE (context, text)
+);
+CREATE TABLE timings (
+    kernel INTEGER NOT NULL REFERENCES kernels,
+    sizes TEXT NOT NULL,                                                    -- JSON, in order of names
+    seconds REAL, spread REAL,                                              -- spread: the largest sample over the least
+    reason TEXT NOT NULL DEFAULT '',                                        -- why there are no seconds
+    attempts INTEGER NOT NULL DEFAULT 0,
+    time TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (kernel, sizes)
+);
+CREATE TABLE texts (
+    program TEXT NOT NULL, emitter TEXT NOT NULL,                           -- algorithm and commands; who emits
+    text TEXT NOT NULL,
+    PRIMARY KEY (program, emitter)
+);
+CREATE TABLE ranges (
+    context INTEGER NOT NULL REFERENCES contexts,
+    size TEXT NOT NULL, low INTEGER NOT NULL, high INTEGER NOT NULL,
+    PRIMARY KEY (context, size)
+);
+CREATE TABLE models (
+    context INTEGER NOT NULL REFERENCES contexts,
+    inputs TEXT NOT NULL,                                                   -- key of the columns that it takes
+    report TEXT NOT NULL, arrays BLOB NOT NULL, checksum TEXT NOT NULL,
+    time TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (context, inputs)
+);
+CREATE TABLE choices (
+    context INTEGER NOT NULL REFERENCES contexts,
+    sizes TEXT NOT NULL,
+    parameters TEXT NOT NULL, text TEXT NOT NULL,
+    predicted REAL, measured REAL,
+    time TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (context, sizes)
+);
+"""
 
 
 @dataclass(frozen=True)
@@ -81,10 +131,12 @@ class Label:
     commands: str
 
 
-class Database:
-    """The outcomes of one context in a file. Raises `TuningError` if the file cannot be used."""
+class TuningFile:
+    """A file of measurements, and a context in it, if there is a `workload`. Raises `TuningError` if the file cannot be
+    used.
+    """
 
-    def __init__(self, path: Path, machine: Any, compiler: Any, workload: Any) -> None:
+    def __init__(self, path: Path, machine: Any = None, compiler: Any = None, workload: Any = None) -> None:
         self._path = path
         if path.is_dir():
             raise TuningError(f"the database {path} is a folder: give the path of a file, database='tuning.sqlite'")
@@ -94,7 +146,7 @@ class Database:
             with self._explained():
                 self._connection.execute("PRAGMA foreign_keys = ON")
                 self._prepare()
-                self._context = self._context_of(machine, compiler, workload)
+                self._context = 0 if workload is None else self._context_of(machine, compiler, workload)
         except BaseException:
             self.close()
             raise
@@ -102,6 +154,77 @@ class Database:
     def close(self) -> None:
         """Closes the file."""
         self._connection.close()
+
+    # -- the file
+
+    def _prepare(self) -> None:
+        """Makes the tables in an empty file, and refuses a file of another program or of a newer version."""
+        with self._transaction():
+            version, application = self._pragma("user_version"), self._pragma("application_id")
+            (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if not tables:
+                self._add(_TABLES + _SECOND)
+                self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            elif application != APPLICATION:
+                raise TuningError(f"{self._path} is a database of another program: give another path, database=")
+            elif version == 1:
+                self._add(_SECOND)
+            elif version != VERSION:
+                raise TuningError(
+                    f"{self._path} has version {version} of the tables, of a newer tiramisu_py: this one knows version "
+                    f"{VERSION}; give another path, database="
+                )
+
+    def _add(self, tables: str) -> None:
+        for statement in tables.split(";\n"):
+            self._connection.execute(statement)
+        self._connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _context_of(self, machine: Any, compiler: Any, workload: Any) -> int:
+        keys = tuple(digest(described) for described in (machine, compiler, workload))
+        description = json.dumps({"machine": machine, "compiler": compiler, "workload": workload}, sort_keys=True)
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR IGNORE INTO contexts (machine, compiler, workload, description) VALUES (?, ?, ?, ?)",
+                (*keys, description),
+            )
+            (found,) = self._connection.execute(
+                "SELECT id FROM contexts WHERE machine = ? AND compiler = ? AND workload = ?", keys
+            ).fetchone()
+        return int(found)
+
+    def _pragma(self, name: str) -> int:
+        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A context whose faults of SQLite are `TuningError`s that name the file."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise TuningError(
+                f"the database {self._path} cannot be used: {error}; give another path, database="
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise TuningError(
+                f"the database {self._path} is damaged, or no SQLite database: {error}; move it away to begin again, "
+                "or give another path, database="
+            ) from error
+
+
+class Database(TuningFile):
+    """The outcomes of the programs of one context."""
 
     def known(self, program: str) -> Outcome | None:
         """The outcome of a program; None if it is still to be found, or has failed in another search."""
@@ -167,39 +290,6 @@ class Database:
                 ],
             )
 
-    # -- the file
-
-    def _prepare(self) -> None:
-        """Makes the tables in an empty file, and refuses a file of another program or of a newer version."""
-        with self._transaction():
-            version, application = self._pragma("user_version"), self._pragma("application_id")
-            (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if not tables:
-                for statement in _TABLES.split(";\n"):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                self._connection.execute(f"PRAGMA user_version = {VERSION}")
-            elif application != APPLICATION:
-                raise TuningError(f"{self._path} is a database of another program: give another path, database=")
-            elif version != VERSION:
-                raise TuningError(
-                    f"{self._path} has version {version} of the tables, of a newer tiramisu_py: this one knows version "
-                    f"{VERSION}; give another path, database="
-                )
-
-    def _context_of(self, machine: Any, compiler: Any, workload: Any) -> int:
-        keys = tuple(digest(described) for described in (machine, compiler, workload))
-        description = json.dumps({"machine": machine, "compiler": compiler, "workload": workload}, sort_keys=True)
-        with self._transaction():
-            self._connection.execute(
-                "INSERT OR IGNORE INTO contexts (machine, compiler, workload, description) VALUES (?, ?, ?, ?)",
-                (*keys, description),
-            )
-            (found,) = self._connection.execute(
-                "SELECT id FROM contexts WHERE machine = ? AND compiler = ? AND workload = ?", keys
-            ).fetchone()
-        return int(found)
-
     def _samples(self, point: int) -> Samples:
         found: dict[int, list[float]] = {}
         rows = self._connection.execute(
@@ -208,35 +298,6 @@ class Database:
         for size, seconds in rows:
             found.setdefault(size, []).append(seconds)
         return tuple(tuple(found.get(size, ())) for size in range(max(found, default=-1) + 1))
-
-    def _pragma(self, name: str) -> int:
-        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """A context whose faults of SQLite are `TuningError`s that name the file."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise TuningError(
-                f"the database {self._path} cannot be used: {error}; give another path, database="
-            ) from error
-        except sqlite3.DatabaseError as error:
-            raise TuningError(
-                f"the database {self._path} is damaged, or no SQLite database: {error}; move it away to begin again, "
-                "or give another path, database="
-            ) from error
 
 
 def database_path(given: object, folder: Path) -> Path:

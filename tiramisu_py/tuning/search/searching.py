@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -13,15 +11,18 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
 from tiramisu_py.tuning.search.bench import MeasuringRequest, bench_for
 from tiramisu_py.tuning.search.proposals import proposals_for
+from tiramisu_py.tuning.search.requirements import (
+    require_at_least_one,
+    require_options,
+    require_seconds,
+    require_seed,
+)
 from tiramisu_py.tuning.search.space import checked_space
 from tiramisu_py.tuning.search.status_line import Progress
 from tiramisu_py.tuning.search.stopwatch import Stopwatch
 from tiramisu_py.tuning.search.tuned import Tuned
 from tiramisu_py.tuning.search.tuner import SearchLimits, Tuner
 from tiramisu_py.tuning.search.turns import Turns
-
-#: Options of `Function.compile` that a search does not take.
-_OWN_OPTIONS = ("trace", "sanitize", "architectures")
 
 
 def tune(
@@ -87,13 +88,12 @@ def tune(
     be used, `ToolchainError` without a compiler, and `ImportError` if Optuna is needed and missing.
     """
     checked = checked_space(space, where, make)
-    _require_at_least_one(points=points, repeats=repeats, workers=1 if workers is None else workers)
-    _require_seconds(seconds)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ArgumentError(f"seed={seed!r}: give an integer of at least 0")
+    require_at_least_one(points=points, repeats=repeats, workers=1 if workers is None else workers)
+    require_seconds("seconds", seconds)
+    require_seed(seed)
     if progress is not None and not isinstance(progress, bool):
         raise ArgumentError(f"progress={progress!r}: give True or False, or None for a line on a terminal")
-    _require_options(options)
+    require_options("tune", options)
     proposals = proposals_for(checked, search, points, seed)
     size = sum(1 for _ in checked.points()) if checked.is_listed else None
     cache = open_cache()
@@ -105,24 +105,3 @@ def tune(
     )  # fmt: skip
     tuner.run()
     return Tuned(tuner.name or "the space", tuple(tuner.points), size, tuner.complete, tuner.elapsed)
-
-
-def _require_at_least_one(**given: object) -> None:
-    for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ArgumentError(f"{name}={value!r}: give an integer of at least 1")
-
-
-def _require_seconds(seconds: object) -> None:
-    if seconds is None:
-        return
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
-        raise ArgumentError(f"seconds={seconds!r}: give the time limit in seconds, or None for no limit")
-
-
-def _require_options(options: Mapping[str, Any]) -> None:
-    known = [name for name in inspect.signature(Function.compile).parameters if name != "self"]
-    taken = [name for name in known if name not in _OWN_OPTIONS]
-    for name in options:
-        if name not in taken:
-            raise ArgumentError(f"tune has no option {name}=; those for compilation are {', '.join(taken)}")

@@ -1,0 +1,38 @@
+"""The filters of section 4.2.1 of Tillet's thesis, by its own numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+import tiramisu_py as tm
+from tiramisu_py.tuning import filters
+
+
+def test_an_unrolled_loop_of_640_instructions_fits_and_one_of_1152_does_not() -> None:
+    fits = filters.instruction_cache("MS", "NS", "U").allows
+    assert fits({"MS": 8, "NS": 8, "U": 8}, {})  # 640 instructions, 10,240 bytes
+    assert not fits({"MS": 8, "NS": 16, "U": 8}, {})  # 1,216 instructions
+    assert filters.instruction_cache("MS", "NS", "U", bytes=10_239).allows({"MS": 8, "NS": 8, "U": 8}, {}) is False
+
+
+def test_powers_of_two_and_the_elements_of_a_block() -> None:
+    powers = filters.only_powers_of_two("rows", "lanes").allows
+    assert [n for n in range(1, 20) if powers({"rows": n, "lanes": 4}, {})] == [1, 2, 4, 8, 16]
+    block = filters.elements("rows", "lanes").allows
+    assert block({"rows": 4, "lanes": 8}, {}) and not block({"rows": 4, "lanes": 4}, {})
+
+
+def test_there_are_more_programs_than_half_the_cores() -> None:
+    enough = filters.programs({"M": "rows", "N": "lanes"}, splits="KG", cores=80).allows
+    sizes = {"M": 64, "N": 64}
+    assert enough({"rows": 16, "lanes": 16, "KG": 4}, sizes)  # 64 programs
+    assert not enough({"rows": 32, "lanes": 32, "KG": 4}, sizes)  # 16
+    assert not enough({"rows": 16, "lanes": 32, "KG": 5}, sizes)  # 40 are half of them
+
+
+def test_limits_are_functions_of_the_point() -> None:
+    threads = filters.limit("threads", lambda rows, lanes, **_: rows * lanes, most=1024)
+    assert threads.allows({"rows": 32, "lanes": 32, "other": 1}, {})
+    assert not threads.allows({"rows": 64, "lanes": 32, "other": 1}, {})
+    with pytest.raises(tm.ArgumentError, match="limit threads: amount is 3: give a function"):
+        filters.limit("threads", 3, most=1)  # type: ignore[arg-type]

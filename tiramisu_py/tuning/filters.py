@@ -1,0 +1,124 @@
+"""Named filters of input-aware tuning: cheap conditions on a point, or on a point and sizes, before any proof.
+
+::
+
+    from tiramisu_py.tuning import filters
+
+    product = tm.input_aware(make, space, filters=[
+        filters.instruction_cache("rows", "vectors", "unroll"),
+        filters.programs({"M": "rows", "N": "lanes"}, splits="pieces"),
+        filters.limit("registers", lambda rows, vectors, **_: (rows + 1) * vectors, most=30),
+    ])
+
+What a filter refuses is neither proven nor compiled, and is counted by the filter's name. The names of parameters and
+sizes are the caller's, so each filter is told which of them mean what.
+
+Source: Tillet, "Blocked Algorithms for Neural Networks", Harvard 2020, section 4.2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tiramisu_py.build.machine.topology import allowed_cpus
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.records import dataclass
+
+Values = Mapping[str, Any]
+
+#: The bytes of an instruction and of the instruction cache of a multiprocessor (Volta, Turing, Ampere).
+INSTRUCTION, INSTRUCTION_CACHE = 16, 12 * 1024
+#: The elements of a block at least: the threads of a warp.
+WARP = 32
+#: The share of the cores that must have a program.
+BUSY = 0.5
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A condition with a name: ``allows(point, sizes)`` says whether a point may be tried.
+
+    `parameters` are those that it reads, `sizes` the sizes; without sizes a point is judged once for all of them.
+    """
+
+    name: str
+    allows: Callable[[Values, Values], bool]
+    parameters: tuple[str, ...]
+    sizes: tuple[str, ...] = ()
+
+
+def instruction_cache(
+    rows: str, columns: str, depth: str, *, bytes: int = INSTRUCTION_CACHE, instruction: int = INSTRUCTION
+) -> Filter:
+    """The unrolled loop fits into the instruction cache: `rows` x `depth` loads of one operand, `columns` x `depth` of
+    the other, and `rows` x `columns` x `depth` multiply-adds, of so many bytes each.
+    """
+
+    def fits(point: Values, sizes: Values) -> bool:
+        m, n, u = point[rows], point[columns], point[depth]
+        return bool(instruction * (m * u + n * u + m * n * u) <= bytes)
+
+    return Filter("instruction cache", fits, (rows, columns, depth))
+
+
+def only_powers_of_two(*names: str) -> Filter:
+    """The values of these parameters are powers of two."""
+    return Filter(
+        "powers of two",
+        lambda point, sizes: all(point[name] > 0 and point[name] & (point[name] - 1) == 0 for name in names),
+        names,
+    )
+
+
+def elements(*names: str, least: int = WARP) -> Filter:
+    """A block, whose extents are these parameters, has at least so many elements."""
+    return Filter("elements", lambda point, sizes: math.prod(point[name] for name in names) >= least, names)
+
+
+def programs(
+    blocks: Mapping[str, str], *, splits: str | None = None, cores: int | None = None, share: float = BUSY
+) -> Filter:
+    """There are enough blocks for the cores: `blocks` has the parameter that cuts each size, `splits` the parameter
+    that says into how many parts each sum is cut; at least a `share` of the `cores` (default: those of this process;
+    for a GPU its multiprocessors) must have one.
+    """
+    available = len(allowed_cpus()) if cores is None else cores
+
+    def enough(point: Values, sizes: Values) -> bool:
+        count = math.prod(-(-sizes[size] // point[name]) for size, name in blocks.items())
+        return bool(count * (point[splits] if splits else 1) > share * available)
+
+    return Filter("programs", enough, (*blocks.values(), *([splits] if splits else [])), tuple(blocks))
+
+
+def limit(name: str, amount: Callable[..., float], most: float) -> Filter:
+    """An amount that follows from the point, ``amount(**parameters)``, is at most `most`: threads of a block, registers
+    of a thread, bytes of shared memory or of a cache.
+
+    ::
+
+        filters.limit("threads", lambda rows, columns, **_: rows * columns, most=1024)
+        filters.limit("cache", lambda terms, lanes, **_: 4 * terms * lanes, most=32 * 1024)
+    """
+    if not callable(amount):
+        raise ArgumentError(f"limit {name}: amount is {amount!r:.60}: give a function of the parameters")
+    return Filter(name, lambda point, sizes: amount(**point) <= most, ())
+
+
+def checked_filters(given: object, parameters: Values) -> tuple[Filter, ...]:
+    """The filters of a user; raises `ArgumentError` for what is none, and for one of other parameters."""
+    if isinstance(given, Filter | str | Mapping) or not hasattr(given, "__iter__"):
+        raise ArgumentError(f"filters={given!r:.60}: give a list of filters of tiramisu_py.tuning.filters")
+    listed = tuple(given)
+    for each in listed:
+        if not isinstance(each, Filter):
+            raise ArgumentError(f"filters has {each!r:.60}: make one with tiramisu_py.tuning.filters.limit(...)")
+        for name in each.parameters:
+            if name not in parameters:
+                raise ArgumentError(f"filter {each.name} reads {name}, and the space has {', '.join(parameters)}")
+    return listed
+
+
+__all__ = ["Filter", "elements", "instruction_cache", "limit", "only_powers_of_two", "programs"]

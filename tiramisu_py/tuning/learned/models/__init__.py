@@ -1,0 +1,1 @@
+"""Models of the times of a kernel: plain arrays, and predictions in NumPy alone."""
