@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.finished_reductions import all_ as all
     from tiramisu_py.function.finished_reductions import any_ as any
     from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
+    from tiramisu_py.function.gradients import Gradients, grad, jvp, vjp
     from tiramisu_py.program.loops import Combine
     from tiramisu_py.program.machine.gpu_target import GpuTarget
     from tiramisu_py.program.machine.pages import Policy
@@ -218,6 +219,7 @@ front(
             "compile_versions, iters, load, params"
         ),
         "tiramisu_py.function.finished_reductions": "all_ as all, any_ as any, logsumexp, mean, norm, var",
+        "tiramisu_py.function.gradients": "Gradients, grad, jvp, vjp",
         "tiramisu_py.program.loops": (
             "Combine, Combine.PRIVATE as PRIVATE, Combine.ATOMIC as ATOMIC, Combine.TREE as TREE, "
             "Combine.TWO_PASS as TWO_PASS, Combine.LAST_BLOCK as LAST_BLOCK"
@@ -253,7 +255,7 @@ front(
     },
     modules=(
         "algorithm backends boundary build counting dependence derive errors function interpret ir lower passes "
-        "program progress proof recipes schedule sets sparse styles tuning view"
+        "program progress proof recipes rewriting schedule sets sparse styles tuning view"
     ),
 )
 
@@ -296,6 +298,7 @@ __all__ = [
     "GPU2GPU",
     "Gpu",
     "GpuTarget",
+    "Gradients",
     "HOST",
     "Half",
     "HOST_MAPPED",
@@ -383,6 +386,7 @@ __all__ = [
     "gpu",
     "gpu_count",
     "gpu_empty",
+    "grad",
     "hypot",
     "int16",
     "int32",
@@ -392,6 +396,7 @@ __all__ = [
     "isinf",
     "isnan",
     "iters",
+    "jvp",
     "lerp",
     "load",
     "log",
@@ -450,4 +455,5 @@ __all__ = [
     "updates",
     "writes",
     "var",
+    "vjp",
 ]

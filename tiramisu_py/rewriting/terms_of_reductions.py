@@ -1,0 +1,85 @@
+"""How much each term of a reduction counts: the derivative of the result by the term.
+
+Of a sum it is 1. The largest terms share evenly, as in PyTorch's ``amax``; of ``argmax`` it is 1 at the place. Of a
+product it is the product of all other terms, so that a term that is 0 is no exception:
+
+    y[i] = product of x[i, k] over k   -->   y_others[i, k] = product of x[i, q] over q other than k
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, product, sum_
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter, binary, component
+from tiramisu_py.algorithm.types import component_types
+from tiramisu_py.rewriting.partial_derivatives import times, where
+from tiramisu_py.rewriting.sketches import Names, Sketch, own_value, read, replaced, same_domain
+
+#: A multiplier of the result as that of one term.
+Weight = Callable[[Expr], Expr]
+
+
+def weight_of_terms(algorithm: Algorithm, c: Computation, names: Names) -> tuple[Weight, list[Sketch]]:
+    """The factor of a term in the derivative of a reduction, and what has to be computed for it."""
+    assert c.op is not None
+    whole = own_value(algorithm, c, c.name, c.dtype)
+    match c.op.own_name:
+        case "max" | "min":
+            return _shared(algorithm, c, binary("==", c.expr, whole), names)
+        case "argmax" | "argmin":
+            place = component(c.expr, 1)
+            taken = binary("==", place, component(whole, 1))
+            if isinstance(place, Iter) or _is_own_iterator(c, place):
+                return (lambda by: where(taken, by)), []
+            same = binary("==", component(c.expr, 0), component(whole, 0))
+            return _shared(algorithm, c, binary("&", taken, same), names)
+        case "product":
+            return _of_product(algorithm, c, names)
+    return (lambda by: by), []
+
+
+def _is_own_iterator(c: Computation, place: Expr) -> bool:
+    """Whether the place of each term is the iterator of the only loop over terms, so that no two terms have one."""
+    return len(c.over) == 1 and place.same_as(Iter(c.over[0]))
+
+
+def _shared(algorithm: Algorithm, c: Computation, counts: Expr, names: Names) -> tuple[Weight, list[Sketch]]:
+    """Terms for which a condition holds share evenly."""
+    dtype = component_types(c.dtype)[0]
+    ties = same_domain(c, names.fresh(f"{c.name}_ties"), dtype, where(counts, Const(1.0, dtype)), sum_)
+    number = own_value(algorithm, c, ties.name, dtype)
+    return (lambda by: where(counts, binary("/", by, number))), [ties]
+
+
+def _of_product(algorithm: Algorithm, c: Computation, names: Names) -> tuple[Weight, list[Sketch]]:
+    """The product of all other terms: a reduction over pairs of terms of one value that differ."""
+    own = {each: names.fresh(f"{each}_other") for each in c.over}
+    dims = (*c.point_iterators, *own.values())
+    others = names.fresh(f"{c.name}_others")
+    renamed: dict[str, Expr] = {each: Iter(other) for each, other in own.items()}
+    pairs = _pairs_that_differ(algorithm, c, others, dims)
+    sketch = Sketch(
+        others, c.dtype, c.point_iterators, sets.named(c.points, others), replaced(c.expr, renamed),
+        tuple(replaced(guard, renamed) for guard in c.guards), tuple(own.values()), pairs, product, c,
+    )  # fmt: skip
+    value = read(algorithm, others, [Iter(each) for each in c.point_iterators], c.dtype)
+    return (lambda by: times(by, value)), [sketch]
+
+
+def _pairs_that_differ(algorithm: Algorithm, c: Computation, name: str, dims: tuple[str, ...]) -> isl.Set:
+    """The terms of a value, and the other terms of the same value."""
+    frame = algorithm.frame(name, dims)
+    variables = sets.variables(frame)
+    count, over = len(c.iterators), len(c.over)
+    first, second = variables[: count + over], [*variables[:count], *variables[count + over :]]
+    both = sets.preimage(sets.named(c.points, None), sets.function(frame, None, first)).intersect(
+        sets.preimage(sets.named(c.points, None), sets.function(frame, None, second))
+    )
+    same = sets.universe(frame)
+    for one, other in zip(variables[count : count + over], variables[count + over :], strict=True):
+        same = same.intersect(sets.as_set(one.eq_set(other)))
+    return both.subtract(same)
