@@ -49,7 +49,7 @@ def active_sources(algorithm: Algorithm, wrt: Iterable[str]) -> set[Source]:
 
 def flows(algorithm: Algorithm, active: set[Source]) -> dict[Source, set[Source]]:
     """For each active value, the active values that it reads and depends on."""
-    found: dict[Source, set[Source]] = {}
+    found: dict[Source, set[Source]] = {(name, None): set() for name in algorithm.inputs if (name, None) in active}
     for c in algorithm.computations.values():
         live = depends(c.expr, active.__contains__) if any(each in active for each in components(c)) else {}
         for source in components(c):
@@ -74,15 +74,15 @@ def _read_by(expression: Expr, part: int | None, live: dict[tuple[int, int | Non
     return found
 
 
-def needed_sources(flow: dict[Source, set[Source]], results: Iterable[Source]) -> set[Source]:
-    """The active values on which one of the results depends, and these themselves."""
+def needed_sources(flow: dict[Source, set[Source]], results: Iterable[Source]) -> list[Source]:
+    """The active values on which one of the results depends, and these themselves, in the order of declaration."""
     found = {each for each in results if each in flow}
     waiting = list(found)
     while waiting:
         new = flow.get(waiting.pop(), set()) - found
         found |= new
         waiting += new
-    return found
+    return [each for each in flow if each in found]
 
 
 def check_operators(algorithm: Algorithm, needed: Iterable[Source]) -> None:

@@ -91,8 +91,8 @@ class _Backward:
         self._give_weights(results)
         self.adjoint_names = {
             each: self.names.fresh(f"d_{array_of(algorithm, each)}")
-            for each in [*((name, None) for name in wrt), *(s for s in self.needed if s[0] not in wrt)]
-            if each in self.read or each[0] in algorithm.inputs
+            for each in [*((name, None) for name in wrt), *(each for each in self.needed if each[0] not in wrt)]
+            if each in self.read or each[0] in wrt
         }
         self.terms: dict[Source, list[PartialTerm]] = {each: [] for each in self.adjoint_names}
         self.sums: dict[Source, list[_Sum]] = {each: [] for each in self.adjoint_names}
@@ -118,9 +118,9 @@ class _Backward:
             self.weights[source] = read(self.original, name, at, dtype)
 
     def result(self) -> Adjoints:
-        for name in dict.fromkeys(each[0] for each in self.needed):
-            if name in self.original.computations:
-                self._collect(self.original.computations[name])
+        for c in reversed(self.original.computations.values()):
+            if any(each in self.needed for each in components(c)):
+                self._collect(c)
         for source in self.adjoint_names:
             self._assemble(source)
         made = with_sketches(self.algorithm, self.sketches)
@@ -219,7 +219,7 @@ class _Backward:
         if not over or not all(mentions(guard, over) for guard in guards):
             over.append(_free("once", taken))
             points = sets.with_zero(points)
-            guards = [guard if mentions(guard, over) else _mentioning(guard, over[-1]) for guard in guards]
+            value, guards = _mentioning(value, guards, over)
         name = self.adjoint_names[source]
         points = sets.with_dims(sets.named(points, name), (*dims, *over))
         self.sums[source].append(_Sum(points, tuple(over), tuple(guards), value, c))
@@ -256,7 +256,7 @@ class _Backward:
             return
         for each in sums:
             part, own = self.names.fresh(f"{name}_from_{each.reader.name}"), self._sum_type(each, dtype)
-            inner = sets.project_prefix(each.points, len(dims)).intersect(domain).coalesce()
+            inner = sets.named(sets.project_prefix(each.points, len(dims)), name).intersect(domain).coalesce()
             inner = sets.with_dims(sets.named(inner, part), dims)
             points = sets.with_dims(sets.named(each.points, part), (*dims, *each.over))
             self.sketches.append(Sketch(part, own, dims, inner, each.value, each.guards, each.over, points, sum_, like))
@@ -327,10 +327,14 @@ def _of_scalars(guards: Sequence[Expr], value: Expr) -> tuple[Expr, list[Expr]]:
     return value, [guard for guard in guards if iterators(guard)]
 
 
-def _mentioning(guard: Expr, once: str) -> Expr:
-    """A condition on an element as one on its term: `once` is an iterator of one iteration, 0."""
-    first = min(iterators(guard))
-    return substitute(guard, {first: binary("+", Iter(first), Iter(once))})
+def _mentioning(value: Expr, guards: Sequence[Expr], over: Sequence[str]) -> tuple[Expr, list[Expr]]:
+    """A term and its conditions, of which those on its element alone mention the last iterator of `over`, too.
+
+    It has one iteration, 0. So a condition is one of the term, and the sum of no terms is 0.
+    """
+    moved = dict.fromkeys(min(iterators(guard)) for guard in guards if not mentions(guard, over))
+    later = {name: binary("+", Iter(name), Iter(over[-1])) for name in moved}
+    return substitute(value, later), [substitute(guard, later) for guard in guards]
 
 
 def _is_affine(reader: Affine, condition: Expr) -> bool:

@@ -45,7 +45,7 @@ def sum_by_parts(domain: isl.Set, terms: Sequence[PartialTerm], dims: Sequence[s
     """The sum of terms at each point of a domain over `dims`, 0 where there is none."""
     terms = _joined(domain, terms)
     cells, border = _cells(domain, terms)
-    found = None if border.is_empty() and cells else _guarded(border, terms, dims, dtype)
+    found = None if border.is_empty() and cells else _guarded(border, domain, terms, dims, dtype)
     left = border
     for cell in reversed(cells):  # the last one first: each condition is about what is left
         inside = _total([terms[k].value for k in cell.terms], dtype)
@@ -110,16 +110,29 @@ def _thinness(points: isl.Set) -> int:
     return sets.thin_dimensions(plain) + sets.equalities(plain)
 
 
-def _guarded(points: isl.Set, terms: Sequence[PartialTerm], dims: Sequence[str], dtype: DType) -> Expr:
-    """The sum of the terms that may exist at some elements, each under its own condition."""
+def _guarded(points: isl.Set, domain: isl.Set, terms: Sequence[PartialTerm], dims: Sequence[str], dtype: DType) -> Expr:
+    """The sum of the terms that may exist at some elements of a domain, each under its own condition.
+
+    A term that exists nowhere together with others is a branch of its own.
+    """
+    inside = [term for term in terms if not term.points.is_disjoint(points)]
+    alone = next((k for k, each in enumerate(inside) if len(inside) > 1 and _is_alone(each, inside, points)), None)
+    if alone is not None:
+        own, rest = inside[alone], [*inside[:alone], *inside[alone + 1 :]]
+        others = _guarded(points.subtract(own.points), domain, rest, dims, dtype)
+        condition = condition_of(own.points, domain, dims)
+        assert condition is not None
+        return select(condition, own.value, others)
     listed: list[Expr] = []
-    for term in terms:
-        own = term.points.intersect(points)
-        if own.is_empty():
-            continue
-        condition = condition_of(own, points, dims)
+    for term in inside:
+        condition = None if points.is_subset(term.points) else condition_of(term.points, domain, dims)
         listed.append(term.value if condition is None else select(condition, term.value, zero(dtype)))
     return _total(listed, dtype)
+
+
+def _is_alone(term: PartialTerm, terms: Sequence[PartialTerm], points: isl.Set) -> bool:
+    own = term.points.intersect(points)
+    return all(each is term or own.is_disjoint(each.points) for each in terms)
 
 
 def _total(terms: Sequence[Expr], dtype: DType) -> Expr:

@@ -46,7 +46,7 @@ def with_tangents(algorithm: Algorithm, wrt: Sequence[str]) -> Tangents:
                 found,
                 tangents[name, None],
                 declared.dtype,
-                declared.shape,
+                declared.passed_shape,
                 scalar=declared.scalar,
                 owner=algorithm.owner,
                 location=declared.location,
