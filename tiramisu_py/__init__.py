@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         sin,
         sinh,
         sqrt,
+        stop_gradient,
         tan,
         tanh,
         trunc,
@@ -130,6 +131,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.finished_reductions import all_ as all
     from tiramisu_py.function.finished_reductions import any_ as any
     from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
+    from tiramisu_py.function.gradient_checks import GradientCheck, check_gradient
     from tiramisu_py.function.gradients import Gradients, grad, jvp, vjp
     from tiramisu_py.program.loops import Combine
     from tiramisu_py.program.machine.gpu_target import GpuTarget
@@ -195,7 +197,7 @@ front(
         "tiramisu_py.algorithm.functions": (
             "absolute, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, cbrt, ceil, clip, copysign, "
             "cos, cosh, erf, exp, exp2, expm1, extern, floor, fmod, hypot, isfinite, isinf, isnan, log, log1p, "
-            "log2, log10, maximum, minimum, operator, rint, sin, sinh, sqrt, tan, tanh, trunc, where"
+            "log2, log10, maximum, minimum, operator, rint, sin, sinh, sqrt, stop_gradient, tan, tanh, trunc, where"
         ),
         "tiramisu_py.algorithm.types": (
             "DType, bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, "
@@ -219,6 +221,7 @@ front(
             "compile_versions, iters, load, params"
         ),
         "tiramisu_py.function.finished_reductions": "all_ as all, any_ as any, logsumexp, mean, norm, var",
+        "tiramisu_py.function.gradient_checks": "GradientCheck, check_gradient",
         "tiramisu_py.function.gradients": "Gradients, grad, jvp, vjp",
         "tiramisu_py.program.loops": (
             "Combine, Combine.PRIVATE as PRIVATE, Combine.ATOMIC as ATOMIC, Combine.TREE as TREE, "
@@ -298,6 +301,7 @@ __all__ = [
     "GPU2GPU",
     "Gpu",
     "GpuTarget",
+    "GradientCheck",
     "Gradients",
     "HOST",
     "Half",
@@ -366,6 +370,7 @@ __all__ = [
     "boundary",
     "cast",
     "cbrt",
+    "check_gradient",
     "ceil",
     "clip",
     "compile_versions",
@@ -436,6 +441,7 @@ __all__ = [
     "sinh",
     "sparse",
     "sqrt",
+    "stop_gradient",
     "sum",
     "tan",
     "tanh",

@@ -96,8 +96,13 @@ def check_operators(algorithm: Algorithm, needed: Iterable[Source]) -> None:
                 f"{name} is computed by {c.expr}, a C function over whole arrays whose derivative is not known: leave "
                 "out of wrt= what it depends on, or write it as computations"
             )
-        if c.op is not None and c.op.own_name not in DIFFERENTIABLE:
+        if c.op is None or c.op.own_name in DIFFERENTIABLE:
+            continue
+        if c.op.derivative is None or isinstance(c.dtype, TupleType):
+            how = "write it with tm.sum, tm.product, tm.max or tm.min"
+            if not isinstance(c.dtype, TupleType):
+                how += f", or give tm.operator({c.op.name!r}, ..., derivative=lambda result, term: ...)"
             raise DeclarationError(
-                f"{name} is a reduction by {c.op}, whose derivative is not known: write it with tm.sum, tm.product, "
-                "tm.max or tm.min, or leave out of wrt= what it depends on"
+                f"{name} is a reduction by {c.op}, whose derivative is not known: {how}, or leave out of wrt= what it "
+                "depends on"
             )

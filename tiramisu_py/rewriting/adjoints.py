@@ -33,6 +33,7 @@ from tiramisu_py.rewriting.isl_expressions import index_of
 from tiramisu_py.rewriting.partial_derivatives import where
 from tiramisu_py.rewriting.read_adjoints import ReadAdjoint, Source, read_adjoints
 from tiramisu_py.rewriting.read_inverses import Preimage, preimages, turned_once
+from tiramisu_py.rewriting.reading_instances import Instances, all_instances, without_chosen
 from tiramisu_py.rewriting.sketches import Names, Sketch, read, replaced, with_sketches
 from tiramisu_py.rewriting.sums_by_parts import PartialTerm, sum_by_parts
 from tiramisu_py.rewriting.terms_of_reductions import weight_of_terms
@@ -42,14 +43,14 @@ from tiramisu_py.rewriting.terms_of_reductions import weight_of_terms
 class Adjoints:
     """An algorithm with the adjoints of its values.
 
-    `gradients` are the names of the adjoints of the inputs `wrt`, in their order; `cotangents` the names of the
-    inputs that weigh the outputs; `added` the computations that the original has not.
+    `gradients` are the names of the adjoints of the inputs `wrt`, in their order; `cotangents` those of the
+    inputs that weigh the outputs, by the outputs' arrays; `added` the computations that the original has not.
     """
 
     algorithm: Algorithm
     wrt: tuple[str, ...]
     gradients: tuple[str, ...]
-    cotangents: tuple[str, ...]
+    cotangents: Mapping[str, str]
     added: tuple[str, ...]
 
 
@@ -87,7 +88,7 @@ class _Backward:
         self.read = {source for reader in self.needed for source in flow.get(reader, ())}
         self.outputs = [each for each in results if each in self.needed or not of_one]
         self.weights: dict[Source, Expr | None] = {}
-        self.cotangents: list[str] = []
+        self.cotangents: dict[str, str] = {}
         self._give_weights(results)
         self.adjoint_names = {
             each: self.names.fresh(f"d_{array_of(algorithm, each)}")
@@ -106,7 +107,7 @@ class _Backward:
                 self.weights[source] = Const(1.0, _dtype(self.original, source))
                 continue
             name = self.names.fresh(f"d_{array_of(self.original, source)}")
-            self.cotangents.append(name)
+            self.cotangents[array_of(self.original, source)] = name
             shape = _extents(self.original, c)
             dtype = _dtype(self.original, source)
             declared = declare_input(
@@ -126,7 +127,7 @@ class _Backward:
         made = with_sketches(self.algorithm, self.sketches)
         gradients = tuple(self.adjoint_names[name, None] for name in self.wrt)
         added = tuple(name for name in made.computations if name not in self.original.computations)
-        return Adjoints(made, tuple(self.wrt), gradients, tuple(self.cotangents), added)
+        return Adjoints(made, tuple(self.wrt), gradients, self.cotangents, added)
 
     # -- terms
 
@@ -155,8 +156,11 @@ class _Backward:
         space = self.original.frame(c.name, c.point_iterators)
         reader = Affine(space)
         found = read_adjoints(c.expr, seeds, lambda s: s in self.adjoint_names, lambda e: _is_affine(reader, e))
+        whole, fewer = all_instances(self.original, c), without_chosen(self.original, c)
         for each in found:
-            self._turn(c, reader, replace(each, value=self._with_own(c, each.value)))
+            chooses = any(mentions(condition, fewer.values) for condition, _ in each.path)
+            value = self._with_own(c, each.value)
+            self._turn(c, whole if chooses else fewer, replace(each, value=value))
 
     def _with_own(self, c: Computation, value: Expr) -> Expr:
         """A factor that is the value of the computation itself is read, and not computed again."""
@@ -165,29 +169,33 @@ class _Backward:
         own = read(self.original, c.name, [Iter(each) for each in c.iterators], c.dtype)
         return rewrite(value, lambda e: own if e is c.expr else None)
 
-    def _turn(self, c: Computation, reader: Affine, each: ReadAdjoint) -> None:
+    def _turn(self, c: Computation, instances: Instances, each: ReadAdjoint) -> None:
         """Add what one read contributes."""
-        points = sets.named(c.points, c.name).intersect_params(self.original.context.params())
+        points = instances.points
+        reader = Affine(points.get_space())
         for condition, truth in each.path:
             holds = reader.condition(condition)
             points = points.intersect(holds) if truth else points.subtract(holds)
         if points.is_empty():
             return
-        forms, places = self._forms(reader, points, each.access)
+        indices = [instances.of(index) for index in each.access.indices]
+        forms, places = self._forms(reader, points, indices)
         kept = [axis for axis in range(len(each.access.indices)) if axis not in places]
         if forms:
             relation = sets.map_of_forms(forms, reader.space, None).intersect_domain(points)
         else:
             relation = sets.graph(sets.function(reader.space, None, []), points)
-        over = range(len(c.iterators), len(c.point_iterators))
+        over = [axis for axis, name in enumerate(instances.dims) if name in c.over]
         for found in preimages(relation, over):
-            self._add(c, each, found, kept, places)
+            self._add(c, instances, each, found, kept, places)
 
-    def _forms(self, reader: Affine, points: isl.Set, access: Access) -> tuple[list[isl.PwAff], dict[int, Expr]]:
+    def _forms(
+        self, reader: Affine, points: isl.Set, indices: Sequence[Expr]
+    ) -> tuple[list[isl.PwAff], dict[int, Expr]]:
         """The affine indices of a read, and the others by number."""
         forms: list[isl.PwAff] = []
         places: dict[int, Expr] = {}
-        for axis, index in enumerate(access.indices):
+        for axis, index in enumerate(indices):
             try:
                 forms.append(reader.value(turned_once(reader, points, index)).intersect_domain(points))
             except NotAffine:
@@ -195,21 +203,27 @@ class _Backward:
         return forms, places
 
     def _add(
-        self, c: Computation, each: ReadAdjoint, found: Preimage, kept: list[int], places: Mapping[int, Expr]
+        self,
+        c: Computation,
+        instances: Instances,
+        each: ReadAdjoint,
+        found: Preimage,
+        kept: Sequence[int],
+        places: Mapping[int, Expr],
     ) -> None:
         source = each.source
         dims = self.iterators[source[0]]
         taken = {*dims, *self.original.params}
         over: list[str] = []
         for axis in found.summed:
-            over.append(_free(c.point_iterators[axis], taken))
+            over.append(_free(instances.dims[axis], taken))
             taken.add(over[-1])
         known = [*(dims[axis] for axis in kept), *over]
         instance: dict[str, Expr] = {
-            name: index_of(form, known) for name, form in zip(c.point_iterators, found.forms, strict=True)
+            name: index_of(form, known) for name, form in zip(instances.dims, found.forms, strict=True)
         }
-        value = replaced(each.value, instance)
-        guards = [replaced(guard, instance) for guard in c.guards]
+        value = replaced(instances.of(each.value), instance)
+        guards = [replaced(guard, instance) for guard in instances.guards]
         guards += [binary("==", Iter(dims[axis]), replaced(index, instance)) for axis, index in places.items()]
         points = self._placed(source, found, kept, places, over)
         if not over and not guards:
@@ -225,7 +239,7 @@ class _Backward:
         self.sums[source].append(_Sum(points, tuple(over), tuple(guards), value, c))
 
     def _placed(
-        self, source: Source, found: Preimage, kept: list[int], places: Mapping[int, Expr], over: Sequence[str]
+        self, source: Source, found: Preimage, kept: Sequence[int], places: Mapping[int, Expr], over: Sequence[str]
     ) -> isl.Set:
         """The points of a preimage over all dimensions of the source; those that are values are anywhere in it."""
         dims = (*self.iterators[source[0]], *over)

@@ -19,6 +19,7 @@ from tiramisu_py.algorithm.expressions import (
     Const,
     Expr,
     Select,
+    Stopped,
     TupleValue,
     Unary,
     as_expr,
@@ -64,6 +65,8 @@ def dependences(node: Expr, part: int | None = None) -> Iterator[Dependence]:
         case Select():
             yield Dependence(node.yes, _same, part, node.condition, True)
             yield Dependence(node.no, _same, part, node.condition, False)
+        case Stopped():
+            return
         case Cast(operand=operand) if _is_real(node.dtype) and _is_real(operand.dtype):
             yield Dependence(operand, _same)
         case TupleValue() if part is not None:
@@ -193,20 +196,31 @@ def _of_two(derivative: Callable[..., Expr], a: Expr, b: Expr, y: Expr) -> Facto
 
 
 def _of_extern(node: Call) -> Iterator[Dependence]:
-    extern = node.extern
+    for position, argument in enumerate(node.arguments):
+        if node.dtype.is_float and argument.dtype.is_float:
+            yield Dependence(argument, _of_argument(node, position))
+
+
+def _of_argument(node: Call, position: int) -> Factor:
+    extern, many = node.extern, len(node.arguments)
     assert extern is not None
-    inner = [argument for argument in node.arguments if argument.dtype.is_float]
-    if not node.dtype.is_float or not inner:
-        return
 
-    def refused(by: Expr) -> Expr:
-        raise DeclarationError(
-            f"the external function {node.function} in {node} has no derivative that is known: give it one, "
-            f"tm.extern({node.function!r}, ..., derivative=lambda ...), or leave out of wrt= what it depends on"
-        )
+    def factor(by: Expr) -> Expr:
+        if extern.derivative is None:
+            raise DeclarationError(
+                f"the external function {node.function} in {node} has no derivative that is known: give it one, "
+                f"tm.extern({node.function!r}, ..., derivative=lambda ...), or leave out of wrt= what it depends on"
+            )
+        found = extern.derivative(*node.arguments)
+        each = found if isinstance(found, tuple) else (found,)
+        if len(each) != many or each[position] is None:
+            raise DeclarationError(
+                f"derivative= of the external function {node.function} gives {found}: give one expression for each of "
+                f"its {many} arguments, and None for those alone that are no floats"
+            )
+        return times(by, as_expr(each[position]))
 
-    for argument in inner:
-        yield Dependence(argument, refused)
+    return factor
 
 
 def _abs(by: Expr, x: Expr, y: Expr) -> Expr:

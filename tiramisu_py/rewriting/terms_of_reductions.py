@@ -14,7 +14,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, product, sum_
-from tiramisu_py.algorithm.expressions import Const, Expr, Iter, binary, component
+from tiramisu_py.algorithm.expressions import Cast, Const, Expr, Iter, as_expr, binary, component
 from tiramisu_py.algorithm.types import component_types
 from tiramisu_py.rewriting.partial_derivatives import times, where
 from tiramisu_py.rewriting.sketches import Names, Sketch, own_value, read, replaced, same_domain
@@ -33,18 +33,22 @@ def weight_of_terms(algorithm: Algorithm, c: Computation, names: Names) -> tuple
         case "argmax" | "argmin":
             place = component(c.expr, 1)
             taken = binary("==", place, component(whole, 1))
-            if isinstance(place, Iter) or _is_own_iterator(c, place):
+            if _is_own_iterator(c, place):
                 return (lambda by: where(taken, by)), []
             same = binary("==", component(c.expr, 0), component(whole, 0))
             return _shared(algorithm, c, binary("&", taken, same), names)
         case "product":
             return _of_product(algorithm, c, names)
-    return (lambda by: by), []
+    if c.op.derivative is None:  # a sum
+        return (lambda by: by), []
+    own = as_expr(c.op.derivative(whole, c.expr))
+    return (lambda by: times(by, own)), []
 
 
 def _is_own_iterator(c: Computation, place: Expr) -> bool:
     """Whether the place of each term is the iterator of the only loop over terms, so that no two terms have one."""
-    return len(c.over) == 1 and place.same_as(Iter(c.over[0]))
+    inner = place.operand if isinstance(place, Cast) else place
+    return len(c.over) == 1 and inner.same_as(Iter(c.over[0]))
 
 
 def _shared(algorithm: Algorithm, c: Computation, counts: Expr, names: Names) -> tuple[Weight, list[Sketch]]:
