@@ -87,7 +87,7 @@ class _Compared:
 
     @property
     def is_wide(self) -> bool:
-        return self.gradient.dtype == np.float64
+        return bool(self.gradient.dtype == np.float64)
 
     def error_along(self, numbers: np.random.Generator) -> float:
         """The relative error of the derivative in a random direction."""

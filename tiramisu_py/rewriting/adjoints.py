@@ -119,7 +119,7 @@ class _Backward:
             self.weights[source] = read(self.original, name, at, dtype)
 
     def result(self) -> Adjoints:
-        for c in reversed(self.original.computations.values()):
+        for c in reversed([*self.original.computations.values()]):
             if any(each in self.needed for each in components(c)):
                 self._collect(c)
         for source in self.adjoint_names:

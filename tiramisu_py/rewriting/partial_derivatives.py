@@ -30,6 +30,7 @@ from tiramisu_py.algorithm.expressions import (
     unary,
 )
 from tiramisu_py.algorithm.types import DType, TupleType
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.records import dataclass
 
@@ -75,6 +76,9 @@ def dependences(node: Expr, part: int | None = None) -> Iterator[Dependence]:
             yield Dependence(node.whole, _same, node.position)
         case Call():
             yield from _of_call(node)
+        case StageCall():  # what reads the result is refused by name
+            for _, _, array in node.arrays:
+                yield Dependence(array, _same)
 
 
 def zero(dtype: DType) -> Const:
@@ -185,6 +189,20 @@ def _of_call(node: Call) -> Iterator[Dependence]:
         for operand, derivative in zip((a, b), _OF_TWO[node.function], strict=True):
             if derivative is not None:
                 yield Dependence(operand, _of_two(derivative, a, b, node))
+    elif node.function not in _CONSTANT and node.dtype.is_float:
+        for argument in node.arguments:
+            if argument.dtype.is_float:
+                yield Dependence(argument, _unknown(node))
+
+
+def _unknown(node: Call) -> Factor:
+    def factor(by: Expr) -> Expr:
+        raise DeclarationError(
+            f"{node.function} in {node} has no derivative: leave out of wrt= what it depends on, or write "
+            f"tm.stop_gradient({node.arguments[0]}) as its argument"
+        )
+
+    return factor
 
 
 def _times_derivative(node: Call, x: Expr) -> Factor:
@@ -227,8 +245,10 @@ def _abs(by: Expr, x: Expr, y: Expr) -> Expr:
     return select(binary(">", x, 0), by, where(binary("<", x, 0), unary("-", by)))
 
 
+#: Functions that are constant almost everywhere.
+_CONSTANT = ("floor", "ceil", "rint", "trunc", "popcount", "isnan", "isinf", "isfinite")
+
 #: For each function of one argument x, the product of a multiplier and the derivative; y is the value of the function.
-#: Functions that are not listed are constant almost everywhere.
 _OF_ONE: dict[str, Callable[[Expr, Expr, Expr], Expr]] = {
     "sqrt": lambda by, x, y: by / (2.0 * y),
     "cbrt": lambda by, x, y: by / (3.0 * (y * y)),
