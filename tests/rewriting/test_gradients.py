@@ -184,3 +184,20 @@ def test_a_scalar_and_several_outputs() -> None:
     *_, d_s, d_x = tm.vjp(f, wrt=[s, x]).step.compile()(x=at, s=2.0, d_y=w, d_z=7.0)
     assert d_s == w @ at + 7 * 2 * 2 * at.sum()
     np.testing.assert_array_equal(d_x, w * 2 + 7 * 4)
+
+
+def test_places_that_are_saved_keep_their_range() -> None:
+    f = tm.Function("graded", params=[N])
+    a, w = f.input("a", tm.float64, [N]), f.input("w", tm.float64, [8])
+    level = f.computation("level", {i: N}, tm.clip(tm.cast(tm.int32, a[i] * 8), 0, 7))
+    g = f.reduction("g", {j: 8}, {i: N}, tm.sum, a[i] * w[j], where=level[i] == j)
+    f.outputs(f.computation("y", {i: N}, g[level[i]] * a[i]))
+    made = tm.vjp(f)
+    assert set(made.saved) == {"level", "g"} and made.backward.check().ok
+    given = {"a": np.linspace(0.06, 0.96, 7), "w": np.arange(8.0)}
+    assert tm.check_gradient(made, **given).ok
+    by = {**given, "d_y": np.ones(7)}
+    pool = {**by, **dict(zip(["y", *made.saved], made.forward.compile()(**given), strict=True))}
+    found = made.backward.compile()(**{name: pool[name] for name in made.backward.algorithm.inputs})
+    for one, other in zip(found, made.step.evaluate(**by)[1:], strict=True):
+        np.testing.assert_array_equal(one, other)

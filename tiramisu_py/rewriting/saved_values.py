@@ -106,18 +106,24 @@ def _as_inputs(original: Algorithm, c: Computation) -> list[Input]:
 
 
 def _range(original: Algorithm, c: Computation, part: int | None) -> tuple[Expr, Expr] | None:
-    """A range of integers that follows from their expression, or None."""
-    if c.values is not None:
-        return c.values
-    known = ranges_of(original).inferred(c.name) if part is None else None
-    if known is None or known.unbounded:
+    """A range of saved integers that follows from their expression, or None.
+
+    Elements of the array that no value is kept in are 0.
+    """
+    known = ranges_of(original).of(c.name, part)
+    if known is None:
         return None
-    values = known.values.intersect_domain(sets.named(c.domain, sets.in_name(known.values) or None)).range()
+    values = known.values.intersect_params(original.context.params())
+    own = values.intersect_domain(sets.named(c.domain, sets.in_name(known.values) or None)).range()
+    written = own.union(sets.singleton(own, [0]))
     try:
-        low, high = sets.smallest_coordinate(values, 0), sets.raised(sets.largest(values, 0), 1)
-        return of_params(low, original.context), of_params(high, original.context)
+        low, high = sets.smallest_coordinate(written, 0), sets.raised(sets.largest(written, 0), 1)
+        found = of_params(low, original.context), of_params(high, original.context)
     except isl.Error:
         return None
+    least, most = component_types(c.dtype)[part or 0].limits
+    ends = [each.value if isinstance(each, Const) else None for each in found]
+    return None if ends == [least, most + 1] else found
 
 
 def _reading_inputs(original: Algorithm, c: Computation, arrays: dict[str, list[Input]]) -> Computation:
