@@ -157,7 +157,7 @@ def _of_ends(node: Binary) -> Iterator[Dependence]:
         x, low = inner.left, inner.right
         inside = binary("&", binary(">=", x, low), binary("<=", x, high))
         yield Dependence(x, lambda by: where(inside, by))
-        below = binary("&", binary("<", x, low), binary("<", low, high))
+        below = binary("&", binary("<", x, low), binary("<=", low, high))
         yield Dependence(low, lambda by: where(below, by))
         above = binary("|", binary(">", x, high), binary("<", high, low))
         yield Dependence(high, lambda by: where(above, by))
