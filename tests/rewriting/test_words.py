@@ -32,6 +32,7 @@ def gradient_of(word: Callable[[tm.Expr], Any], at: list[float], **scalars: floa
         (lambda x: tm.maximum(x, x * x), [0.5, 1, 2], [1, 1.5, 4]),
         (lambda x: tm.clip(x, 0.0, 1.0), [-1, 0, 0.5, 1, 2], [0, 1, 1, 1, 0]),
         (lambda x: tm.clip(2.0, x, 3.0), [1, 2.5], [0, 1]),
+        (lambda x: tm.clip(2.0, x, x), [1, 3], [1, 1]),
         (abs, [-2, 0, 3], [-1, 0, 1]),
         (lambda x: tm.floor(x) + tm.ceil(x) + tm.rint(x) + tm.trunc(x), [0.3, 1.0], [0, 0]),
         (lambda x: tm.select(x > 1, 3 * x, x), [0, 1, 2], [1, 1, 3]),
