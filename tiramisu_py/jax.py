@@ -60,14 +60,12 @@ def _function(jax: Any, calls: FrameworkCalls, sizes: dict[str, int]) -> Callabl
     def structures(forms: Sequence[Form]) -> list[Any]:
         return [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in forms]
 
-    @jax.custom_jvp
     def forwards(arrays: Sequence[Any]) -> list[Any]:
         params = calls.sizes([each.shape for each in arrays], sizes)
         result = structures(calls.forms(params))
         made: list[Any] = jax.pure_callback(lambda *given: calls.forwards(given, params), result, *arrays)
         return made
 
-    @jax.custom_jvp
     def backwards(needed: Sequence[Any], weights: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
         params = calls.sizes([each.shape for each in arrays], sizes)
         count, result = len(needed), structures(calls.gradient_forms(params))
@@ -82,27 +80,28 @@ def _function(jax: Any, calls: FrameworkCalls, sizes: dict[str, int]) -> Callabl
             "differentiate twice before: tm.vjp(tm.grad(f)) is a function with derivatives of its own",
         )
 
-    forwards.defjvp(refused)
-    backwards.defjvp(refused)
+    forwards_once, backwards_once = jax.custom_jvp(forwards), jax.custom_jvp(backwards)
+    forwards_once.defjvp(refused)
+    backwards_once.defjvp(refused)
 
-    @jax.custom_vjp
     def whole(*arrays: Any) -> list[Any]:
-        return forwards(arrays)[: len(calls.outputs)]
+        made: list[Any] = forwards_once(arrays)
+        return made[: len(calls.outputs)]
 
     def ahead(*arrays: Any) -> tuple[list[Any], Any]:
-        made = forwards(arrays)
+        made = forwards_once(arrays)
         return made[: len(calls.outputs)], (arrays, dict(zip(calls.made, made, strict=True)))
 
     def back(residuals: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
         arrays, made = residuals
         pool = {**dict(zip(calls.inputs, arrays, strict=True)), **made}
         weights = dict(zip(calls.outputs, cotangents, strict=True))
-        found = backwards([pool[name] for name in calls.needed], [weights[name] for name in calls.weights], arrays)
+        found = backwards_once([pool[name] for name in calls.needed], [weights[name] for name in calls.weights], arrays)
         gradients = dict(zip(calls.g.wrt, found, strict=True))
         return tuple(gradients.get(name, _nothing(jax, of)) for name, of in zip(calls.inputs, arrays, strict=True))
 
-    whole.defvjp(ahead, back)
-    function: Callable[..., Any] = whole
+    function: Callable[..., Any] = jax.custom_vjp(whole)
+    function.defvjp(ahead, back)  # type: ignore[attr-defined]
     return function
 
 

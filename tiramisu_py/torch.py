@@ -70,6 +70,9 @@ def _registered(torch: Any, calls: FrameworkCalls) -> Any:
     def arrays(tensors: Sequence[Any]) -> list[Any]:
         return [each.detach().contiguous().numpy() for each in tensors]
 
+    def tensors_of(made: Sequence[Any]) -> list[Any]:
+        return [torch.from_numpy(each if each.flags.writeable else each.copy()) for each in made]
+
     def empty(like: Sequence[Any], forms: Sequence[Form]) -> list[Any]:
         types = {name: getattr(torch, name) for name in _TYPES}
         return [like[0].new_empty(shape, dtype=types[str(dtype)]) for shape, dtype in forms]
@@ -78,7 +81,7 @@ def _registered(torch: Any, calls: FrameworkCalls) -> Any:
         f"tiramisu_py::{calls.name}_{number}_forward", mutates_args=(), schema=schema, device_types="cpu"
     )
     def forwards(tensors: Any, sizes: Any) -> Any:
-        return [torch.from_numpy(each.copy()) for each in calls.forwards(arrays(tensors), params_of(sizes))]
+        return tensors_of(calls.forwards(arrays(tensors), params_of(sizes)))
 
     @forwards.register_fake  # type: ignore[untyped-decorator, unused-ignore]
     def _(tensors: Any, sizes: Any) -> Any:
@@ -89,7 +92,7 @@ def _registered(torch: Any, calls: FrameworkCalls) -> Any:
     )
     def backwards(tensors: Any, sizes: Any) -> Any:
         given, many = arrays(tensors), len(calls.needed)
-        return [torch.from_numpy(each.copy()) for each in calls.backwards(given[:many], given[many:], params_of(sizes))]
+        return tensors_of(calls.backwards(given[:many], given[many:], params_of(sizes)))
 
     @backwards.register_fake  # type: ignore[untyped-decorator, unused-ignore]
     def _(tensors: Any, sizes: Any) -> Any:

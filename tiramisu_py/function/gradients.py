@@ -30,9 +30,23 @@ class Gradients:
     adjoints: Adjoints
     recompute: tuple[str, ...] = ()
 
-    @cached_property
+    @property
     def step(self) -> Function:
         """Values and gradients in one function."""
+        return self._step
+
+    @property
+    def forward(self) -> Function:
+        """The function itself, which also returns what is saved."""
+        return self._forward
+
+    @property
+    def backward(self) -> Function:
+        """The gradients, from the inputs, what is saved, and the weights of the outputs."""
+        return self._backward
+
+    @cached_property
+    def _step(self) -> Function:
         made = replace(
             self.adjoints.algorithm,
             name=f"{self.original.name}_step",
@@ -45,13 +59,11 @@ class Gradients:
         return divided(self.original, self.adjoints, self.recompute)
 
     @cached_property
-    def forward(self) -> Function:
-        """The function itself, which also returns what is saved."""
+    def _forward(self) -> Function:
         return Function.of(self._divided.forward)
 
     @cached_property
-    def backward(self) -> Function:
-        """The gradients, from the inputs, what is saved, and the weights of the outputs."""
+    def _backward(self) -> Function:
         return Function.of(self._divided.backward)
 
     @property
