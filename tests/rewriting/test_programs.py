@@ -13,6 +13,8 @@ from tests.rewriting import programs
 from tests.rewriting.judging import differences, directions, forwards, listed, pairing, weighed, weights
 
 NAMES = list(programs.PROGRAMS)
+#: Programs of which differences say little: they convert to integers, or compute in float32.
+JUMPS = ("integers_beside", "narrow_types", "bilateral_grid")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,7 +35,13 @@ def test_both_modes_agree_with_differences_and_with_each_other(name: str) -> Non
             assert ahead == back, (name, sizes)
         else:
             np.testing.assert_allclose(back, ahead, rtol=1e-5 if name in ("narrow_types", "bilateral_grid") else 1e-10)
-        if name not in ("integers_beside", "products_with_zeros", "narrow_types", "bilateral_grid"):
+        if name not in (
+            "integers_beside",
+            "products_with_zeros",
+            "products_of_pairs",
+            "narrow_types",
+            "bilateral_grid",
+        ):
             for one, other in zip(tangent, differences(f, given, v, 1e-6), strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 

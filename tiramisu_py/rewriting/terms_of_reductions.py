@@ -3,7 +3,8 @@
 Of a sum it is 1. The largest terms share evenly, as in PyTorch's ``amax``; of ``argmax`` it is 1 at the place. Of a
 product it is the product of all other terms, so that a term that is 0 is no exception:
 
-    y[i] = product of x[i, k] over k   -->   y_others[i, k] = product of x[i, q] over q other than k
+    y[i] = product of x[i, k] over k   -->   y_before[i, k] = y_before[i, k - 1] * x[i, k - 1]
+                                             y_after[i, k] = y_after[i, k + 1] * x[i, k + 1]
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, product, sum_
-from tiramisu_py.algorithm.expressions import Cast, Const, Expr, Iter, as_expr, binary, component
+from tiramisu_py.algorithm.expressions import Cast, Const, Expr, Iter, as_expr, binary, component, select
 from tiramisu_py.algorithm.types import component_types
+from tiramisu_py.rewriting.isl_expressions import condition_of
 from tiramisu_py.rewriting.partial_derivatives import times, where
 from tiramisu_py.rewriting.sketches import Names, Sketch, own_value, read, replaced, same_domain
 
@@ -60,18 +62,43 @@ def _shared(algorithm: Algorithm, c: Computation, counts: Expr, names: Names) ->
 
 
 def _of_product(algorithm: Algorithm, c: Computation, names: Names) -> tuple[Weight, list[Sketch]]:
-    """The product of all other terms: a reduction over pairs of terms of one value that differ."""
+    """The product of all other terms: of those before and those after along one loop, else of all pairs."""
+    if len(c.over) == 1 and not c.guards and c.points.n_basic_set() == 1 and not sets.has_divisions(c.points):
+        before, after = (_from_one_side(algorithm, c, names, step) for step in (-1, 1))
+        sides = [read(algorithm, each.name, map(Iter, c.point_iterators), c.dtype) for each in (before, after)]
+        return (lambda by: times(times(by, sides[0]), sides[1])), [before, after]
+    sketch = _of_all_others(algorithm, c, names)
+    value = read(algorithm, sketch.name, map(Iter, c.point_iterators), c.dtype)
+    return (lambda by: times(by, value)), [sketch]
+
+
+def _from_one_side(algorithm: Algorithm, c: Computation, names: Names, step: int) -> Sketch:
+    """The product of the terms before each term, or after it, as a recurrence."""
+    name = names.fresh(f"{c.name}_{'before' if step < 0 else 'after'}")
+    points, (along,) = sets.named(c.points, name), c.over
+    space = points.get_space()
+    *outer, last = sets.variables(space)
+    inside = sets.preimage(points, sets.function(space, name, [*outer, sets.plus(last, step)]))
+    at = binary("+", Iter(along), step) if step > 0 else binary("-", Iter(along), -step)
+    next_one = read(algorithm, name, [*map(Iter, c.iterators), at], c.dtype)
+    grown = binary("*", next_one, replaced(c.expr, {along: at}))
+    first = condition_of(points.subtract(inside), points, c.point_iterators)
+    value = Const(1.0, c.dtype) if first is None else select(first, Const(1.0, c.dtype), grown)
+    return Sketch(name, c.dtype, c.point_iterators, points, value, like=c)
+
+
+def _of_all_others(algorithm: Algorithm, c: Computation, names: Names) -> Sketch:
+    """A reduction over pairs of terms of one value that differ."""
     own = {each: names.fresh(f"{each}_other") for each in c.over}
     dims = (*c.point_iterators, *own.values())
     others = names.fresh(f"{c.name}_others")
     renamed: dict[str, Expr] = {each: Iter(other) for each, other in own.items()}
     pairs = _pairs_that_differ(algorithm, c, others, dims)
-    sketch = Sketch(
-        others, c.dtype, c.point_iterators, sets.named(c.points, others), replaced(c.expr, renamed),
-        tuple(replaced(guard, renamed) for guard in c.guards), tuple(own.values()), pairs, product, c,
+    guards = tuple(replaced(guard, renamed) for guard in c.guards)
+    return Sketch(
+        others, c.dtype, c.point_iterators, sets.named(c.points, others), replaced(c.expr, renamed), guards,
+        tuple(own.values()), pairs, product, c,
     )  # fmt: skip
-    value = read(algorithm, others, [Iter(each) for each in c.point_iterators], c.dtype)
-    return (lambda by: times(by, value)), [sketch]
 
 
 def _pairs_that_differ(algorithm: Algorithm, c: Computation, name: str, dims: tuple[str, ...]) -> isl.Set:
