@@ -326,7 +326,7 @@ def products_of_pairs() -> tm.Function:
     f = tm.Function("pairs", params=[N])
     x, keep = f.input("x", D, [N, 3]), f.input("keep", tm.int32, [N], values=(0, 2))
     f.outputs(
-        f.reduction("y", {}, {i: N, j: 2}, tm.product, x[i, j] + 1),
+        f.reduction("y", {}, {i: N, j: 2}, tm.product, x[i, j] * x[i, j] + 1),
         f.reduction("z", {j: 3}, {i: N}, tm.product, x[i, j], where=keep[i] == 1),
         f.reduction("w", {i: N}, {j: (i, N)}, tm.product, x[j, 0]),
     )
