@@ -40,7 +40,8 @@ CLASSES = (
     "Combine", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel", "Policy", "MemoryNode",
-    "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target",
+    "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target", "Gradients",
+    "GradientCheck",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")
 #: The meaning of each public name that is neither a class nor a function; every such name is listed.

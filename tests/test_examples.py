@@ -16,10 +16,16 @@ from tests.selection import covering
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 FOLDERS = ("cpu", "linear", "reductions", "apps")
+GRADIENTS = sorted(EXAMPLES.glob("gradients/*.py"))
 ON_CORES = sorted(each for folder in FOLDERS for each in EXAMPLES.glob(f"{folder}/*.py") if each.stem != "story")
 PROCESSORS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 PHOTOGRAPH = EXAMPLES / "blur_photograph.py"  # runs in a test of its own
-STORIES = [*sorted({*EXAMPLES.glob("*.py")} - {PHOTOGRAPH}), *sorted(EXAMPLES.glob("sparse/*.py")), *ON_CORES]
+STORIES = [
+    *sorted({*EXAMPLES.glob("*.py")} - {PHOTOGRAPH}),
+    *sorted(EXAMPLES.glob("sparse/*.py")),
+    *GRADIENTS,
+    *ON_CORES,
+]
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         sin,
         sinh,
         sqrt,
+        stop_gradient,
         tan,
         tanh,
         trunc,
@@ -133,6 +134,8 @@ if TYPE_CHECKING:
     from tiramisu_py.function.finished_reductions import all_ as all
     from tiramisu_py.function.finished_reductions import any_ as any
     from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
+    from tiramisu_py.function.gradient_checks import GradientCheck, check_gradient
+    from tiramisu_py.function.gradients import Gradients, grad, jvp, vjp
     from tiramisu_py.program.loops import Combine
     from tiramisu_py.program.machine.gpu_target import GpuTarget
     from tiramisu_py.program.machine.pages import Policy
@@ -203,7 +206,7 @@ front(
         "tiramisu_py.algorithm.functions": (
             "absolute, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, cbrt, ceil, clip, copysign, "
             "cos, cosh, erf, exp, exp2, expm1, extern, floor, fmod, hypot, isfinite, isinf, isnan, log, log1p, "
-            "log2, log10, maximum, minimum, operator, rint, sin, sinh, sqrt, tan, tanh, trunc, where"
+            "log2, log10, maximum, minimum, operator, rint, sin, sinh, sqrt, stop_gradient, tan, tanh, trunc, where"
         ),
         "tiramisu_py.algorithm.types": (
             "DType, bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, "
@@ -228,6 +231,8 @@ front(
             "compile_versions, iters, load, params"
         ),
         "tiramisu_py.function.finished_reductions": "all_ as all, any_ as any, logsumexp, mean, norm, var",
+        "tiramisu_py.function.gradient_checks": "GradientCheck, check_gradient",
+        "tiramisu_py.function.gradients": "Gradients, grad, jvp, vjp",
         "tiramisu_py.program.loops": (
             "Combine, Combine.PRIVATE as PRIVATE, Combine.ATOMIC as ATOMIC, Combine.TREE as TREE, "
             "Combine.TWO_PASS as TWO_PASS, Combine.LAST_BLOCK as LAST_BLOCK"
@@ -264,7 +269,7 @@ front(
     },
     modules=(
         "algorithm backends boundary build counting dependence derive errors function interpret ir lower passes "
-        "patterns program progress proof recipes schedule sets sparse styles tuning view"
+        "patterns program progress proof recipes rewriting schedule sets sparse styles tuning view"
     ),
 )
 
@@ -312,6 +317,8 @@ __all__ = [
     "GPU2GPU",
     "Gpu",
     "GpuTarget",
+    "GradientCheck",
+    "Gradients",
     "HOST",
     "Half",
     "HOST_MAPPED",
@@ -381,6 +388,7 @@ __all__ = [
     "boundary",
     "cast",
     "cbrt",
+    "check_gradient",
     "ceil",
     "clip",
     "compile_versions",
@@ -402,6 +410,7 @@ __all__ = [
     "gpu",
     "gpu_count",
     "gpu_empty",
+    "grad",
     "hypot",
     "input_aware",
     "int16",
@@ -412,6 +421,7 @@ __all__ = [
     "isinf",
     "isnan",
     "iters",
+    "jvp",
     "lerp",
     "load",
     "log",
@@ -452,6 +462,7 @@ __all__ = [
     "sinh",
     "sparse",
     "sqrt",
+    "stop_gradient",
     "sum",
     "tan",
     "tanh",
@@ -471,4 +482,5 @@ __all__ = [
     "updates",
     "writes",
     "var",
+    "vjp",
 ]

@@ -11,7 +11,14 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.oracle.agreeing import agreement, cooperative_agreement, gpu_agreement, rank_agreement, whole_agreement
+from tests.oracle.agreeing import (
+    agreement,
+    cooperative_agreement,
+    gpu_agreement,
+    gradient_agreement,
+    rank_agreement,
+    whole_agreement,
+)
 from tests.oracle.agreeing.after_passes import wrong_after_a_pass
 from tests.oracle.agreeing.agreement import Call, Verdict
 from tests.oracle.agreeing.cooperative_agreement import splits
@@ -23,6 +30,7 @@ from tests.oracle.generators.cooperative_random import random_cooperative_script
 from tests.oracle.generators.cpu_random import random_cpu_script
 from tests.oracle.generators.fact_random import random_fact_script
 from tests.oracle.generators.gpu_random import random_gpu_script
+from tests.oracle.generators.gradient_random import random_gradient_script
 from tests.oracle.generators.group_random import random_group_script
 from tests.oracle.generators.lane_random import random_lane_script
 from tests.oracle.generators.random_programs import random_script
@@ -288,6 +296,10 @@ KINDS: Mapping[str, Kind] = {
     "sums": Kind(random_sum_script, of_any, any_loops, compiled_together, wrong=("unsound",)),
     "groups": Kind(random_group_script, of_any, any_loops, compiled_together, wrong=("unsound",)),
     "stages": Kind(random_stage_script, of_stages, any_loops, compiled_together, wrong=("unsound",)),
+    "gradients": Kind(
+        random_gradient_script, gradient_agreement.compared, any_loops, compiled_together,
+        wrong=("unsound", "wrong gradient"),
+    ),
     "facts": Kind(random_fact_script, of_facts, fact_loops, fact_code, wrong=("unsound",)),
     "gpu": Kind(
         random_gpu_script, lambda s, _: gpu_agreement.compared(s), gpu_loops, simulated,

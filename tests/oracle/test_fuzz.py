@@ -47,6 +47,7 @@ SHARES = {
     "groups": Share(2, Wanted(60, 12, 4, 16), {"unknown": 1, "not smallest": 1, "another kind": 2, "strict": 1}),
     "sums": Share(2, Wanted(60, 8, 4, 16), {"unknown": 1, "not smallest": 1, "another kind": 10, "strict": 1}),
     "stages": Share(2, Wanted(40, 12, 4, 10), {"unknown": 1, "strict": 2}),
+    "gradients": Share(1, Wanted(8, 4, 2, 4), {"unknown": 2, "strict": 1, "not smallest": 1, "another kind": 2}),
     "facts": Share(2, Wanted(60, 20, 8, 20)),
     "gpu": Share(
         2, Wanted(60, 6, 0, 10), {"unknown": 3, "other reason": 1}

@@ -19,6 +19,7 @@ from tiramisu_py.algorithm.expressions import (
     Iter,
     Param,
     Select,
+    Stopped,
     TupleValue,
     Unary,
     as_typed,
@@ -64,6 +65,8 @@ def _at(e: Expr, dtype: DType) -> Steps[Expr]:
             return Cast(e, dtype)
         case Iter() | Param():
             return as_typed(_leaf(e), dtype)
+        case Stopped():
+            return as_typed((yield e.operand, ty.strong(e.operand.dtype)), dtype)
         case Binary() if (mixed := _mixed_signs(e)) is not None:
             op, signed, unsigned = mixed
             left = yield signed, ty.strong(signed.dtype)

@@ -77,6 +77,7 @@ class Operator:
 
     Calling it builds an expression of two operands: ``tm.min(a, b)``. One that combines several values at once has
     their `names`, and as many neutral elements. One that is not `commutative` combines neighbouring terms only.
+    `derivative` gives that of the result by one term, of the result and the term.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Operator:
     identity_of: Callable[[DType], Any] = field(compare=False)
     names: tuple[str, ...] = ()
     commutative: bool = True
+    derivative: Callable[[Expr, Expr], Operand] | None = field(default=None, compare=False)
 
     def __call__(self, *operands: Operand) -> Expr:
         if len(operands) != 2:

@@ -325,6 +325,17 @@ class Cast(Expr, kind="cast", own="dtype", operands="operand"):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Stopped(Cast, kind="stopped", own="dtype", operands="operand"):
+    """The operand itself, which counts as a constant for derivatives; nothing else knows of it."""
+
+    operand: Expr
+    dtype: DType
+
+    def pieces(self) -> Pieces:
+        return ["stop_gradient(", (self.operand, 0), ")"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class TupleValue(Expr, kind="tuple", own="dtype", operands="*values"):
     """Several values at once: what a computation or a reduction with components is for one point."""
 
@@ -353,7 +364,8 @@ class ExternFunction:
 
     `python` takes NumPy scalars (or arrays, if it is a ufunc) and must return what the C function returns;
     `header` is included by the generated source; `source` is C text that is compiled with it. The function must
-    be pure: its result depends on its arguments alone.
+    be pure: its result depends on its arguments alone. `derivative` makes the expression of its derivative, of the
+    arguments; of several arguments a tuple, with None for those that are no floats.
     """
 
     name: str
@@ -362,6 +374,7 @@ class ExternFunction:
     python: Callable[..., Any]
     header: str = ""
     source: str = ""
+    derivative: Callable[..., Any] | None = field(default=None, compare=False)
 
     def __call__(self, *arguments: Operand) -> Expr:
         if len(arguments) != len(self.arguments):

@@ -14,9 +14,11 @@ from tiramisu_py.algorithm.expressions import (
     Expr,
     ExternFunction,
     Operand,
+    Stopped,
     as_expr,
     binary,
     call,
+    check_single,
     select,
     tuple_value,
 )
@@ -28,7 +30,7 @@ __all__ = [
     "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin",
     "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "floor", "ceil", "rint",
     "trunc", "erf", "isnan", "isinf", "isfinite", "arctan2", "hypot", "fmod", "copysign", "absolute", "minimum",
-    "maximum", "clip", "where", "operator", "extern",
+    "maximum", "clip", "where", "operator", "extern", "stop_gradient",
 ]  # fmt: skip
 
 
@@ -229,6 +231,7 @@ def operator(
     names: Sequence[str] = (),
     *,
     commutative: bool = True,
+    derivative: Callable[[Expr, Expr], Operand] | None = None,
 ) -> Operator:
     """An associative operator for reductions, commutative if nothing else is said.
 
@@ -238,7 +241,8 @@ def operator(
     ``commutative=False`` (products of matrices, the last value that is not 0) only neighbouring terms and ranges of
     terms are combined, as the proof shows. With a tuple as `identity` it combines several values at once: each operand
     is unpacked, ``(n, mean), (m, other) = a, b``, and the result is a tuple. `names` are those of its components (by
-    default 0, 1, ...).
+    default 0, 1, ...). `derivative` is for gradients: a function of the result and one term that gives the derivative
+    of the former by the latter, such as ``lambda y, x: tm.exp(x - y)`` for ``log(exp(a) + exp(b))``.
     """
     check_name(name, "an operator")
     if not callable(combine):
@@ -261,7 +265,21 @@ def operator(
 
     if not isinstance(commutative, bool):
         raise DeclarationError(f"commutative= of the operator {name} is {commutative!r}: give True or False")
-    return Operator(name, combined, neutral, own, commutative)
+    if derivative is not None:
+        _check_derivative(derivative, 2, f"derivative= of the operator {name} is called with the result and a term")
+    return Operator(name, combined, neutral, own, commutative, derivative)
+
+
+def _check_derivative(given: object, count: int, how: str) -> None:
+    """Refuse a derivative that is no function of as many arguments."""
+    if not callable(given):
+        raise DeclarationError(f"{how}: give a function, not {given!r}")
+    try:
+        signature(given).bind(*[None] * count)
+    except ValueError:  # a function written in C, without a signature
+        pass
+    except TypeError as error:
+        raise DeclarationError(f"{how}; {error}") from None
 
 
 def _component_names(operator: str, names: Sequence[str], identity: object) -> tuple[str, ...]:
@@ -287,10 +305,13 @@ def extern(
     *,
     header: str = "",
     source: str = "",
+    derivative: Callable[..., Any] | None = None,
 ) -> ExternFunction:
     """A C function ``result name(arguments)`` that the user supplies, and its equivalent in Python for `evaluate()`.
 
-    `header` is included by the generated source; `source` is C text that is compiled with it.
+    `header` is included by the generated source; `source` is C text that is compiled with it. `derivative` is for
+    gradients: the expression of the derivative, of the arguments, ``lambda x: 3 * x * x``; of several arguments a tuple
+    of those by each, with None for arguments that are no floats.
     """
     for what, text in (("header", header), ("source", source)):
         if not isinstance(text, str):
@@ -302,6 +323,16 @@ def extern(
         raise DeclarationError(f"the external function {name} needs its equivalent in Python, not {python!r}")
     try:
         types = tuple(ty.as_dtype(argument) for argument in arguments)
-        return ExternFunction(name, types, ty.as_dtype(result), python, header, source)
+        made = ExternFunction(name, types, ty.as_dtype(result), python, header, source, derivative)
     except DTypeError as error:
         raise DTypeError(f"the external function {name}: {error}") from None
+    if derivative is not None:
+        _check_derivative(derivative, len(types), f"derivative= of the external function {name} takes its arguments")
+    return made
+
+
+def stop_gradient(x: Operand) -> Expr:
+    """`x` itself, as a constant for derivatives: nothing of it has a gradient through this expression."""
+    given = as_expr(x)
+    check_single(given)
+    return given if given.dtype.weak or not given.dtype.is_float else Stopped(given, given.dtype)

@@ -181,3 +181,21 @@ def at_any_point(form: isl.PwAff, space: isl.Space) -> isl.PwAff:
 def with_params_of(of: isl.MultiAff, space: isl.Space) -> isl.MultiAff:
     """The same function with the parameters of a space added."""
     return of.align_params(space.params())
+
+
+def function_pieces(of: isl.Map) -> list[isl.Map]:
+    """A single-valued map as maps of which each is one quasi-affine function."""
+    found: list[isl.Map] = []
+    pieces = isl.PwMultiAff.from_map(of).coalesce()
+    pieces.foreach_piece(
+        carrying(lambda domain, own: found.append(isl.Map.from_multi_aff(own).intersect_domain(domain)))
+    )
+    return found
+
+
+def pieces_of_function(of: isl.Map) -> list[tuple[isl.Set, tuple[isl.Aff, ...]]]:
+    """The pieces of a single-valued map: a domain, and the components of the function on it."""
+    found: list[tuple[isl.Set, tuple[isl.Aff, ...]]] = []
+    pieces = in_small_floors(isl.PwMultiAff.from_map(of).coalesce())
+    pieces.foreach_piece(carrying(lambda domain, own: found.append((domain, tuple(outputs(own))))))
+    return found

@@ -315,6 +315,12 @@ def param_as_last_dim(of: isl.Set, name: str) -> isl.Set:
     return of.insert_dims(_SET, last, 1) if position < 0 else of.move_dims(_SET, last, _PARAM, position, 1)
 
 
+def with_zero(of: isl.Set) -> isl.Set:
+    """A set with a last dimension that is 0; its tuple loses its name."""
+    last = of.dim(_SET)
+    return with_inserted_dim(of, last).fix_val(_SET, last, integer(of.get_ctx(), 0))
+
+
 def constraints_at(of: isl.Set, axis: int) -> isl.Set:
     """The set defined by the constraints of a set that involve one dimension."""
     return of.drop_constraints_not_involving_dims(_SET, axis, 1)

@@ -302,3 +302,25 @@ def without_gaps(of: isl.Set) -> isl.Set:
 def side_by_side(a: isl.Map, b: isl.Map) -> isl.Map:
     """``x -> [y..., z...]`` for all ``x -> y`` of one relation and ``x -> z`` of another one; the range has no name."""
     return range_named(a.flat_range_product(b), None)
+
+
+def with_own_parts(of: isl.Map, chosen: Sequence[int]) -> isl.Map:
+    """``[x, chosen components of y] -> y`` for a relation ``x -> y``; the tuples lose their names."""
+    count = of.dim(_IN)
+    pairs = of.wrap().flatten()
+    pairs = pairs.reset_tuple_id() if pairs.has_tuple_id() else pairs
+    space = pairs.get_space()
+    dims = variables(space)
+    known = function(space, None, [*dims[:count], *(dims[count + axis] for axis in chosen)])
+    whole = function(space, None, dims[count:])
+    return isl.Map.from_multi_aff(known).intersect_domain(pairs).reverse().apply_range(isl.Map.from_multi_aff(whole))
+
+
+def most_images(of: isl.Map, limit: int) -> int:
+    """A bound of the number of images of each input, for all parameters; 0 if it is above a limit or not known."""
+    apart = of.reverse().apply_range(of).deltas()
+    apart = apart.project_out(_PARAM, 0, apart.dim(_PARAM)).coalesce()
+    if not apart.is_bounded():
+        return 0
+    found = (number(apart.count_val()) + 1) // 2
+    return found if found <= limit else 0

@@ -44,11 +44,23 @@ def update_order(c: Computation) -> tuple[str, ...]:
     An index that a term chooses is inside the loops over terms, so that the term goes to its place directly:
     ``for r, c: h[level[r, c]] += ..``, and not a search of the terms of each b.
     """
-    chosen = placed(c)
+    chosen = {*placed(c), *_in_ranges_of_terms(c)}
     if not chosen or any(access.source == c.name for access in accesses(c.expr)):
         return c.point_iterators
     first = min(c.iterators.index(iterator) for iterator in chosen)
     return (*c.iterators[:first], *c.over, *c.iterators[first:])
+
+
+def _in_ranges_of_terms(c: Computation) -> set[str]:
+    """The iterators of a reduction's values that lie, for each term, between two values: ``start[i] <= p < end[i]``."""
+    found: dict[str, set[str]] = {}
+    for condition in (each for guard in c.guards for each in conjuncts(guard)):
+        if isinstance(condition, Binary) and condition.op in ("<", "<=", ">", ">="):
+            for one, other in ((condition.left, condition.right), (condition.right, condition.left)):
+                if isinstance(one, Iter) and one.name in c.iterators and accesses(other) and mentions(other, c.over):
+                    is_below = (condition.op in ("<", "<=")) == (one is condition.left)
+                    found.setdefault(one.name, set()).add("above" if is_below else "below")
+    return {name for name, ends in found.items() if len(ends) > 1}
 
 
 def _sides(condition: Expr) -> Iterator[tuple[str, Expr]]:

@@ -43,7 +43,7 @@ from tiramisu_py.schedule.ranks.uneven_distribution import Cut
 Plain = Any
 
 _NODES = (
-    ex.Const, ex.Iter, ex.Param, ex.Access, ex.Unary, ex.Binary, ex.Select, ex.Cast, ex.Call, ex.TupleValue,
+    ex.Const, ex.Iter, ex.Param, ex.Access, ex.Unary, ex.Binary, ex.Select, ex.Cast, ex.Stopped, ex.Call, ex.TupleValue,
     ex.Component, StageCall, RankNumber,
 )  # fmt: skip
 _RECORDS = (
@@ -53,7 +53,7 @@ _RECORDS = (
 )  # fmt: skip
 _CHOICES = (Combine, Memory, Policy, Direction, Mode, Property)
 #: Fields left out of a file: the owner follows from the file, and Python functions cannot be saved.
-_LEFT_OUT = ("owner", "python")
+_LEFT_OUT = ("owner", "python", "derivative")
 
 
 def kind_of(of: type) -> str:

@@ -1,0 +1,87 @@
+"""Gradients in PyTorch and JAX, beside those that these compute themselves."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.rewriting import programs
+from tiramisu_py.function.framework_calls import FrameworkCalls
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(name="torch")
+def _torch() -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tiramisu_py[interop]'")
+
+
+@pytest.mark.slow
+def test_gradients_are_those_of_jax() -> None:
+    """In a process of its own: JAX has threads, and other tests fork."""
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("JAX is not installed: pip install 'tiramisu_py[interop]'")
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.rewriting.with_jax"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["grad", "jit", "some", "twice"]
+
+
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_a_framework_that_is_missing_is_named_with_its_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    module = importlib.import_module(f"tiramisu_py.{name}")
+    with pytest.raises(tm.UnsupportedError, match=r"is not installed: pip install 'tiramisu_py\[interop\]'"):
+        module.function(tm.vjp(programs.PROGRAMS["rod"]()))
+    with pytest.raises(tm.ArgumentError, match=r"function takes what tm\.vjp returns, not <function rod>"):
+        module.function(programs.PROGRAMS["rod"]())
+
+
+def test_a_framework_gives_arrays_in_order_and_sizes_by_name() -> None:
+    g = tm.vjp(programs.PROGRAMS["product_of_sizes"]())
+    calls = FrameworkCalls(g)
+    x, w = np.arange(6.0), np.arange(6.0).reshape(2, 3)
+    params = calls.sizes([(6,)], {"N": 2, "M": 3})
+    (out,) = calls.forwards([x], params)
+    assert [(out.shape, out.dtype)] == calls.forms(params)
+    (gradient,) = calls.backwards([x], [w], params)
+    np.testing.assert_array_equal(gradient, 2 * x * w.ravel())  # in the shape of the input
+    with pytest.raises(tm.ArgumentError, match="flat has no size K: it has N, M"):
+        calls.sizes([(6,)], {"K": 3})
+    with pytest.raises(tm.ArgumentError, match="flat takes a, and 2 arrays were given"):
+        calls.sizes([(6,), (3,)], {})
+
+
+def test_a_function_is_an_operator_of_pytorch_with_gradients(torch: Any) -> None:
+    from tiramisu_py.torch import function  # noqa: PLC0415
+
+    rod = function(tm.vjp(programs.PROGRAMS["rod"]()))
+    u0, c = (torch.rand(6, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    assert torch.autograd.gradcheck(lambda u0, c: rod(u0, c, T=3), (u0, c))
+    soft = function(tm.vjp(programs.PROGRAMS["softmax"]()))
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    by = torch.randn(3, 4, dtype=torch.float64)
+    (found,) = torch.autograd.grad((soft(x) * by).sum(), x)
+    (expected,) = torch.autograd.grad((torch.softmax(x, 1) * by).sum(), x)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    compiled = torch.compile(lambda x: soft(x * x).sum(), fullgraph=True)
+    torch.testing.assert_close(compiled(x), torch.softmax(x * x, 1).sum())
+
+
+def test_a_tensor_that_is_changed_before_the_backward_is_refused_by_pytorch(torch: Any) -> None:
+    from tiramisu_py.torch import function  # noqa: PLC0415
+
+    rod = function(tm.vjp(programs.PROGRAMS["rod"]()))
+    u0, c = torch.rand(6, dtype=torch.float64, requires_grad=True), torch.rand(6, dtype=torch.float64)
+    loss = rod(u0, c, T=3).sum()
+    c += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

@@ -1,0 +1,1 @@
+"""From algorithms to algorithms: derivatives. Nothing here knows of programs, orders or schedules."""

@@ -1,0 +1,385 @@
+"""Reverse mode: the adjoint of each value, as a computation.
+
+The adjoint of `x` is the derivative of a weighted sum of the outputs by `x`. For each read ``x[m(i)]`` of ``y[i]`` it
+has the term ``d_y[i] * dy[i]/dx[m(i)]`` for all i with ``m(i) = j``:
+
+    y[i] = x[i + 1] * w[k]   -->   d_x[j] = d_y[j - 1] * w[k]
+
+isl inverts m. Where the inverse is a function, the term is a value like others; where m forgets iterators, it is a sum
+over these; where a place is a value, a scatter. A recurrence becomes one that runs backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, sum_
+from tiramisu_py.algorithm.declare.declare import declare_input
+from tiramisu_py.algorithm.declare.soundness import box
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.extents import default_extents, first_indices
+from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, Iter, binary
+from tiramisu_py.algorithm.traversal import iterators, mentions, rewrite, substitute, walk
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.records import dataclass
+from tiramisu_py.rewriting.activity import active_sources, array_of, check_operators, components, flows, needed_sources
+from tiramisu_py.rewriting.isl_expressions import index_of
+from tiramisu_py.rewriting.partial_derivatives import where
+from tiramisu_py.rewriting.read_adjoints import ReadAdjoint, Source, read_adjoints
+from tiramisu_py.rewriting.read_inverses import Preimage, preimages, turned_once
+from tiramisu_py.rewriting.reading_instances import Instances, all_instances, without_chosen
+from tiramisu_py.rewriting.sketches import Names, Sketch, read, replaced, with_sketches
+from tiramisu_py.rewriting.sums_by_parts import PartialTerm, sum_by_parts
+from tiramisu_py.rewriting.terms_of_reductions import weight_of_terms
+
+
+@dataclass(frozen=True, eq=False)
+class Adjoints:
+    """An algorithm with the adjoints of its values.
+
+    `gradients` are the names of the adjoints of the inputs `wrt`, in their order; `cotangents` those of the
+    inputs that weigh the outputs, by the outputs' arrays; `added` the computations that the original has not.
+    """
+
+    algorithm: Algorithm
+    wrt: tuple[str, ...]
+    gradients: tuple[str, ...]
+    cotangents: Mapping[str, str]
+    added: tuple[str, ...]
+
+
+def with_adjoints(algorithm: Algorithm, wrt: Sequence[str], *, of_one: bool = False) -> Adjoints:
+    """The algorithm with the adjoints of these inputs; `of_one` output, whose weight is 1, or of all, each weighed by
+    an input. Raises `DeclarationError`, naming what has no derivative.
+    """
+    return _Backward(algorithm, wrt, of_one).result()
+
+
+@dataclass(frozen=True, eq=False)
+class _Sum:
+    """A term that is a sum over the iterators `over`, at the elements and values of these in `points`."""
+
+    points: isl.Set
+    over: tuple[str, ...]
+    guards: tuple[Expr, ...]
+    value: Expr
+    reader: Computation
+
+
+class _Backward:
+    """The adjoints of one algorithm, while they are collected."""
+
+    def __init__(self, algorithm: Algorithm, wrt: Sequence[str], of_one: bool) -> None:
+        self.original = self.algorithm = algorithm
+        self.wrt = wrt
+        self.of_one = of_one
+        self.names = Names(algorithm)
+        active = active_sources(algorithm, wrt)
+        flow = flows(algorithm, active)
+        results = [s for name in algorithm.outputs for s in components(algorithm.computations[name])]
+        self.needed = needed_sources(flow, results)
+        check_operators(algorithm, self.needed)
+        self.read = {source for reader in self.needed for source in flow.get(reader, ())}
+        self.outputs = [each for each in results if each in self.needed or not of_one]
+        self.weights: dict[Source, Expr | None] = {}
+        self.cotangents: dict[str, str] = {}
+        self._give_weights(results)
+        self.adjoint_names = {
+            each: self.names.fresh(f"d_{array_of(algorithm, each)}")
+            for each in [*((name, None) for name in wrt), *(each for each in self.needed if each[0] not in wrt)]
+            if each in self.read or each[0] in wrt
+        }
+        self.terms: dict[Source, list[PartialTerm]] = {each: [] for each in self.adjoint_names}
+        self.sums: dict[Source, list[_Sum]] = {each: [] for each in self.adjoint_names}
+        self.sketches: list[Sketch] = []
+
+    def _give_weights(self, results: Iterable[Source]) -> None:
+        """The weight of each output: 1, or an input of its shape."""
+        for source in results:
+            c = self.original.computations[source[0]]
+            if self.of_one:
+                self.weights[source] = Const(1.0, _dtype(self.original, source))
+                continue
+            name = self.names.fresh(f"d_{array_of(self.original, source)}")
+            self.cotangents[array_of(self.original, source)] = name
+            shape = _extents(self.original, c)
+            dtype = _dtype(self.original, source)
+            declared = declare_input(
+                self.algorithm, name, dtype, shape, scalar=not shape, owner=self.original.owner, location=c.location
+            )
+            self.algorithm = self.algorithm.with_input(declared)
+            lows = _lows(self.original, c)
+            at = [_minus(Iter(i), low) for i, low in zip(c.iterators, lows, strict=True)]
+            self.weights[source] = read(self.original, name, at, dtype)
+
+    def result(self) -> Adjoints:
+        for c in reversed([*self.original.computations.values()]):
+            if any(each in self.needed for each in components(c)):
+                self._collect(c)
+        for source in self.adjoint_names:
+            self._assemble(source)
+        made = with_sketches(self.algorithm, self.sketches)
+        gradients = tuple(self.adjoint_names[name, None] for name in self.wrt)
+        added = tuple(name for name in made.computations if name not in self.original.computations)
+        return Adjoints(made, tuple(self.wrt), gradients, self.cotangents, added)
+
+    # -- terms
+
+    def adjoint(self, source: Source) -> Expr:
+        """The adjoint of a computation at its own iterators."""
+        c = self.original.computations[source[0]]
+        if source not in self.adjoint_names:
+            weight = self.weights[source]
+            assert weight is not None
+            return weight
+        at = [Iter(each) for each in c.iterators]
+        return read(self.original, self.adjoint_names[source], at, _dtype(self.original, source))
+
+    def _collect(self, c: Computation) -> None:
+        """Add what the reads of a computation contribute to the adjoints of what they read."""
+        seeds: list[tuple[int | None, Expr]] = []
+        for source in components(c):
+            if source not in self.needed:
+                continue
+            by = self.adjoint(source)
+            if c.is_reduction:
+                weight, extra = weight_of_terms(self.original, c, self.names)
+                self.sketches += extra
+                by = weight(by)
+            seeds.append((source[1], by))
+        space = self.original.frame(c.name, c.point_iterators)
+        reader = Affine(space)
+        found = read_adjoints(c.expr, seeds, lambda s: s in self.adjoint_names, lambda e: _is_affine(reader, e))
+        whole, fewer = all_instances(self.original, c), without_chosen(self.original, c)
+        for each in found:
+            chooses = any(mentions(condition, fewer.values) for condition, _ in each.path)
+            value = self._with_own(c, each.value)
+            self._turn(c, whole if chooses else fewer, replace(each, value=value))
+
+    def _with_own(self, c: Computation, value: Expr) -> Expr:
+        """A factor that is the value of the computation itself is read, and not computed again."""
+        if c.is_reduction or not isinstance(c.expr, Call):
+            return value
+        own = read(self.original, c.name, [Iter(each) for each in c.iterators], c.dtype)
+        return rewrite(value, lambda e: own if e is c.expr else None)
+
+    def _turn(self, c: Computation, instances: Instances, each: ReadAdjoint) -> None:
+        """Add what one read contributes."""
+        points = instances.points
+        reader = Affine(points.get_space())
+        for condition, truth in each.path:
+            holds = reader.condition(condition)
+            points = points.intersect(holds) if truth else points.subtract(holds)
+        if points.is_empty():
+            return
+        indices = [instances.of(index) for index in each.access.indices]
+        forms, places = self._forms(reader, points, indices)
+        kept = [axis for axis in range(len(each.access.indices)) if axis not in places]
+        if forms:
+            relation = sets.map_of_forms(forms, reader.space, None).intersect_domain(points)
+        else:
+            relation = sets.graph(sets.function(reader.space, None, []), points)
+        over = [axis for axis, name in enumerate(instances.dims) if name in c.over]
+        for found in preimages(relation, over):
+            self._add(c, instances, each, found, kept, places)
+
+    def _forms(
+        self, reader: Affine, points: isl.Set, indices: Sequence[Expr]
+    ) -> tuple[list[isl.PwAff], dict[int, Expr]]:
+        """The affine indices of a read, and the others by number."""
+        forms: list[isl.PwAff] = []
+        places: dict[int, Expr] = {}
+        for axis, index in enumerate(indices):
+            try:
+                forms.append(reader.value(turned_once(reader, points, index)).intersect_domain(points))
+            except NotAffine:
+                places[axis] = index
+        return forms, places
+
+    def _add(
+        self,
+        c: Computation,
+        instances: Instances,
+        each: ReadAdjoint,
+        found: Preimage,
+        kept: Sequence[int],
+        places: Mapping[int, Expr],
+    ) -> None:
+        source = each.source
+        dims = self.iterators[source[0]]
+        taken = {*dims, *self.original.params}
+        over: list[str] = []
+        for axis in found.summed:
+            over.append(_free(instances.dims[axis], taken))
+            taken.add(over[-1])
+        known = [*(dims[axis] for axis in kept), *over]
+        instance: dict[str, Expr] = {
+            name: index_of(form, known) for name, form in zip(instances.dims, found.forms, strict=True)
+        }
+        value = replaced(instances.of(each.value), instance)
+        guards = [replaced(guard, instance) for guard in instances.guards]
+        guards += [binary("==", Iter(dims[axis]), replaced(index, instance)) for axis, index in places.items()]
+        points = self._placed(source, found, kept, places, over)
+        if not over and not guards:
+            self.terms[source].append(PartialTerm(sets.named(points, self.adjoint_names[source]), value))
+            return
+        value, guards = _of_scalars(guards, value)
+        if not over or not all(mentions(guard, over) for guard in guards):
+            over.append(_free("once", taken))
+            points = sets.with_zero(points)
+            value, guards = _mentioning(value, guards, over)
+        name = self.adjoint_names[source]
+        points = sets.with_dims(sets.named(points, name), (*dims, *over))
+        self.sums[source].append(_Sum(points, tuple(over), tuple(guards), value, c))
+
+    def _placed(
+        self, source: Source, found: Preimage, kept: Sequence[int], places: Mapping[int, Expr], over: Sequence[str]
+    ) -> isl.Set:
+        """The points of a preimage over all dimensions of the source; those that are values are anywhere in it."""
+        dims = (*self.iterators[source[0]], *over)
+        if not places:
+            return sets.with_dims(sets.named(found.points, None), dims)
+        frame = self.original.frame(None, dims)
+        variables, count = sets.variables(frame), len(dims) - len(over)
+        own = sets.function(frame, None, [*(variables[axis] for axis in kept), *variables[count:]])
+        inside = sets.extended(sets.named(self._domain(source[0]), None), frame)
+        return sets.preimage(sets.named(found.points, None), own).intersect(inside)
+
+    # -- adjoints
+
+    def _assemble(self, source: Source) -> None:
+        """The computation of an adjoint, and of sums that it has beside other terms."""
+        name, dims, dtype = self.adjoint_names[source], self.iterators[source[0]], _dtype(self.original, source)
+        domain = sets.with_dims(sets.named(self._domain(source[0]), name), dims)
+        terms, sums = list(self.terms[source]), _joined(self.sums[source])
+        weight = self.weights.get(source)
+        like = self.original.computations.get(source[0])
+        if weight is not None:
+            terms.insert(0, PartialTerm(domain, weight))
+        if not terms and len(sums) == 1 and self._sum_type(sums[0], dtype) == dtype:
+            only = sums[0]
+            self.sketches.append(
+                Sketch(name, dtype, dims, domain, only.value, only.guards, only.over, only.points, sum_, like)
+            )
+            return
+        for each in sums:
+            part, own = self.names.fresh(f"{name}_from_{each.reader.name}"), self._sum_type(each, dtype)
+            inner = sets.named(sets.project_prefix(each.points, len(dims)), name).intersect(domain).coalesce()
+            inner = sets.with_dims(sets.named(inner, part), dims)
+            points = sets.with_dims(sets.named(each.points, part), (*dims, *each.over))
+            self.sketches.append(Sketch(part, own, dims, inner, each.value, each.guards, each.over, points, sum_, like))
+            terms.append(PartialTerm(sets.named(inner, name), read(self.original, part, map(Iter, dims), own)))
+        self.sketches.append(Sketch(name, dtype, dims, domain, sum_by_parts(domain, terms, dims, dtype), like=like))
+
+    def _sum_type(self, each: _Sum, dtype: DType) -> DType:
+        """The type of a sum: that of the adjoint, or float32 if the computation itself computes in a wider type."""
+        wide = any(own.is_float and not own.is_half for own in ty.component_types(each.reader.dtype))
+        return ty.float32 if dtype.is_half and wide else dtype
+
+    def _domain(self, name: str) -> isl.Set:
+        """The elements of an input, or the values of a computation without its conditions on values."""
+        context = self.original.context.params()
+        if name in self.original.computations:
+            return self.original.computations[name].domain.intersect_params(context)
+        shape = self.original.inputs[name].shape
+        return box(sets.sized_frame(self.original.param_space, name, len(shape)), shape).intersect_params(context)
+
+    @cached_property
+    def iterators(self) -> dict[str, tuple[str, ...]]:
+        """The iterators of each adjoint: of an input, those of its first read where they are plain."""
+        return {source[0]: self._iterators_of(source[0]) for source in self.adjoint_names}
+
+    def _iterators_of(self, name: str) -> tuple[str, ...]:
+        if name in self.original.computations:
+            return self.original.computations[name].iterators
+        rank = len(self.original.inputs[name].shape)
+        reads = [
+            node
+            for c in self.original.computations.values()
+            for node in walk(c.expr)
+            if isinstance(node, Access) and node.source == name
+        ]
+        found: list[str] = []
+        for axis in range(rank):
+            wanted = [
+                part.name
+                for plain in (True, False)
+                for node in reads
+                for part in ([node.indices[axis]] if plain else walk(node.indices[axis]))
+                if isinstance(part, Iter)
+            ]
+            free = [each for each in wanted if each not in found]
+            found.append(free[0] if free else _free(f"d{axis}", {*found, *self.original.params}))
+        return tuple(found)
+
+
+def _joined(sums: Sequence[_Sum]) -> list[_Sum]:
+    """Sums over the same points and under the same conditions as one."""
+    found: list[_Sum] = []
+    for new in sums:
+        for k, each in enumerate(found):
+            alike = len(each.guards) == len(new.guards) and all(map(Expr.same_as, each.guards, new.guards))
+            if alike and each.over == new.over and each.points.is_equal(new.points):
+                found[k] = replace(each, value=binary("+", each.value, new.value))
+                break
+        else:
+            found.append(new)
+    return found
+
+
+def _of_scalars(guards: Sequence[Expr], value: Expr) -> tuple[Expr, list[Expr]]:
+    """A term and its conditions, of which those without iterators are a factor of it."""
+    for guard in guards:
+        if not iterators(guard):
+            value = where(guard, value)
+    return value, [guard for guard in guards if iterators(guard)]
+
+
+def _mentioning(value: Expr, guards: Sequence[Expr], over: Sequence[str]) -> tuple[Expr, list[Expr]]:
+    """A term and its conditions, of which those on its element alone mention the last iterator of `over`, too.
+
+    It has one iteration, 0. So a condition is one of the term, and the sum of no terms is 0.
+    """
+    moved = dict.fromkeys(min(iterators(guard)) for guard in guards if not mentions(guard, over))
+    later = {name: binary("+", Iter(name), Iter(over[-1])) for name in moved}
+    return substitute(value, later), [substitute(guard, later) for guard in guards]
+
+
+def _is_affine(reader: Affine, condition: Expr) -> bool:
+    try:
+        reader.condition(condition)
+    except NotAffine:
+        return False
+    return True
+
+
+def _dtype(algorithm: Algorithm, source: Source) -> DType:
+    name, part = source
+    return ty.component_types(algorithm.source(name).dtype)[part or 0]
+
+
+def _free(wanted: str, taken: set[str]) -> str:
+    found, number = wanted, 2
+    while found in taken:
+        found, number = f"{wanted}_{number}", number + 1
+    return found
+
+
+def _minus(index: Expr, low: Expr) -> Expr:
+    return index if isinstance(low, Const) and low.value == 0 else binary("-", index, low)
+
+
+def _extents(algorithm: Algorithm, c: Computation) -> tuple[Expr, ...]:
+    return c.shape if c.shape is not None else default_extents(c.domain, algorithm.context)
+
+
+def _lows(algorithm: Algorithm, c: Computation) -> tuple[Expr, ...]:
+    if c.shape is not None:
+        return (Const(0, ty.weak_int),) * len(c.shape)
+    return first_indices(c.domain, algorithm.context)

@@ -1,0 +1,131 @@
+"""Functions with gradients for PyTorch: two custom operators, of which one is the gradient of the other.
+
+::
+
+    rod_of = tiramisu_py.torch.function(tm.vjp(f))
+    rod_of(u0, c, T=100).sum().backward()
+
+Needs PyTorch: ``pip install 'tiramisu_py[interop]'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from tiramisu_py.errors import ArgumentError, UnsupportedError
+from tiramisu_py.function.framework_calls import Form, FrameworkCalls
+from tiramisu_py.function.gradients import Gradients
+
+__all__ = ["function"]
+
+#: Operators are registered for the whole process: each has a number.
+_NUMBERS = count()
+
+
+def function(g: Gradients) -> Callable[..., Any]:
+    """The function of some gradients, on tensors: in the order of the inputs, sizes that no shape tells by name.
+
+    It returns the outputs as tensors of their own. The operator is made by `torch.library`, with gradients by the
+    inputs `wrt`; saved tensors go through `save_for_backward`, so that PyTorch refuses one that is changed in between.
+    Tensors are read where they are. Kernels are compiled when they are first called, with the commands that `g.forward`
+    and `g.backward` have then. A second derivative is refused: use `tm.vjp` of `tm.grad`. Raises `UnsupportedError`
+    without PyTorch, and `ArgumentError` for tensors on a GPU.
+    """
+    calls = FrameworkCalls(g)
+    torch = _torch()
+    operator = _registered(torch, calls)
+    names = calls.g.original.params
+
+    def called(*tensors: Any, **sizes: int) -> Any:
+        for name, each in zip(calls.inputs, tensors, strict=False):
+            if getattr(each, "device", None) is not None and each.device.type != "cpu":
+                raise ArgumentError(f"{name} is on {each.device}, and {calls.name} runs on cores: give {name}.cpu()")
+        given = [torch.as_tensor(each) for each in tensors]
+        found = calls.sizes([tuple(map(int, each.shape)) for each in given], sizes)
+        made = operator(given, [found[name] for name in names])[: len(calls.outputs)]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    called.__name__ = called.__qualname__ = calls.name
+    return called
+
+
+def _torch() -> Any:
+    try:
+        import torch  # noqa: PLC0415 - PyTorch is needed by those alone who call this
+    except ImportError:
+        raise UnsupportedError("PyTorch is not installed", "pip install 'tiramisu_py[interop]'") from None
+    return torch
+
+
+def _registered(torch: Any, calls: FrameworkCalls) -> Any:
+    """The operator forwards, whose gradient is the operator backwards."""
+    number, names = next(_NUMBERS), calls.g.original.params
+    schema = "(Tensor[] tensors, SymInt[] sizes) -> Tensor[]"
+
+    def params_of(sizes: Sequence[int]) -> dict[str, int]:
+        return dict(zip(names, map(int, sizes), strict=True))
+
+    def arrays(tensors: Sequence[Any]) -> list[Any]:
+        return [each.detach().contiguous().numpy() for each in tensors]
+
+    def tensors_of(made: Sequence[Any]) -> list[Any]:
+        return [torch.from_numpy(each if each.flags.writeable else each.copy()) for each in made]
+
+    def empty(like: Sequence[Any], forms: Sequence[Form]) -> list[Any]:
+        types = {name: getattr(torch, name) for name in _TYPES}
+        return [like[0].new_empty(shape, dtype=types[str(dtype)]) for shape, dtype in forms]
+
+    @torch.library.custom_op(  # type: ignore[untyped-decorator, unused-ignore]
+        f"tiramisu_py::{calls.name}_{number}_forward", mutates_args=(), schema=schema, device_types="cpu"
+    )
+    def forwards(tensors: Any, sizes: Any) -> Any:
+        return tensors_of(calls.forwards(arrays(tensors), params_of(sizes)))
+
+    @forwards.register_fake  # type: ignore[untyped-decorator, unused-ignore]
+    def _(tensors: Any, sizes: Any) -> Any:
+        return empty(tensors, calls.forms(params_of(sizes)))
+
+    @torch.library.custom_op(  # type: ignore[untyped-decorator, unused-ignore]
+        f"tiramisu_py::{calls.name}_{number}_backward", mutates_args=(), schema=schema, device_types="cpu"
+    )
+    def backwards(tensors: Any, sizes: Any) -> Any:
+        given, many = arrays(tensors), len(calls.needed)
+        return tensors_of(calls.backwards(given[:many], given[many:], params_of(sizes)))
+
+    @backwards.register_fake  # type: ignore[untyped-decorator, unused-ignore]
+    def _(tensors: Any, sizes: Any) -> Any:
+        return empty(tensors, calls.gradient_forms(params_of(sizes)))
+
+    def refused(ctx: Any, *gradients: Any) -> Any:
+        raise UnsupportedError(
+            f"the second derivative of {calls.name} through PyTorch",
+            "differentiate twice before: tm.vjp(tm.grad(f)) is a function with derivatives of its own",
+        )
+
+    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+        tensors, sizes = inputs
+        pool = {**dict(zip(calls.inputs, tensors, strict=True)), **dict(zip(calls.made, output, strict=True))}
+        ctx.save_for_backward(*[pool[name] for name in calls.needed])
+        ctx.sizes = sizes
+        ctx.weights = [output[calls.made.index(name)].detach() for name in calls.weights]
+
+    def back(ctx: Any, gradients: Any) -> Any:
+        given = [gradients[calls.made.index(name)] for name in calls.weights]
+        weights = [
+            torch.zeros_like(like) if each is None else each for each, like in zip(given, ctx.weights, strict=True)
+        ]
+        found = dict(zip(calls.g.wrt, backwards([*ctx.saved_tensors, *weights], ctx.sizes), strict=True))
+        return [found.get(name) for name in calls.inputs], None
+
+    forwards.register_autograd(back, setup_context=setup)
+    backwards.register_autograd(refused)
+    return forwards
+
+
+#: Types that both have.
+_TYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
+    "float64",
+)  # fmt: skip
