@@ -23,7 +23,8 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation, sum_
 from tiramisu_py.algorithm.declare.declare import declare_input
 from tiramisu_py.algorithm.declare.soundness import box
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.domains.extents import default_extents, first_indices
+from tiramisu_py.algorithm.domains.runs import element_of
+from tiramisu_py.algorithm.evaluate.given_values import extents
 from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, Iter, binary
 from tiramisu_py.algorithm.traversal import iterators, mentions, rewrite, substitute, walk
 from tiramisu_py.algorithm.types import DType
@@ -108,14 +109,13 @@ class _Backward:
                 continue
             name = self.names.fresh(f"d_{array_of(self.original, source)}")
             self.cotangents[array_of(self.original, source)] = name
-            shape = _extents(self.original, c)
+            shape = extents(self.original, c)
             dtype = _dtype(self.original, source)
             declared = declare_input(
                 self.algorithm, name, dtype, shape, scalar=not shape, owner=self.original.owner, location=c.location
             )
             self.algorithm = self.algorithm.with_input(declared)
-            lows = _lows(self.original, c)
-            at = [_minus(Iter(i), low) for i, low in zip(c.iterators, lows, strict=True)]
+            at = element_of(self.original, c, [Iter(i) for i in c.iterators])
             self.weights[source] = read(self.original, name, at, dtype)
 
     def result(self) -> Adjoints:
@@ -369,17 +369,3 @@ def _free(wanted: str, taken: set[str]) -> str:
     while found in taken:
         found, number = f"{wanted}_{number}", number + 1
     return found
-
-
-def _minus(index: Expr, low: Expr) -> Expr:
-    return index if isinstance(low, Const) and low.value == 0 else binary("-", index, low)
-
-
-def _extents(algorithm: Algorithm, c: Computation) -> tuple[Expr, ...]:
-    return c.shape if c.shape is not None else default_extents(c.domain, algorithm.context)
-
-
-def _lows(algorithm: Algorithm, c: Computation) -> tuple[Expr, ...]:
-    if c.shape is not None:
-        return (Const(0, ty.weak_int),) * len(c.shape)
-    return first_indices(c.domain, algorithm.context)

@@ -9,10 +9,11 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
-from tiramisu_py.algorithm.domains.extents import default_extents, first_indices
 from tiramisu_py.algorithm.domains.from_isl import of_params
 from tiramisu_py.algorithm.domains.ranges.value_ranges import ranges_of
-from tiramisu_py.algorithm.expressions import Access, Component, Const, Expr, binary
+from tiramisu_py.algorithm.domains.runs import element_of
+from tiramisu_py.algorithm.evaluate.given_values import extents
+from tiramisu_py.algorithm.expressions import Access, Component, Const, Expr
 from tiramisu_py.algorithm.traversal import accesses, rewrite, walk
 from tiramisu_py.algorithm.types import TupleType, array_names, component_types
 from tiramisu_py.errors import DeclarationError
@@ -96,12 +97,12 @@ def _components_read(computations: Iterable[Computation]) -> set[str]:
 
 def _as_inputs(original: Algorithm, c: Computation) -> list[Input]:
     """The arrays of a computation as inputs."""
-    extents = c.shape if c.shape is not None else default_extents(c.domain, original.context)
+    shape = extents(original, c)
     names = array_names(c.name, c.dtype)
     found: list[Input] = []
     for part, (name, dtype) in enumerate(zip(names, component_types(c.dtype), strict=True)):
         values = _range(original, c, part if isinstance(c.dtype, TupleType) else None) if dtype.is_integer else None
-        found.append(Input(name, dtype, tuple(extents), scalar=False, values=values, location=c.location))
+        found.append(Input(name, dtype, shape, scalar=False, values=values, location=c.location))
     return found
 
 
@@ -130,13 +131,7 @@ def _reading_inputs(original: Algorithm, c: Computation, arrays: dict[str, list[
     """A computation that reads what is saved from arrays, which begin at index 0."""
 
     def indices(access: Access) -> tuple[Expr, ...]:
-        source = original.computations[access.source]
-        zeros = (Const(0, access.indices[0].dtype),) * len(access.indices) if access.indices else ()
-        lows = zeros if source.shape is not None else first_indices(source.domain, original.context)
-        moved = (
-            index if isinstance(low, Const) and low.value == 0 else binary("-", index, low)
-            for index, low in zip(access.indices, lows, strict=True)
-        )
+        moved = element_of(original, original.computations[access.source], access.indices)
         return tuple(rewrite(index, changed) for index in moved)
 
     def changed(e: Expr) -> Expr | None:

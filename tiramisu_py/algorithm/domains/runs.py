@@ -15,8 +15,9 @@ from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import conjuncts
+from tiramisu_py.algorithm.domains.extents import first_indices
 from tiramisu_py.algorithm.domains.reads import narrowest
-from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter, Unary
+from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, Unary, binary
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.records import dataclass
@@ -78,6 +79,18 @@ def stored_axes(algorithm: Algorithm, declared: Computation) -> tuple[int, ...]:
         if row is not None and position is not None and row not in told and _end(told, position) != row:
             told[row] = position
     return tuple(axis for axis in axes if axis not in told)
+
+
+def element_of(algorithm: Algorithm, declared: Computation, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The element of its own array that holds a computation's value at some indices."""
+    if declared.shape is not None:
+        return tuple(indices)
+    axes = stored_axes(algorithm, declared)
+    lows = first_indices(declared.domain, algorithm.context, axes)
+    return tuple(
+        indices[axis] if isinstance(low, Const) and low.value == 0 else binary("-", indices[axis], low)
+        for axis, low in zip(axes, lows, strict=True)
+    )
 
 
 def _end(told: Mapping[int, int], axis: int) -> int:
