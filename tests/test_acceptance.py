@@ -11,7 +11,16 @@ from tests.forking import run
 from tests.mpi.launching import Implementation, each, implementations
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "shared" / "acceptance"
-SCRIPTS = ("blur_cpu.py", "blur_gpu.py", "cooperative.py", "refusal.py", "matmul.py", "export_c.py", "spmv.py")
+SCRIPTS = (
+    "blur_cpu.py",
+    "blur_gpu.py",
+    "cooperative.py",
+    "refusal.py",
+    "matmul.py",
+    "export_c.py",
+    "spmv.py",
+    "gradients.py",
+)
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no acceptance scripts beside this checkout ({FOLDER})")
