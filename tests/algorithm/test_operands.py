@@ -22,6 +22,7 @@ from tiramisu_py.algorithm.expressions import (
     Iter,
     Param,
     Select,
+    Stopped,
     TupleValue,
     Unary,
 )
@@ -43,6 +44,7 @@ NODES: list[Expr] = [
     Binary("+", A, B, int64),
     Select(A, B, C, int64),
     Cast(A, float32),
+    Stopped(A, int64),
     Call("sqrt", (A,), float32),
     TupleValue((A, B), PAIR),
     Component(Iter("pair", PAIR), 1, float32),

@@ -126,7 +126,9 @@ def _pair(one: Strided, other: Strided) -> Pair | None:
 
 def _strided(node: Store, scope: Scope) -> Strided | None:
     """A store of every second element of a row that may change places with others; None for any other store."""
-    array = scope.arrays[node.buffer]
+    array = scope.arrays.get(node.buffer)
+    if array is None:
+        return None  # it begins beside the store, outside of vectors
     if node.update is not None or node.atomic or node.nontemporal or scope.mask is not None:
         return None
     if array.lanes > 1 or array.strides is not None or array.dtype.bytes > 4 or array.dtype.is_bool:
