@@ -13,6 +13,7 @@ import tiramisu_py as tm
 from tests.tuning.learned.pretended import LEGAL, RANGES, SMALL, law, product
 from tiramisu_py.tuning import filters
 from tiramisu_py.tuning.learned.samples import clocks
+from tiramisu_py.tuning.learned.samples.kernel_timing import settled
 from tiramisu_py.tuning.search.database import _SECOND, VERSION, Database
 
 
@@ -133,3 +134,17 @@ def test_sizes_are_those_that_the_function_assumes(tmp_path: Path) -> None:
     assert found.rejected["what the function assumes"] > 40 and found.samples == 40
     taken = [eval(each) for (each,) in rows(tmp_path / "samples.sqlite", "SELECT sizes FROM timings")]
     assert all(sizes["n"] % 4 == 0 and sizes["m"] >= sizes["n"] for sizes in taken)
+
+
+@pytest.mark.parametrize(
+    ("samples", "enough"),
+    [
+        ([1.0, 1.0], False),  # too few
+        ([1.0, 1.05, 9.0], True),
+        ([1.0, 2.0, 4.0], False),  # the two least are apart
+        ([1.0, 2.0, 4.0, 1.0], True),
+        ([2.0**k for k in range(12)], True),  # it will not settle
+    ],
+)
+def test_a_time_is_taken_until_the_two_least_samples_agree(samples: list[float], enough: bool) -> None:
+    assert settled(samples, 3) == enough

@@ -97,15 +97,15 @@ class InputAware:
 
         A size has a range, both ends included, or one value (``ranges={"points": (1, 9)}`` for names that are options,
         too). Samples are drawn by `seed`, as a naive Bayes model says of what filters and proof accept, sizes by their
-        logarithms; of at most so many `points` and `shapes` (combinations of sizes), if
-        given, and of sizes with at most so many `operations` (default: 10^10, with a timer no limit). `samples` is the
-        number of samples drawn: those that the database has are not measured again. No sample begins after `minutes`.
+        logarithms; of at most so many `points` and `shapes` (combinations of sizes), if given, and of sizes with at
+        most so many `operations` (default: 10^10, with a timer no limit). `samples` is the number of samples drawn:
+        those that the database has are not measured again. No sample begins after `minutes`.
 
         Each point is compiled once, by `workers` compilers side by side, and its values are compared with those of
-        `evaluate()` at two small sizes. A time is the least of three samples, of one if it takes more than 0.1 s.
-        Kernels run in a process of their own, so that one that takes more than `limit` seconds is ended (with None, and
-        on GPUs, they run in this process). With
-        ``compile_only=True`` kernels are compiled into the cache, and none is run.
+        `evaluate()` at two small sizes. A time is the least of three samples, of up to twelve until the two least
+        agree, of one if it takes more than 0.1 s. Kernels run in a process of their own, so that one that takes more
+        than `limit` seconds is ended (with None, and on GPUs, they run in this process). With ``compile_only=True``
+        kernels are compiled into the cache, and none is run.
 
         Raises `ArgumentError` for ranges that do not fit, and with the reasons counted if no point is legal;
         `TuningError` for wrong values and for a database that cannot be used.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -26,6 +25,8 @@ from tiramisu_py.tuning.search.workload import Case
 
 #: A call that takes longer is measured once, not `repeats` times.
 LONG = 0.1
+#: Two samples agree within this factor; for it there are so many times the samples that were asked for, at most.
+AGREED, MOST = 1.1, 4
 #: The elements that are drawn of each type: longer arrays repeat them.
 DRAWN = 2**18
 #: What a legal program may meet on the way to its time.
@@ -33,14 +34,22 @@ FAILURES = (ToolchainError, UnsupportedError, KernelError, MemoryError)
 
 
 def timed(kernel: Kernel, sizes: Sizes, inputs: Mapping[str, Any], repeats: int) -> Sampled:
-    """The time of calls with some inputs, the least of so many samples."""
+    """The time of calls with some inputs: the least of so many samples, or of more until the machine has settled."""
     case = Case(kernel.arguments.algorithm, sizes, inputs)
     calls = Workbench([case], Reference(False, [case], {})).calls(kernel, kernel.name)
     found = Stopwatch(1).measured(calls, Rivals())
-    if min(found.samples[0]) < LONG and repeats > 1:
-        found = replace(Stopwatch(1), repeats=repeats - 1).measured(calls, Rivals(), found.samples)
+    while min(found.samples[0]) < LONG and not settled(found.samples[0], repeats):
+        found = Stopwatch(1).measured(calls, Rivals(), found.samples)
     (samples,) = found.samples
     return Sampled(min(samples), max(samples) / min(samples))
+
+
+def settled(samples: Sequence[float], repeats: int) -> bool:
+    """Whether so many samples are enough: the two least agree, or there are several times as many as asked for."""
+    if len(samples) < repeats:
+        return False
+    least = sorted(samples)[:2]
+    return least[-1] <= AGREED * least[0] or len(samples) >= MOST * repeats
 
 
 def timed_at(kernel: Kernel, sizes: Sizes, repeats: int) -> Sampled:
