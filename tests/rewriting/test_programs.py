@@ -40,6 +40,24 @@ def test_both_modes_agree_with_differences_and_with_each_other(name: str) -> Non
                 np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("elementary", *JUMPS)])
+def test_the_derivative_of_a_step_is_right_too(name: str) -> None:
+    step, exact = tm.vjp(programs.PROGRAMS[name]()).step, name in programs.EXACT
+    g, forward = tm.vjp(step), tm.jvp(step)
+    assert g.step.check().ok and forward.check().ok
+    numbers = np.random.default_rng(0)
+    given = programs.arguments(step, programs.SIZES[name][-1], 3, exact)
+    v, w = directions(step, given, numbers, exact), weights(step, given, numbers, exact)
+    tangent = forwards(forward, step, given, v)
+    by = {each: a if a.shape else a.item() for each, a in zip(g.adjoints.cotangents.values(), w, strict=True)}
+    found = listed(g.step.evaluate(**given, **by))[-len(g.wrt) :]
+    ahead = sum(pairing(a, b) for a, b in zip(tangent, w, strict=True))
+    back = sum(pairing(v[each], d) for each, d in zip(g.wrt, found, strict=True))
+    assert ahead == back if exact else np.isclose(ahead, back, rtol=1e-9)
+    for one, other in zip(tangent, differences(step, given, v), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
 POLYBENCH = Path(__file__).resolve().parents[2] / "examples" / "polybench"
 KERNELS = sorted(each.stem for each in POLYBENCH.glob("*.py") if each.stem != "kernel_story")
 #: Kernels of integers: shortest paths, and pairs of a sequence.
