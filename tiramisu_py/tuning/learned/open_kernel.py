@@ -102,7 +102,7 @@ class InputAware:
         those that the database has are not measured again. No sample begins after `minutes`.
 
         Each point is compiled once, by `workers` compilers side by side, and its values are compared with those of
-        `evaluate()` at two small sizes. A time is the least of three samples, of up to twelve until the two least
+        `evaluate()` at two small sizes. A time is the least of three samples, of up to six until the two least
         agree, of one if it takes more than 0.1 s. Kernels run in a process of their own, so that one that takes more
         than `limit` seconds is ended (with None, and on GPUs, they run in this process). With ``compile_only=True``
         kernels are compiled into the cache, and none is run.

@@ -26,7 +26,7 @@ from tiramisu_py.tuning.search.workload import Case
 #: A call that takes longer is measured once, not `repeats` times.
 LONG = 0.1
 #: Two samples agree within this factor; for it there are so many times the samples that were asked for, at most.
-AGREED, MOST = 1.1, 4
+AGREED, MOST = 1.1, 2
 #: The elements that are drawn of each type: longer arrays repeat them.
 DRAWN = 2**18
 #: What a legal program may meet on the way to its time.
