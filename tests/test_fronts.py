@@ -97,7 +97,8 @@ def test_a_front_loads_what_it_declares(path: Path) -> None:
     types = declared(tree)
     assert {name: place for name, place in types.items() if name not in modules} == names
     assert sorted(listed) == sorted(types)
-    assert {types[name] for name in modules & set(types)} == {f"tiramisu_py.{name}" for name in modules & set(types)}
+    room = ".".join(path.parent.relative_to(ROOT).parts)
+    assert {types[name] for name in modules & set(types)} == {f"{room}.{name}" for name in modules & set(types)}
 
 
 def test_every_name_of_the_package_is_there() -> None:

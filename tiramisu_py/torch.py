@@ -38,13 +38,18 @@ def function(g: Gradients) -> Callable[..., Any]:
     operator = _registered(torch, calls)
     names = calls.g.original.params
 
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
+    def numbers(shapes: Any, sizes: Any) -> list[int]:
+        found = calls.sizes([*shapes], dict(sizes))
+        return [found[name] for name in names]
+
     def called(*tensors: Any, **sizes: int) -> Any:
         for name, each in zip(calls.inputs, tensors, strict=False):
             if getattr(each, "device", None) is not None and each.device.type != "cpu":
                 raise ArgumentError(f"{name} is on {each.device}, and {calls.name} runs on cores: give {name}.cpu()")
         given = [torch.as_tensor(each) for each in tensors]
-        found = calls.sizes([tuple(map(int, each.shape)) for each in given], sizes)
-        made = operator(given, [found[name] for name in names])[: len(calls.outputs)]
+        shapes = tuple(tuple(map(int, each.shape)) for each in given)
+        made = operator(given, numbers(shapes, tuple(sizes.items())))[: len(calls.outputs)]
         return made[0] if len(made) == 1 else tuple(made)
 
     called.__name__ = called.__qualname__ = calls.name

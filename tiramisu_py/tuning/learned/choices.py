@@ -28,7 +28,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Choices(Sequence[Choice]):
+class Choices:
     """The points for some sizes, the best one first."""
 
     every: tuple[Choice, ...]
