@@ -147,7 +147,7 @@ class Caller:
         study = self._study
         times: list[tuple[float, Choice, Kernel]] = []
         with study.turn():
-            for choice, kernel in zip(some, self._compiled(some, store), strict=True):
+            for choice, kernel in zip(some, self._compiled([*some], store), strict=True):
                 if kernel is None:
                     continue
                 candidate = study.candidates.at(choice.parameters)
