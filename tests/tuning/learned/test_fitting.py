@@ -84,7 +84,7 @@ def test_a_model_is_read_again_and_a_damaged_one_is_fitted_anew(
         again = product(tmp_path).report
     assert again is not None and again.samples == 300 and "damaged, and is fitted anew" in caplog.text
     caplog.clear()
-    assert product(tmp_path).report == again and not caplog.text
+    assert product(tmp_path).report == again and "damaged" not in caplog.text
 
 
 def test_a_packed_model_with_another_checksum_is_none(collected: tm.InputAware) -> None:
