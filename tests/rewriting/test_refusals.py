@@ -152,3 +152,16 @@ def test_an_output_that_depends_on_nothing_asked_for_is_no_error() -> None:
     np.testing.assert_array_equal(d_x, [3, 3])
     *_, t_w = tm.jvp(f, wrt=["x"]).evaluate(**given, t_x=np.ones(2))
     assert not t_w.any()
+
+
+def test_gradients_are_no_function_and_are_checked_with_the_arguments_of_one() -> None:
+    (n,), (i,) = tm.params("N"), tm.iters("i")
+    f = tm.Function("squares", params=[n])
+    x = f.input("x", tm.float64, [n])
+    f.outputs(f.computation("y", {i: n}, x[i] * x[i]))
+    g, given = tm.vjp(f), np.arange(1.0, 4.0)
+    with pytest.raises(tm.CallError, match=r"the gradients of squares are functions: write kernel = g\.step\.compile"):
+        g(given)  # type: ignore[operator]
+    assert tm.check_gradient(g, given).ok and tm.check_gradient(g, x=given).ok
+    with pytest.raises(tm.ArgumentError, match="squares takes x: 2 arguments are too many"):
+        tm.check_gradient(g, given, given)

@@ -113,7 +113,7 @@ def test_the_budget_names_families_that_there_are() -> None:
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
     counts = Counter(name.removeprefix("tests/").partition("[")[0] for name in said if "::" in name)
     for name, each in budget().cases.items():
-        assert each < counts[name]
+        assert each <= counts[name], name  # all of them, where more than the usual number
 
 
 def test_this_run_has_the_test_of_every_mutation(request: pytest.FixtureRequest) -> None:

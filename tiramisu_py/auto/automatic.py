@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tiramisu_py.auto.trials import Choice
+from tiramisu_py.auto.trials import ChosenOffer
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function import Function
 from tiramisu_py.function.applying.as_script import as_script
@@ -20,7 +20,9 @@ class Automatic:
     values, for ``tm.Function.of(f.algorithm, commands)``. `explain` says why, `undo` takes all of them back.
     """
 
-    def __init__(self, function: Function, start: int, choices: Sequence[Choice], notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, function: Function, start: int, choices: Sequence[ChosenOffer], notes: Sequence[str] = ()
+    ) -> None:
         self._function = function
         self._start = start
         self._choices = tuple(choices)
@@ -60,7 +62,7 @@ class Automatic:
             self._function.undo()
 
 
-def _explained(choice: Choice) -> Iterable[str]:
+def _explained(choice: ChosenOffer) -> Iterable[str]:
     if choice.chosen is None:
         yield f"{choice.anchor}: no commands"
     else:

@@ -17,7 +17,7 @@ Offering = Callable[[Problem, str], list[Offer]]
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenOffer:
     """What was chosen for a computation: the candidate, its commands, and what was refused before it, with reasons."""
 
     anchor: str
@@ -31,7 +31,7 @@ class Attempted:
     """A schedule on a copy of the function: the copy, and the choices that led to it."""
 
     function: Function
-    choices: tuple[Choice, ...]
+    choices: tuple[ChosenOffer, ...]
 
 
 def proven(problem: Problem, offers: Offering, banned: dict[tuple[str, str], str] | None = None) -> Attempted:
@@ -54,7 +54,7 @@ def proven(problem: Problem, offers: Offering, banned: dict[tuple[str, str], str
 def _assembled(problem: Problem, offers: Offering, banned: dict[tuple[str, str], str]) -> Attempted:
     function = problem.function.copy()
     covered: set[str] = set(problem.given)
-    choices: list[Choice] = []
+    choices: list[ChosenOffer] = []
     for name in anchors(problem):
         if name in covered:
             continue
@@ -71,7 +71,7 @@ def _chosen(
     offered: Sequence[Offer],
     covered: set[str],
     banned: dict[tuple[str, str], str],
-) -> tuple[Choice, Function]:
+) -> tuple[ChosenOffer, Function]:
     """The first candidate whose commands are accepted, and the function with them."""
     refused: list[tuple[str, str]] = []
     before = len(function.commands)
@@ -89,8 +89,8 @@ def _chosen(
         except TiramisuError as error:
             refused.append((candidate.what, _one_line(error)))
             continue
-        return Choice(name, candidate, attempt.commands[before:], tuple(refused)), attempt
-    return Choice(name, None, (), tuple(refused)), function
+        return ChosenOffer(name, candidate, attempt.commands[before:], tuple(refused)), attempt
+    return ChosenOffer(name, None, (), tuple(refused)), function
 
 
 def _without_threads(function: Function, before: int) -> Function:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 import numpy.typing as npt
 
+from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params
 from tiramisu_py.build.calls.arguments import Arguments, PreparedCall
 from tiramisu_py.build.calls.bound_call import BoundCall
 from tiramisu_py.build.calls.c_function import CFunction, openmp_works, where_openmp_works
@@ -107,7 +108,9 @@ class Kernel:
         thread's own ones count as often as there are threads; a rank's number is a parameter, ``rank0=0``. Raises
         `ArgumentError` for a parameter without a value.
         """
-        return temporary_bytes(self.function, params, self.threads or 1)
+        grid = self.function.grid
+        names = (*self.function.params, *(grid.coordinates if grid else ()))
+        return temporary_bytes(self.function, infer_params(names, [], params), self.threads or 1)
 
     @property
     def version(self) -> str:

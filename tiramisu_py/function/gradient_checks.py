@@ -40,7 +40,7 @@ class GradientCheck:
     __repr__ = __str__
 
 
-def check_gradient(g: Gradients, *, directions: int = 3, seed: int = 0, **arguments: Any) -> GradientCheck:
+def check_gradient(g: Gradients, *given: Any, directions: int = 3, seed: int = 0, **named: Any) -> GradientCheck:
     """Compare gradients with differences of the function in random directions; of wrong ones it names an element.
 
     ::
@@ -48,15 +48,20 @@ def check_gradient(g: Gradients, *, directions: int = 3, seed: int = 0, **argume
         report = tm.check_gradient(tm.vjp(f), x=np.random.rand(9))
         assert report.ok, report
 
-    `arguments` are those of the function. It is evaluated without any schedule, and so is the step. Take inputs of
-    float64 at which the function is smooth: differences of float32 say little. Raises `ArgumentError`.
+    The arguments are those of the function, in its order or by name. It is evaluated without any schedule, and so is
+    the step. Take inputs of float64 at which the function is smooth: differences of float32 say little. Raises
+    `ArgumentError`.
     """
     if not isinstance(g, Gradients):
         raise ArgumentError(f"tm.check_gradient takes what tm.vjp returns, not {g!r}")
     f, numbers = Function.of(g.original), np.random.default_rng(seed)
+    inputs = [*f.algorithm.inputs]
+    if len(given) > len(inputs):
+        raise ArgumentError(f"{f.name} takes {', '.join(inputs)}: {len(given)} arguments are too many")
+    arguments = {**dict(zip(inputs, given, strict=False)), **named}
     for name in g.wrt:
         if name not in arguments:
-            raise ArgumentError(f"the argument {name} of {f.name} is missing: give all its inputs, by name")
+            raise ArgumentError(f"the argument {name} of {f.name} is missing: give all its inputs")
     arrays = f.algorithm.output_arrays
     base = dict(zip(arrays, _listed(f.evaluate(**arguments)), strict=True))
     weights = {output: _like(base[output], numbers) for output in g.adjoints.cotangents}

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.errors import DeclarationError
+from tiramisu_py.errors import CallError, DeclarationError
 from tiramisu_py.function.function import Function
 from tiramisu_py.records import dataclass
 from tiramisu_py.rewriting.adjoints import Adjoints, with_adjoints
 from tiramisu_py.rewriting.requested import requested, the_one_value
-from tiramisu_py.rewriting.saved_values import Division, divided
+from tiramisu_py.rewriting.saved_values import TwoFunctions, divided
 from tiramisu_py.rewriting.tangents import with_tangents
 
 
@@ -29,6 +29,14 @@ class Gradients:
     original: Algorithm
     adjoints: Adjoints
     recompute: tuple[str, ...] = ()
+
+    if not TYPE_CHECKING:
+
+        def __call__(self, *arguments: object, **named: object) -> NoReturn:
+            raise CallError(
+                f"the gradients of {self.original.name} are functions: write kernel = g.step.compile(), then "
+                "kernel(...); g.step.evaluate(...) computes its values without compiling"
+            )
 
     @property
     def step(self) -> Function:
@@ -55,7 +63,7 @@ class Gradients:
         return Function.of(made)
 
     @cached_property
-    def _divided(self) -> Division:
+    def _divided(self) -> TwoFunctions:
         return divided(self.original, self.adjoints, self.recompute)
 
     @cached_property

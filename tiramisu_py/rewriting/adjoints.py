@@ -35,7 +35,7 @@ from tiramisu_py.rewriting.partial_derivatives import where
 from tiramisu_py.rewriting.read_adjoints import ReadAdjoint, Source, read_adjoints
 from tiramisu_py.rewriting.read_inverses import Preimage, preimages, turned_once
 from tiramisu_py.rewriting.reading_instances import Instances, all_instances, without_chosen
-from tiramisu_py.rewriting.sketches import Names, Sketch, read, replaced, with_sketches
+from tiramisu_py.rewriting.sketches import FreshNames, Sketch, read, replaced, with_sketches
 from tiramisu_py.rewriting.sums_by_parts import PartialTerm, sum_by_parts
 from tiramisu_py.rewriting.terms_of_reductions import weight_of_terms
 
@@ -80,7 +80,7 @@ class _Backward:
         self.original = self.algorithm = algorithm
         self.wrt = wrt
         self.of_one = of_one
-        self.names = Names(algorithm)
+        self.names = FreshNames(algorithm)
         active = active_sources(algorithm, wrt)
         flow = flows(algorithm, active)
         results = [s for name in algorithm.outputs for s in components(algorithm.computations[name])]

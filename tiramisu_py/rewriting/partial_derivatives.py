@@ -39,7 +39,7 @@ Factor = Callable[[Expr], Expr]
 
 
 @dataclass(frozen=True, eq=False)
-class Dependence:
+class ValueDependence:
     """An operand of a node, or of several values its component `part`, and the partial derivative by it.
 
     Under a select, the operand counts where the `condition` is `truth`.
@@ -56,29 +56,29 @@ def _same(by: Expr) -> Expr:
     return by
 
 
-def dependences(node: Expr, part: int | None = None) -> Iterator[Dependence]:
+def dependences(node: Expr, part: int | None = None) -> Iterator[ValueDependence]:
     """The operands on which a node, or one component of it, depends smoothly; raises `DeclarationError` by name."""
     match node:
         case Unary(op="-"):
-            yield Dependence(node.operand, lambda by: unary("-", by))
+            yield ValueDependence(node.operand, lambda by: unary("-", by))
         case Binary():
             yield from _of_binary(node)
         case Select():
-            yield Dependence(node.yes, _same, part, node.condition, True)
-            yield Dependence(node.no, _same, part, node.condition, False)
+            yield ValueDependence(node.yes, _same, part, node.condition, True)
+            yield ValueDependence(node.no, _same, part, node.condition, False)
         case Stopped():
             return
         case Cast(operand=operand) if _is_real(node.dtype) and _is_real(operand.dtype):
-            yield Dependence(operand, _same)
+            yield ValueDependence(operand, _same)
         case TupleValue() if part is not None:
-            yield Dependence(node.values[part], _same)
+            yield ValueDependence(node.values[part], _same)
         case Component():
-            yield Dependence(node.whole, _same, node.position)
+            yield ValueDependence(node.whole, _same, node.position)
         case Call():
             yield from _of_call(node)
         case StageCall():  # what reads the result is refused by name
             for _, _, array in node.arrays:
-                yield Dependence(array, _same)
+                yield ValueDependence(array, _same)
 
 
 def zero(dtype: DType) -> Const:
@@ -105,66 +105,66 @@ def _is_real(dtype: DType) -> bool:
 # -- operators
 
 
-def _of_binary(node: Binary) -> Iterator[Dependence]:
+def _of_binary(node: Binary) -> Iterator[ValueDependence]:
     left, right = node.left, node.right
     match node.op:
         case "+":
-            yield Dependence(left, _same)
-            yield Dependence(right, _same)
+            yield ValueDependence(left, _same)
+            yield ValueDependence(right, _same)
         case "-":
-            yield Dependence(left, _same)
-            yield Dependence(right, lambda by: unary("-", by))
+            yield ValueDependence(left, _same)
+            yield ValueDependence(right, lambda by: unary("-", by))
         case "*":
-            yield Dependence(left, lambda by: times(by, right))
-            yield Dependence(right, lambda by: times(by, left))
+            yield ValueDependence(left, lambda by: times(by, right))
+            yield ValueDependence(right, lambda by: times(by, left))
         case "/":
-            yield Dependence(left, lambda by: binary("/", by, right))
-            yield Dependence(right, lambda by: unary("-", times(binary("/", by, right), node)))
+            yield ValueDependence(left, lambda by: binary("/", by, right))
+            yield ValueDependence(right, lambda by: unary("-", times(binary("/", by, right), node)))
         case "%":  # left - right * floor(left / right)
-            yield Dependence(left, _same)
-            yield Dependence(right, lambda by: unary("-", times(by, binary("//", left, right))))
+            yield ValueDependence(left, _same)
+            yield ValueDependence(right, lambda by: unary("-", times(by, binary("//", left, right))))
         case "**":
             yield from _of_power(node)
         case "min" | "max":
             yield from _of_ends(node)
 
 
-def _of_power(node: Binary) -> Iterator[Dependence]:
+def _of_power(node: Binary) -> Iterator[ValueDependence]:
     base, exponent = node.left, node.right
     if isinstance(exponent, Const):
         if exponent.value == 0:
             return
         if exponent.value == 1:
-            yield Dependence(base, _same)
+            yield ValueDependence(base, _same)
         elif exponent.value == 2:
-            yield Dependence(base, lambda by: times(by, binary("*", 2.0, base)))
+            yield ValueDependence(base, lambda by: times(by, binary("*", 2.0, base)))
         else:
             power = binary("*", float(exponent.value), binary("**", base, Const(exponent.value - 1, exponent.dtype)))
-            yield Dependence(base, lambda by: times(by, power))
+            yield ValueDependence(base, lambda by: times(by, power))
         return
     lower = select(binary("==", exponent, 0), 0.0, binary("*", exponent, binary("**", base, binary("-", exponent, 1))))
-    yield Dependence(base, lambda by: times(by, lower))
+    yield ValueDependence(base, lambda by: times(by, lower))
     grown = select(
         binary("&", binary("==", base, 0), binary(">=", exponent, 0)), 0.0, binary("*", node, call("log", base))
     )
-    yield Dependence(exponent, lambda by: times(by, grown))
+    yield ValueDependence(exponent, lambda by: times(by, grown))
 
 
-def _of_ends(node: Binary) -> Iterator[Dependence]:
+def _of_ends(node: Binary) -> Iterator[ValueDependence]:
     """A maximum or a minimum: of two values, of a value and 0, or between two ends."""
     inner, high = node.left, node.right
     if node.op == "min" and isinstance(inner, Binary) and inner.op == "max":
         x, low = inner.left, inner.right
         inside = binary("&", binary(">=", x, low), binary("<=", x, high))
-        yield Dependence(x, lambda by: where(inside, by))
+        yield ValueDependence(x, lambda by: where(inside, by))
         below = binary("&", binary("<", x, low), binary("<=", low, high))
-        yield Dependence(low, lambda by: where(below, by))
+        yield ValueDependence(low, lambda by: where(below, by))
         above = binary("|", binary(">", x, high), binary("<", high, low))
-        yield Dependence(high, lambda by: where(above, by))
+        yield ValueDependence(high, lambda by: where(above, by))
         return
     better = ">" if node.op == "max" else "<"
     for one, other in ((node.left, node.right), (node.right, node.left)):
-        yield Dependence(one, _share_of(better, one, other))
+        yield ValueDependence(one, _share_of(better, one, other))
 
 
 def _share_of(better: str, one: Expr, other: Expr) -> Factor:
@@ -178,21 +178,21 @@ def _share_of(better: str, one: Expr, other: Expr) -> Factor:
 # -- functions
 
 
-def _of_call(node: Call) -> Iterator[Dependence]:
+def _of_call(node: Call) -> Iterator[ValueDependence]:
     if node.extern is not None:
         yield from _of_extern(node)
     elif node.function in _OF_ONE:
         (x,) = node.arguments
-        yield Dependence(x, _times_derivative(node, x))
+        yield ValueDependence(x, _times_derivative(node, x))
     elif node.function in _OF_TWO:
         a, b = node.arguments
         for operand, derivative in zip((a, b), _OF_TWO[node.function], strict=True):
             if derivative is not None:
-                yield Dependence(operand, _of_two(derivative, a, b, node))
+                yield ValueDependence(operand, _of_two(derivative, a, b, node))
     elif node.function not in _CONSTANT and node.dtype.is_float:
         for argument in node.arguments:
             if argument.dtype.is_float:
-                yield Dependence(argument, _unknown(node))
+                yield ValueDependence(argument, _unknown(node))
 
 
 def _unknown(node: Call) -> Factor:
@@ -213,10 +213,10 @@ def _of_two(derivative: Callable[..., Expr], a: Expr, b: Expr, y: Expr) -> Facto
     return lambda by: derivative(by, a, b, y)
 
 
-def _of_extern(node: Call) -> Iterator[Dependence]:
+def _of_extern(node: Call) -> Iterator[ValueDependence]:
     for position, argument in enumerate(node.arguments):
         if node.dtype.is_float and argument.dtype.is_float:
-            yield Dependence(argument, _of_argument(node, position))
+            yield ValueDependence(argument, _of_argument(node, position))
 
 
 def _of_argument(node: Call, position: int) -> Factor:

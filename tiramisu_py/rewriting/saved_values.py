@@ -22,7 +22,7 @@ from tiramisu_py.rewriting.adjoints import Adjoints
 
 
 @dataclass(frozen=True, eq=False)
-class Division:
+class TwoFunctions:
     """The algorithm forwards and that of the adjoints, which reads the arrays in `saved`."""
 
     forward: Algorithm
@@ -30,7 +30,7 @@ class Division:
     saved: tuple[str, ...]
 
 
-def divided(original: Algorithm, adjoints: Adjoints, recompute: Sequence[str]) -> Division:
+def divided(original: Algorithm, adjoints: Adjoints, recompute: Sequence[str]) -> TwoFunctions:
     """An algorithm and its adjoints as two; values in `recompute` are computed again backwards, and not saved."""
     _check_recompute(original, adjoints, recompute)
     step = adjoints.algorithm
@@ -51,7 +51,7 @@ def divided(original: Algorithm, adjoints: Adjoints, recompute: Sequence[str]) -
         step, name=f"{original.name}_backward", inputs=inputs, computations=computations, outputs=adjoints.gradients
     )
     names = tuple(each.name for name in saved for each in arrays[name])
-    return Division(forward, backward, names)
+    return TwoFunctions(forward, backward, names)
 
 
 def _check_recompute(original: Algorithm, adjoints: Adjoints, recompute: Sequence[str]) -> None:

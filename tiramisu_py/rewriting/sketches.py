@@ -22,7 +22,7 @@ from tiramisu_py.records import dataclass
 
 
 @dataclass(eq=False)
-class Names:
+class FreshNames:
     """Names that are free in an algorithm, each given once."""
 
     algorithm: Algorithm

@@ -15,7 +15,7 @@ from tiramisu_py.records import dataclass
 from tiramisu_py.rewriting.activity import active_sources, array_of, check_operators, components, flows, needed_sources
 from tiramisu_py.rewriting.partial_derivatives import zero
 from tiramisu_py.rewriting.read_adjoints import Source, tangent
-from tiramisu_py.rewriting.sketches import Names, Sketch, read, same_domain, with_sketches
+from tiramisu_py.rewriting.sketches import FreshNames, Sketch, read, same_domain, with_sketches
 from tiramisu_py.rewriting.terms_of_reductions import weight_of_terms
 
 
@@ -32,7 +32,7 @@ def with_tangents(algorithm: Algorithm, wrt: Sequence[str]) -> Tangents:
 
     Raises `DeclarationError`, naming what has no derivative.
     """
-    names, found = Names(algorithm), algorithm
+    names, found = FreshNames(algorithm), algorithm
     active = active_sources(algorithm, wrt)
     outputs = [s for name in algorithm.outputs for s in components(algorithm.computations[name])]
     needed = needed_sources(flows(algorithm, active), outputs)
@@ -73,7 +73,7 @@ def with_tangents(algorithm: Algorithm, wrt: Sequence[str]) -> Tangents:
 
 
 def _sketches(
-    algorithm: Algorithm, c: Computation, name: str, source: Source, value: Expr | None, names: Names
+    algorithm: Algorithm, c: Computation, name: str, source: Source, value: Expr | None, names: FreshNames
 ) -> list[Sketch]:
     dtype = component_types(c.dtype)[source[1] or 0]
     if value is None:

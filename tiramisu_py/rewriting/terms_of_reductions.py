@@ -19,13 +19,13 @@ from tiramisu_py.algorithm.expressions import Cast, Const, Expr, Iter, as_expr, 
 from tiramisu_py.algorithm.types import component_types
 from tiramisu_py.rewriting.isl_expressions import condition_of
 from tiramisu_py.rewriting.partial_derivatives import times, where
-from tiramisu_py.rewriting.sketches import Names, Sketch, own_value, read, replaced, same_domain
+from tiramisu_py.rewriting.sketches import FreshNames, Sketch, own_value, read, replaced, same_domain
 
 #: A multiplier of the result as that of one term.
 Weight = Callable[[Expr], Expr]
 
 
-def weight_of_terms(algorithm: Algorithm, c: Computation, names: Names) -> tuple[Weight, list[Sketch]]:
+def weight_of_terms(algorithm: Algorithm, c: Computation, names: FreshNames) -> tuple[Weight, list[Sketch]]:
     """The factor of a term in the derivative of a reduction, and what has to be computed for it."""
     assert c.op is not None
     whole = own_value(algorithm, c, c.name, c.dtype)
@@ -53,7 +53,7 @@ def _is_own_iterator(c: Computation, place: Expr) -> bool:
     return len(c.over) == 1 and inner.same_as(Iter(c.over[0]))
 
 
-def _shared(algorithm: Algorithm, c: Computation, counts: Expr, names: Names) -> tuple[Weight, list[Sketch]]:
+def _shared(algorithm: Algorithm, c: Computation, counts: Expr, names: FreshNames) -> tuple[Weight, list[Sketch]]:
     """Terms for which a condition holds share evenly."""
     dtype = component_types(c.dtype)[0]
     ties = same_domain(c, names.fresh(f"{c.name}_ties"), dtype, where(counts, Const(1.0, dtype)), sum_)
@@ -61,7 +61,7 @@ def _shared(algorithm: Algorithm, c: Computation, counts: Expr, names: Names) ->
     return (lambda by: where(counts, binary("/", by, number))), [ties]
 
 
-def _of_product(algorithm: Algorithm, c: Computation, names: Names) -> tuple[Weight, list[Sketch]]:
+def _of_product(algorithm: Algorithm, c: Computation, names: FreshNames) -> tuple[Weight, list[Sketch]]:
     """The product of all other terms: of those before and those after along one loop, else of all pairs."""
     if len(c.over) == 1 and not c.guards and c.points.n_basic_set() == 1 and not sets.has_divisions(c.points):
         before, after = (_from_one_side(algorithm, c, names, step) for step in (-1, 1))
@@ -72,7 +72,7 @@ def _of_product(algorithm: Algorithm, c: Computation, names: Names) -> tuple[Wei
     return (lambda by: times(by, value)), [sketch]
 
 
-def _from_one_side(algorithm: Algorithm, c: Computation, names: Names, step: int) -> Sketch:
+def _from_one_side(algorithm: Algorithm, c: Computation, names: FreshNames, step: int) -> Sketch:
     """The product of the terms before each term, or after it, as a recurrence."""
     name = names.fresh(f"{c.name}_{'before' if step < 0 else 'after'}")
     points, (along,) = sets.named(c.points, name), c.over
@@ -87,7 +87,7 @@ def _from_one_side(algorithm: Algorithm, c: Computation, names: Names, step: int
     return Sketch(name, c.dtype, c.point_iterators, points, value, like=c)
 
 
-def _of_all_others(algorithm: Algorithm, c: Computation, names: Names) -> Sketch:
+def _of_all_others(algorithm: Algorithm, c: Computation, names: FreshNames) -> Sketch:
     """A reduction over pairs of terms of one value that differ."""
     own = {each: names.fresh(f"{each}_other") for each in c.over}
     dims = (*c.point_iterators, *own.values())

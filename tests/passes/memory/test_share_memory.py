@@ -79,6 +79,10 @@ def test_a_chain_has_two_blocks_however_long_it_is(on: str) -> None:
     kernel = f.compile(threads=2)
     np.testing.assert_array_equal(kernel(a), f.evaluate(a))
     assert kernel.temporary_bytes(N=33, M=40) == {"memory": 4 * 33 * (39 + 38)}
+    with pytest.raises(tm.ArgumentError, match=r"K is not a parameter; the parameters are N, M"):
+        kernel.temporary_bytes(N=33, M=40, K=3)
+    with pytest.raises(tm.ArgumentError, match=r"give M="):
+        kernel.temporary_bytes(N=33)
 
 
 @pytest.mark.slow

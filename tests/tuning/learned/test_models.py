@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tiramisu_py.tuning.learned.models.boosting import Boosting
-from tiramisu_py.tuning.learned.models.linear import Linear, Roofline
+from tiramisu_py.tuning.learned.models.linear import LinearModel, Roofline
 from tiramisu_py.tuning.learned.models.network import Networks, train
 
 RANDOM = np.random.default_rng(0)
@@ -22,14 +22,14 @@ def error(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> float:
 
 def test_a_linear_law_is_found_by_least_squares() -> None:
     y = X @ np.array([1.0, -2.0, 0.5, 0.0]) + 3
-    model = Linear.fitted(X[:300], y[:300])
+    model = LinearModel.fitted(X[:300], y[:300])
     assert error(model.predicted(X[300:]), y[300:]) < 1e-5
 
 
 def test_a_network_learns_a_maximum_that_no_linear_model_has() -> None:
     y = np.maximum(X[:, 0] + X[:, 1], 2 * X[:, 2])
     network = train(X[:320], y[:320], (16, 16), epochs=60, seed=0)
-    linear = Linear.fitted(X[:320], y[:320])
+    linear = LinearModel.fitted(X[:320], y[:320])
     assert error(network.predicted(X[320:]), y[320:]) < 0.4 * error(linear.predicted(X[320:]), y[320:])
 
 
@@ -68,7 +68,7 @@ def test_a_roofline_finds_both_roofs_and_the_least_time() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        Linear.fitted(X, X[:, 0]),
+        LinearModel.fitted(X, X[:, 0]),
         Roofline.fitted(X, X[:, 0], 2),
         Boosting.fitted(X, X[:, 0], 3),
         Networks(tuple(train(X, X[:, 0], (5, 3), epochs=1, seed=seed) for seed in (0, 1))),

@@ -10,9 +10,9 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.tuning import filters
-from tiramisu_py.tuning.learned.samples.candidates import Candidate, Candidates
+from tiramisu_py.tuning.learned.samples.candidates import Candidates, JudgedPoint
 from tiramisu_py.tuning.learned.samples.ranges import Octaves
-from tiramisu_py.tuning.learned.samples.sampling import BEGUN, Drawn, NaiveBayes, Sampler
+from tiramisu_py.tuning.learned.samples.sampling import BEGUN, DrawnSample, NaiveBayes, Sampler
 from tiramisu_py.tuning.search.space import Point, Space
 
 SPACE = Space({"rows": (1, 2, 4, 8, 16), "columns": (1, 2, 4, 8, 16), "depth": (4, 8, 16, 32)})
@@ -26,12 +26,12 @@ class Judge:
         self.asked: list[Point] = []
         self.proven: list[Point] = []
 
-    def at(self, point: Point) -> Candidate:
+    def at(self, point: Point) -> JudgedPoint:
         self.asked.append(point)
         if not self.legal(point):
-            return Candidate(point, reason="the proof: race", message="two executions")
+            return JudgedPoint(point, reason="the proof: race", message="two executions")
         self.proven.append(point)
-        return Candidate(point, cast(tm.Function, object()))
+        return JudgedPoint(point, cast(tm.Function, object()))
 
 
 def sampler(judge: Judge, given: Any = (), limits: Any = (), seed: int = 0, **pools: Any) -> Sampler:
@@ -41,7 +41,7 @@ def sampler(judge: Judge, given: Any = (), limits: Any = (), seed: int = 0, **po
     )
 
 
-def drawn(some: Sampler, count: int) -> list[Drawn]:
+def drawn(some: Sampler, count: int) -> list[DrawnSample]:
     found = [some.draw() for _ in range(count)]
     return [each for each in found if each is not None]
 

@@ -36,7 +36,7 @@ from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
-class Collected:
+class CollectedParts:
     """A program in which ranks keep partial results: the calls that combine them, and comments, by statement name.
 
     `definitions` are the values of the parameters at which the arrays of partial results begin.
@@ -62,9 +62,9 @@ class Collected:
         return [replace(body_of(program, piece), comment=comment) for piece in pieces_of(program, statement)]
 
 
-def collected(program: Program) -> Collected:
+def collected(program: Program) -> CollectedParts:
     """The program with arrays for the partial results that ranks combine; unchanged if there are none."""
-    done = Collected(program)
+    done = CollectedParts(program)
     for updates in groups(program):
         raise CompilerDefect(f"ranks cannot combine the partial results of {updates[0].handle}")
     for statement in program.statements.values():
@@ -95,7 +95,7 @@ class _Combined:
         self.source = cast(Computation, program.algorithm.source(met.source))
         self.definitions: dict[str, Expr] = {}
 
-    def added_to(self, done: Collected) -> Collected:
+    def added_to(self, done: CollectedParts) -> CollectedParts:
         """The program with the array of these partial results, and with one call that combines them."""
         own = [s for s in self.program.storing if self.partial in (s.target, *s.sources.values())]
         (start,) = (s for s in own if s.role is Role.INIT)
@@ -109,7 +109,7 @@ class _Combined:
         comments = {start.name: f"partial results of {self.source.name}, on each rank",
                     end.name: f"those of all {along.removeprefix('the ')} go into {self.source.name}"}  # fmt: skip
         both = {**done.definitions, **self.definitions}
-        return Collected(program, {**done.combinations, self.met.name: node}, {**done.comments, **comments}, both)
+        return CollectedParts(program, {**done.combinations, self.met.name: node}, {**done.comments, **comments}, both)
 
     # -- the array
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.ir.device_boxes import DeviceBox
 from tiramisu_py.lower.ranks.block_copies import Arrays
-from tiramisu_py.lower.ranks.combining_code import Collected, collected
+from tiramisu_py.lower.ranks.combining_code import CollectedParts, collected
 from tiramisu_py.lower.ranks.least_device_boxes import device_boxes
 from tiramisu_py.lower.ranks.local_boxes import localised
 from tiramisu_py.lower.ranks.one_rank import Ranked, on_one_rank
@@ -23,7 +23,7 @@ class OwnPart:
     Without ranks both are one program.
     """
 
-    reductions: Collected
+    reductions: CollectedParts
     whole: Ranked
     arrays: Arrays
     ranked: Ranked

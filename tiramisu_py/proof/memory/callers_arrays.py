@@ -1,7 +1,8 @@
 """The caller's arrays hold outputs and nothing else: where an output has no value, nothing is stored.
 
 Elements of an output's array for which the output has no value keep what the caller passed; another computation kept
-in the same array must stay within the output's elements.
+in the same array must stay within the output's elements. A transfer to the array moves boxes: where conditions on
+values decide which values there are, it would move what is there in their place.
 """
 
 from __future__ import annotations
@@ -30,6 +31,20 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
         if sought is None or buffer.name in sought.about:
             for write, bad in _strays(flow, buffer):
                 yield Finding(Key("stray", (buffer.name, write.source)), partial(_stray, write, bad))
+            for write in _moved_whole(flow, buffer):
+                yield Finding(Key("moved", (buffer.name, write.source)), partial(_moved, write))
+
+
+def _moved_whole(flow: Flow, buffer: Buffer) -> Iterator[MemoryAccess]:
+    """The transfers to an array of the caller of an output whose values exist under conditions on values."""
+    outputs = {
+        storage.source for storage in flow.accesses.program.storages_in(buffer.name) if _is_output(flow, storage.name)
+    }
+    for write in flow.accesses.writers(home_of(buffer, buffer.device)) if outputs else ():
+        statement = write.actor.statement
+        moves = statement is not None and statement.transfer is not None and write.source in outputs
+        if moves and _is_conditional(flow, write.source) and not write.domain.is_empty():
+            yield write
 
 
 def _strays(flow: Flow, buffer: Buffer) -> Iterator[tuple[MemoryAccess, isl.Set]]:
@@ -79,3 +94,19 @@ def _stray(write: MemoryAccess, bad: isl.Set) -> Violation:
         f"has a value there: such elements keep their values, {witness}"
     )
     return Violation("overwritten", message, witness, repair=f"keep {write.source} in a buffer of its own")
+
+
+def _moved(write: MemoryAccess) -> Violation:
+    spot = first_spot(write, write.domain)
+    statement = write.actor.statement
+    assert statement is not None
+    witness = Witness(spot.params, spot.named, None, spot.element)
+    message = (
+        f"{statement.handle} copies whole boxes of {write.source} to an array of the caller, but values decide where "
+        f"{write.source} has a value: elements without one, {words(spot.element)} perhaps, would not keep theirs, "
+        f"{witness}"
+    )
+    repair = (
+        f"give {write.source} a value at all its indices, tm.select(<its condition>, .., 0), or compute it on cores"
+    )
+    return Violation("overwritten", message, witness, repair=repair)

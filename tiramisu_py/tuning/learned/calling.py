@@ -14,7 +14,7 @@ from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.learned.choices import Choice, Choices
 from tiramisu_py.tuning.learned.predicting import Predictor
-from tiramisu_py.tuning.learned.samples.candidates import Candidate, named
+from tiramisu_py.tuning.learned.samples.candidates import JudgedPoint, named
 from tiramisu_py.tuning.learned.samples.ranges import Sizes
 from tiramisu_py.tuning.learned.samples.sample_store import Kept, SampleStore, plain_point, point_of
 from tiramisu_py.tuning.learned.study import Study
@@ -130,7 +130,7 @@ class Caller:
     def _compiled(self, some: Sequence[Choice], store: SampleStore) -> list[Kernel | None]:
         """The kernels of points, compiled side by side, their values checked; None for one that fails."""
         clock = self._study.kernel_clock
-        candidates: list[Candidate] = [self._study.candidates.at(each.parameters) for each in some]
+        candidates: list[JudgedPoint] = [self._study.candidates.at(each.parameters) for each in some]
         clock.prepare(candidates, store, len(allowed_cpus()))
         found = [clock.kernels.get(clock.text(each, store)) for each in candidates]
         self.kernels |= {

@@ -11,13 +11,13 @@ from tiramisu_py.build import Kernel
 from tiramisu_py.errors import ArgumentError, ToolchainError
 from tiramisu_py.function import Function
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.learned.samples.candidates import Candidate, named
+from tiramisu_py.tuning.learned.samples.candidates import JudgedPoint, named
 from tiramisu_py.tuning.learned.samples.ranges import Sizes
 from tiramisu_py.tuning.learned.study import Study
 
 
 @dataclass(frozen=True, eq=False)
-class Version:
+class ExportedVersion:
     """A point that some sizes need: its kernel, under a name of its own."""
 
     name: str
@@ -25,12 +25,12 @@ class Version:
     kernel: Kernel
 
 
-def export(study: Study, folder: Path, chosen: Sequence[tuple[Sizes, Candidate]]) -> Path:
+def export(study: Study, folder: Path, chosen: Sequence[tuple[Sizes, JudgedPoint]]) -> Path:
     """Writes a folder for each version, and beside them the C function that chooses, its header and a Makefile.
 
     Raises `ArgumentError` if versions take other arguments, and `ToolchainError` if a file cannot be written.
     """
-    versions: dict[str, Version] = {}
+    versions: dict[str, ExportedVersion] = {}
     table = []
     for sizes, candidate in chosen:
         assert candidate.function is not None
@@ -39,7 +39,7 @@ def export(study: Study, folder: Path, chosen: Sequence[tuple[Sizes, Candidate]]
             name = f"{study.name}_{len(versions)}"
             renamed = replace(candidate.function.algorithm, name=name)
             scheduled = Function.of(renamed, candidate.function.commands)
-            versions[key] = Version(name, named(candidate.point), scheduled.compile(**study.options))
+            versions[key] = ExportedVersion(name, named(candidate.point), scheduled.compile(**study.options))
         table.append((sizes, [*versions].index(key)))
     listed = [*versions.values()]
     arguments = _arguments(listed)
@@ -58,7 +58,7 @@ def export(study: Study, folder: Path, chosen: Sequence[tuple[Sizes, Candidate]]
     return folder
 
 
-def _arguments(versions: Sequence[Version]) -> str:
+def _arguments(versions: Sequence[ExportedVersion]) -> str:
     """The parameters of the C functions, which are those of all."""
     found = [re.sub(r"^int \w+\((.*)\);$", r"\1", version.kernel.signature) for version in versions]
     for version, own in zip(versions, found, strict=True):
@@ -104,7 +104,7 @@ def _source(
     name: str,
     params: Sequence[str],
     arguments: str,
-    versions: Sequence[Version],
+    versions: Sequence[ExportedVersion],
     table: Sequence[tuple[Sizes, int]],
 ) -> str:
     rows = "\n".join(
@@ -175,7 +175,7 @@ const char *{name}_last_error(void) {{
 """
 
 
-def _makefile(name: str, versions: Sequence[Version]) -> str:
+def _makefile(name: str, versions: Sequence[ExportedVersion]) -> str:
     return f"""\
 # lib{name}: exported by tiramisu_py; each version has its own folder, and flags
 #

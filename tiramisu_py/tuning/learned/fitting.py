@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.learned.columns import Columns
 from tiramisu_py.tuning.learned.models.boosting import Boosting
-from tiramisu_py.tuning.learned.models.linear import Linear, Roofline
+from tiramisu_py.tuning.learned.models.linear import LinearModel, Roofline
 from tiramisu_py.tuning.learned.models.network import Networks, train
 from tiramisu_py.tuning.learned.samples.ranges import Sizes, written
 from tiramisu_py.tuning.search.space import Point
@@ -71,7 +71,7 @@ _OF_ARRAYS: dict[str, Callable[[Mapping[str, npt.NDArray[Any]]], TimeModel]] = {
     "blend": Blend.of_arrays,
     "network": Networks.of_arrays,
     "boosting": Boosting.of_arrays,
-    "linear": Linear.of_arrays,
+    "linear": LinearModel.of_arrays,
     "roofline": Roofline.of_arrays,
 }
 
@@ -192,7 +192,7 @@ def fitted(
         "blend": Blend(network, boosting),
         "network": network,
         "boosting": boosting,
-        "linear": Linear.fitted(rows[used], rates[used]),
+        "linear": LinearModel.fitted(rows[used], rates[used]),
         "roofline": Roofline.fitted(rows[used], rates[used], columns.of_point),
     }
     errors = {kind: _error(model.predicted(rows[held]) - rates[held]) for kind, model in models.items()}

@@ -13,7 +13,7 @@ from tiramisu_py.tuning.learned.choices import Choice, Choices
 from tiramisu_py.tuning.learned.columns import Array, Columns
 from tiramisu_py.tuning.learned.fitting import FitReport, Fitted, fitted
 from tiramisu_py.tuning.learned.gathering import observations
-from tiramisu_py.tuning.learned.samples.candidates import Candidate, named
+from tiramisu_py.tuning.learned.samples.candidates import JudgedPoint, named
 from tiramisu_py.tuning.learned.samples.ranges import Sizes, hull, nearest, outside, supported
 from tiramisu_py.tuning.learned.samples.sample_store import SampleStore, point_of
 from tiramisu_py.tuning.learned.study import Study
@@ -140,7 +140,7 @@ class Predictor:
             self._listed = points, columns.encoded(points)
         return self._listed
 
-    def _choice(self, candidate: Candidate, seconds: float | None, sizes: Sizes, store: SampleStore) -> Choice:
+    def _choice(self, candidate: JudgedPoint, seconds: float | None, sizes: Sizes, store: SampleStore) -> Choice:
         assert candidate.function is not None
         text = self._study.clock.known_text(candidate.program, store)
         measured = None if text is None else store.known_time(text, sizes)

@@ -15,8 +15,8 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
 from tiramisu_py.tuning.filters import Filter
 from tiramisu_py.tuning.learned.columns import Columns, columns_for
-from tiramisu_py.tuning.learned.samples.candidates import Candidate, Candidates, named
-from tiramisu_py.tuning.learned.samples.clocks import Clock, KernelClock, PretendedClock, Timer
+from tiramisu_py.tuning.learned.samples.candidates import Candidates, JudgedPoint, named
+from tiramisu_py.tuning.learned.samples.clocks import KernelClock, PretendedClock, SampleClock, Timer
 from tiramisu_py.tuning.learned.samples.ranges import Sizes
 from tiramisu_py.tuning.learned.samples.sample_store import SampleStore
 from tiramisu_py.tuning.learned.workload_size import AlgorithmWork
@@ -80,7 +80,7 @@ class Study:
         return KernelClock(self.candidates.any(), open_cache(), self.options, REPEATS)
 
     @cached_property
-    def clock(self) -> Clock:
+    def clock(self) -> SampleClock:
         """What says how long a point takes."""
         return self.kernel_clock if self.timer is None else PretendedClock(self.timer)
 
@@ -106,7 +106,7 @@ class Study:
             self._columns = columns_for(self.space, self.params, self._features, self.work, example)
         return self._columns
 
-    def default_candidate(self) -> Candidate:
+    def default_candidate(self) -> JudgedPoint:
         """The point that runs without a model: the caller's default, or the first legal one."""
         if self.default is None:
             self.candidates.any()

@@ -17,7 +17,7 @@ TURNS, RIDGE = 30, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearModel:
     """``y = x w + b``, by least squares."""
 
     weights: Array
@@ -32,12 +32,12 @@ class Linear:
         return {"weights": self.weights}
 
     @classmethod
-    def of_arrays(cls, given: Mapping[str, npt.NDArray[Any]]) -> Linear:
+    def of_arrays(cls, given: Mapping[str, npt.NDArray[Any]]) -> LinearModel:
         """The model that `arrays` has taken apart."""
         return cls(given["weights"])
 
     @classmethod
-    def fitted(cls, columns: Array, values: Array) -> Linear:
+    def fitted(cls, columns: Array, values: Array) -> LinearModel:
         """The model with the least squares."""
         return cls(_least_squares(columns, values))
 

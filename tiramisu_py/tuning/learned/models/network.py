@@ -30,7 +30,7 @@ ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class ReluNetwork:
     """Layers ``x -> max(0, x W + b)``, the last one without the maximum; inputs and output are standardised."""
 
     weights: tuple[Array, ...]
@@ -65,7 +65,7 @@ class Network:
         return found
 
     @classmethod
-    def of_arrays(cls, given: Mapping[str, npt.NDArray[Any]]) -> Network:
+    def of_arrays(cls, given: Mapping[str, npt.NDArray[Any]]) -> ReluNetwork:
         """The network that `arrays` has taken apart."""
         count = sum(name.startswith("weights") for name in given)
         mean, spread = map(float, given["scale"])
@@ -77,7 +77,7 @@ class Network:
 
 def train(
     columns: npt.NDArray[Any], values: npt.NDArray[Any], hidden: Sequence[int], *, epochs: int, seed: int
-) -> Network:
+) -> ReluNetwork:
     """The network with these `hidden` layers that has the least mean square error: its rate falls to zero within the
     epochs, and of the states at the end of epochs the one is kept that is best on a tenth of the samples.
     """
@@ -102,7 +102,7 @@ def train(
         error = steps.error(x[held], y[held]) if apart else -float(epoch)
         if error < least:
             best, least = [each.copy() for each in steps.parameters], error
-    return Network(tuple(best[::2]), tuple(best[1::2]), centre, width, mean, spread)
+    return ReluNetwork(tuple(best[::2]), tuple(best[1::2]), centre, width, mean, spread)
 
 
 class _Steps:
@@ -168,7 +168,7 @@ def _standard(columns: npt.NDArray[Any]) -> tuple[Array, Array]:
 class Networks:
     """The mean of some networks that differ in their first weights: their chance errors cancel."""
 
-    members: tuple[Network, ...]
+    members: tuple[ReluNetwork, ...]
 
     def predicted(self, columns: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """The value of each row."""
@@ -186,4 +186,4 @@ class Networks:
         for name, array in given.items():
             number, _, rest = name.partition(".")
             own.setdefault(int(number), {})[rest] = array
-        return cls(tuple(Network.of_arrays(own[k]) for k in sorted(own)))
+        return cls(tuple(ReluNetwork.of_arrays(own[k]) for k in sorted(own)))

@@ -29,7 +29,7 @@ _PARTS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class JudgedPoint:
     """A point with its proven function and the key of its algorithm and commands; or `reason`, in a few words for
     counting, and `message`, why it is refused.
     """
@@ -51,17 +51,17 @@ class Candidates:
     def __init__(self, make: Callable[..., object], space: Space) -> None:
         self.space = space
         self._make = make
-        self._known: dict[int, Candidate] = {}
+        self._known: dict[int, JudgedPoint] = {}
         self._functions: dict[int, Function] = {}
         self._any: Function | None = None
         self._first: tuple[Point, dict[str, Any]] | None = None
 
     @property
-    def proven(self) -> list[Candidate]:
+    def proven(self) -> list[JudgedPoint]:
         """Those that were made so far and are legal."""
         return [each for each in self._known.values() if each.function is not None]
 
-    def at(self, point: Point) -> Candidate:
+    def at(self, point: Point) -> JudgedPoint:
         """The candidate of a point."""
         number = self.space.number(point)
         if number not in self._known:
@@ -109,19 +109,19 @@ class Candidates:
             return ""
         return program_key(f.algorithm, f.commands)
 
-    def _made(self, point: Point) -> Candidate:
+    def _made(self, point: Point) -> JudgedPoint:
         try:
             f = self._function(point)
             report = f.check()
             if not report.ok:
                 raise LegalityError(report.violations)
         except CommandError as error:
-            return Candidate(point, reason="a command", message=str(error))
+            return JudgedPoint(point, reason="a command", message=str(error))
         except LegalityError as error:
             first = error.violations[0] if error.violations else None
             kind = "" if first is None else f": {first.kind}"
-            return Candidate(point, reason=f"the proof{kind}", message=str(error) if first is None else first.message)
-        return Candidate(point, f, program_key(f.algorithm, f.commands))
+            return JudgedPoint(point, reason=f"the proof{kind}", message=str(error) if first is None else first.message)
+        return JudgedPoint(point, f, program_key(f.algorithm, f.commands))
 
     def _function(self, point: Point) -> Function:
         number = self.space.number(point)
@@ -158,9 +158,9 @@ def _known_to_callers(algorithm: Algorithm) -> dict[str, Any]:
     return {**{part: declared[part] for part in _PARTS}, "outputs": outputs}
 
 
-def none_legal(tried: list[Candidate]) -> str:
+def none_legal(tried: list[JudgedPoint]) -> str:
     """That no point is legal, with the reasons counted and an example of the most frequent one."""
-    counted: dict[str, list[Candidate]] = {}
+    counted: dict[str, list[JudgedPoint]] = {}
     for each in tried:
         counted.setdefault(each.reason, []).append(each)
     if not counted:

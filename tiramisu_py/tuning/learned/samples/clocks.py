@@ -21,7 +21,7 @@ from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Function
 from tiramisu_py.function.results import Emission, emission
-from tiramisu_py.tuning.learned.samples.candidates import Candidate, named
+from tiramisu_py.tuning.learned.samples.candidates import JudgedPoint, named
 from tiramisu_py.tuning.learned.samples.kernel_timing import FAILURES, timed, timed_at
 from tiramisu_py.tuning.learned.samples.ranges import Ranges, Sizes
 from tiramisu_py.tuning.learned.samples.sample_store import Sampled, SampleStore
@@ -38,7 +38,7 @@ CHECKED = 2**16
 Timer = Callable[[Mapping[str, Any], Mapping[str, int]], float]
 
 
-class Clock(Protocol):
+class SampleClock(Protocol):
     """A source of times, and what they hold for."""
 
     @property
@@ -57,16 +57,16 @@ class Clock(Protocol):
     def compiled(self) -> int:
         """The number of kernels that were compiled, or found in the cache."""
 
-    def text(self, candidate: Candidate, store: SampleStore) -> str:
+    def text(self, candidate: JudgedPoint, store: SampleStore) -> str:
         """The key of what is timed."""
 
     def known_text(self, program: str, store: SampleStore) -> str | None:
         """The key of what is timed of a program, by its key; None if it has to be emitted first."""
 
-    def prepare(self, some: Sequence[Candidate], store: SampleStore, workers: int) -> None:
+    def prepare(self, some: Sequence[JudgedPoint], store: SampleStore, workers: int) -> None:
         """Compiles candidates side by side, and checks their values."""
 
-    def time(self, candidate: Candidate, text: str, sizes: Sizes) -> Sampled:
+    def time(self, candidate: JudgedPoint, text: str, sizes: Sizes) -> Sampled:
         """The time of a prepared candidate."""
 
 
@@ -84,16 +84,16 @@ class PretendedClock:
         module, name = getattr(timer, "__module__", ""), getattr(timer, "__qualname__", repr(type(timer)))
         self.machine: Any = {"timer": f"{module}.{name}"}
 
-    def text(self, candidate: Candidate, store: SampleStore) -> str:
+    def text(self, candidate: JudgedPoint, store: SampleStore) -> str:
         return candidate.program
 
     def known_text(self, program: str, store: SampleStore) -> str | None:
         return program
 
-    def prepare(self, some: Sequence[Candidate], store: SampleStore, workers: int) -> None:
+    def prepare(self, some: Sequence[JudgedPoint], store: SampleStore, workers: int) -> None:
         pass
 
-    def time(self, candidate: Candidate, text: str, sizes: Sizes) -> Sampled:
+    def time(self, candidate: JudgedPoint, text: str, sizes: Sizes) -> Sampled:
         found = self._timer(dict(candidate.point), dict(sizes))
         if isinstance(found, bool) or not isinstance(found, int | float | np.number) or not 0 < found < math.inf:
             raise ArgumentError(
@@ -126,7 +126,7 @@ class KernelClock:
     def known_text(self, program: str, store: SampleStore) -> str | None:
         return store.text(program, self._emitter)
 
-    def text(self, candidate: Candidate, store: SampleStore) -> str:
+    def text(self, candidate: JudgedPoint, store: SampleStore) -> str:
         """The key of the emitted text: known, if this version of the package has emitted the program before."""
         known = self.known_text(candidate.program, store)
         if known is not None:
@@ -143,8 +143,8 @@ class KernelClock:
         store.keep_text(candidate.program, self._emitter, key)
         return key
 
-    def prepare(self, some: Sequence[Candidate], store: SampleStore, workers: int) -> None:
-        wanted: dict[str, Candidate] = {}
+    def prepare(self, some: Sequence[JudgedPoint], store: SampleStore, workers: int) -> None:
+        wanted: dict[str, JudgedPoint] = {}
         for each in some:
             key = self.text(each, store)
             if key not in self.kernels and key not in self._failed:
@@ -167,7 +167,7 @@ class KernelClock:
             except FAILURES as error:
                 self._failed[key] = str(error) or type(error).__name__
 
-    def time(self, candidate: Candidate, text: str, sizes: Sizes) -> Sampled:
+    def time(self, candidate: JudgedPoint, text: str, sizes: Sizes) -> Sampled:
         if text in self._failed:
             return Sampled(None, reason=self._failed[text])
         kernel = self.kernels[text]
@@ -198,7 +198,7 @@ class KernelClock:
             self._process.close()
             self._process = None
 
-    def failure(self, candidate: Candidate, store: SampleStore) -> str:
+    def failure(self, candidate: JudgedPoint, store: SampleStore) -> str:
         """Why a candidate cannot be used; empty if it can."""
         return self._failed.get(self.text(candidate, store), "")
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.learned.samples.clocks import Clock
+from tiramisu_py.tuning.learned.samples.clocks import SampleClock
 from tiramisu_py.tuning.learned.samples.ranges import written
 from tiramisu_py.tuning.learned.samples.sample_store import Sampled, SampleStore, plain_point
-from tiramisu_py.tuning.learned.samples.sampling import Drawn, Sampler
+from tiramisu_py.tuning.learned.samples.sampling import DrawnSample, Sampler
 from tiramisu_py.tuning.search.status_line import Progress
 from tiramisu_py.tuning.search.tuned import duration
 
@@ -80,7 +80,7 @@ class Collector:
         self,
         name: str,
         sampler: Sampler,
-        clock: Clock,
+        clock: SampleClock,
         store: SampleStore,
         turn: Turn,
         limits: CollectLimits,
@@ -112,7 +112,7 @@ class Collector:
                 if self.is_over:
                     complete = False
                     break
-                lot: list[Drawn] = []
+                lot: list[DrawnSample] = []
                 while len(lot) < min(LOT, wanted - drawn) and (each := self._sampler.draw()) is not None:
                     lot.append(each)
                 if not lot:
@@ -124,7 +124,7 @@ class Collector:
             self._progress.close()
         return self._found(complete)
 
-    def _taken(self, lot: list[Drawn]) -> bool:
+    def _taken(self, lot: list[DrawnSample]) -> bool:
         """Takes note of known samples and measures the others; false if the time was over first."""
         texts = [self._clock.text(each.candidate, self._store) for each in lot]
         kernels = [
@@ -151,7 +151,7 @@ class Collector:
                 return False
         return True
 
-    def _measured(self, some: list[tuple[Drawn, str, int]]) -> bool:
+    def _measured(self, some: list[tuple[DrawnSample, str, int]]) -> bool:
         """Compiles the kernels of some samples together, and measures them; false if the time was over first."""
         if self.is_over:
             return False
@@ -168,11 +168,11 @@ class Collector:
                 self._measure(each, text, kernel)
         return True
 
-    def _prepare(self, some: list[Drawn]) -> None:
+    def _prepare(self, some: list[DrawnSample]) -> None:
         self._show("compiles")
         self._clock.prepare([each.candidate for each in some], self._store, self._limits.workers)
 
-    def _measure(self, each: Drawn, text: str, kernel: int) -> None:
+    def _measure(self, each: DrawnSample, text: str, kernel: int) -> None:
         self._show("measures")
         with self._store.running(kernel, each.sizes):
             found = self._clock.time(each.candidate, text, each.sizes)
@@ -180,7 +180,7 @@ class Collector:
         self._new += found.seconds is not None
         self._count_sample(text, each, found)
 
-    def _say(self, lot: list[Drawn], texts: list[str], kernels: list[int], lacking: list[int]) -> None:
+    def _say(self, lot: list[DrawnSample], texts: list[str], kernels: list[int], lacking: list[int]) -> None:
         """Keeps the pretended times of a lot at once."""
         kept = {}
         for number in lacking:
@@ -191,7 +191,7 @@ class Collector:
         self._store.keep(kept)
         self._new += len(kept)
 
-    def _count_sample(self, text: str, each: Drawn, found: Sampled) -> None:
+    def _count_sample(self, text: str, each: DrawnSample, found: Sampled) -> None:
         if found.seconds is None:
             self._failed[found.reason.partition("\n")[0]] += 1
             return

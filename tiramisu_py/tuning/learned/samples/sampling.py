@@ -15,7 +15,7 @@ from random import Random
 
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.filters import Filter
-from tiramisu_py.tuning.learned.samples.candidates import Candidate, Candidates
+from tiramisu_py.tuning.learned.samples.candidates import Candidates, JudgedPoint
 from tiramisu_py.tuning.learned.samples.ranges import Octaves, Ranges, Sizes
 from tiramisu_py.tuning.search.space import Point, Space
 
@@ -28,10 +28,10 @@ DRAWS, REPEATED, REFUSED = 50_000, 1000, 200
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnSample:
     """A sample to be taken: a legal point, at sizes."""
 
-    candidate: Candidate
+    candidate: JudgedPoint
     sizes: Sizes
 
 
@@ -92,7 +92,7 @@ class Sampler:
         self._sized: dict[tuple[int, ...], Sizes] = {}
         self._ended = False
 
-    def draw(self) -> Drawn | None:
+    def draw(self) -> DrawnSample | None:
         """The next sample; None if there is none left that is met. Raises `ArgumentError` if no point is legal."""
         if not sum(self.draws):
             self._learn_filters()
@@ -113,7 +113,7 @@ class Sampler:
                 self.accepted[0] += 1
                 self._bayes.count(indices, octaves)
 
-    def _next(self) -> Drawn | None:
+    def _next(self) -> DrawnSample | None:
         refused = repeated = 0
         for _ in range(DRAWS):
             self.draws[1] += 1
@@ -133,7 +133,7 @@ class Sampler:
             if key not in self._seen:
                 self._seen.add(key)
                 self._chosen[key[0]], self._sized[key[1]] = point, sizes
-                return Drawn(candidate, sizes)
+                return DrawnSample(candidate, sizes)
             repeated += 1
             if repeated >= REPEATED:
                 return None
@@ -155,7 +155,7 @@ class Sampler:
             sizes = random.choice([*self._sized.values()])
         return point, octaves, sizes
 
-    def _judged(self, point: Point, sizes: Sizes) -> Candidate | None:
+    def _judged(self, point: Point, sizes: Sizes) -> JudgedPoint | None:
         """The candidate of a point that all filters let pass, the proof last; None for others."""
         if not self._passes(point, sizes):
             return None
