@@ -19,7 +19,7 @@ import tiramisu_py as tm
 from benchmarks import tune
 from benchmarks.common.tables import report, table
 from tiramisu_py.tuning import filters
-from tiramisu_py.tuning.learned.samples.candidates import Candidate, Candidates
+from tiramisu_py.tuning.learned.samples.candidates import Candidates, JudgedPoint
 from tiramisu_py.tuning.learned.samples.sampling import Sampler
 from tiramisu_py.tuning.search.space import Point, Space
 
@@ -113,9 +113,9 @@ class Unmade:
     def __init__(self, space: Space) -> None:
         self.space, self.proven = space, [True]
 
-    def at(self, point: Point) -> Candidate:
+    def at(self, point: Point) -> JudgedPoint:
         """A candidate that nobody compiles."""
-        return Candidate(point, cast(tm.Function, self))
+        return JudgedPoint(point, cast(tm.Function, self))
 
 
 def accepted() -> str:
