@@ -41,12 +41,27 @@ def test_a_transfer_of_values_under_a_condition_to_the_callers_array_is_refused(
     (violation,) = report.violations
     assert violation.kind == "overwritten"
     assert "m_to_cpu copies whole boxes of m to an array of the caller" in violation.message
-    assert violation.repair.startswith("give m a value at all its indices, tm.select(")
+    assert violation.repair.startswith("leave m on the GPU, m.store_in(tm.GPU)")
     with pytest.raises(tm.LegalityError, match="m_to_cpu"):
         f.compile(device="simulator")
 
 
-def test_the_repair_is_right() -> None:
+@pytest.mark.parametrize("kind", ["domain", "condition"])
+@pytest.mark.parametrize("by_position", [False, True])
+def test_an_output_that_stays_on_the_gpu_is_right(kind: str, by_position: bool) -> None:
+    f, m = entries(kind)
+    f.outputs(m)
+    if by_position:
+        m.store_in(tm.Buffer("kept", [P], tm.float64, memory=tm.GPU), [e])
+    else:
+        m.store_in(tm.GPU)
+    found = on_gpu(f, m).compile(device="simulator", sanitize=True)(START, GIVEN)
+    assert isinstance(found, tm.DeviceArray)
+    wanted = [0, 4, 6, 8, 0] if by_position else [[0, 4, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 6, 8, 0]]
+    np.testing.assert_array_equal(found.get(), wanted)
+
+
+def test_a_value_everywhere_is_right() -> None:
     f, m = entries("choice")
     f.outputs(m)
     found = on_gpu(f, m).compile(device="simulator", sanitize=True)(START, GIVEN)

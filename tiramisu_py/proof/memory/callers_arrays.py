@@ -106,7 +106,9 @@ def _moved(write: MemoryAccess) -> Violation:
         f"{write.source} has a value: elements without one, {words(spot.element)} perhaps, would not keep theirs, "
         f"{witness}"
     )
+    name = write.source
     repair = (
-        f"give {write.source} a value at all its indices, tm.select(<its condition>, .., 0), or compute it on cores"
+        f"leave {name} on the GPU, {name}.store_in(tm.GPU), and copy what a call returns, .get(); or give it a value "
+        "at all its indices, tm.select(<its condition>, .., 0)"
     )
     return Violation("overwritten", message, witness, repair=repair)
