@@ -21,6 +21,7 @@ from tiramisu_py.schedule.loops.coalesced_producers import Coalesce
 from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 from tiramisu_py.schedule.loops.order import After, Before, Between, Fuse, InOrder
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
+from tiramisu_py.schedule.loops.tensorize import Tensorize
 from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Split, Tile
 from tiramisu_py.schedule.loops.unimodular import Skew, Transform
 from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
@@ -37,7 +38,7 @@ from tiramisu_py.schedule.storage.place import Place
 
 COMMANDS: tuple[type[Command], ...] = (
     Split, Tile, Coalesce, Interchange, Reorder, Shift, Skew, Transform, Reverse, SetSchedule,
-    Parallelize, Vectorize, UnrollLoop, UnrollAndJam, Rfactor,
+    Parallelize, Vectorize, UnrollLoop, UnrollAndJam, Tensorize, Rfactor,
     After, Before, Between, Fuse, InOrder,
     StoreIn, StoreAt, Fold, Keep, Place, StoreNontemporal, Prefetch,
     ComputeAt, ReverseComputeAt, CacheAt, Pack, Slide, TimeTiles,
