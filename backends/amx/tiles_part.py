@@ -36,19 +36,13 @@ class TilesPart(HostPart):
         """The header of tiles."""
         return packaged("amx", RUNTIME)
 
-    def needs(self) -> tuple[str, ...]:
-        """The instruction sets that the code names, by the macros of compilers."""
-        products = [one for each in _bodies(self.function) for one in of_kind(each.body, MultiplyTiles)]
-        kinds = {"AMX_BF16" if one.of[0].is_float else "AMX_INT8" for one in products}
-        return ("AMX_TILE", *sorted(kinds))
-
     def documentation(self) -> list[str]:
         """The code for machines without tiles."""
         return [f"{NO_TILES} the machine has no AMX, or does not let the process use it."]
 
     def checked(self) -> Lines:
         """Asks for the registers of tiles."""
-        needed = " | ".join(f"TM_{name}" for name in self.needs())
+        needed = " | ".join(f"TM_{name}" for name in instruction_sets_of(self.function))
         failed = f'{self.name}_fail({NO_TILES}, "{self.function.title}: %s", tm_no_tiles)'
         return [
             cgen.Statement(f"const char *const tm_no_tiles = tm_amx_missing({needed})"),
@@ -76,6 +70,13 @@ class TilesPart(HostPart):
             return [cgen.Statement(f"TM_TILE_PRODUCT({_instruction(*node.of)}, {tiles})")]
 
         return {Tiles: scoped, LoadTile: moved, StoreTile: moved, MultiplyTiles: multiplied}
+
+
+def instruction_sets_of(function: LoopFunction) -> tuple[str, ...]:
+    """The instruction sets that the code of a function names, by the macros of compilers: those of its tiles."""
+    products = [one for each in _bodies(function) for one in of_kind(each.body, MultiplyTiles)]
+    kinds = {"AMX_BF16" if one.of[0].is_float else "AMX_INT8" for one in products}
+    return ("AMX_TILE", *sorted(kinds)) if kinds else ()
 
 
 def _instruction(left: DType, right: DType) -> str:

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+extern long syscall(long number, ...); /* which unistd.h keeps from strict C */
 enum { TM_AMX_BF16 = 1 << 22, TM_AMX_TILE = 1 << 24, TM_AMX_INT8 = 1 << 25 };
 
 /* The reason why tiles cannot be used here with these instructions, or NULL. */

@@ -15,9 +15,8 @@ import numpy as np
 
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.algorithm.visitor import Visitor
-from tiramisu_py.interpret import arithmetic
+from tiramisu_py.interpret import arithmetic, tiles
 from tiramisu_py.interpret import lane_masks as masks
-from tiramisu_py.interpret import tiles
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.called_stages import call_steps
 from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame

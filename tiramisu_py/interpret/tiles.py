@@ -67,8 +67,8 @@ def _floats(sums: Value, left: Value, right: Value) -> Value:
         for first in range(2):
             half = np.zeros(sums.shape, np.float32)
             for k in range(first, left.shape[1], 2):
-                a, b = (_flushed(each.astype(np.float32)) for each in (left[:, k], right[k]))
-                half = _flushed(half + _flushed(np.outer(a, b)))
+                a, b = (_flushed(each.astype(np.float32)).astype(np.float64) for each in (left[:, k], right[k]))
+                half = _flushed((half + np.outer(a, b)).astype(np.float32))  # fused: products are not rounded
             halves.append(half)
         return _flushed(_flushed(sums) + _flushed(halves[0] + halves[1]))
 
@@ -81,9 +81,8 @@ def _elements(node: LoadTile | StoreTile, frame: Frame) -> tuple[Value, ...]:
     """The indices of a tile's elements: rows as far apart as the first two, each of neighbours in memory."""
     frame.where = node.statement
     evaluate, shape = Evaluator(frame), frame.array(node.buffer).data.shape
-    first, second = (
-        int(np.ravel_multi_index([evaluate.integer(e) for e in indices], shape)) for indices in (node.first, node.second)
-    )
+    corners = ([evaluate.integer(e) for e in indices] for indices in (node.first, node.second))
+    first, second = (int(np.ravel_multi_index(corner, shape)) for corner in corners)
     places = first + (second - first) * np.arange(node.rows)[:, None] + np.arange(node.columns)
     if places.min() < 0 or places.max() >= int(np.prod(shape)):
         raise InterpretError(f"{node.statement} uses a tile of {node.buffer} that goes beyond the array")

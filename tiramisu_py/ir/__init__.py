@@ -134,6 +134,8 @@ __all__ = [
     "ScalarArgument",
     "Side",
     "Store",
+    "StoreTile",
+    "Tiles",
     "Traced",
     "TreeReduce",
     "Variable",

@@ -58,7 +58,10 @@ def no_tensor_loop(node: Node) -> Iterator[str]:
 
 
 def _loops_tagged(
-    node: Node, tags: tuple[type[Unroll] | type[Vector] | type[TensorLoop], ...], wrong: Callable[[For], bool], said: str
+    node: Node,
+    tags: tuple[type[Unroll] | type[Vector] | type[TensorLoop], ...],
+    wrong: Callable[[For], bool],
+    said: str,
 ) -> Iterator[str]:
     for loop in walk(node):
         if isinstance(loop, For) and isinstance(loop.tag, tags) and wrong(loop):

@@ -372,7 +372,8 @@ class LoopCommands(AppliedStatements):
 
             B.store_in(panels, [j // 16, k // 4, j % 16, k % 4])
 
-        The processor needs AMX (from Sapphire Rapids on); ``compile(target="sapphirerapids")`` compiles for it anywhere.
+        The processor needs AMX, as Intel's have from Sapphire Rapids on; ``compile(target="sapphirerapids")`` compiles
+        for it anywhere.
 
         On a GPU the 32 threads of a warp run the instruction together: the block has 4 threads along x and 8 along y,
         the sums are in registers, and ``rows`` and ``columns`` are those of one thread. Thread (x, y) has the rows y

@@ -1,7 +1,7 @@
 """Products of small matrices in the matrix registers of a core: loops tagged for it, where their tiles are full.
 
-Before: three loops of constant extents around ``C[i, j] += A[i, k] * B[k, j]``. After: the tile of C is loaded, those of
-A and B are loaded and multiplied, and C is stored. Around a loop that adds to the same tiles of C all the time these
+Before: three loops of constant extents around ``C[i, j] += A[i, k] * B[k, j]``. After: the tile of C is loaded, those
+of A and B are loaded and multiplied, and C is stored. Around a loop that adds to the same tiles of C all the time these
 stay in their registers. Loops that are not full, or whose operands do not lie as tiles do, remain loops.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.declarations import sum_
@@ -37,7 +37,7 @@ from tiramisu_py.ir.properties import no_tensor_loop
 from tiramisu_py.ir.rewriting import block, contents, variables, walk, with_children
 from tiramisu_py.ir.tile_statements import GROUP_BYTES, TILES
 from tiramisu_py.passes.base import About, FunctionPass
-from tiramisu_py.program.loops import Parallel, TensorLoop
+from tiramisu_py.program.loops import Combine, Parallel, TensorLoop
 from tiramisu_py.program.machine.tensor_instructions import tensor_instruction
 from tiramisu_py.records import dataclass
 
@@ -107,10 +107,12 @@ class TileProduct:
 class _Products:
     """Finds products in tensor loops; `shapes` are the extents of the arrays in scope that are contiguous.
 
-    `found` are the products of nests that were looked at, by the numbers of these objects.
+    `atomic` are the buffers to which threads add each element atomically. `found` are the products of nests that were
+    looked at, by the numbers of these objects.
     """
 
     shapes: Shapes
+    atomic: frozenset[str] = frozenset()
     found: dict[int, tuple[Node, TileProduct | None]] = field(default_factory=dict)
 
     def of(self, node: Node) -> Node:
@@ -120,6 +122,9 @@ class _Products:
         if isinstance(node, Allocate):
             known = {**self.shapes, node.buffer: node.extents} if node.lanes == 1 else self.shapes
             return with_children(node, replace(self, shapes=known).of)
+        if isinstance(node, For) and node.reductions:
+            atomic = {name for one in node.reductions if one.combine is Combine.ATOMIC for name in one.buffers}
+            return with_children(_untagged(node), replace(self, atomic=self.atomic | atomic, found={}).of)
         products = self._products(node)
         if products and _stay(products):
             if all(map(_is_tensor, _loops(node))):
@@ -127,9 +132,7 @@ class _Products:
             if isinstance(node, For) and self._keeps(node, products):
                 made = _with_sums(products, lambda registers: self._inside(node, registers))
                 return simplify(If(Binary("<", node.lower, node.upper, bool_), made))
-        if isinstance(node, For) and _is_tensor(node):
-            node = replace(node, tag=None)
-        return with_children(node, self.of)
+        return with_children(_untagged(node), self.of)
 
     def _inside(self, node: Node, registers: _Registers) -> Iterable[Node]:
         """The statements of products whose sums are in registers; factors in registers stay from one to the next."""
@@ -163,7 +166,7 @@ class _Products:
     def _product(self, node: For) -> TileProduct | None:
         """The product of a nest of full tensor loops."""
         loops, inside = _tensor_nest(node)
-        if len(loops) != 3 or not isinstance(inside, Store) or inside.update is not sum_ or inside.atomic:
+        if len(loops) != 3 or not isinstance(inside, Store) or inside.update is not sum_:
             return None
         factors = _factors(inside)
         if factors is None:
@@ -187,13 +190,13 @@ class _Products:
             self._place(left, (rows, terms), starts, columns),
             self._grouped(right, (terms, columns), starts, rows, group),
         )
-        if None in places or inside.buffer in (left.buffer, right.buffer):
+        if None in places or inside.buffer in {left.buffer, right.buffer, *self.atomic}:
             return None
         return TileProduct(*places, *wanted, inside.statement)  # type: ignore[arg-type]
 
     def _place(self, load: Load, of: tuple[str, str], starts: Mapping[str, Expr], other: str) -> Place | None:
         """The tile of a load whose rows and columns are those of two variables; None if it does not lie as a tile."""
-        rows, columns = of
+        rows = of[0]
         if load.buffer not in self.shapes or any(other in variables(e) for e in load.indices):
             return None
         steps = [_steps(load.indices, each) for each in of]
@@ -219,7 +222,7 @@ class _Products:
         across = [_steps(parts[0], each) for each in (_GROUP.name, columns)]
         if None in across or self._distance(load.buffer, across[1]) != group:
             return None
-        for before, after in zip(parts, parts[1:], strict=False):
+        for before, after in pairwise(parts):
             step = tuple(difference(b, a) for a, b in zip(before, after, strict=True))
             if None in step or self._distance(load.buffer, step) != 1:
                 return None
@@ -244,6 +247,11 @@ class _Products:
 def _loops(node: Node) -> list[Node]:
     """The loops that a statement consists of."""
     return [each for each in (node.body if isinstance(node, Block) else (node,)) if not isinstance(each, Comment)]
+
+
+def _untagged(node: Node) -> Node:
+    """A tensor loop as a plain one."""
+    return replace(node, tag=None) if isinstance(node, For) and isinstance(node.tag, TensorLoop) else node
 
 
 def _is_tensor(node: Node) -> bool:

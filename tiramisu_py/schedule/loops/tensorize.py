@@ -54,8 +54,8 @@ class Tensorize(OnStatements):
         types = factors(statement)
         if types is None:
             raise CommandError(
-                f"a term of {statement.handle} is {term}, no product of two reads, each converted to {computation.dtype}"
-                f": compute other factors as values of their own, which {statement.handle} reads"
+                f"a term of {statement.handle} is {term}, no product of two reads, each converted to "
+                f"{computation.dtype}: compute other factors as values of their own, which {statement.handle} reads"
             )
         if instruction.sums(*types) != computation.dtype:
             raise CommandError(
@@ -78,4 +78,3 @@ def factors(statement: Statement) -> tuple[DType, DType] | None:
     if not all(isinstance(e, Access) for e in found):
         return None
     return found[0].dtype, found[1].dtype
-
