@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.runs import Run
 from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.lower.operations.transfer_spans import Span, runs_of, spans_of
+from tiramisu_py.lower.operations.transfer_spans import RunSpan, runs_of, spans_of
 from tiramisu_py.lower.statements.index_set_splitting import point_forms
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -28,7 +28,7 @@ class TransferBox:
     extents: list[isl.PwAff]
     into: list[isl.PwAff]
     #: Of values in runs, what says which of the elements are copied.
-    spans: list[Span]
+    spans: list[RunSpan]
 
 
 def boxes_of(program: Program, statement: Statement) -> tuple[int, list[TransferBox]]:

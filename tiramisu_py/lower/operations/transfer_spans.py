@@ -30,7 +30,7 @@ Places = Callable[[Sequence[isl.PwAff]], tuple[Expr, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class Ends:
+class FormEnds:
     """The first value of a form, and the last one."""
 
     first: isl.PwAff
@@ -38,7 +38,7 @@ class Ends:
 
 
 @dataclass(frozen=True, eq=False)
-class Span:
+class RunSpan:
     """The positions of the runs of some rows: those that `start` says, within `positions`.
 
     Rows are between forms, or the positions of the span `of`, plus a form. Elements at `axis` are `apart` plus
@@ -46,8 +46,8 @@ class Span:
     """
 
     start: str
-    positions: Ends
-    rows: Ends | None
+    positions: FormEnds
+    rows: FormEnds | None
     of: tuple[int, isl.PwAff] | None
     axis: int | None
     apart: isl.PwAff | None
@@ -75,7 +75,7 @@ def _above(run: Run, among: Sequence[Run]) -> int | None:
 
 def spans_of(
     found: Sequence[Run], elements: Sequence[isl.Aff], images: Callable[[Sequence[isl.Aff]], isl.Map]
-) -> list[Span] | None:
+) -> list[RunSpan] | None:
     """The spans that hold exactly the elements of all rows; None if these are not the elements of spans.
 
     `images` maps the iterations outside to the values of some forms.
@@ -91,7 +91,7 @@ def spans_of(
     domain = whole.domain()
     if not sets.box(lows, highs, domain.get_space()).intersect_domain(domain).is_subset(whole):
         return None
-    spans = list[Span]()
+    spans = list[RunSpan]()
     for number, (run, tie, over) in enumerate(zip(found, tied, above, strict=True)):
         has_rows_inside = number in above
         if (tie is None) != has_rows_inside and not images([run.position]).is_single_valued():
@@ -102,7 +102,7 @@ def spans_of(
             of = over, _ends(images, run.row.sub(found[over].position), domain).first
         axis, apart, mirrored = (None, None, False) if tie is None else tie
         distance = None if apart is None else _ends(images, apart, domain).first
-        spans.append(Span(run.start, positions, row if of is None else None, of, axis, distance, mirrored))
+        spans.append(RunSpan(run.start, positions, row if of is None else None, of, axis, distance, mirrored))
     return spans
 
 
@@ -117,12 +117,12 @@ def _tied(
     return None
 
 
-def _ends(images: Callable[[Sequence[isl.Aff]], isl.Map], form: isl.Aff, domain: isl.Set) -> Ends:
+def _ends(images: Callable[[Sequence[isl.Aff]], isl.Map], form: isl.Aff, domain: isl.Set) -> FormEnds:
     (low,), (high,) = sets.component_bounds(images([form]))
-    return Ends(low.gist(domain), high.gist(domain))
+    return FormEnds(low.gist(domain), high.gist(domain))
 
 
-def narrowed(program: Program, spans: Sequence[Span], places: Places) -> Mapping[int, tuple[Expr, Expr]]:
+def narrowed(program: Program, spans: Sequence[RunSpan], places: Places) -> Mapping[int, tuple[Expr, Expr]]:
     """The first element of each index that spans say, and the number of elements; what is not there is not narrowed."""
     ends, found = list[tuple[Expr, Expr]](), dict[int, tuple[Expr, Expr]]()
     for span in spans:
