@@ -80,6 +80,12 @@ class Recorded:
         self._fresh.append(name)
         return Iter(name)
 
+    def copy_name(self, source: str, ending: str) -> str | None:
+        """A name for a copy of a source, as other products have taken ``{source}_{ending}``; None if it is free."""
+        usual = f"{source}_{ending}"
+        found = fresh_name(usual, names_in(self.function.program), underscored)
+        return None if found == usual else found
+
     def text(self) -> str:
         """The commands as Python over the function `f`, to be pasted."""
         return as_script(self.function.commands[self._start :])

@@ -23,7 +23,8 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.auto.groups.group_orders import affine_text
-from tiramisu_py.auto.groups.nests import KeptLevels, folds_of, iterators_of, members_of, statement_handle
+from tiramisu_py.auto.groups.kept_levels import KeptLevels, folds_of
+from tiramisu_py.auto.groups.nests import iterators_of, members_of, statement_handle
 from tiramisu_py.auto.model.carried import LoopDependence, LoopDependences
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.function import Function

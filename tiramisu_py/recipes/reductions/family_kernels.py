@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.function import Reduction
-from tiramisu_py.function.handles.selection import Selection
+from tiramisu_py.function.handles.computations import Selection
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.program.targets import Gpu

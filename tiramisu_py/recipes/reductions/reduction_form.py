@@ -16,7 +16,7 @@ from tiramisu_py.algorithm.traversal import accesses, iterators
 from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.function.handles.selection import Selection
+from tiramisu_py.function.handles.computations import Selection
 from tiramisu_py.recipes.recorded import Recorded
 from tiramisu_py.recipes.reductions.family_names import LoopNames
 from tiramisu_py.records import dataclass

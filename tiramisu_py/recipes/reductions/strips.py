@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.function import Reduction
-from tiramisu_py.function.handles.selection import Selection
+from tiramisu_py.function.handles.computations import Selection
 from tiramisu_py.recipes.reductions.columns import ColumnSizes
 from tiramisu_py.recipes.reductions.families import has_terms_of
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Self
 
 import islpy as isl
 
@@ -14,7 +15,7 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import statements
-from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 
 
 def raw_schedule(program: Program, names: Sequence[str], text: object) -> Program:
@@ -104,9 +105,28 @@ def _output_names(relation: isl.Map, statement: Statement, coords: isl.MultiAff)
 
 @dataclass(frozen=True, eq=False)
 class SetSchedule(OnStatements):
-    """All loops are replaced by those of an isl map."""
+    """Replace all loops by those of an isl map.
+
+    ::
+
+        for i in 0..N:          -->   for d in 0..N + M - 1:
+            for j in 0..M:                for j in max(0, d - N + 1)..min(M, d + 1):
+                S[i, j]                       S[d - j, j]
+                                                     (set_schedule("{ [i, j] -> [d, j] : d = i + j }"))
+
+    The map takes the statement's instances to its loops, outermost first; names of output dimensions become the
+    names of the loops (t0, t1, ... where they have none). A statement that shares loops leaves them to the others,
+    so that the members of a group can have loops of their own, and share those afterwards (`Function.order`). A new
+    loop is given by an expression, ``"{ [i, j] -> [i0 = floor(i / 8), j, i1 = i mod 8] }"``. Raises `CommandError`
+    for a map that leaves out instances, is not single-valued, or has several pieces, and if a buffer has a copy for
+    each iteration of one of the loops.
+    """
 
     map: str
+
+    @classmethod
+    def called(cls, of: Named, text: str) -> Self:
+        return cls(of, text)
 
     def applied(self, program: Program) -> Program:
         return raw_schedule(program, self.names(program), self.map)

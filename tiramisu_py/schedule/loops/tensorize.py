@@ -18,7 +18,49 @@ from tiramisu_py.schedule.loops.tags import tagged
 
 @dataclass(frozen=True, eq=False)
 class Tensorize(OnStatements):
-    """Three loops of a product run by an instruction on small matrices, in tiles that are full."""
+    """Run three loops of a product by an instruction on small matrices: AMX of cores, or a GPU's tensor cores.
+
+    ::
+
+        for i in 0..16:               -->   tile of C += tile of A * tile of B
+            for j in 0..16:
+                for k in 0..64:
+                    C[i, j] += A[i, k] * B[k, j]          (C.update.tensorize(i, j, k, "amx"))
+
+    The loops are the innermost ones, in any order, of as many iterations as the instruction takes: `split` makes
+    them. A tile that is not full stays loops. The term is a product of two values, each converted to the type of
+    the sum; one depends on the row and the term, the other on the term and the column.
+
+    =============== ================ ============================================================================
+    instruction     rows, columns,   products, and the type of their sum
+                    terms
+    =============== ================ ============================================================================
+    "amx"           16, 16, 64 bytes uint8 and int8, in any pair, in int32; bfloat16 in float32
+    "m16n8k16"      2, 2, 16         float16, bfloat16 in float32 (a GPU from compute capability 8.0 on)
+    "m16n8k8"       2, 2, 8          float16 in float32 (from 7.5 on)
+    "m16n8k8.tf32"  2, 2, 8          float32 in float32, with 10 bits after the point in factors (from 8.0 on)
+    =============== ================ ============================================================================
+
+    Sums of integers are exact. Those of floats give up bits, since the instruction adds terms in an order of its
+    own; the report names what else is given up.
+
+    With ``"amx"`` the sums are in memory, a row's neighbours beside each other, and stay in registers around a loop
+    that adds to the same tiles. So are the terms of a row of the left factor. The right one has the terms in
+    groups of 4 bytes: 4 bytes, or 2 bfloat16, of one column together::
+
+        B.store_in(panels, [j // 16, k // 4, j % 16, k % 4])
+
+    The processor needs AMX, as Intel's have from Sapphire Rapids on; ``compile(target="sapphirerapids")`` compiles
+    for it anywhere.
+
+    On a GPU the 32 threads of a warp run the instruction together: the block has 4 threads along x and 8 along y,
+    the sums are in registers, and ``rows`` and ``columns`` are those of one thread. Thread (x, y) has the rows y
+    and y + 8 of a tile of 16 by 8, and the columns 2x and 2x + 1.
+
+    `check()` refuses loops of other lengths, loops that are not the innermost ones, and operands that do not lie as
+    the instruction takes them. Raises `CommandError` for terms that are no products, and types that it does not
+    have.
+    """
 
     rows: Iter
     columns: Iter
