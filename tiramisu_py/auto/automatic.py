@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tiramisu_py import Function, Memory
 from tiramisu_py.auto.trials import ChosenOffer
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function import Function
-from tiramisu_py.function.applying.as_script import as_script
-from tiramisu_py.program.command import Command
-from tiramisu_py.program.program import Program
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import Command, Program, as_script
 
 
 class Automatic:

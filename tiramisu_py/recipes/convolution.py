@@ -5,11 +5,8 @@ Channels are the last index of pictures, and the lanes of vectors; or pictures a
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.build.target_processor import Target
-from tiramisu_py.function import Computation
-from tiramisu_py.ir.arithmetic.linear import linear
-from tiramisu_py.program.storage import Memory
+from tiramisu_py import Computation, Expr, Iter, Memory, Target
+from tiramisu_py.queries import linear
 from tiramisu_py.recipes.convolution_parts import Convolution, convolution_of, own_picture
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
-from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py import Computation, Expr, Iter, Reduction
+from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.ir.arithmetic.linear import linear
+from tiramisu_py.queries import Access, Binary, accesses, linear
 from tiramisu_py.recipes.read_sums import readers, sums_of, untouched
 from tiramisu_py.recipes.recorded import Recorded
 from tiramisu_py.records import dataclass

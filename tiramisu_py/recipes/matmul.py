@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.domains.extents import extents_of
-from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Computation, Expr, Iter, Memory, Reduction, Target
+from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import Access, Binary, Cast, end_of
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.read_sums import sums_of, untouched
 from tiramisu_py.recipes.recorded import Recorded, processor
@@ -211,9 +207,7 @@ def _indices(product: Computation, access: Access) -> list[str]:
 def _constant_extent(recipe: Recorded, sums: Reduction, iterator: Iter) -> int | None:
     """The number of iterations of an iterator of a reduction, if it is a positive constant."""
     declared = recipe.function.algorithm.computations[sums.name]
-    extents = extents_of(sets.named(declared.domain, None), recipe.function.program.context)
-    extent = extents[declared.iterators.index(iterator.name)]
-    return int(extent.value) if isinstance(extent, Const) and extent.value > 0 else None
+    return end_of(recipe.function.program, declared, iterator.name)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tiramisu_py.build.target_processor import Target
-from tiramisu_py.function import Computation
+from tiramisu_py import Computation, Target
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.matmul import MOST_LANES, MOST_ROWS, Sizes
 from tiramisu_py.recipes.recorded import Recorded, processor

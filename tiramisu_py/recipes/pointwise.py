@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tiramisu_py.build.target_processor import Target
-from tiramisu_py.function import Computation
+from tiramisu_py import Computation, Target
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
 

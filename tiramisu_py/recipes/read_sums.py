@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py import Computation, Iter, Reduction
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.statement import Role
+from tiramisu_py.queries import Role, accesses
 from tiramisu_py.recipes.recorded import Recorded
 
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.algorithm.spellings import fresh_name, underscored
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Computation, Function, Input, Iter, Target
 from tiramisu_py.errors import ArgumentError, CommandError
-from tiramisu_py.function import Computation, Function, Input
-from tiramisu_py.function.applying.as_script import as_script
-from tiramisu_py.program.fresh_names import names_in
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.queries import Statement, as_script, unused_iterator
 from tiramisu_py.recipes.cpu import Cpu
 
 
@@ -74,11 +69,9 @@ class Recorded:
 
     def fresh(self, name: str) -> Iter:
         """An iterator with this name, or with a similar one if the name is taken."""
-        program = self.function.program
-        taken = names_in(program) | {loop.name for loop in program.loops.values()} | set(self._fresh)
-        name = fresh_name(name, taken, underscored)
-        self._fresh.append(name)
-        return Iter(name)
+        found = unused_iterator(self.function, name, self._fresh)
+        self._fresh.append(found.name)
+        return found
 
     def text(self) -> str:
         """The commands as Python over the function `f`, to be pasted."""

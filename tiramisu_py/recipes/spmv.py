@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Combine, Computation, Iter, Reduction, Target
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.statement import Role
+from tiramisu_py.queries import Role
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
 from tiramisu_py.sparse.csr_product import CsrProduct, csr_product

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiramisu_py.algorithm.declarations import value_names
-from tiramisu_py.algorithm.expressions import Access, Const, Iter
-from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Computation, Iter, Memory, Target
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import Access, Const, value_names, walk
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.read_offsets import offsets, sources
 from tiramisu_py.recipes.recorded import Recorded, processor

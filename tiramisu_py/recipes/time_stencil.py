@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Computation, Iter, Target
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation
+from tiramisu_py.queries import halos
+from tiramisu_py.queries import step_distances as distances
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.read_offsets import sources
 from tiramisu_py.recipes.recorded import Recorded, processor
 from tiramisu_py.recipes.time_plans import best_plan
-from tiramisu_py.schedule.locality.time_halos import distances, halos
 
 #: The comment in the text if steps are not tiled.
 NO_TILE = "# no tiles over time: their halos would cost more than they save"

@@ -6,10 +6,10 @@ raises `CommandError`. `Function.check` proves whether the result is correct.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Expr, Iter, as_expr
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.applying.applied import Nameable
 from tiramisu_py.function.commands.all_commands import Commands
@@ -125,24 +125,29 @@ class Selection(Commands, Awaitable):
         self._apply(Inline(self._named))
         return self
 
-    def set_schedule(self, text: str) -> Self:
-        """Replace all loops by those of an isl map.
+    def set_schedule(self, text: str | Mapping[Iter, Expr | int]) -> Self:
+        """Replace all loops: each new loop is a form of the iterators, or they are given by an isl map.
 
         ::
 
             for i in 0..N:          -->   for d in 0..N + M - 1:
                 for j in 0..M:                for j in max(0, d - N + 1)..min(M, d + 1):
                     S[i, j]                       S[d - j, j]
-                                                         (set_schedule("{ [i, j] -> [d, j] : d = i + j }"))
+                                                         (set_schedule({d: i + j, j: j}))
 
-        The map takes the statement's instances to its loops, outermost first; names of output dimensions become the
-        names of the loops (t0, t1, ... where they have none). A statement that shares loops leaves them to the others,
-        so that the members of a group can have loops of their own, and share those afterwards (`Function.order`). A new
-        loop is given by an expression, ``"{ [i, j] -> [i0 = floor(i / 8), j, i1 = i mod 8] }"``. Raises `CommandError`
-        for a map that leaves out instances, is not single-valued, or has several pieces, and if a buffer has a copy for
-        each iteration of one of the loops.
+        Loops are given outermost first, and may have quotients and remainders, ``{i0: i // 8, j: j, i1: i % 8}``. An
+        isl map, ``"{ [i, j] -> [i0 = floor(i / 8), j, i1 = i mod 8] }"``, takes the statement's instances to its loops;
+        names of output dimensions become the names of the loops (t0, t1, ... where they have none). A statement that
+        shares loops leaves them to the others, so that the members of a group can have loops of their own, and share
+        those afterwards (`Function.order`). Raises `CommandError` for what is no linear form, for loops that leave out
+        instances or have several at one time, for a map of several pieces, and if a buffer has a copy for each
+        iteration of one of the loops.
         """
-        self._apply(SetSchedule(self._named, text))
+        if isinstance(text, Mapping):
+            forms = {loop: as_expr(form) if isinstance(form, int) else form for loop, form in text.items()}
+            self._apply(SetSchedule(self._named, forms))
+        else:
+            self._apply(SetSchedule(self._named, text))
         return self
 
     def _copied(self, source: object) -> Named:

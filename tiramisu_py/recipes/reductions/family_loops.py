@@ -6,10 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py import Combine, Iter, Selection
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function.handles.selection import Selection
-from tiramisu_py.program.loops import Combine
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded
 from tiramisu_py.recipes.reductions.families import Family, has_terms_of

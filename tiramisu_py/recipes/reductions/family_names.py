@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py import Iter
 from tiramisu_py.recipes.recorded import Recorded
 from tiramisu_py.records import dataclass
 

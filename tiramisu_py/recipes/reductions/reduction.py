@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Combine, Computation, Cores, Gpu, Reduction, Target, cores
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.function.handles.computations import reductions_behind
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.ranks.combined_reductions import not_combined
-from tiramisu_py.program.statement import Role
-from tiramisu_py.program.targets import Cores, Gpu
-from tiramisu_py.proof.reductions.bits import rounds
+from tiramisu_py.queries import Role, not_combined, reductions_behind, rounds
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
 from tiramisu_py.recipes.reductions.families import Stages
@@ -22,7 +16,6 @@ from tiramisu_py.recipes.reductions.reduction_on_gpu import sizes_on_gpu
 from tiramisu_py.recipes.reductions.reduction_on_ranks import ReductionOnRanks
 from tiramisu_py.recipes.reductions.reductions_on_cores import ReductionsOnCores
 from tiramisu_py.recipes.reductions.reductions_on_gpu import ReductionsOnGpu
-from tiramisu_py.schedule.instances.target_kinds import cores
 
 GRADES = ("ordered", "everywhere", "run_to_run", "not_guaranteed", "gpu_to_gpu")
 #: The GPU whose blocks are counted, where the user names none.

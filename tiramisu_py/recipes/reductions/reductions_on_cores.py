@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from tiramisu_py import Computation, Reduction
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.pointwise import BLOCK
 from tiramisu_py.recipes.recorded import Recorded

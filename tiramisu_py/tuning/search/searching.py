@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tiramisu_py.build.machine.topology import allowed_cpus
-from tiramisu_py.build.toolchains.cache import open_cache
+from tiramisu_py import Function
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Function
+from tiramisu_py.queries import allowed_cpus, open_cache
 from tiramisu_py.tuning.search.bench import MeasuringRequest, bench_for
 from tiramisu_py.tuning.search.proposals import proposals_for
 from tiramisu_py.tuning.search.requirements import (
