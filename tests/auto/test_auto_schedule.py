@@ -262,14 +262,6 @@ def test_a_time_loop_keeps_two_levels() -> None:
     assert "u.fold(t, 2)" in str(f.auto_schedule(threads=2, level="structure"))
 
 
-def test_fields_that_follow_each_other_are_swept_together_by_one_thread() -> None:
-    f = programs.waves()
-    schedule = f.auto_schedule(threads=1, level="structure")
-    assert "h.fuse(e, i)" in str(schedule) and "h.shift(i, 1)" in str(schedule)
-    given = arguments(f, 13)
-    np.testing.assert_allclose(f.compile()(**given), f.evaluate(**given))
-
-
 def test_a_nest_stays_as_declared_where_all_else_is_estimated_slower() -> None:
     f = programs.both_sides()
     schedule = f.auto_schedule(threads=1, cost=lambda work: work.lanes - work.accesses)

@@ -1,4 +1,10 @@
-"""Read-only facts of computations, loops, machines and costs: what schedules are chosen by."""
+"""Read-only facts of computations, loops, machines and costs: what schedules are chosen by.
+
+`facts(computation)` is where to begin. `extents`, `linear_reads`, `congruences`, ... answer one question each about a
+declaration, ``f.algorithm.computations[name]``; others about the statements of a program, ``f.program``. `walk`,
+`accesses` and the kinds of nodes are for expressions. What describes this machine, a compiler, or what a program costs
+is for searches that measure.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
     from tiramisu_py.proof.reductions.bits import rounds
     from tiramisu_py.queries.allowed_sizes import Room, are_allowed, part_ranges
     from tiramisu_py.queries.dependences import LoopDependence, LoopDependences, distances
+    from tiramisu_py.queries.facts import ComputationFacts, LoopFacts, facts
     from tiramisu_py.queries.handles import (
         function_of,
         loop_forms,
@@ -69,6 +76,7 @@ if TYPE_CHECKING:
         same_values,
     )
     from tiramisu_py.queries.reads import (
+        ANOTHER_ROW,
         LinearRead,
         behind,
         is_read_at_loop,
@@ -127,6 +135,7 @@ front(
         "tiramisu_py.proof.reductions.bits": "rounds",
         "tiramisu_py.queries.allowed_sizes": "Room, are_allowed, part_ranges",
         "tiramisu_py.queries.dependences": "LoopDependence, LoopDependences, distances",
+        "tiramisu_py.queries.facts": "ComputationFacts, LoopFacts, facts",
         "tiramisu_py.queries.handles": (
             "function_of, loop_forms, loop_iterators, shares_threads, statement_handle, unused_iterator, unused_word"
         ),
@@ -136,8 +145,8 @@ front(
             "same_range, same_values"
         ),
         "tiramisu_py.queries.reads": (
-            "LinearRead, behind, is_read_at_loop, linear_reads, meets, offsets, readers_of, reads_backwards, "
-            "sources_of, statement_sources"
+            "ANOTHER_ROW, LinearRead, behind, is_read_at_loop, linear_reads, meets, offsets, readers_of, "
+            "reads_backwards, sources_of, statement_sources"
         ),
         "tiramisu_py.schedule.locality.time_halos": "distances as step_distances, halos",
         "tiramisu_py.schedule.loops.bands": "permutable_band",
@@ -148,6 +157,7 @@ front(
 
 __all__ = [
     "ALIGNMENT",
+    "ANOTHER_ROW",
     "Access",
     "Algorithm",
     "Amount",
@@ -159,6 +169,7 @@ __all__ = [
     "Cast",
     "Command",
     "Communication",
+    "ComputationFacts",
     "Congruence",
     "Const",
     "Counter",
@@ -171,6 +182,7 @@ __all__ = [
     "LinearRead",
     "LoopDependence",
     "LoopDependences",
+    "LoopFacts",
     "LoopId",
     "PartTarget",
     "Program",
@@ -208,6 +220,7 @@ __all__ = [
     "end_of",
     "extent_value",
     "extents",
+    "facts",
     "function_of",
     "halos",
     "have_one_end",

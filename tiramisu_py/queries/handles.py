@@ -85,10 +85,12 @@ def _expression(form: isl.Aff, dims: Sequence[str]) -> Expr:
     parts += [(c, Param(name)) for c, name in taken.params]
     parts += [(c, _expression(under, dims)) for c, under in taken.divs]
     total: Expr | None = None
-    for factor, part in parts:
-        if factor:
-            each = part if factor == 1 else factor * part
+    for factor, part in sorted(parts, key=lambda term: term[0] < 0):
+        each = part if abs(factor) == 1 else abs(factor) * part
+        if factor > 0:
             total = each if total is None else total + each
+        elif factor < 0:
+            total = -each if total is None else total - each
     if total is None:
         total = as_expr(taken.constant)
     elif taken.constant:

@@ -18,7 +18,7 @@ from tiramisu_py.records import dataclass
 
 
 def extents(computation: Computation, *, terms: bool = False) -> list[int | None]:
-    """How many values each iterator of a computation has; None where that depends on parameters.
+    """How many values each iterator of a computation has at most; None where parameters set no bound.
 
     With `terms` those of all iterators of its points: of a reduction's terms too.
     """

@@ -14,6 +14,7 @@ from tiramisu_py.queries import (
     Const,
     Declared,
     DeclaredInput,
+    function_of,
     same_points,
     unused_word,
     walk,
@@ -61,9 +62,9 @@ class CsrProduct:
 
 def csr_product(caller: str, product: object) -> CsrProduct:
     """The parts of such a reduction; raises `ArgumentError` on behalf of `caller` for others, with the reason."""
-    if not isinstance(product, Computation) or not isinstance(product._function, Function):
+    if not isinstance(product, Computation):
         raise ArgumentError(f"{caller} takes a reduction over the rows of a matrix, and {product!r} is none")
-    algorithm = product._function.algorithm.as_declared
+    algorithm = function_of(product).algorithm
     declared = algorithm.computations.get(product.name)
     if declared is None or declared.op is None or declared.in_order:
         raise ArgumentError(f"{caller}: {product} is no reduction whose order is free: declare {_EXAMPLE}")

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from tiramisu_py import Computation, Reduction
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.queries import Role, behind, same_points, same_range, same_values, sources_of
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.recipes.reductions.family_names import LoopNames
 from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
 from tiramisu_py.records import dataclass
@@ -22,7 +22,7 @@ class Stages:
     results: list[Computation]
 
     @classmethod
-    def of(cls, recipe: Recorded) -> Stages:
+    def of(cls, recipe: Recipe) -> Stages:
         """The reductions that the user gives, and for other computations all stages behind them.
 
         Raises `ArgumentError` for a computation that depends on no reduction.
@@ -46,7 +46,7 @@ class Stages:
         return cls(reductions, [s for s in chosen if isinstance(s, Computation) and not isinstance(s, Reduction)])
 
 
-def _depth(recipe: Recorded, name: str) -> int:
+def _depth(recipe: Recipe, name: str) -> int:
     """The most reductions that follow one another up to a computation."""
     computations, depth = recipe.function.algorithm.computations, dict[str, int]()
     for each in behind(recipe.function.algorithm, name):
@@ -56,7 +56,7 @@ def _depth(recipe: Recorded, name: str) -> int:
     return depth[name]
 
 
-def _depends_on_a_reduction(recipe: Recorded, name: str) -> bool:
+def _depends_on_a_reduction(recipe: Recipe, name: str) -> bool:
     computations = recipe.function.algorithm.computations
     return any(computations[each].is_reduction for each in behind(recipe.function.algorithm, name))
 
@@ -128,7 +128,7 @@ def has_values_of(follower: ReductionForm, leader: ReductionForm) -> bool:
     return all(same_range(leader.declared, follower.declared, name) for name in leader.value_names)
 
 
-def is_fresh(recipe: Recorded, name: str) -> bool:
+def is_fresh(recipe: Recipe, name: str) -> bool:
     """Whether nothing has scheduled a computation that is no reduction."""
     program = recipe.function.program
     statements = program.statements_of(name)
@@ -149,7 +149,7 @@ def with_producers(form: ReductionForm, family: Family) -> None:
             family.producers.append(made)
 
 
-def values_alone(recipe: Recorded, result: Computation, options: Options) -> ReductionForm:
+def values_alone(recipe: Recipe, result: Computation, options: Options) -> ReductionForm:
     """A computation whose iterators are those of values."""
     return ReductionForm(recipe, result, options, recipe.function.algorithm.computations[result.name].iterators)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tiramisu_py import Combine, Gpu, Iter, Memory, Reduction, Selection
 from tiramisu_py.queries import accesses
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.recipes.reductions.families import Family, has_terms_of
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_gpu import GpuReductionSizes, OnLoops, ReductionOnGpu
@@ -27,7 +27,7 @@ class KernelOfFamily:
     once. The results of one that only the kernel reads are in registers of all threads.
     """
 
-    recipe: Recorded
+    recipe: Recipe
     family: Family
     on: Gpu
     sizes: GpuReductionSizes

@@ -8,7 +8,7 @@ from tiramisu_py import Combine, Computation, Cores, Gpu, Reduction, Target, cor
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.queries import Role, not_combined, reductions_behind, rounds
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 from tiramisu_py.recipes.reductions.families import Stages
 from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_cores import CoreReductionSizes, ReductionOnCores
@@ -31,7 +31,7 @@ def reduction(
     across: Combine | None = None,
     coalesce: bool = True,
     sizes: Mapping[str, int] | None = None,
-) -> str:
+) -> AppliedCommands:
     """Schedule reductions over any dimensions for cores, a GPU or ranks, with what comes before and after.
 
     ::
@@ -79,7 +79,7 @@ def reduction(
     Raises `ArgumentError` for what depends on no reduction, or has been scheduled, and the error of a command that is
     refused; then none of the commands is applied.
     """
-    recipe = Recorded("reduction", list(reductions))
+    recipe = Recipe("reduction", list(reductions))
     target = checked_target("reduction", on)
     if determinism is not None and determinism not in GRADES:
         raise ArgumentError(f"reduction: determinism={determinism!r}: give one of {', '.join(GRADES)}")
@@ -98,7 +98,7 @@ def reduction(
                 form.inline_chain()
         else:
             ReductionsOnCores(recipe, machine, options, sizes or {}).apply(stages)
-    return recipe.text()
+    return recipe.commands()
 
 
 def reduction_space(
@@ -119,7 +119,7 @@ def reduction_space(
     ``{"threads": [...], "group": [...], "vector": [...], "loads": [...]}``, of which `group` divides `threads`; a
     number that the form of the reduction does not use has one value. Raises `ArgumentError`.
     """
-    recipe = Recorded("reduction_space", [of])
+    recipe = Recipe("reduction_space", [of])
     target = checked_target("reduction_space", on)
     form = ReductionForm(recipe, _checked(recipe, of))
     if isinstance(target, Gpu):
@@ -162,7 +162,7 @@ def _over_ranks(form: ReductionForm, determinism: str | None) -> Combine:
     return Combine.PRIVATE if any_order and not not_combined(form.declared) else Combine.TREE
 
 
-def _checked(recipe: Recorded, given: Computation) -> Reduction:
+def _checked(recipe: Recipe, given: Computation) -> Reduction:
     """A reduction that nothing has scheduled; raises `ArgumentError` for anything else."""
     if not isinstance(given, Reduction):
         behind = [f'f["{each}"]' for each in reductions_behind(recipe.function.program, given.name)]

@@ -9,7 +9,7 @@ from math import prod
 from tiramisu_py import Computation, Expr, Iter, Reduction, Selection
 from tiramisu_py.errors import CommandError
 from tiramisu_py.queries import Access, Binary, Declared, Determinism, Iterations, TupleType, accesses, iterators
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.recipes.reductions.family_names import LoopNames
 from tiramisu_py.records import dataclass
 
@@ -43,7 +43,7 @@ class ReductionForm:
     iterators that are those of their values, and it is `beside` columns where they are reductions of columns.
     """
 
-    recipe: Recorded
+    recipe: Recipe
     target: Computation
     options: Options = Options()
     around: tuple[str, ...] | None = None

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from functools import partial
 
 from tiramisu_py import Combine, Computation, Gpu, Iter
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.recipes.reductions.families import (
     Family,
     Stages,
@@ -27,7 +27,7 @@ from tiramisu_py.records import dataclass
 class ReductionsOnGpu:
     """The schedule of reductions and of what is computed from them."""
 
-    recipe: Recorded
+    recipe: Recipe
     on: Gpu
     gpu: str | int
     across: Combine

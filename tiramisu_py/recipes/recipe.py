@@ -1,34 +1,66 @@
-"""The base of all recipes: commands that are applied together or not at all, and their text."""
+"""Recipes: commands that are applied together or not at all, and their text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 from tiramisu_py import Computation, Function, Input, Iter, Target
 from tiramisu_py.errors import ArgumentError, CommandError
-from tiramisu_py.queries import Statement, as_script, unused_iterator
+from tiramisu_py.queries import Command, Statement, as_script, function_of, unused_iterator
 from tiramisu_py.recipes.cpu import Cpu
 
 
-class Recorded:
-    """Computations of one function, and the commands that a recipe applies to them."""
+class AppliedCommands(str):
+    """The commands that a recipe has applied: as text, Python over the function `f` to be pasted, and as values.
 
-    def __init__(self, recipe: str, stages: Sequence[object]) -> None:
+    ::
+
+        made = tm.recipes.matmul(C)
+        print(made)                                     # i, j, k, ... = tm.iters("i j k ...")
+        g = tm.Function.of(f.algorithm, made.commands)  # another function with this schedule
+    """
+
+    commands: tuple[Command, ...]
+
+    def __new__(cls, commands: Iterable[Command], notes: Sequence[str] = ()) -> Self:
+        """Commands in order, and `notes`: comments that the text begins with."""
+        given = tuple(commands)
+        made = super().__new__(cls, "\n".join([*notes, as_script(given)]))
+        made.commands = given
+        return made
+
+
+class Recipe:
+    """Computations of one function, and the commands that are applied to them: the base of all recipes.
+
+    ::
+
+        def in_rows(stage, *, lanes=8):
+            recipe = tm.recipes.Recipe("in_rows", [stage])
+            row, column = recipe.loops(stage)
+            with recipe.together():                     # all of the commands, or none if one is refused
+                stage.parallelize(row)
+                stage.vectorize(column, lanes, remainder="mask")
+            return recipe.commands()
+
+    `name` is what errors begin with. Raises `ArgumentError` for what are no computations of one function.
+    """
+
+    def __init__(self, name: str, stages: Sequence[object]) -> None:
         if not stages:
-            raise ArgumentError(f"{recipe} needs at least one computation")
+            raise ArgumentError(f"{name} needs at least one computation")
         for stage in stages:
             if not isinstance(stage, Computation):
-                raise ArgumentError(f"{recipe} takes computations, and {stage!r} is not one{_instead(recipe, stage)}")
-        self.recipe = recipe
+                raise ArgumentError(f"{name} takes computations, and {stage!r} is not one{_instead(name, stage)}")
+        self.name = name
         self.stages = [stage for stage in stages if isinstance(stage, Computation)]
-        owner = self.stages[0]._function
+        self.function = function_of(self.stages[0])
         for stage in self.stages:
-            if stage._function is not owner:
-                raise ArgumentError(f"{recipe}: {stage} is not a computation of {owner.name}")
-        assert isinstance(owner, Function)
-        self.function = owner
-        self._start = len(owner.commands)
+            if function_of(stage) is not self.function:
+                raise ArgumentError(f"{name}: {stage} is not a computation of {self.function.name}")
+        self._start = len(self.function.commands)
         self._fresh: list[str] = []
 
     @contextmanager
@@ -58,7 +90,7 @@ class Recorded:
         found = self.function.program.statements_of(stage.name)
         if len(found) != 1:
             raise ArgumentError(
-                f"{self.recipe}: {stage} has {len(found)} statements: it takes computations of one statement, "
+                f"{self.name}: {stage} has {len(found)} statements: it takes computations of one statement, "
                 "before they are cut, and no reductions"
             )
         return found[0]
@@ -73,9 +105,9 @@ class Recorded:
         self._fresh.append(found.name)
         return found
 
-    def text(self) -> str:
-        """The commands as Python over the function `f`, to be pasted."""
-        return as_script(self.function.commands[self._start :])
+    def commands(self, *notes: str) -> AppliedCommands:
+        """The commands so far, whose text begins with `notes`."""
+        return AppliedCommands(self.function.commands[self._start :], notes)
 
 
 def _instead(recipe: str, given: object) -> str:
