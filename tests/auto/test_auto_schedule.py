@@ -314,20 +314,6 @@ def test_sums_of_dynamic_programming_stay_in_registers_for_a_strip_of_columns() 
         np.testing.assert_array_equal(kernel(**given), f.evaluate(**given))
 
 
-def test_steps_with_pivots_run_in_tiles_from_those_of_the_pivots_on() -> None:
-    f = programs.shortest()
-    schedule = str(f.auto_schedule(target=CPU, threads=1))
-    assert "floor((k - 1) / 32)" in schedule
-    kernel = f.compile(threads=1)
-    for size in (1, 33, 67):
-        given = arguments(f, size)
-        np.testing.assert_array_equal(kernel(**copied(given)), f.evaluate(**copied(given)))
-
-
-def test_steps_without_a_bound_of_their_number_are_not_tiled_by_their_pivots() -> None:
-    assert "floor" not in str(programs.shortest(assume="N >= 1").auto_schedule(target=CPU, threads=1))
-
-
 def test_independent_lines_run_side_by_side() -> None:
     """There and back along rows, then along columns; orders that the user gave within the group are kept."""
     f = programs.two_ways()
