@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tiramisu_py.queries.facts import ComputationFacts, LoopFacts, facts
     from tiramisu_py.queries.handles import (
         function_of,
+        loop_direction,
         loop_forms,
         loop_iterators,
         shares_threads,
@@ -137,7 +138,8 @@ front(
         "tiramisu_py.queries.dependences": "LoopDependence, LoopDependences, distances",
         "tiramisu_py.queries.facts": "ComputationFacts, LoopFacts, facts",
         "tiramisu_py.queries.handles": (
-            "function_of, loop_forms, loop_iterators, shares_threads, statement_handle, unused_iterator, unused_word"
+            "function_of, loop_direction, loop_forms, loop_iterators, shares_threads, statement_handle, "
+            "unused_iterator, unused_word"
         ),
         "tiramisu_py.queries.identity": "compiler_description, device_of, machine_description, program_key, text_key",
         "tiramisu_py.queries.iterations": (
@@ -233,6 +235,7 @@ __all__ = [
     "kinds",
     "linear",
     "linear_reads",
+    "loop_direction",
     "loop_forms",
     "loop_iterators",
     "machine_description",

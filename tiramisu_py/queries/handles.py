@@ -69,6 +69,13 @@ def loop_iterators(statement: Statement, names: Collection[str]) -> list[str | N
     return found
 
 
+def loop_direction(statement: Statement, depth: int) -> int | None:
+    """1 if a loop runs over the iterator of its number as declared, -1 if backwards; None for any other loop."""
+    steps = sets.terms(sets.outputs(statement.coords)[depth]).dims
+    others = [*steps[:depth], *steps[depth + 1 :]]
+    return steps[depth] if abs(steps[depth]) == 1 and not any(others) else None
+
+
 def _are_one_line(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     return sum(map(bool, a)) == 1 and [bool(x) for x in a] == [bool(x) for x in b]
 

@@ -180,7 +180,8 @@ def _copy_planes(recipe: Recipe, found: Convolution, level: Iter, sizes: PlaneTi
     if own is None:
         source = recipe.function[found.picture.source]
         loops = [recipe.fresh(2 * name) for name in _picture_names(found)]
-        copy = found.total.update.cache(source, level, loops, layout=_by_rows(found, loops))
+        name = recipe.copy_name(found.picture.source, "cache")
+        copy = found.total.update.cache(source, level, loops, layout=_by_rows(found, loops), name=name)
     else:
         copy, loops = own, recipe.loops(own)
         own.store_in(_by_rows(found, loops))
@@ -204,7 +205,8 @@ def _pack_by_channels(recipe: Recipe, found: Convolution, sizes: PlaneTiles) -> 
     assert found.channel is not None
     ff, cc, taps = loops[found.filter.name], loops[found.channel.name], [loops[tap.name] for tap in found.taps]
     layout = [ff // sizes.channels, *taps, cc, ff % sizes.channels]
-    found.total.update.pack(recipe.function[found.weights.source], list(loops.values()), layout)
+    source, name = recipe.function[found.weights.source], recipe.copy_name(found.weights.source, "packed")
+    found.total.update.pack(source, list(loops.values()), layout, name=name)
 
 
 def _picture_names(found: Convolution) -> list[str]:
@@ -221,7 +223,8 @@ def _copy_picture(recipe: Recipe, found: Convolution, level: Iter, channel: Iter
         outer = [min(linear(index).iterators, default="i") for index in found.picture.indices[:-3]]
         inner = [each.name for each in (found.row, found.column, channel)]
         loops = [recipe.fresh(2 * name) for name in (*outer, *inner)]
-        copy = found.total.update.cache(source, level, loops, layout=_in_parts(loops))
+        name = recipe.copy_name(found.picture.source, "cache")
+        copy = found.total.update.cache(source, level, loops, layout=_in_parts(loops), name=name)
     else:
         copy, loops = own, recipe.loops(own)
         own.store_in(_in_parts(loops))
@@ -243,8 +246,8 @@ def _pack_weights(recipe: Recipe, found: Convolution, channel: Iter, sizes: Pixe
     loops = {index.name: recipe.fresh(2 * index.name) for index in found.weights.indices if isinstance(index, Iter)}
     ff, cc, width = loops[found.filter.name], loops[channel.name], sizes.channels
     layout = [ff // width, cc // TOGETHER, *(loops[tap.name] for tap in found.taps), cc % TOGETHER, ff % width]
-    source = recipe.function[found.weights.source]
-    panels = found.total.update.pack(source, list(loops.values()), layout)
+    source, name = recipe.function[found.weights.source], recipe.copy_name(found.weights.source, "packed")
+    panels = found.total.update.pack(source, list(loops.values()), layout, name=name)
     if list(loops)[-1] == found.filter.name:
         outer, inner = recipe.fresh(f"{ff.name}0"), recipe.fresh(f"{ff.name}1")
         panels.split(ff, width, outer, inner)

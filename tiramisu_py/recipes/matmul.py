@@ -270,7 +270,8 @@ def _pack_right(recipe: Recipe, found: Product, tile: Reduction, level: Iter, si
     jj, kk = loops[found.column.name], loops[found.term.name]
     width = sizes.columns
     source = recipe.function[found.right.source]
-    panels = tile.update.pack(source, list(loops.values()), [jj // width, kk, jj % width], level=level)
+    name = recipe.copy_name(found.right.source, "packed")
+    panels = tile.update.pack(source, list(loops.values()), [jj // width, kk, jj % width], level=level, name=name)
     outer, inner = recipe.fresh(f"{jj.name}0"), recipe.fresh(f"{jj.name}1")
     panels.split(jj, width, outer, inner)
     transposed = list(loops)[-1] != found.column.name
@@ -287,4 +288,5 @@ def _copy_left(recipe: Recipe, found: Product, tile: Reduction, level: Iter, siz
     ii, kk = loops[found.row.name], loops[found.term.name]
     source = recipe.function[found.left.source]
     layout = [ii * (sizes.terms + sizes.lanes) + kk]
-    tile.update.cache(source, level, list(loops.values()), layout=layout)
+    name = recipe.copy_name(found.left.source, "cache")
+    tile.update.cache(source, level, list(loops.values()), layout=layout, name=name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Self
 
 from tiramisu_py import Computation, Function, Input, Iter, Target
@@ -63,24 +63,17 @@ class Recipe:
         self._start = len(self.function.commands)
         self._fresh: list[str] = []
 
-    @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self) -> AbstractContextManager[None]:
         """A context whose commands are all applied, or none of them if one is refused."""
-        try:
-            yield
-        except Exception:
-            while len(self.function.commands) > self._start:
-                self.function.undo()
-            raise
+        return self.function.all_or_nothing()
 
     def tried(self, apply: Callable[[], None]) -> bool:
         """Whether a part of a recipe can be applied; if one of its commands is refused, none of them is."""
-        commands, named = len(self.function.commands), len(self._fresh)
+        named = len(self._fresh)
         try:
-            apply()
+            with self.together():
+                apply()
         except CommandError:
-            while len(self.function.commands) > commands:
-                self.function.undo()
             del self._fresh[named:]
             return False
         return True
@@ -104,6 +97,12 @@ class Recipe:
         found = unused_iterator(self.function, name, self._fresh)
         self._fresh.append(found.name)
         return found
+
+    def copy_name(self, source: str, ending: str) -> str | None:
+        """A name for a copy of a source, as other products have taken ``{source}_{ending}``; None if it is free."""
+        usual = f"{source}_{ending}"
+        found = unused_iterator(self.function, usual).name
+        return None if found == usual else found
 
     def commands(self, *notes: str) -> AppliedCommands:
         """The commands so far, whose text begins with `notes`."""

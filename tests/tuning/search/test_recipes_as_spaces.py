@@ -31,7 +31,7 @@ def test_each_point_is_the_sizes_of_the_recipe_on_a_copy(tmp_path: Path) -> None
     )  # fmt: skip
     assert f.commands == () and found.measured == 2 and found.complete
     for point in found.points:
-        wanted, same = product()
+        _, same = product()
         made = tm.recipes.matmul(same, sizes=dict(point.parameters))
         assert [str(each) for each in point.commands] == [str(each) for each in made.commands]
 

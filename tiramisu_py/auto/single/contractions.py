@@ -114,9 +114,12 @@ def _packed(
     assert touch.alone is not None
     loops = {each: fresh(2 * each) for each in touch.alone}
     jj, kk = loops[of.column], loops[of.term]
+    source, usual = touch.access.source, f"{touch.access.source}_packed"
+    name = fresh(usual).name
     panels = tile.update.pack(
-        function[touch.access.source], list(loops.values()), [jj // width, kk, jj % width], level=level
-    )
+        function[source], list(loops.values()), [jj // width, kk, jj % width], level=level,
+        name=None if name == usual else name,
+    )  # fmt: skip
     outer, inner = fresh(f"{jj.name}0"), fresh(f"{jj.name}1")
     panels.split(jj, width, outer, inner)
     if touch.alone[-1] != of.column:

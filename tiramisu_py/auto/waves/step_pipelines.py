@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tiramisu_py import Band, Function, Iter
-from tiramisu_py.auto.groups.nests import KeptLevels, folds_of, members_of
+from tiramisu_py.auto.groups.kept_levels import KeptLevels, folds_of
+from tiramisu_py.auto.groups.nests import members_of
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.errors import CommandError
 from tiramisu_py.queries import LoopDependences, Role, Statement, permutable_band

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
 import islpy as isl
 
@@ -16,7 +17,7 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import statements
-from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 
 
 def raw_schedule(program: Program, names: Sequence[str], given: object) -> Program:
@@ -129,9 +130,30 @@ def _output_names(relation: isl.Map, statement: Statement, coords: isl.MultiAff)
 
 @dataclass(frozen=True, eq=False)
 class SetSchedule(OnStatements):
-    """All loops are replaced: by those of forms of the iterators, or of an isl map."""
+    """Replace all loops: each new loop is a form of the iterators, or they are given by an isl map.
+
+    ::
+
+        for i in 0..N:          -->   for d in 0..N + M - 1:
+            for j in 0..M:                for j in max(0, d - N + 1)..min(M, d + 1):
+                S[i, j]                       S[d - j, j]
+                                                     (set_schedule({d: i + j, j: j}))
+
+    Loops are given outermost first, and may have quotients and remainders, ``{i0: i // 8, j: j, i1: i % 8}``. An isl
+    map, ``"{ [i, j] -> [i0 = floor(i / 8), j, i1 = i mod 8] }"``, takes the statement's instances to its loops; names
+    of output dimensions become the names of the loops (t0, t1, ... where they have none). A statement that shares loops
+    leaves them to the others, so that the members of a group can have loops of their own, and share those afterwards
+    (`Function.order`). Raises `CommandError` for what is no linear form, for loops that leave out instances or have
+    several at one time, for a map of several pieces, and if a buffer has a copy for each iteration of one of the loops.
+    """
 
     map: str | Mapping[Iter, Expr]
+
+    @classmethod
+    def called(cls, of: Named, text: str | Mapping[Iter, Expr | int]) -> Self:
+        if isinstance(text, Mapping):
+            return cls(of, {loop: as_expr(form) if isinstance(form, int) else form for loop, form in text.items()})
+        return cls(of, text)
 
     def applied(self, program: Program) -> Program:
         return raw_schedule(program, self.names(program), self.map)
