@@ -17,7 +17,6 @@ from tiramisu_py.passes.loops.strip_versions import strip_tile
 from tiramisu_py.program.loops import MOST_STRIPS, TensorLoop, Unroll, Vector
 from tiramisu_py.records import dataclass
 
-#: Where a loop keeps its full tile.
 Conditions = Mapping[Key, Expr]
 
 
@@ -36,18 +35,7 @@ def full_tile(loop: For) -> FullTile | None:
 
     A loop keeps it, since each version of the loops around it asks again.
     """
-<<<<<<< HEAD
-    if _TILE not in loop.__dict__:
-        loop.__dict__[_TILE] = _full_tile(loop)
-    kept: FullTile | None = loop.__dict__[_TILE]
-    return kept
-
-
-def _full_tile(loop: For) -> FullTile | None:
     if not isinstance(loop.tag, Unroll | Vector | TensorLoop) or loop.step != 1:
-=======
-    if not isinstance(loop.tag, Unroll | Vector) or loop.step != 1:
->>>>>>> trunk
         return None
     strips = strip_tile(loop)
     if strips is not None:
