@@ -140,7 +140,11 @@ class _Products:
             return [each for child in node.body for each in self._inside(child, registers)]
         if isinstance(node, For) and not _is_tensor(node):
             return [replace(node, body=block(self._inside(node.body, _Registers(registers.sums))))]
-        return [node] if isinstance(node, Comment) else list(registers.product(self.found[id(node)][1]))
+        if isinstance(node, Comment):
+            return [node]
+        one = self.found[id(node)][1]
+        assert one is not None
+        return list(registers.product(one))
 
     def _keeps(self, loop: For, products: Sequence[TileProduct]) -> bool:
         """Whether a loop adds to the same sums in each iteration, and has a product in each of them."""
