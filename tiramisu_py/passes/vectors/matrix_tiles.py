@@ -72,7 +72,7 @@ class MatrixTiles(FunctionPass):
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class TilePlace:
     """A tile in memory: its first element, and the first element of its row 1."""
 
     buffer: str
@@ -94,9 +94,9 @@ class Place:
 class TileProduct:
     """``sums += left * right``, of whole tiles."""
 
-    sums: Place
-    left: Place
-    right: Place
+    sums: TilePlace
+    left: TilePlace
+    right: TilePlace
     rows: int
     columns: int
     terms: int
@@ -198,7 +198,7 @@ class _Products:
             return None
         return TileProduct(*places, *wanted, inside.statement)  # type: ignore[arg-type]
 
-    def _place(self, load: Load, of: tuple[str, str], starts: Mapping[str, Expr], other: str) -> Place | None:
+    def _place(self, load: Load, of: tuple[str, str], starts: Mapping[str, Expr], other: str) -> TilePlace | None:
         """The tile of a load whose rows and columns are those of two variables; None if it does not lie as a tile."""
         rows = of[0]
         if load.buffer not in self.shapes or any(other in variables(e) for e in load.indices):
@@ -211,7 +211,7 @@ class _Products:
 
     def _grouped(
         self, load: Load, of: tuple[str, str], starts: Mapping[str, Expr], other: str, group: int
-    ) -> Place | None:
+    ) -> TilePlace | None:
         """The tile of the right factor: a row for each group of terms, in which each column has its own together."""
         terms, columns = of
         if load.buffer not in self.shapes or any(other in variables(e) for e in load.indices):
@@ -310,8 +310,8 @@ def _substituted(indices: Sequence[Expr], values: Mapping[str, Expr]) -> tuple[E
     return tuple(simplified(traversal.substitute(e, values)) for e in indices)
 
 
-def _placed(load: Load, first: Mapping[str, Expr], second: Mapping[str, Expr]) -> Place:
-    return Place(load.buffer, load.dtype, _substituted(load.indices, first), _substituted(load.indices, second))
+def _placed(load: Load, first: Mapping[str, Expr], second: Mapping[str, Expr]) -> TilePlace:
+    return TilePlace(load.buffer, load.dtype, _substituted(load.indices, first), _substituted(load.indices, second))
 
 
 # -- products in registers
@@ -332,7 +332,7 @@ class _Registers:
         tiles = self.sums[one.sums.key], self.factors[one.left.key], self.factors[one.right.key]
         yield MultiplyTiles(*tiles, (one.left.dtype, one.right.dtype), one.statement)
 
-    def _loaded(self, place: Place, other: Place, statement: str, rows: int, columns: int) -> Iterator[Node]:
+    def _loaded(self, place: TilePlace, other: TilePlace, statement: str, rows: int, columns: int) -> Iterator[Node]:
         """The load of a factor, unless it is there, into the tile that was used longest ago; the other one stays."""
         if place.key in self.factors:
             self.factors[place.key] = self.factors.pop(place.key)
