@@ -36,6 +36,7 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     Load,
+    Mma,
     Node,
     Record,
     Store,
@@ -74,6 +75,8 @@ class KernelStatements(Statements):
                 return self._deferred(node.store, scope)
             case TreeReduce():
                 return TreeCalls(self, [node], scope).lines()
+            case Mma():
+                return self._product(node, scope)
             case LastBlock():
                 return self._last_block(node, scope)
             case Launch() | Copy() | Events() | Record() | Await():
@@ -125,6 +128,28 @@ class KernelStatements(Statements):
             cgen.Statement("TM_BARRIER()"),
             cgen.If(cgen.Line("tm_last[0]"), cgen.Block(self.emit(node.body, scope.inner()))),
         ]
+
+    def _product(self, node: Mma, scope: Scope) -> Lines:
+        """A product of a warp: what this thread loads of the factors, and its four sums."""
+        inner = scope.inner()
+        lines: Lines = []
+        for side, parts in (("left", node.left), ("right", node.right)):
+            for number, e in enumerate(parts):
+                name, lanes = f"tm_{side}_{number}", scope.lanes.of(e)
+                if lanes > 1:
+                    lines += self.lanes.defined(name, e, lanes, inner)
+                else:
+                    lines.append(
+                        cgen.Statement(f"const {strong(e.dtype).c_name} {name} = {self.scalars(inner).text(e)}")
+                    )
+        place = self.scalars(inner).element
+        sums = ", ".join(place(node.buffer, indices) for indices in node.places)
+        factors = [
+            f"tm_{side}_{k}" for side, parts in (("left", node.left), ("right", node.right)) for k in range(len(parts))
+        ]
+        name = node.instruction.replace(".", "_")
+        lines.append(cgen.Statement(f"TM_MMA_{name}({sums}, {', '.join(factors)})"))
+        return [cgen.Block(lines)]
 
     # -- variables
 

@@ -34,11 +34,15 @@ def tiled(rows: int = 16, columns: int = 16, terms: int = 64, **how: object) -> 
 COMMANDS = {
     "an unknown instruction": (
         lambda C: C.update.tensorize(i1, j1, k1, "vnni"),
-        "there is no instruction 'vnni' on matrices: choose one of \"amx\"",
+        "there is no instruction 'vnni' on matrices: choose one of \"amx\", \"m16n8k16\"",
     ),
     "one loop twice": (lambda C: C.update.tensorize(i1, i1, k1, "amx"), "tensorize takes three loops"),
     "no loop of that name": (lambda C: C.update.tensorize(i1, j1, k, "amx"), "no loop k here"),
     "no update": (lambda C: C.init.tensorize(i, j, k, "amx"), "C.init adds no products: give tensorize the update"),
+    "types of another instruction": (
+        lambda C: C.update.tensorize(i1, j1, k1, "m16n8k16"),
+        "m16n8k16 does not sum uint8 * int8 in int32: it has float16 * float16 in float32",
+    ),
     "a vector around": (
         lambda C: C.update.vectorize(k0, 8, combine=tm.PRIVATE).tensorize(i1, j1, k1, "amx"),
         "the tensor loop i1 (C.update.tensorize(i1, j1, k1, 'amx')) is inside the vector loop k0",
