@@ -132,23 +132,17 @@ class KernelStatements(Statements):
     def _product(self, node: Mma, scope: Scope) -> Lines:
         """A product of a warp: what this thread loads of the factors, and its four sums."""
         inner = scope.inner()
-        lines: Lines = []
-        for side, parts in (("left", node.left), ("right", node.right)):
-            for number, e in enumerate(parts):
-                name, lanes = f"tm_{side}_{number}", scope.lanes.of(e)
-                if lanes > 1:
-                    lines += self.lanes.defined(name, e, lanes, inner)
-                else:
-                    lines.append(
-                        cgen.Statement(f"const {strong(e.dtype).c_name} {name} = {self.scalars(inner).text(e)}")
-                    )
-        place = self.scalars(inner).element
-        sums = ", ".join(place(node.buffer, indices) for indices in node.places)
-        factors = [
-            f"tm_{side}_{k}" for side, parts in (("left", node.left), ("right", node.right)) for k in range(len(parts))
-        ]
-        name = node.instruction.replace(".", "_")
-        lines.append(cgen.Statement(f"TM_MMA_{name}({sums}, {', '.join(factors)})"))
+        scalars, lines = self.scalars(inner), list[cgen.Generable]()
+        parts = [(f"tm_left_{k}", e) for k, e in enumerate(node.left)]
+        parts += [(f"tm_right_{k}", e) for k, e in enumerate(node.right)]
+        for name, e in parts:
+            lanes = scope.lanes.of(e)
+            if lanes > 1:
+                lines += self.lanes.defined(name, e, lanes, inner)
+            else:
+                lines.append(cgen.Statement(f"const {strong(e.dtype).c_name} {name} = {scalars.text(e)}"))
+        passed = [*(scalars.element(node.buffer, indices) for indices in node.places), *(name for name, _ in parts)]
+        lines.append(cgen.Statement(f"TM_MMA_{node.instruction.replace('.', '_')}({', '.join(passed)})"))
         return [cgen.Block(lines)]
 
     # -- variables

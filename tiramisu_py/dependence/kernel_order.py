@@ -18,7 +18,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.program.kernels import KernelNest
-from tiramisu_py.program.loops import GpuBlock, GpuThread, Rank, TensorLoop
+from tiramisu_py.program.loops import GpuBlock, GpuThread, Rank
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -84,12 +84,9 @@ def other_thread(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
 def contending(nest: KernelNest, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> isl.Map:
     """The pairs ``a -> b`` that only a barrier can order: pairs of different threads of one block.
 
-    Pairs of one thread are included if the earlier access is a deferred copy, which is complete at the next barrier, or
-    if one of them is a factor of a product of a warp, which another thread of it loads.
+    Pairs of one thread are included if the earlier access is a deferred copy, which is complete at the next barrier.
     """
     found = pairs.intersect(other_thread(nest, a, b))
-    if is_exchanged(nest, a) or is_exchanged(nest, b):
-        found = found.union(pairs.intersect(same_thread(nest, a, b)))
     first, second = statement_of(a), statement_of(b)
     if not (first.deferred or second.deferred):
         return found
@@ -100,14 +97,6 @@ def contending(nest: KernelNest, a: MemoryAccess, b: MemoryAccess, pairs: isl.Ma
     if second.deferred:
         found = found.union(own.intersect(_through(before, earlier(nest, second, first).reverse(), after)))
     return found
-
-
-def is_exchanged(nest: KernelNest, access: MemoryAccess) -> bool:
-    """Whether it is the read of a factor of a product in tensor cores: the threads of a warp load each other's."""
-    statement = statement_of(access)
-    tags = (nest.program.loops[loop].tag for loop in statement.loops)
-    own = access.is_write or access.storage.name == statement.target
-    return not own and any(isinstance(tag, TensorLoop) for tag in tags)
 
 
 def _through(before: isl.Map, times: isl.Map, after: isl.Map) -> isl.Map:

@@ -11,6 +11,7 @@ from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import AXES, TENSOR_AXES, Combine, Loop, Parallel, TensorLoop
+from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.machine.tensor_instructions import WARP_SHAPE, TensorInstruction, tensor_instruction
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -158,7 +159,11 @@ class _Product:
         yield from self._in_warps(left, right, sums) if self.in_kernel else self._layout(left, right, sums)
 
     def _in_warps(self, left: MemoryAccess, right: MemoryAccess, sums: MemoryAccess) -> Iterator[Finding]:
-        """What the threads of a warp cannot do together: they load each other's factors, and keep sums of their own."""
+        """What the threads of a warp cannot do together: they load each other's factors, and keep sums of their own.
+
+        Each factor of a full tile is read, at the same time, by threads of the program other than its own one: by those
+        of all columns, or of all rows. So the barriers that they need are there for the thread that loads it, too.
+        """
         handle, name = self.statement.handle, self.instruction.name
         nest = next(nest for nest in self.flow.kernels if any(s.name == self.statement.name for s in nest.statements))
         shapes = [self._shape(one, nest) for one in nest.statements]
@@ -169,6 +174,11 @@ class _Product:
                 f"the block of {handle} has {shape[0]} threads along x and {shape[1]} along y, and the warps of {name} "
                 f"have {x} and {y}",
                 f"tag_gpu(threads=[warps, y, x]), of loops of {y} and {x} iterations along y and x",
+            )
+        if self.program.gpu.compiler != CUDA.compiler:
+            yield self._fault(
+                f"{name} of {handle} is an instruction of CUDA's GPUs, and kernels are for {self.program.gpu.name}",
+                f"leave {handle}.tensorize(..) out",
             )
         if nest.launch.grid is not None:
             yield self._fault(
@@ -191,8 +201,9 @@ class _Product:
             step = None if loop is None else self._step_of(access, self.statement.depth(loop))
             if step is None or any(step):
                 yield self._fault(
-                    f"{access.array} of {handle} is another element for each thread along {AXES[axis]}, which has other "
-                    f"{other} of the sums", "let threads along y have other rows, and threads along x other columns",
+                    f"{access.array} of {handle} is another element for each thread along {AXES[axis]}, which has "
+                    f"other {other} of the sums",
+                    "let threads along y have other rows, and threads along x other columns",
                 )  # fmt: skip
 
     def _shape(self, statement: Statement, nest: KernelNest) -> tuple[int | None, ...]:

@@ -79,3 +79,8 @@ def tensor_instruction(name: object) -> TensorInstruction:
         return TENSOR_INSTRUCTIONS[name]
     known = ", ".join(f'"{each}"' for each in TENSOR_INSTRUCTIONS)
     raise CommandError(f"there is no instruction {name!r} on matrices: choose one of {known}")
+
+
+def capability_of(name: str) -> int:
+    """The least compute capability of a GPU that has an instruction, 80 for 8.0; 0 for those of cores."""
+    return TENSOR_INSTRUCTIONS[name].capability or 0
