@@ -27,6 +27,7 @@ def product(
     tensorized: bool = True,
     shared: bool = True,
     barriers: bool = True,
+    threads: str = "xy",
     memory: tm.Memory = tm.REGISTER,
 ) -> tuple[tm.Function, tm.Reduction]:
     """C = A B: a warp has 16 rows and 16 columns, in two tiles of 8."""
@@ -38,9 +39,10 @@ def product(
     f.outputs(C)
     C.split(i, 16 * warps, i0, i1).split(i1, 16, w, i2).split(i2, 8, h, y)
     C.split(j, 16, j0, j1).split(j1, 8, j2, j3).split(j3, 2, x, p)
-    C.reorder(i0, j0, w, y, x, j2, h, p)
-    C.tag_gpu(blocks=[i0, j0], threads=[w, y, x], barriers=barriers)
-    total.compute_at(C, x)
+    within = [w, y, x] if threads == "xy" else [w, x, y]
+    C.reorder(i0, j0, *within, j2, h, p)
+    C.tag_gpu(blocks=[i0, j0], threads=within, barriers=barriers)
+    total.compute_at(C, within[-1])
     total.store_in(memory)
     for part in (total.init, total.update):  # the rows and columns of a thread, as loops of two
         part.split(i, 8, h, h0).split(j, 8, jj, j3).split(j3, 2, x0, p)
