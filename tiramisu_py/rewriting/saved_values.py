@@ -146,4 +146,8 @@ def _reading_inputs(original: Algorithm, c: Computation, arrays: dict[str, list[
     written = c.written
     if written is not None and isinstance(written.where, Expr):
         written = replace(written, where=rewrite(written.where, changed))
-    return replace(c, expr=rewrite(c.expr, changed), guards=guards, written=written)
+    stage = c.stage
+    if stage is not None:
+        parts = [replace(each, access=rewrite(each.access, changed)) for each in stage.parts]
+        stage = replace(stage, parts=tuple(parts))
+    return replace(c, expr=rewrite(c.expr, changed), guards=guards, written=written, stage=stage)
