@@ -159,8 +159,8 @@ class _Backward:
         if c.stage is not None:
             for part in part_adjoints(self.original, c, seeds[0][1], lambda s: s in self.adjoint_names, self.names):
                 self.sketches.append(part.sketch)
-                value = read(self.original, part.sketch.name, map(Iter, part.sketch.iterators), part.sketch.dtype)
-                self._turn(c, part.instances, ReadAdjoint(part.access, None, (), value))
+                own = read(self.original, part.sketch.name, map(Iter, part.sketch.iterators), part.sketch.dtype)
+                self._turn(c, part.instances, ReadAdjoint(part.access, None, (), own))
             return
         space = self.original.frame(c.name, c.point_iterators)
         reader = Affine(space)

@@ -134,7 +134,7 @@ def _reading_inputs(original: Algorithm, c: Computation, arrays: dict[str, list[
         moved = element_of(original, original.computations[access.source], access.indices)
         return tuple(rewrite(index, changed) for index in moved)
 
-    def changed(e: Expr) -> Expr | None:
+    def changed(e: Expr) -> Access | None:
         if isinstance(e, Component) and isinstance(e.whole, Access) and e.whole.source in arrays:
             array = arrays[e.whole.source][e.position]
             return Access(array.name, indices(e.whole), array.dtype, e.whole.owner)
@@ -148,6 +148,7 @@ def _reading_inputs(original: Algorithm, c: Computation, arrays: dict[str, list[
         written = replace(written, where=rewrite(written.where, changed))
     stage = c.stage
     if stage is not None:
-        parts = [replace(each, access=rewrite(each.access, changed)) for each in stage.parts]
-        stage = replace(stage, parts=tuple(parts))
+        kept = [(each, changed(each.access)) for each in stage.parts]
+        parts = tuple(each if moved is None else replace(each, access=moved) for each, moved in kept)
+        stage = replace(stage, parts=parts)
     return replace(c, expr=rewrite(c.expr, changed), guards=guards, written=written, stage=stage)

@@ -81,7 +81,8 @@ class Sketch:
                 algorithm, self.name, domain, self.expr, over=over, each=each[: self.each], owner=algorithm.owner,
                 location=location,
             )  # fmt: skip
-            return replace(made, written=replace(made.written, domain=_text(self.domain, self.iterators)))
+            text = _text(self.domain, self.iterators)
+            return replace(made, written=Written(text, over, each=tuple(each[: self.each])))
         if self.op is None:
             made = declare_computation(
                 algorithm, self.name, domain, merged(self.expr), where=where, dtype=self.dtype, beside=beside,
