@@ -20,7 +20,7 @@ from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
 from tiramisu_py.build.toolchains.externs import refusal
 from tiramisu_py.build.toolchains.flags import fast_flags
-from tiramisu_py.build.toolchains.library import Library, Recipe, load, prepare
+from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load, prepare
 from tiramisu_py.build.toolchains.mpi import find_mpi
 from tiramisu_py.build.toolchains.processor import Processor, least_processor, resolve_processor
 from tiramisu_py.errors import ArgumentError, ToolchainError
@@ -116,7 +116,7 @@ def compile_versions_of(
     return Kernel(choice.function, recipe, arguments, shared, threads, choice=choice)
 
 
-def _loaded(recipe: Recipe, cache: Cache, function: LoopFunction) -> Library:
+def _loaded(recipe: LibraryRecipe, cache: Cache, function: LoopFunction) -> Library:
     """The library; if an external C function prevents its build, the error says so."""
     try:
         return load(recipe, cache)
@@ -140,7 +140,7 @@ def _gpu_part(
     return compile_gpu_part(cache, function.name, sources, kernels, function.devices, options, fast, function.gpu)
 
 
-def _require_native_parts(recipe: Recipe, gpu: GpuPart | None) -> None:
+def _require_native_parts(recipe: LibraryRecipe, gpu: GpuPart | None) -> None:
     """Refuse the simulator and MPI of this machine for code for another architecture. Raises `ToolchainError`."""
     machine = recipe.processor.machine
     if machine and gpu and gpu.simulator:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tiramisu_py.backends import ProcessorVersion
 from tiramisu_py.build.toolchains.c_compiler import Toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
-from tiramisu_py.build.toolchains.library import Library, Recipe, load
+from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load
 from tiramisu_py.build.toolchains.processor import (
     host_name,
     instruction_sets,
@@ -40,7 +40,7 @@ class VersionChoice:
         """The processors that the versions are for."""
         return tuple(each.processor for each in self.every)
 
-    def using(self, processor: object, recipe: Recipe) -> VersionChoice:
+    def using(self, processor: object, recipe: LibraryRecipe) -> VersionChoice:
         """The same with another version. Raises `ArgumentError` if there is none, or this machine cannot run it."""
         found = next((each for each in self.every if each.processor == processor), None)
         if found is None:
@@ -52,7 +52,7 @@ class VersionChoice:
         return VersionChoice(self.every, found, True)
 
 
-def _obstacle(version: ProcessorVersion, recipe: Recipe) -> str:
+def _obstacle(version: ProcessorVersion, recipe: LibraryRecipe) -> str:
     """The reason why this machine cannot run a version; empty if it can."""
     cache = open_cache()
     has = instruction_sets(cache, recipe.toolchain, resolve_processor(cache, recipe.toolchain).flags)
@@ -107,7 +107,7 @@ def _ranked(versions: Sequence[ProcessorVersion]) -> list[ProcessorVersion]:
 
 
 def loaded_versions(
-    recipe: Recipe, versions: Sequence[ProcessorVersion], cache: Cache | None = None
+    recipe: LibraryRecipe, versions: Sequence[ProcessorVersion], cache: Cache | None = None
 ) -> tuple[Library | None, VersionChoice]:
     """The library of a recipe, with the version that it chooses here; no library where it can run none, and then the
     most general version. Raises `ToolchainError`.

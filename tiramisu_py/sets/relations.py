@@ -72,6 +72,11 @@ def equal_at(of: isl.Map, position: int) -> isl.Map:
     return of.equate(_IN, position, _OUT, position)
 
 
+def ordered_at(space: isl.Space, position: int, other: int) -> isl.Map:
+    """The pairs of a space whose dimension `position` is at most the dimension `other` of the image."""
+    return isl.Map.universe(space).order_le(_IN, position, _OUT, other)
+
+
 def fixed_map(of: isl.Map, values: Mapping[str, int]) -> isl.Map:
     """A map at given parameter values, without parameters."""
     for i, name in enumerate(params(of)):

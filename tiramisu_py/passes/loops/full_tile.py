@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import reduce
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
+from tiramisu_py.algorithm.traversal import kept_on_node
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For
 from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, number
@@ -17,7 +18,6 @@ from tiramisu_py.program.loops import MOST_STRIPS, Unroll, Vector
 from tiramisu_py.records import dataclass
 
 #: Where a loop keeps its full tile.
-_TILE = "_full_tile"
 Conditions = Mapping[Key, Expr]
 
 
@@ -30,18 +30,12 @@ class FullTile:
     conditions: Conditions
 
 
+@kept_on_node
 def full_tile(loop: For) -> FullTile | None:
     """The full tile of a loop, if its extent is constant and needs a test; None for loops that gain nothing by it.
 
     A loop keeps it, since each version of the loops around it asks again.
     """
-    if _TILE not in loop.__dict__:
-        loop.__dict__[_TILE] = _full_tile(loop)
-    kept: FullTile | None = loop.__dict__[_TILE]
-    return kept
-
-
-def _full_tile(loop: For) -> FullTile | None:
     if not isinstance(loop.tag, Unroll | Vector) or loop.step != 1:
         return None
     strips = strip_tile(loop)
