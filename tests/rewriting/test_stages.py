@@ -59,8 +59,8 @@ def gemm(adjoint: Callable[..., Any] | None = None) -> tm.ExternStage:
 def layer(call: tm.ExternStage | None = None, *, is_output: bool = False) -> tm.Function:
     f = tm.Function("layer", params=[M, N, K], assume="M >= 1 and N >= 1 and K >= 1")
     u, w = f.input("u", tm.float64, [M, K]), f.input("w", tm.float64, [K, N])
-    half = f.computation("half", {i: M, k: (1, K + 1)}, u[i, k - 1] * u[i, k - 1])
-    c = f.stage("c", {i: M, j: N}, (call or gemm())(M, N, K, half[i, k + 1], w[k, j]), over={k: K})
+    half = f.computation("half", {i: M, k: (-1, K - 1)}, u[i, k + 1] * u[i, k + 1])
+    c = f.stage("c", {i: M, j: N}, (call or gemm())(M, N, K, half[i, k - 1], w[k, j]), over={k: K})
     out = f.computation("out", {i: M, j: N}, c[i, j] * c[i, j] + w[0, j])
     f.outputs(*((c, out) if is_output else (out,)))
     return f
