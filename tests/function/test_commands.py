@@ -151,7 +151,10 @@ def test_editors_know_the_commands_that_a_module_makes_methods_of():
     ("use", "said"),
     [
         (lambda s: s.q.compute_at(3, i), r"q\.compute_at\(3, i\): 3 is not a computation of pair"),
-        (lambda s: s.q.compute_at(pair().p, i), "p belongs to the function pair, not to pair"),
+        (
+            lambda s: s.q.compute_at(pair().p, i),
+            "p belongs to another function pair, not to pair: give what pair has declared",
+        ),
         (lambda s: s.q.cache("p", i, [i]), "'p' is neither an input nor a computation of pair"),
         (lambda s: s.f.order(s.p, at=i), r"pair\.order\(p, at=i\): order needs at least two computations"),
         (lambda s: s.f.order(s.p, (s.q,), at=i), r"\(q,\) is several handles: unpack it"),

@@ -27,8 +27,9 @@ from tiramisu_py.function.transfer_commands import TransferCommands
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.schedule.command_arguments import loop_name
-from tiramisu_py.schedule.devices.place_waits import PlaceBarrier, Remove
+from tiramisu_py.schedule.devices.place_waits import PlaceBarrier
 from tiramisu_py.schedule.devices.set_gpu_target import SetGpuTarget
+from tiramisu_py.schedule.instances.remove import Remove
 from tiramisu_py.schedule.loops.bands import Band
 from tiramisu_py.schedule.loops.order import InOrder
 from tiramisu_py.schedule.loops.wavefronts import Goal

@@ -135,7 +135,10 @@ def _kept(given: Any, function: Any) -> Any:
     if isinstance(given, Handle):
         owner = getattr(given, "_function", function)
         if owner is not function:
-            raise CommandError(f"{given} belongs to the function {owner.name}, not to {function.name}")
+            of = "another function" if owner.name == function.name else "the function"
+            raise CommandError(
+                f"{given} belongs to {of} {owner.name}, not to {function.name}: give what {function.name} has declared"
+            )
         return given._named
     if type(given) in (list, tuple):
         return type(given)(_kept(each, function) for each in given)

@@ -36,7 +36,7 @@ from tiramisu_py.schedule.instances.partition import DealOut
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.instances.separate_cases import SeparateCases
 from tiramisu_py.schedule.locality.cached_copies import CacheAt, Copies, Pack
-from tiramisu_py.schedule.locality.compute_at import ComputeAt, StoreAt
+from tiramisu_py.schedule.locality.compute_at import ComputeAt
 from tiramisu_py.schedule.locality.reverse_compute_at import ReverseComputeAt
 from tiramisu_py.schedule.locality.slide import Slide
 from tiramisu_py.schedule.locality.time_tile import TimeTiles
@@ -44,12 +44,13 @@ from tiramisu_py.schedule.loops.bands import Band, permutable_band
 from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 from tiramisu_py.schedule.loops.wavefronts import Goal
 from tiramisu_py.schedule.ranks.distribute import Distribute
-from tiramisu_py.schedule.ranks.store_in import StoreIn
 from tiramisu_py.schedule.reductions.rfactor import Rfactor
 from tiramisu_py.schedule.storage.fold import Fold
 from tiramisu_py.schedule.storage.keep import Keep
 from tiramisu_py.schedule.storage.memory_hints import Prefetch, StoreNontemporal
 from tiramisu_py.schedule.storage.place import Place
+from tiramisu_py.schedule.storage.store_at import StoreAt
+from tiramisu_py.schedule.storage.store_in import StoreIn
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled

@@ -22,12 +22,13 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import listed, loop_name, size, statements
+from tiramisu_py.schedule.command_arguments import listed, loop_name, scope_of, size, statements
 from tiramisu_py.schedule.command_fields import Handle, OnStatements, source_given
 from tiramisu_py.schedule.devices.copy_threads import spread
 from tiramisu_py.schedule.devices.tag_gpu import check_limits, kernel_around
 from tiramisu_py.schedule.locality.cached_copies import check_copy, laid_out
-from tiramisu_py.schedule.locality.compute_at import inner_level, loads, scope_of, without_holes
+from tiramisu_py.schedule.locality.compute_at import loads, without_holes
+from tiramisu_py.schedule.loops.order import inner_level
 from tiramisu_py.schedule.nesting import check_nesting
 
 #: Bytes that one asynchronous copy into shared memory can take.

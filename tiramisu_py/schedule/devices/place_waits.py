@@ -16,7 +16,6 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.editing import removed
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.kernels import KernelNest, all_threads, kernels
 from tiramisu_py.program.loops import GpuThread, Loop, LoopId, Tag
@@ -24,16 +23,14 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement, Waiting
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import check_new_name, find, size, statements
+from tiramisu_py.schedule.command_arguments import check_new_name, find, scope_of, size, statements
 from tiramisu_py.schedule.command_fields import (
-    Handle,
-    NamedInput,
     OnFunction,
     OnStatements,
     StatementsHandle,
     statements_given,
 )
-from tiramisu_py.schedule.locality.compute_at import inner_level, scope_of
+from tiramisu_py.schedule.loops.order import inner_level
 from tiramisu_py.schedule.nesting import check_nesting
 
 
@@ -322,26 +319,3 @@ class WaitFor(OnStatements):
             points = (found.iterators, found.points)
         names = self.names(program)
         return wait(program, made, self.of.name, names, points, stream, size(self.device, "device", 0))
-
-
-@dataclass(frozen=True, eq=False)
-class Remove(OnFunction):
-    """Remove a transfer, an exchange or half of one, a wait, a barrier, or a copy that nothing reads.
-
-    ::
-
-        copy a to the GPU       -->   for i on the GPU: b[i] = f(a[i])     (f.remove(copy))
-        for i on the GPU: b[i] = f(a[i])
-    """
-
-    handle: Handle
-
-    def applied(self, program: Program) -> Program:
-        if not isinstance(self.handle, Handle) or isinstance(self.handle, NamedInput):
-            name = program.algorithm.name
-            raise CommandError(
-                f"{name} cannot remove {self.handle!r}: give a transfer, exchange, wait, barrier or copy of {name}"
-            )
-        for statement in statements(program, self.handle._named.statements(program)):
-            program = removed(program, statement)
-        return program

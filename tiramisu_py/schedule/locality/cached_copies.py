@@ -25,9 +25,9 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage, as_memory
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, statements
+from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, scope_of, statements
 from tiramisu_py.schedule.command_fields import Handle, OnStatements, source_given
-from tiramisu_py.schedule.locality.compute_at import needed_by, reads, scope_of
+from tiramisu_py.schedule.locality.compute_at import needed_by, reads
 from tiramisu_py.schedule.loops.order import Level, Root, level_of, root
 
 

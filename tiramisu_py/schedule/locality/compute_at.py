@@ -20,16 +20,16 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import loop_name, loops_named, statements
+from tiramisu_py.schedule.command_arguments import loops_named, scope_of, statements
 from tiramisu_py.schedule.command_fields import OnStatements, StatementsHandle, statements_given
 from tiramisu_py.schedule.locality.needed_inside import is_closed, recurring, through_others
 from tiramisu_py.schedule.locality.reduction_ends import first_iterations, is_start_of, makers_in, without_others
-from tiramisu_py.schedule.loops.order import Root
+from tiramisu_py.schedule.loops.order import inner_level
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
 from tiramisu_py.schedule.storage.shared_scope import settled
-from tiramisu_py.schedule.storage.store import scoped, store_at
+from tiramisu_py.schedule.storage.store import scoped
 
 
 def compute_at(
@@ -83,24 +83,6 @@ def placed_once(program: Program, statement: Statement, scope: tuple[LoopId, ...
     for loop in moved.loops:
         check_nesting(program, loop)
     return program
-
-
-def inner_level(given: Iter | Root) -> str:
-    """The name of the loop that an iterator gives; raises `CommandError` for `root`, and for anything else."""
-    if isinstance(given, Root):
-        raise CommandError("root is outside all loops: name a loop of the consumer")
-    return loop_name(given)
-
-
-def scope_of(program: Program, consumer: Sequence[str], level: str) -> tuple[LoopId, ...]:
-    """The consumer's loops up to `level`."""
-    found = loops_named(program, consumer, level)
-    if len(found) > 1:
-        raise CommandError(
-            f"{level} names several loops ({', '.join(s.name for s, _ in found)}): name one part of the consumer"
-        )
-    statement, loop = found[0]
-    return statement.loops[: statement.depth(loop) + 1]
 
 
 def _reading_scope(program: Program, source: str, consumer: Sequence[str], level: str) -> tuple[LoopId, ...]:
@@ -335,27 +317,3 @@ class ComputeAt(OnStatements):
         for command in (self, *commands[first:]):
             changed = command.applied(changed).after(changed, Entry(command))
         return changed
-
-
-@dataclass(frozen=True, eq=False)
-class StoreAt(OnStatements):
-    """Keep one copy of the buffer for each iteration of a surrounding loop (at `root`: one for the whole call).
-
-    ::
-
-        for r0:                 -->   for r0:
-            for r1:                       allocate bx
-                allocate bx               for r1:
-                bx[..]                        bx[..]
-                by[..] = f(bx)                by[..] = f(bx)          (bx.store_at(by, r0))
-
-    The buffer shrinks to the values of one iteration; a layout of `store_in` or `fold` is kept, in either order.
-    """
-
-    consumer: StatementsHandle
-    level: Iter | Root
-
-    def applied(self, program: Program) -> Program:
-        names, others = self.names(program), statements_given(program, self.consumer)
-        scope = () if isinstance(self.level, Root) else scope_of(program, others, loop_name(self.level))
-        return settled(store_at(program, self.computation, names, scope))

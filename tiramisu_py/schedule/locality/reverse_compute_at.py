@@ -20,10 +20,11 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import statements
+from tiramisu_py.schedule.command_arguments import scope_of, statements
 from tiramisu_py.schedule.command_fields import OnStatements, StatementsHandle, statements_given
-from tiramisu_py.schedule.locality.compute_at import check_movable, inner_level, placed_once, reads, scope_of
+from tiramisu_py.schedule.locality.compute_at import check_movable, placed_once, reads
 from tiramisu_py.schedule.locality.reduction_ends import last_iterations, makers_in
+from tiramisu_py.schedule.loops.order import inner_level
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 
 

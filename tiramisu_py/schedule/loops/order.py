@@ -41,6 +41,13 @@ def level_of(given: Iter | Root) -> Level:
     return given if isinstance(given, Root) else loop_name(given, "a level")
 
 
+def inner_level(given: Iter | Root) -> str:
+    """The name of the loop that an iterator gives; raises `CommandError` for `root`, and for anything else."""
+    if isinstance(given, Root):
+        raise CommandError("root is outside all loops: name a loop of the consumer")
+    return loop_name(given)
+
+
 def place_after(
     program: Program, first: Sequence[str], second: Sequence[str], level: Level, keep_first: bool, command: str
 ) -> Program:
