@@ -15,7 +15,7 @@ from tiramisu_py.build.calls.communicators import Ranks
 from tiramisu_py.build.calls.packed_arrays import packing_of
 from tiramisu_py.build.gpu.gpu_support import GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.kernel import Kernel
-from tiramisu_py.build.processor_versions import loaded_versions, versions_of
+from tiramisu_py.build.processor_versions import loaded_versions, require_instruction_sets, versions_of
 from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
 from tiramisu_py.build.toolchains.externs import refusal
@@ -73,6 +73,7 @@ def compile_function(
         embedded=gpu.files if gpu else None, mpi=find_mpi(cache) if function.grid else None,
     )  # fmt: skip
     _require_native_parts(recipe, gpu)
+    require_instruction_sets(function, cache, recipe.toolchain, recipe.processor)
     shared = None if recipe.processor.obstacle else _loaded(recipe, cache, function)
     packing = packing_of(function, recipe.keys, verify_values)
     arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None, packing)

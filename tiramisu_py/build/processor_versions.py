@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tiramisu_py.backends import ProcessorVersion
+from tiramisu_py.backends.amx.tiles_part import instruction_sets_of
 from tiramisu_py.build.toolchains.c_compiler import Toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
 from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load
 from tiramisu_py.build.toolchains.processor import (
+    Processor,
     host_name,
     instruction_sets,
     lacking,
     needed_instruction_sets,
     resolve_processor,
 )
-from tiramisu_py.errors import ArgumentError
+from tiramisu_py.errors import ArgumentError, ToolchainError
 from tiramisu_py.ir import LoopFunction
 from tiramisu_py.records import dataclass
 
@@ -59,6 +61,18 @@ def _obstacle(version: ProcessorVersion, recipe: LibraryRecipe) -> str:
     return lacking([name for name in version.needs if name not in has], host_name() or "")
 
 
+def require_instruction_sets(function: LoopFunction, cache: Cache, toolchain: Toolchain, processor: Processor) -> None:
+    """Refuse a processor that does not have the instructions which the code names. Raises `ToolchainError`."""
+    needed = instruction_sets_of(function)
+    has = instruction_sets(cache, toolchain, processor.flags) if needed else frozenset()
+    lacks = [name for name in needed if name not in has]
+    if lacks:
+        raise ToolchainError(
+            f'{function.title} is tensorized with "amx", and {processor.name} has no {", ".join(lacks)}: compile it '
+            'for a processor that does, target="sapphirerapids", or leave tensorize out'
+        )
+
+
 def versions_of(
     name: str, functions: Mapping[str, LoopFunction], cache: Cache, toolchain: Toolchain
 ) -> tuple[ProcessorVersion, ...]:
@@ -67,7 +81,9 @@ def versions_of(
     """
     made = []
     for (processor, function), own in zip(functions.items(), _c_names(name, list(functions)), strict=True):
-        needs = needed_instruction_sets(cache, toolchain, resolve_processor(cache, toolchain, processor))
+        known = resolve_processor(cache, toolchain, processor)
+        require_instruction_sets(function, cache, toolchain, known)
+        needs = (*needed_instruction_sets(cache, toolchain, known), *instruction_sets_of(function))
         made.append(ProcessorVersion(_called(function, own), processor, needs))
     return tuple(_ranked(made))
 
