@@ -101,6 +101,7 @@ from tiramisu_py.sets.forms import (
     floor_div,
     has_floors,
     involves,
+    involves_axes,
     is_constant,
     is_of_parameters,
     is_one,
@@ -120,6 +121,7 @@ from tiramisu_py.sets.forms import (
     terms,
     variables,
     with_small_floors,
+    without_axes,
     zero_elsewhere,
     zero_like,
 )
@@ -145,6 +147,7 @@ from tiramisu_py.sets.limits import apart
 from tiramisu_py.sets.numbers import Row, constraints, floors_and_rows, parameter_constraints
 from tiramisu_py.sets.relations import (
     affine_hull,
+    ahead_at,
     aligned_map,
     as_map,
     basic_maps,
@@ -315,7 +318,10 @@ __all__ = [
     "nothing_on",
     "on_frame",
     "on_line",
+    "ahead_at",
+    "involves_axes",
     "ordered_at",
+    "without_axes",
     "on_params",
     "out_dim_names",
     "out_name",
