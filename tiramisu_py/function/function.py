@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError, UnknownNameError
 from tiramisu_py.function.applying.own_calls import unknown_command
+from tiramisu_py.function.arrays import ArrayDeclarations
 from tiramisu_py.function.automatic_schedules import AutomaticSchedules
 from tiramisu_py.function.blocks import BlockCommands
 from tiramisu_py.function.commands.band_commands import apply_skew_for, nest_of
@@ -37,7 +38,7 @@ from tiramisu_py.schedule.ranks import exchange as messages
 
 
 class Function(
-    Declarations, TransferCommands, GpuTargets, BlockCommands, OnRanks, Showing, Specializing, AutomaticSchedules
+    Declarations, ArrayDeclarations, TransferCommands, GpuTargets, BlockCommands, OnRanks, Showing, Specializing, AutomaticSchedules
 ):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
