@@ -20,7 +20,7 @@ from tiramisu_py.language.tracing.source import Source
 from tiramisu_py.language.tracing.tracer import ArrayType, traced
 from tiramisu_py.language.values.groups import in_order, sources_of
 from tiramisu_py.language.values.programs import Bound, Programs
-from tiramisu_py.language.values.stores import Filled, filled
+from tiramisu_py.language.values.stores import Filled, Instances, filled, instances_of
 from tiramisu_py.language.values.uses import walked
 from tiramisu_py.program.fresh_names import names_in
 from tiramisu_py.records import dataclass
@@ -39,6 +39,7 @@ class Run:
     outputs: tuple[str, ...]
     programs: Programs
     values: tuple[ProgramValue, ...]
+    stores: Mapping[str, Sequence[Instances]]
     grid: tuple[Expr, ...]
 
     def __getitem__(self, name: str) -> Computation:
@@ -74,11 +75,13 @@ def launched(function: Function, source: Source, given: Mapping[str, Any], grid:
     sites: dict[str, list[Any]] = {}
     for site in programs.sites:
         sites.setdefault(site.array, []).append(site)
-    outputs = []
+    outputs: list[ProgramValue] = []
+    stores: dict[str, list[Instances]] = {}
     for name, own in sites.items():
         declared = function._arrays[bound[name].name]
         array = Filled(bound[name].name, declared.dtype, declared.shape, declared.partial)
-        outputs.append(filled(algorithm, programs, array, own))
+        stores[array.name] = [instances_of(algorithm, programs, array, site) for site in own]
+        outputs.append(filled(algorithm, array, stores[array.name]))
     if not outputs:
         raise DeclarationError(f"{source.name} stores nothing: tl.store(place, value)")
     needed = _needed(programs.values, outputs)
@@ -88,7 +91,8 @@ def launched(function: Function, source: Source, given: Mapping[str, Any], grid:
         raise DeclarationError(f"{source.name} is too deep") from None
     names = {name: own for name, own in programs.named.items() if own}
     return Run(
-        function, kernel, names, tuple(each.name for each in outputs), programs, (*needed, *outputs), tuple(grid)
+        function, kernel, names, tuple(each.name for each in outputs), programs, (*needed, *outputs), stores,
+        tuple(grid),
     )
 
 

@@ -39,6 +39,16 @@ class Axes:
         self._taken.add(name)
         return name
 
+    @property
+    def programs(self) -> list[str]:
+        """The iterators of the grid."""
+        return list(self._programs)
+
+    @property
+    def loops(self) -> list[str]:
+        """The iterators of loops, an outer loop before those inside."""
+        return list(self._loops.values())
+
     def program(self, axis: int) -> str:
         """The iterator of an axis of the grid."""
         return self._programs[axis]

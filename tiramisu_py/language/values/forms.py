@@ -29,6 +29,12 @@ def combined(op: str, a: Expr, b: Expr) -> Expr:
     return binary(op, a, b)
 
 
+def linear_terms(e: Expr) -> tuple[list[tuple[Expr, int]], int]:
+    """The terms of an index form with their factors, and its constant."""
+    terms, constant = _linear(e)
+    return list(terms.values()), constant
+
+
 def is_positive(e: Expr) -> bool:
     """Whether a form is seen to be at least 1: iterators and sizes are at least 0."""
     terms, constant = _linear(e)

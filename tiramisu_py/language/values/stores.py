@@ -36,13 +36,17 @@ class Filled:
 
 
 @dataclass(frozen=True, eq=False)
-class _Instances:
-    """The executions of a store: dimensions with their bounds, the place of each, and what is stored."""
+class Instances:
+    """The executions of a store: dimensions with their bounds, the place of each, and what is stored.
+
+    The first `programs` dimensions are axes of the grid.
+    """
 
     site: Site
     bounds: Mapping[Iter, Any]
     programs: int
     elements: isl.Map
+    places: tuple[Expr, ...]
     value: Expr
 
     @property
@@ -50,7 +54,7 @@ class _Instances:
         return tuple(each.name for each in self.bounds)
 
 
-def filled(algorithm: Algorithm, programs: Programs, array: Filled, sites: Sequence[Site]) -> ProgramValue:
+def filled(algorithm: Algorithm, array: Filled, instances: Sequence[Instances]) -> ProgramValue:
     """The values of an array that these sites store to.
 
     Where several programs store to one element, it has the value of the first, and `check` refuses it. Raises
@@ -59,7 +63,7 @@ def filled(algorithm: Algorithm, programs: Programs, array: Filled, sites: Seque
     names = [_unused(f"i{axis}", algorithm.params) for axis in range(len(array.extents))]
     space = algorithm.frame(array.name, names)
     whole = box(space, array.extents).intersect_params(algorithm.context.params())
-    instances = [_instances(algorithm, programs, array, site) for site in sites]
+    sites = [each.site for each in instances]
     kinds = {each.op for each in sites}
     if len(kinds) > 1 or (kinds == {"accumulate"} and len(sites) > 1):
         raise DeclarationError(f"{array.name} is accumulated to, and stored to elsewhere: {sites[1].origin}")
@@ -81,7 +85,7 @@ def _unused(wanted: str, params: Sequence[str]) -> str:
     return f"{wanted}_" if wanted in params else wanted
 
 
-def _instances(algorithm: Algorithm, programs: Programs, array: Filled, site: Site) -> _Instances:
+def instances_of(algorithm: Algorithm, programs: Programs, array: Filled, site: Site) -> Instances:
     """The executions of a store over programs, loops and axes, where its mask holds."""
     axes_names = programs.axes
     bounds: dict[Iter, Any] = {
@@ -111,11 +115,11 @@ def _instances(algorithm: Algorithm, programs: Programs, array: Filled, site: Si
         ) from None
     elements = sets.graph(sets.function(space, array.name, forms)).intersect_domain(points)
     value = as_typed(programs.meaning(site.value)(axes), array.dtype)
-    return _Instances(site, bounds, count, elements, value)
+    return Instances(site, bounds, count, elements, tuple(places), value)
 
 
 def _chosen(
-    array: Filled, instances: Sequence[_Instances], whole: isl.Set, names: Sequence[str]
+    array: Filled, instances: Sequence[Instances], whole: isl.Set, names: Sequence[str]
 ) -> tuple[Expr, isl.Set]:
     """The value of each element, and the elements that have one."""
     pieces: list[tuple[isl.Set, Expr]] = []
@@ -141,7 +145,7 @@ def _either(condition: Expr | None, yes: Expr, no: Expr) -> Expr:
 
 
 def _accumulated(
-    array: Filled, instances: _Instances, whole: isl.Set, names: Sequence[str], domain: Mapping[Iter, Any], stored: Stored
+    array: Filled, instances: Instances, whole: isl.Set, names: Sequence[str], domain: Mapping[Iter, Any], stored: Stored
 ) -> ProgramValue:
     """The sums of what several programs store to each element."""
     every = range(len(instances.bounds))  # so that no iterator is taken one by one
@@ -176,7 +180,7 @@ def _accumulated(
 
 
 def _forms(
-    part: Preimage, instances: _Instances, names: Sequence[str], summed: Sequence[Iter]
+    part: Preimage, instances: Instances, names: Sequence[str], summed: Sequence[Iter]
 ) -> dict[str, Expr]:
     """The number of a program, iteration and lane from an element and what is summed over."""
     dims = [*names, *(each.name for each in summed)]
