@@ -273,8 +273,8 @@ front(
         "tiramisu_py.view": "Explanation",
     },
     modules=(
-        "algorithm backends boundary build counting dependence derive errors function interpret ir language lower passes "
-        "patterns program progress proof recipes rewriting schedule sets sparse styles tuning view"
+        "algorithm backends boundary build counting dependence derive errors function interpret ir language lower "
+        "passes patterns program progress proof recipes rewriting schedule sets sparse styles tuning view"
     ),
 )
 

@@ -304,8 +304,8 @@ class Computation:
     Computations that may read each other have one `group`, the name of its first member. Those that calls of a C
     function compute have a `stage`; their expression is the call. `values` (low, high) is a claim, ``low <= x < high``
     for each value x, which the proof of the algorithm shows. `determinism` is the least that a schedule has to keep of
-    a reduction's bits, if the user has asked for it. Those of a block program have an `origin`, and arrays that it fills
-    are `stored`.
+    a reduction's bits, if the user has asked for it. Those of a block program have an `origin`, and arrays that it
+    fills are `stored`.
     """
 
     name: str

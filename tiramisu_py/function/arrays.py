@@ -8,8 +8,13 @@ from typing import Any
 
 from tiramisu_py.algorithm.declarations import Computation as Declared
 from tiramisu_py.algorithm.declarations import Operator, Origin, Stored
-from tiramisu_py.algorithm.declare.declare import as_dtype_of, check_free, computed_shape, declare_computation
-from tiramisu_py.algorithm.declare.declare import declare_reduction
+from tiramisu_py.algorithm.declare.declare import (
+    as_dtype_of,
+    check_free,
+    computed_shape,
+    declare_computation,
+    declare_reduction,
+)
 from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
 from tiramisu_py.algorithm.expressions import Expr, Iter, Operand
 from tiramisu_py.algorithm.types import DType
@@ -107,7 +112,7 @@ class ArrayDeclarations(Scheduled):
         return Array(self, name)
 
     def _with_program_values(self, groups: Sequence[Sequence[ProgramValue]]) -> None:
-        """Declare the values of programs: one after another, but those of a group together. All or none are declared."""
+        """Declare the values of programs, those of a group together; all or none are declared."""
         before = self._program
         try:
             for group in groups:
@@ -128,15 +133,17 @@ class ArrayDeclarations(Scheduled):
             self._program = with_group(self._program, declared)
 
     def _program_value(self, given: ProgramValue, ranks: Mapping[str, int]) -> Declared:
-        algorithm, options = self._program.algorithm, {"owner": self.owner, "location": given.origin.location}
+        algorithm, location = self._program.algorithm, given.origin.location
         if given.op is None:
             found = declare_computation(
                 algorithm, given.name, given.domain, given.expr, where=given.where, dtype=given.dtype,
-                shape=given.shape, beside=ranks, **options,
+                shape=given.shape, beside=ranks, owner=self.owner,
+                location=location,
             )  # fmt: skip
         else:
             found = declare_reduction(
                 algorithm, given.name, given.domain, given.over, given.op, given.expr, where=given.where,
-                dtype=given.dtype, ordered=given.ordered, shape=given.shape, beside=ranks, **options,
+                dtype=given.dtype, ordered=given.ordered, shape=given.shape, beside=ranks, owner=self.owner,
+                location=location,
             )  # fmt: skip
         return replace(found, origin=given.origin, stored=given.stored)

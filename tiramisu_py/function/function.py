@@ -38,7 +38,15 @@ from tiramisu_py.schedule.ranks import exchange as messages
 
 
 class Function(
-    Declarations, ArrayDeclarations, TransferCommands, GpuTargets, BlockCommands, OnRanks, Showing, Specializing, AutomaticSchedules
+    Declarations,
+    ArrayDeclarations,
+    TransferCommands,
+    GpuTargets,
+    BlockCommands,
+    OnRanks,
+    Showing,
+    Specializing,
+    AutomaticSchedules,
 ):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 

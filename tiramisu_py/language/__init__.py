@@ -2,5 +2,9 @@
 
 A kernel is a function with ``@tm.jit``, written on whole blocks; see the guide, block programs.
 """
-from tiramisu_py.language.words import *  # noqa: F403
+
+from tiramisu_py.language import words
 from tiramisu_py.language.ir.parse import parse
+from tiramisu_py.language.words import *  # noqa: F403
+
+__all__ = ["parse", *words.__all__]  # noqa: PLE0604

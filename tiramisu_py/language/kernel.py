@@ -40,8 +40,8 @@ def jit(function: Callable[..., Any]) -> Jit:
         add[4](x, y, z, BLOCK=256)                      on NumPy arrays: proven, scheduled, compiled, run
         add.interpret[4](x, y, z, BLOCK=256)            the same Python, on NumPy
 
-    The source is read, not executed. Arguments annotated ``tl.constexpr`` are constants. Raises `DeclarationError` for a
-    function without source; all else is said when the kernel is launched, with the line.
+    The source is read, not executed. Arguments annotated ``tl.constexpr`` are constants. Raises `DeclarationError` for
+    a function without source; all else is said when the kernel is launched, with the line.
     """
     return Jit(function)
 
@@ -63,7 +63,7 @@ class Jit:
 
     @property
     def interpret(self) -> Interpretations:
-        """The kernel as plain Python: ``kernel.interpret[grid](arrays)``, one program after another, in random order."""
+        """The kernel as plain Python: ``kernel.interpret[grid](arrays)``, its programs in random order."""
         return Interpretations(self)
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
@@ -81,7 +81,7 @@ class Launch:
         self._kernel, self._grid = kernel, grid
 
     def __call__(
-        self, *arguments: Any, num_warps: int = 4, num_stages: int = 1, device: str | None = None, seed: int | None = None,
+        self, *arguments: Any, num_warps: int = 4, num_stages: int = 1, device: str | None = None,
         **named: Any,
     ) -> Run | None:  # fmt: skip
         """Add the programs to the function of the handles, or prove, compile and run them on arrays.
@@ -100,7 +100,7 @@ class Launch:
                 raise DeclarationError(f"{handles[0]} belongs to no function")
             return launched(owner, self._kernel.__tiramisu_source__, given, grid)
         numbers = tuple(_number(source, each) for each in grid)
-        Called.of(self._kernel, given, numbers, num_warps, num_stages, device)(given, numbers)
+        Called.of(self._kernel.compiled, source, given, numbers, num_warps, num_stages, device)
         return None
 
 
@@ -162,7 +162,9 @@ def grid_of(source: Source, grid: Grid, given: Mapping[str, Any]) -> tuple[Any, 
     for each in listed:
         is_number = isinstance(each, int | np.integer) and not isinstance(each, bool)
         if not is_number and not (isinstance(each, Expr) and each.dtype.is_integer and not isinstance(each, Access)):
-            raise CallError(f"the grid of {source.name} has the extent {each!r}: give integers, or sizes of the function")
+            raise CallError(
+                f"the grid of {source.name} has the extent {each!r}: give integers, or sizes of the function"
+            )
         if is_number and each < 0:
             raise CallError(f"the grid of {source.name} has the extent {each}; extents are at least 0")
     return tuple(Const(int(each), weak_int) if not isinstance(each, Expr) else each for each in listed)

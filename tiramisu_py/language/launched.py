@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tiramisu_py.algorithm.declarations import Location, Origin
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.types import weak_float
 from tiramisu_py.errors import DeclarationError, TiramisuError
 from tiramisu_py.function import Function
 from tiramisu_py.function.arrays import Array, ProgramValue, unfilled
 from tiramisu_py.function.handles.computations import Computation, Indexed
-from tiramisu_py.language.ir.nodes import BlockKernel, Instruction, Value
+from tiramisu_py.language.ir.nodes import BlockKernel, BlockType, Instruction, Value
 from tiramisu_py.language.ir.peephole import simplified
 from tiramisu_py.language.ir.scalars import block_type, short
 from tiramisu_py.language.tracing.source import Source
 from tiramisu_py.language.tracing.tracer import ArrayType, traced
 from tiramisu_py.language.values.groups import in_order, sources_of
-from tiramisu_py.language.values.programs import Bound, Programs
+from tiramisu_py.language.values.meanings import Bound
+from tiramisu_py.language.values.programs import Programs
 from tiramisu_py.language.values.stores import Filled, Instances, filled, instances_of
 from tiramisu_py.language.values.uses import walked
 from tiramisu_py.program.fresh_names import names_in
@@ -53,6 +55,14 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<run of {self.ir.name} in {self.function.name}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Weak:
+    """A scalar that takes the type of the other operand, as Python's numbers do."""
+
+    scalar: Expr
+    type: ClassVar[BlockType] = block_type(weak_float)
 
 
 def launched(function: Function, source: Source, given: Mapping[str, Any], grid: Sequence[Expr]) -> Run:
@@ -91,14 +101,18 @@ def launched(function: Function, source: Source, given: Mapping[str, Any], grid:
         raise DeclarationError(f"{source.name} is too deep") from None
     names = {name: own for name, own in programs.named.items() if own}
     return Run(
-        function, kernel, names, tuple(each.name for each in outputs), programs, (*needed, *outputs), stores,
+        function,
+        kernel,
+        names,
+        tuple(each.name for each in outputs),
+        programs,
+        (*needed, *outputs),
+        stores,
         tuple(grid),
     )
 
 
-def _bound(
-    function: Function, source: Source, given: Mapping[str, Any]
-) -> tuple[dict[str, Bound], dict[str, Any]]:
+def _bound(function: Function, source: Source, given: Mapping[str, Any]) -> tuple[dict[str, Bound], dict[str, Any]]:
     """What each argument is bound to, and its kind for the reader of the source."""
     bound: dict[str, Bound] = {}
     kinds: dict[str, Any] = {}
@@ -111,6 +125,9 @@ def _bound(
             dtype = each.dtype  # type: ignore[attr-defined]
             bound[name] = Bound(each.name, tuple(extents), dtype, writable=isinstance(each, Array))
             kinds[name] = ArrayType(short(dtype), len(extents))
+        elif isinstance(each, Weak):
+            bound[name] = Bound(name, scalar=each.scalar)
+            kinds[name] = Weak.type
         elif isinstance(each, Expr):
             bound[name] = Bound(name, scalar=each)
             kinds[name] = block_type(each.dtype)
@@ -182,4 +199,3 @@ def _needed(values: Sequence[ProgramValue], outputs: Sequence[ProgramValue]) -> 
             found += [each for each in group if each not in outputs]
     order = {each.name: k for k, each in enumerate(values)}
     return sorted(found, key=lambda each: order[each.name])
-

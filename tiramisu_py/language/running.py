@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tiramisu_py.algorithm.types import as_dtype
+from tiramisu_py.algorithm.types import as_dtype, float32, float64, int32, int64
 from tiramisu_py.errors import ArgumentError, CallError
 
 
@@ -22,9 +22,7 @@ class Block(np.ndarray[Any, Any]):
         return block(self.astype(as_dtype(dtype).numpy))
 
     def __matmul__(self, other: Any) -> Any:
-        from tiramisu_py.language.words import dot  # noqa: PLC0415
-
-        return dot(self, other)
+        return product_of(self, other)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return array.view(Block)
@@ -33,6 +31,24 @@ class Block(np.ndarray[Any, Any]):
 def block(given: Any, dtype: Any = None) -> Block:
     """Anything that NumPy takes, as a block."""
     return np.asarray(given, dtype=dtype).view(Block)
+
+
+def product_of(a: Any, b: Any, acc: Any = None) -> Block:
+    """The matrix product of two blocks, added to `acc` term by term, in the order of the inner dimension."""
+    wide = dot_type(np.asarray(a).dtype)
+    left, right = np.asarray(a).astype(wide), np.asarray(b).astype(wide)
+    total = np.zeros((left.shape[0], right.shape[1]), wide) if acc is None else np.array(acc)
+    for k in builtins.range(left.shape[1]):
+        total = total + left[:, k, None] * right[None, k, :]
+    return block(total)
+
+
+def dot_type(dtype: Any) -> Any:
+    """The type in which products of a type are summed: at least float32, or int32."""
+    found = as_dtype(dtype)
+    if found.is_float:
+        return (float64 if found.bits == 64 else float32).numpy
+    return (int64 if found.bits == 64 else int32).numpy
 
 
 class Place:
@@ -75,7 +91,9 @@ class Place:
                 else [np.broadcast_to(each, wrong.shape)[at] for each in self.indices]
             )
             element = f"{self.view.name}[{', '.join(map(str, indices))}]"
-            raise ArgumentError(f"program {machine().program} touches {element}, outside of {self.view}: a mask is missing")
+            raise ArgumentError(
+                f"program {machine().program} touches {element}, outside of {self.view}: a mask is missing"
+            )
         return numbers, wanted
 
 
@@ -88,7 +106,8 @@ class ArrayView:
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents."""
-        return self.array.shape
+        found: tuple[int, ...] = self.array.shape
+        return found
 
     @property
     def dtype(self) -> Any:
@@ -121,7 +140,8 @@ class BoxView:
         self.view, self.shape = view, shape
 
     def _place(self, at: Sequence[Any]) -> tuple[Place, Any]:
-        rank, inside, indices = len(self.shape), np.bool_(True), []
+        rank, indices = len(self.shape), []
+        inside: Any = True
         for axis, (start, extent) in enumerate(zip(at, self.shape, strict=True)):
             along = [1] * rank
             along[axis] = extent
@@ -166,7 +186,9 @@ class Machine:
         """The elements at a place."""
         place = self._as_place(place, "tl.load")
         if other is None and mask is not True:
-            raise ArgumentError(f"tl.load of {place.view.name} has a mask and no other=: give the value of masked lanes")
+            raise ArgumentError(
+                f"tl.load of {place.view.name} has a mask and no other=: give the value of masked lanes"
+            )
         numbers, wanted = place.flat(mask)
         array = place.view.array
         found = np.full(numbers.shape, 0 if other is None else other, array.dtype)

@@ -8,29 +8,45 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
+from math import erf as _erf
 from typing import Any
 
 import numpy as np
 
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.types import as_dtype, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64
-from tiramisu_py.algorithm.types import uint8, uint16, uint32, uint64
+from tiramisu_py.algorithm.types import (
+    as_dtype,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from tiramisu_py.errors import ArgumentError, CallError
-from tiramisu_py.language.running import Block, Place, block, machine
+from tiramisu_py.language.running import Block, Place, block, machine, product_of
 
 int1 = bool_
 
 __all__ = [
-    "abs", "accumulate", "arange", "argmax", "argmin", "assume", "atomic_add", "bfloat16", "broadcast_to", "cdiv",
-    "constexpr", "cos", "cumsum", "device_assert", "dot", "erf", "exp", "exp2", "expand_dims", "float16", "float32",
-    "float64", "floor", "full", "int1", "int8", "int16", "int32", "int64", "join", "load", "log", "log2", "make_tensor_descriptor",
-    "max", "maximum", "min", "minimum", "multiple_of", "num_programs", "permute", "program_id", "rand", "range", "reduce", "reshape",
-    "rsqrt", "sigmoid", "sin", "split", "sqrt", "static_assert", "static_range", "store", "sum", "tanh", "trans",
-    "uint8", "uint16", "uint32", "uint64", "unravel_index", "where", "zeros",
+    "abs", "accumulate", "arange", "argmax", "argmin", "assume", "atomic_add", "bfloat16", "broadcast_to",
+    "cdiv", "constexpr", "cos", "cumsum", "dot", "erf", "exp", "exp2", "expand_dims", "float16", "float32",
+    "float64", "floor", "full", "int1", "int16", "int32", "int64", "int8", "join", "load", "log", "log2",
+    "make_tensor_descriptor", "max", "maximum", "min", "minimum", "multiple_of", "num_programs", "permute",
+    "program_id", "rand", "range", "reduce", "reshape", "rsqrt", "sigmoid", "sin", "split", "sqrt",
+    "static_assert", "static_range", "store", "sum", "tanh", "trans", "uint16", "uint32", "uint64", "uint8",
+    "unravel_index", "where", "zeros",
 ]  # fmt: skip
 
 
-class constexpr:  # noqa: N801
+class constexpr:
     """The annotation of an argument that is a constant: ``TM: tl.constexpr``; each value has a kernel of its own."""
 
 
@@ -52,7 +68,7 @@ def arange(start: int, end: int) -> Block:
     return block(np.arange(start, end, dtype=np.int64))
 
 
-def range(*bounds: Any, num_stages: int | None = None) -> Iterator[Block]:  # noqa: A001
+def range(*bounds: Any, num_stages: int | None = None) -> Iterator[Block]:
     """A sequential loop, with the bounds of Python's range; what it changes is carried from iteration to iteration.
 
     `num_stages` is a wish of the schedule's, how many iterations are loaded ahead.
@@ -97,7 +113,7 @@ def store(place: Place, value: Any, mask: Any = True) -> None:
 def accumulate(place: Place, value: Any, mask: Any = True, combine: Any = None) -> None:
     """Add a block to the sums at a place, over all programs; `combine` says how programs do it.
 
-    ``tm.ORDERED``: in the order of the programs, so that the bits are those of one program that adds all. ``tm.ATOMIC``,
+    ``tm.ORDERED``: in the order of the programs: the bits are those of one program that adds all. ``tm.ATOMIC``,
     ``tm.TWO_PASS``, ``tm.LAST_BLOCK``: as for a reduction over the blocks of a GPU. Sums begin at zero.
     """
     machine().accumulate(place, value, mask)
@@ -114,21 +130,7 @@ def dot(a: Any, b: Any, acc: Any = None, *, input_precision: str = "ieee") -> Bl
     Floats of 16 bits are summed in float32, integers of 8 bits in int32. Products of float32 are exact unless
     ``input_precision="tf32"`` gives up bits of the operands.
     """
-    found = np.asarray(a)
-    wide = dot_type(found.dtype)
-    left, right = found.astype(wide), np.asarray(b).astype(wide)
-    total = np.zeros((left.shape[0], right.shape[1]), wide) if acc is None else np.array(acc)
-    for k in builtins.range(left.shape[1]):
-        total = total + left[:, k, None] * right[None, k, :]
-    return block(total)
-
-
-def dot_type(dtype: Any) -> Any:
-    """The type in which products of a type are summed."""
-    found = as_dtype(dtype)
-    if found.is_float:
-        return float64.numpy if found.bits == 64 else float32.numpy
-    return int64.numpy if found.bits == 64 else int32.numpy
+    return product_of(a, b, acc)
 
 
 def trans(x: Any, *order: int) -> Block:
@@ -172,7 +174,7 @@ def unravel_index(number: Any, shape: Sequence[Any]) -> tuple[Any, ...]:
     for extent in reversed(tuple(shape)[1:]):
         found.append(number % extent)
         number = number // extent
-    return tuple([number, *reversed(found)])
+    return (number, *reversed(found))
 
 
 def _listed(given: Sequence[Any]) -> tuple[int, ...]:
@@ -246,10 +248,8 @@ def tanh(x: Any) -> Block:
 
 def erf(x: Any) -> Block:
     """The error function, as `evaluate()` has it."""
-    from math import erf as of_number  # noqa: PLC0415
-
     given = np.asarray(x)
-    return block(np.vectorize(of_number, otypes=[given.dtype])(given) if given.size else given)
+    return block(np.vectorize(_erf, otypes=[given.dtype])(given) if given.size else given)
 
 
 def floor(x: Any) -> Block:
@@ -257,7 +257,7 @@ def floor(x: Any) -> Block:
     return block(np.floor(x))
 
 
-def abs(x: Any) -> Block:  # noqa: A001
+def abs(x: Any) -> Block:
     """The absolute value."""
     return block(np.abs(x))
 
@@ -270,23 +270,23 @@ def sigmoid(x: Any) -> Block:
 # -- along an axis
 
 
-def sum(x: Any, axis: int | None = None) -> Block:  # noqa: A001
+def sum(x: Any, axis: int | None = None) -> Block:
     """The sum along an axis, or of all elements, in the type of the block."""
     given = np.asarray(x)
-    total = np.add.accumulate(given.reshape(-1) if axis is None else given, axis=0 if axis is None else axis, dtype=_summed(given))
-    return block(np.take(total, -1, axis=0 if axis is None else axis))
+    terms, along = (given.reshape(-1), 0) if axis is None else (given, axis)
+    return block(np.take(np.add.accumulate(terms, axis=along, dtype=_summed(given)), -1, axis=along))
 
 
 def _summed(given: Any) -> Any:
     return np.int64 if given.dtype == bool else given.dtype
 
 
-def max(x: Any, axis: int | None = None) -> Block:  # noqa: A001
+def max(x: Any, axis: int | None = None) -> Block:
     """The largest element along an axis, or of all."""
     return block(np.max(x, axis=axis))
 
 
-def min(x: Any, axis: int | None = None) -> Block:  # noqa: A001
+def min(x: Any, axis: int | None = None) -> Block:
     """The least element along an axis, or of all."""
     return block(np.min(x, axis=axis))
 
@@ -335,11 +335,6 @@ def static_assert(condition: Any, message: str = "") -> None:
     """What must hold of constants, or the kernel is refused."""
     if not condition:
         raise ArgumentError(f"tl.static_assert: {message or 'the condition does not hold'}")
-
-
-def device_assert(*_: Any) -> None:
-    """Refused: what a kernel may assume is proven, or checked at the call."""
-    raise CallError("tl.device_assert: write tl.assume(condition on sizes), or tl.static_assert of constants")
 
 
 def rand(seed: Any, offset: Any) -> Block:

@@ -1,4 +1,4 @@
-"""The stores of block programs: each element of an array is stored inside it, by one program, once, or nobody reads it."""
+"""The stores of block programs: inside of the array, each element by one program, once, and none left out."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ def _twice(c: Computation, stored: Stored, context: isl.Set) -> Iterator[Violati
         store = smallest.alone(sets.as_set(first.elements.domain()), one, params)
         element = smallest.first(sets.fixed(store.apply(first.elements), params))
         programs = one[: first.programs], other[: second.programs]
-        witness = Witness(
-            params, writer=(c.name, programs[0]), reader=(c.name, programs[1]), element=(c.name, element)
-        )
+        witness = Witness(params, writer=(c.name, programs[0]), reader=(c.name, programs[1]), element=(c.name, element))
         who = (
             f"program {_tuple(programs[0])} stores {_element(c.name, element)} twice"
             if programs[0] == programs[1]

@@ -1,13 +1,14 @@
 """The block IR on one screen: typed SSA values, instructions on whole blocks, and loops that carry values.
 
-A value is a scalar or a block of constant shape, ``i32<8, 8>``; places in arrays are blocks of pointers, ``f32*<8, 8>``.
-There are no threads, no barriers and no memories. Nodes are immutable; a value is known by its identity.
+A value is a scalar or a block of constant shape, ``i32<8, 8>``; places in arrays are blocks of pointers,
+``f32*<8, 8>``. There are no threads, no barriers and no memories. Nodes are immutable; a value is known by
+its identity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Union
+from typing import TypeAlias
 
 from tiramisu_py.records import dataclass
 
@@ -35,7 +36,7 @@ class Value:
 
 
 #: A value, a number, or a word such as ``undef``.
-Operand = Union[Value, int, float, bool, str]
+Operand: TypeAlias = Value | int | float | bool | str
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class Loop:
     line: int = 0
 
 
-Node = Union[Instruction, Loop]
+Node: TypeAlias = Instruction | Loop
 
 
 @dataclass(frozen=True, eq=False)

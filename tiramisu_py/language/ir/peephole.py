@@ -84,12 +84,11 @@ def _first(node: Instruction, rules: Mapping[str, Sequence[Rule]], defined: Defi
 
 
 def _loop(node: Loop, rules: Mapping[str, Sequence[Rule]], defined: Defined, same: dict[Value, Operand]) -> Loop:
-    outer = {"low": node.low, "high": node.high, "step": node.step}
-    bounds = {name: _now(each, same) for name, each in outer.items()}
+    low, high, step = (_now(each, same) for each in (node.low, node.high, node.step))
     initial = tuple(_now(each, same) for each in node.initial)
     body, _ = _rewritten(node.body, rules, defined, same)
     yields = tuple(_now(each, same) for each in node.yields)
-    return replace(node, body=body, initial=initial, yields=yields, **bounds)
+    return replace(node, low=low, high=high, step=step, body=body, initial=initial, yields=yields)
 
 
 def _now(operand: Operand, same: Mapping[Value, Operand]) -> Operand:

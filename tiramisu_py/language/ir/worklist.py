@@ -14,10 +14,10 @@ def fixed_point(
     generated: Mapping[_Node, frozenset[object]],
     killed: Mapping[_Node, frozenset[object]] | None = None,
 ) -> dict[_Node, frozenset[object]]:
-    """What holds after each node: ``out = generated | (in - killed)``, where ``in`` is the union over those `before` it.
+    """What holds after each node: ``generated | (in - killed)``, where ``in`` is the union over those `before` it.
 
-    The facts grow until none changes; a node is looked at again when one before it has changed. Of liveness, `before` are
-    the successors.
+    The facts grow until none changes; a node is looked at again when one before it has changed. Of liveness, `before`
+    are the successors.
     """
     nodes = dict.fromkeys([*before, *generated])
     after: dict[_Node, list[_Node]] = {}

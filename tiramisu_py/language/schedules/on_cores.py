@@ -62,7 +62,7 @@ def _in_vectors(run: Run, value: ProgramValue, machine: Machine) -> None:
 
 
 def _inner_axes(run: Run, value: ProgramValue) -> list[Iter]:
-    """The axes of a block, as the loops of its statement are called: of an array that is cut, the axes of its blocks."""
+    """The axes of a block, as the loops of its statement are called: of an array that is cut, those of its blocks."""
     if value.name not in run.outputs:
         return axes_of(run, value)
     (statement_,) = run.function.program.statements_of(value.name)[-1:]
@@ -97,7 +97,7 @@ def _vector(run: Run, value: ProgramValue, part: str, axes: Sequence[Iter], mach
     handle = run.function[value.name]
     selected = getattr(handle, part) if part else handle
     width = _width(run, value, axes[-1], machine)
-    if width >= 2:  # noqa: PLR2004
+    if width >= 2:
         _tried(run, lambda: selected.vectorize(axes[-1], width, remainder="mask"))
 
 
@@ -108,7 +108,7 @@ def _reduced_in_vectors(
     if axes:
         _vector(run, value, "init", axes, machine)
     terms = [each for each in value.over if each.name not in (*run.programs.axes.loops, *run.programs.axes.programs)]
-    if len(axes) >= 2 and terms and value.name not in run.outputs:  # noqa: PLR2004
+    if len(axes) >= 2 and terms and value.name not in run.outputs:
         _tile(run, value, handle, axes, terms, machine)
     elif axes and not terms:
         _vector(run, value, "update", axes, machine)
@@ -140,7 +140,7 @@ def _tile(
     """Tiles of accumulators in registers: a row of vectors of the right operand, for some rows of the left one."""
     row, column = axes[-2:]
     lanes = _width(run, value, column, machine)
-    vectors = MOST_VECTORS if machine.registers >= 32 else 2  # noqa: PLR2004
+    vectors = MOST_VECTORS if machine.registers >= 32 else 2
     columns = _divisor(_extent(run, value, column), lanes, vectors * lanes)
     rows = _divisor(_extent(run, value, row), 1, max((machine.registers - 2) // max(columns // lanes, 1) - 1, 1))
 

@@ -7,8 +7,6 @@ iteration.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
@@ -133,7 +131,9 @@ def _place(run: Run, value: ProgramValue, whole: Placed, anchors: dict[tuple[str
     if loops and not carries and loops in anchors:
         handle.compute_at(anchors[loops], Iter(loops[-1]))
         return
-    outer = next((anchors[loops[:k]] for k in range(len(loops), 0, -1) if loops[:k] in anchors and k < len(loops)), None)
+    outer = next(
+        (anchors[loops[:k]] for k in range(len(loops), 0, -1) if loops[:k] in anchors and k < len(loops)), None
+    )
     depth = max((k for k in range(len(loops)) if loops[:k] in anchors), default=0)
     if outer is not None and set(loops[:depth]) <= set(own):
         handle.compute_at(outer, Iter(loops[depth - 1]))

@@ -129,7 +129,9 @@ class Builder:
             wide = {extent for extent in extents if extent != 1}
             if len(wide) > 1:
                 words = " and ".join(str(list(shape)) for shape in dict.fromkeys(shapes) if shape)
-                raise DTypeError(f"blocks of shapes {words} do not fit together: extents are equal, or one of them is 1")
+                raise DTypeError(
+                    f"blocks of shapes {words} do not fit together: extents are equal, or one of them is 1"
+                )
             found.append(wide.pop() if wide else 1)
         return tuple(found)
 
@@ -156,7 +158,7 @@ class Builder:
     def unary(self, op: str, operand: Value) -> Value:
         """Negation or complement."""
         dtype = dtype_of(operand)
-        if op == "-" and dtype.is_bool or op == "~" and dtype.is_float:
+        if (op == "-" and dtype.is_bool) or (op == "~" and dtype.is_float):
             raise DTypeError(f"{op} of {dtype}: - is of numbers, ~ of conditions and integers")
         return self.emit("neg" if op == "-" else "not", operand.type, [operand])
 

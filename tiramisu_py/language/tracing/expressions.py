@@ -36,6 +36,9 @@ _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Pow: ("**", operator.pow), ast.BitAnd: ("&", operator.and_), ast.BitOr: ("|", operator.or_),
     ast.BitXor: ("^", operator.xor), ast.LShift: ("<<", operator.lshift), ast.RShift: (">>", operator.rshift),
 }  # fmt: skip
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+}  # fmt: skip
 _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Lt: ("<", operator.lt), ast.LtE: ("<=", operator.le), ast.Gt: (">", operator.gt), ast.GtE: (">=", operator.ge),
     ast.Eq: ("==", operator.eq), ast.NotEq: ("!=", operator.ne), ast.Is: ("is", operator.is_),
@@ -91,7 +94,8 @@ class Expressions:
         function = self.source.function
         if node.id in function.__code__.co_freevars:
             self.refuse(
-                node, f"{node.id} belongs to the function around the kernel: pass it as an argument, {node.id}: tl.constexpr"
+                node,
+                f"{node.id} belongs to the function around the kernel: pass it as an argument, {node.id}: tl.constexpr",
             )
         known = function.__globals__
         if node.id not in known and not hasattr(builtins, node.id):
@@ -100,7 +104,8 @@ class Expressions:
         is_code = isinstance(found, ModuleType | type | Enum | DType | BuiltinFunctionType) or callable(found)
         if not is_code:
             self.refuse(
-                node, f"{node.id} is a variable of the module, {found!r}: pass it as an argument, {node.id}: tl.constexpr"
+                node,
+                f"{node.id} is a variable of the module, {found!r}: pass it as an argument, {node.id}: tl.constexpr",
             )
         return found
 
@@ -128,7 +133,7 @@ class Expressions:
                 return self.transposed(of, tuple(reversed(range(len(of.type.shape)))))
             case "to":
                 return Method(of, "to")
-        self.refuse(node, f"a block has shape, dtype, T and to(dtype), and no {node.attr}")
+        raise self.source.refusal(node, f"a block has shape, dtype, T and to(dtype), and no {node.attr}")
 
     def _of_array(self, node: ast.Attribute, of: ArrayArgument) -> Any:
         match node.attr:
@@ -138,7 +143,7 @@ class Expressions:
                 return dtype_of(of.value)
             case "stride":
                 return Method(of, "stride")
-        self.refuse(node, f"the array {of.name} has shape, dtype and stride(axis), and no {node.attr}")
+        raise self.source.refusal(node, f"the array {of.name} has shape, dtype and stride(axis), and no {node.attr}")
 
     def extent(self, of: ArrayArgument, axis: int) -> Value:
         """The extent of an array along an axis."""
@@ -159,11 +164,8 @@ class Expressions:
             if is_static(operand):
                 return not operand
             return self.builder.unary("~", self.condition(node.operand, operand))
-        op: Callable[[Any], Any] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[
-            type(node.op)  # type: ignore[index]
-        ]
         if is_static(operand):
-            return op(operand)
+            return _UNARY[type(node.op)](operand)
         if not isinstance(operand, Value):
             self.refuse(node, f"{ast.unparse(node.operand)} is a place, not a value: load it")
         if isinstance(node.op, ast.UAdd):
@@ -205,7 +207,9 @@ class Expressions:
                 indices = [self._plus(op, a, b) for a, b in zip(first.indices, second.indices, strict=True)]  # type: ignore[union-attr]
                 is_place = any(isinstance(each, ArrayArgument | PlaceOf) for each in (left, right))
                 return (PlaceOf if is_place else Offsets)(first.array, tuple(indices))  # type: ignore[union-attr]
-        self.refuse(node, "a place is an array plus distances in it: A[i, j], or A + i * A.stride(0) + j * A.stride(1)")
+        raise self.source.refusal(
+            node, "a place is an array plus distances in it: A[i, j], or A + i * A.stride(0) + j * A.stride(1)"
+        )
 
     def _as_offsets(self, given: Any, *beside: Any) -> Offsets | PlaceOf | None:
         if isinstance(given, Offsets | PlaceOf):
@@ -271,8 +275,8 @@ class Expressions:
             self.refuse(node, f"{ast.unparse(node)} is no condition: compare it with something")
         if value.type.shape:
             self.refuse(
-                node, f"{ast.unparse(node)} is a block of {list(value.type.shape)} conditions: choose with tl.where, or "
-                "restrict loads and stores with mask="
+                node, f"{ast.unparse(node)} is a block of {list(value.type.shape)} conditions: choose with tl.where, "
+                "or restrict loads and stores with mask="
             )  # fmt: skip
         return value
 
@@ -300,7 +304,7 @@ class Expressions:
             return self._expanded(node, of, index if isinstance(index, tuple) else (index,))
         if is_static(index) and isinstance(of, tuple | list):
             return of[index]
-        self.refuse(node, f"{ast.unparse(node.value)} has no elements")
+        raise self.source.refusal(node, f"{ast.unparse(node.value)} has no elements")
 
     def _element(self, node: ast.Subscript, of: ArrayArgument, index: Any) -> PlaceOf:
         indices = index if isinstance(index, tuple) else (index,)

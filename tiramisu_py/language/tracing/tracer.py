@@ -64,7 +64,9 @@ def traced(source: Source, given: Mapping[str, Any], grid: Sequence[str]) -> Blo
 class Tracer(WordCalls):
     """Reads the statements of one function in one scope."""
 
-    def __init__(self, source: Source, builder: Builder, scope: dict[str, Any], path: Value | None = None, depth: int = 0):
+    def __init__(
+        self, source: Source, builder: Builder, scope: dict[str, Any], path: Value | None = None, depth: int = 0
+    ):
         self.source, self.builder, self.scope, self.path, self._depth = source, builder, scope, path, depth
         self._inside: list[ast.stmt] = []
         self.returned: Any = None
@@ -74,7 +76,9 @@ class Tracer(WordCalls):
         for node in body:
             reader = getattr(self, f"_do_{type(node).__name__}", None)
             if reader is None:
-                self.refuse(node, _INSTEAD.get(type(node).__name__, f"{type(node).__name__} has no meaning in a kernel"))
+                self.refuse(
+                    node, _INSTEAD.get(type(node).__name__, f"{type(node).__name__} has no meaning in a kernel")
+                )
             self.builder.line = self.source.line(node)
             reader(node)
 
@@ -94,12 +98,18 @@ class Tracer(WordCalls):
 
     def _do_Return(self, node: ast.Return) -> None:
         if self._inside or node is not self.source.tree.body[-1]:
-            self.refuse(node, "return is the last statement of a kernel: choose with tl.where, or with if around stores")
+            self.refuse(
+                node, "return is the last statement of a kernel: choose with tl.where, or with if around stores"
+            )
         self.returned = None if node.value is None else self.read(node.value)
 
     def _do_Assign(self, node: ast.Assign) -> None:
         (target, *others) = node.targets
-        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) and len(target.elts) == len(node.value.elts):
+        if (
+            isinstance(target, ast.Tuple)
+            and isinstance(node.value, ast.Tuple)
+            and len(target.elts) == len(node.value.elts)
+        ):
             value: Any = tuple(map(self._named, target.elts, node.value.elts))
         else:
             value = self._named(target, node.value)
@@ -157,7 +167,9 @@ class Tracer(WordCalls):
         self.path = path
         self.scope = {name: self._merged(node, chosen, name, yes.get(name), no.get(name)) for name in {**yes, **no}}
 
-    def _side(self, body: Sequence[ast.stmt], before: dict[str, Any], test: Value, path: Value | None) -> dict[str, Any]:
+    def _side(
+        self, body: Sequence[ast.stmt], before: dict[str, Any], test: Value, path: Value | None
+    ) -> dict[str, Any]:
         self.scope = dict(before)
         both = test if path is None else self.builder.binary("&", path, test)
         assert isinstance(both, Value)
@@ -194,17 +206,17 @@ class Tracer(WordCalls):
             self.refuse(node, "a loop is for k in tl.range(low, high, step), or over tl.static_range")
 
     def _repeat(self, node: ast.For, name: str, bounds: list[Any]) -> None:
-        if not all(isinstance(each, int) for each in bounds) or not 1 <= len(bounds) <= 3:  # noqa: PLR2004
+        if not all(isinstance(each, int) for each in bounds) or not 1 <= len(bounds) <= 3:
             self.refuse(node, "the bounds of tl.static_range are constants; of sizes write tl.range")
         for k in range(*bounds):
             self.scope[name] = k
             self.run(node.body)
 
     def _loop(self, node: ast.For, name: str, bounds: list[Any]) -> None:
-        if not 1 <= len(bounds) <= 3:  # noqa: PLR2004
+        if not 1 <= len(bounds) <= 3:
             self.refuse(node, "tl.range takes low, high and step")
         low, high = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
-        step = bounds[2] if len(bounds) == 3 else 1  # noqa: PLR2004
+        step = bounds[2] if len(bounds) == 3 else 1
         for each in (low, high, step):
             if not is_operand(each) or not dtype_of(each).is_integer or (isinstance(each, Value) and each.type.shape):
                 self.refuse(node, "the bounds of a loop are integers: constants, sizes, program numbers or loaded ones")
@@ -222,7 +234,9 @@ class Tracer(WordCalls):
             if after == types:
                 self._finish(found, changed, before)
                 return
-            wrong = [k for k, (a, b) in enumerate(zip(types, after, strict=True)) if a != b and isinstance(initial[k], Value)]
+            wrong = [
+                k for k, (a, b) in enumerate(zip(types, after, strict=True)) if a != b and isinstance(initial[k], Value)
+            ]
             if wrong:
                 self.refuse(
                     node, f"the loop begins with {types[wrong[0]]} and goes on with {after[wrong[0]]}: what it carries "
@@ -250,7 +264,16 @@ class Tracer(WordCalls):
             yields = [part for each in changed for part in self._parts(node, each, self.scope[each])]
         low, high, step = bounds
         return Loop(
-            index, low, high, step, tuple(nodes), tuple(carried), tuple(begun), tuple(yields), (), self.source.line(node)
+            index,
+            low,
+            high,
+            step,
+            tuple(nodes),
+            tuple(carried),
+            tuple(begun),
+            tuple(yields),
+            (),
+            self.source.line(node),
         )
 
     def _finish(self, found: Loop, changed: Sequence[str], before: dict[str, Any]) -> None:
@@ -271,7 +294,7 @@ class Tracer(WordCalls):
             return [part for each in given for part in self._parts(node, name, each)]
         if is_static(given):
             return []
-        self.refuse(node, f"{name} changes in a loop, and is no value")
+        raise self.source.refusal(node, f"{name} changes in a loop, and is no value")
 
     def _rebuilt(self, names: Sequence[str], before: Mapping[str, Any], operands: Sequence[Operand]) -> dict[str, Any]:
         left = list(operands)

@@ -9,11 +9,11 @@ from typing import Any
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType, as_dtype
-from tiramisu_py.errors import DTypeError
 from tiramisu_py.language import words
 from tiramisu_py.language.combining import InTurn
 from tiramisu_py.language.ir.nodes import BlockType, Operand, Value
-from tiramisu_py.language.ir.scalars import block_type, dtype_of, shape_of
+from tiramisu_py.language.ir.scalars import block_type, dtype_of
+from tiramisu_py.language.running import dot_type
 from tiramisu_py.language.tracing.expressions import Expressions
 from tiramisu_py.language.tracing.symbols import ArrayArgument, Boxes, Method, Offsets, PlaceOf, is_operand, is_static
 from tiramisu_py.program.loops import Combine
@@ -47,7 +47,12 @@ class WordCalls(Expressions):
             try:
                 return reader(node, *arguments, **named)
             except TypeError as error:
-                self.refuse(node, str(error).replace(f"WordCalls._word_{word}()", f"tl.{word}").replace(f"Tracer._word_{word}()", f"tl.{word}"))
+                self.refuse(
+                    node,
+                    str(error)
+                    .replace(f"WordCalls._word_{word}()", f"tl.{word}")
+                    .replace(f"Tracer._word_{word}()", f"tl.{word}"),
+                )
         if hasattr(function, "__tiramisu_source__"):
             return self.inlined(node, function, arguments, named)
         return self.builtin(node, function, arguments, named)
@@ -144,7 +149,9 @@ class WordCalls(Expressions):
         pointers = self._pointers(found, shape)
         if wanted is True:
             return self.builder.emit("load", type_, [pointers])
-        own = self.builder.broadcast(self.builder.cast(self._operand(node, 0 if other is None else other), dtype), shape)
+        own = self.builder.broadcast(
+            self.builder.cast(self._operand(node, 0 if other is None else other), dtype), shape
+        )
         return self.builder.emit("masked_load", type_, [pointers, self.builder.broadcast(wanted, shape), own])
 
     def _check_hints(self, node: ast.AST, hints: dict[str, Any]) -> None:
@@ -160,8 +167,8 @@ class WordCalls(Expressions):
         everything = self.builder.common_shape(*found.indices, given, wanted)
         if everything != shape:
             self.refuse(
-                node, f"a block of shape {list(everything)} is stored at a place of shape {list(shape)}: several elements "
-                "would go to one"
+                node, f"a block of shape {list(everything)} is stored at a place of shape {list(shape)}: several "
+                "elements would go to one"
             )  # fmt: skip
         own = self.builder.broadcast(self.builder.cast(given, dtype_of(found.array.value)), shape)
         operands = [self._pointers(found, shape), own]
@@ -174,9 +181,7 @@ class WordCalls(Expressions):
         self._check_hints(node, hints)
         self._stored(node, "store", place, value, mask, ())
 
-    def _word_accumulate(
-        self, node: ast.Call, place: Any, value: Any, mask: Any = None, combine: Any = None
-    ) -> None:
+    def _word_accumulate(self, node: ast.Call, place: Any, value: Any, mask: Any = None, combine: Any = None) -> None:
         known = (Combine.ATOMIC, Combine.TWO_PASS, Combine.LAST_BLOCK, InTurn.ORDERED)
         if combine not in known:
             self.refuse(node, f"combine={combine!r}: give tm.ORDERED, tm.ATOMIC, tm.TWO_PASS or tm.LAST_BLOCK")
@@ -193,12 +198,14 @@ class WordCalls(Expressions):
         left, right = self._block(node, a, 2), self._block(node, b, 2)
         (rows, inner), (terms, columns) = left.type.shape, right.type.shape
         if inner != terms:
-            self.refuse(node, f"the product of blocks of shapes {[rows, inner]} and {[terms, columns]}: {inner} is not {terms}")
+            self.refuse(
+                node, f"the product of blocks of shapes {[rows, inner]} and {[terms, columns]}: {inner} is not {terms}"
+            )
         if dtype_of(left) != dtype_of(right):
             self.refuse(node, f"the product of {dtype_of(left)} and {dtype_of(right)}: convert one with .to(...)")
         if precision not in ("ieee", "tf32"):
             self.refuse(node, f'input_precision={precision!r}: give "ieee" or "tf32"')
-        result = block_type(as_dtype(words.dot_type(dtype_of(left).numpy)), (rows, columns))
+        result = block_type(as_dtype(dot_type(dtype_of(left).numpy)), (rows, columns))
         if acc is None:
             return self.builder.emit("dot", result, [left, right], (), [precision] if precision == "tf32" else [])
         total = self._block(node, acc, 2)
@@ -232,7 +239,9 @@ class WordCalls(Expressions):
     def _word_join(self, node: ast.Call, a: Any, b: Any) -> Value:
         shape, both = self.builder.together(self._operand(node, a), self._operand(node, b))
         common = ty.promote(dtype_of(both[0]), dtype_of(both[1]))
-        return self.builder.emit("join", block_type(common, (*shape, 2)), [self.builder.cast(each, common) for each in both])
+        return self.builder.emit(
+            "join", block_type(common, (*shape, 2)), [self.builder.cast(each, common) for each in both]
+        )
 
     def _word_split(self, node: ast.Call, x: Any) -> tuple[Value, Value]:
         block = self._block(node, x)
@@ -246,7 +255,7 @@ class WordCalls(Expressions):
         for extent in reversed(tuple(shape)[1:]):
             found.append(self.combined(node, ast.Mod(), number, extent))
             number = self.combined(node, ast.FloorDiv(), number, extent)
-        return tuple([number, *reversed(found)])
+        return (number, *reversed(found))
 
     # -- element by element
 
@@ -370,14 +379,3 @@ def _product(shape: Sequence[int]) -> int:
     for extent in shape:
         found *= extent
     return found
-
-
-def check_shape(shape: tuple[int, ...], other: tuple[int, ...]) -> None:
-    """Refuse two shapes that differ; raises `DTypeError`."""
-    if shape != other:
-        raise DTypeError(f"blocks of shapes {list(shape)} and {list(other)} are not of one shape")
-
-
-def shape_words(operand: Operand) -> str:
-    """The shape of an operand in words."""
-    return str(list(shape_of(operand)))

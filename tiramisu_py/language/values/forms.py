@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param, as_expr, as_typed, binary, constant, unary
+from tiramisu_py.algorithm.expressions import (
+    Binary,
+    Const,
+    Expr,
+    Iter,
+    Param,
+    as_expr,
+    as_typed,
+    binary,
+    constant,
+    unary,
+)
 from tiramisu_py.algorithm.types import DType, weak_int
 
 ZERO = Const(0, weak_int)

@@ -9,25 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tiramisu_py.algorithm import declarations, types as ty
+from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Operator, Origin
-from tiramisu_py.algorithm.expressions import Access, Cast, Const, Expr, Iter, Unary, as_typed, call, component, select, tuple_value
+from tiramisu_py.algorithm.expressions import (
+    Access,
+    Cast,
+    Const,
+    Expr,
+    Iter,
+    as_typed,
+    component,
+    select,
+    tuple_value,
+)
 from tiramisu_py.algorithm.types import TupleType, weak_int
-from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.language.ir.nodes import BlockKernel, Instruction, Loop, Node, Operand, Value
-from tiramisu_py.language.ir.scalars import dtype_of, shape_of
-from tiramisu_py.language.tracing.builder import OPERATORS
+from tiramisu_py.language.ir.scalars import dtype_of
 from tiramisu_py.language.values.axes import Axes
-from tiramisu_py.language.values.forms import ZERO, combined, is_positive, reshaped, steps, typed
+from tiramisu_py.language.values.forms import ZERO, combined, is_positive, steps, typed
+from tiramisu_py.language.values.meanings import Bound, Meaning, Meanings
 from tiramisu_py.language.values.sums import CarriedSum, carried_sum
 from tiramisu_py.language.values.uses import KEPT, VIEWS, Uses
 from tiramisu_py.records import dataclass
 
-#: An element of a block, from its index.
-Meaning = Callable[[Sequence[Expr]], Expr]
-
-_SIGNS = {op: sign for sign, op in OPERATORS.items()}
 _OPERATORS: dict[str, Operator] = {
     "sum": declarations.sum_, "reduce_max": declarations.max_, "reduce_min": declarations.min_,
     "argmax": declarations.argmax, "argmin": declarations.argmin,
@@ -59,18 +65,7 @@ class Site:
     combine: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Bound:
-    """What an argument of a kernel is bound to: an array, its extents and its type; or the expression of a scalar."""
-
-    name: str
-    extents: tuple[Expr, ...] = ()
-    dtype: ty.DType = ty.unknown
-    scalar: Expr | None = None
-    writable: bool = False
-
-
-class Programs:
+class Programs(Meanings):
     """The values of all programs of one launch."""
 
     def __init__(
@@ -94,11 +89,6 @@ class Programs:
         self._aliases: list[tuple[str, Value]] = []
         self._sums: dict[Node, CarriedSum] = {}
         self._wanted = self._wanted_values()
-
-    def is_one(self, axis: int) -> bool:
-        """Whether the grid has one program along an axis."""
-        extent = self.grid[axis]
-        return isinstance(extent, Const) and extent.value == 1
 
     def run(self) -> None:
         """Make the values of all programs, in the order of the kernel."""
@@ -214,7 +204,7 @@ class Programs:
             return
         after = node.yields[k]
         definition = self.uses.instruction(after)
-        is_own = definition is not None and any(each is definition for each in _own_nodes(node.body))
+        is_own = definition is not None and any(each is definition for each in node.body)
         if is_own and isinstance(after, Value):
             self._wanted.add(after)
             self._aliases.append((_base(inner), after))
@@ -226,7 +216,11 @@ class Programs:
         after = node.yields[k]
         if self._induction(node, k, inner) is not None or carried_sum(self.uses, node, k) is not None:
             return
-        if not isinstance(after, Value) or after not in self.kept or self._iterator(node) not in self.kept[after].iterators:
+        if (
+            not isinstance(after, Value)
+            or after not in self.kept
+            or self._iterator(node) not in self.kept[after].iterators
+        ):
             self._loops.append(node)
             self._keep_value(inner, _base(inner), after, node.line, along=node)
             self._loops.pop()
@@ -234,14 +228,15 @@ class Programs:
     def _carried_name(self, node: Loop, k: int) -> Kept:
         after = node.yields[k]
         own = self.kept.get(node.carried[k])
-        found = own if own is not None else self.kept[after]  # type: ignore[index]
-        return found
+        return own if own is not None else self.kept[after]  # type: ignore[index]
 
     def _before(self, node: Loop, k: int, index: Sequence[Expr]) -> Expr:
         """A carried value before an iteration: the one after the previous iteration, or what the loop begins with."""
         it = Iter(self._iterator(node))
         begun = typed(self.meaning(node.initial[k])(index), dtype_of(node.carried[k]))
-        previous = self._access_kept(self._carried_name(node, k), index, {it.name: combined("-", it, Const(1, weak_int))})
+        previous = self._access_kept(
+            self._carried_name(node, k), index, {it.name: combined("-", it, Const(1, weak_int))}
+        )
         return select(it == 0, begun, previous)
 
     def _result(self, node: Loop, k: int, index: Sequence[Expr]) -> Expr:
@@ -263,19 +258,19 @@ class Programs:
         if step is None or step.op != "add" or dtype_of(inner).is_float:
             return None
         sides = [each for each in step.operands if each is not inner]
-        if len(sides) != 1 or any(each is node for each in self.uses.needs.get(sides[0], ())):  # type: ignore[call-overload]
+        if len(sides) != 1:
             return None
         (side,) = sides
-        if isinstance(side, Value) and inner in self.uses.needs.get(side, ()):
+        if isinstance(side, Value) and node in self.uses.needs.get(side, ()):
             return None
-        return lambda i: self.meaning(side)(i)
+        return lambda i: self.meaning(side)(i)  # noqa: PLW0108, of the body, which is not known yet
 
     # -- keeping values
 
     def _keep(self, node: Instruction) -> None:
         value = node.result
         assert value is not None
-        name = value.name if not value.name.startswith("%") else _made_name(node)
+        name = value.name if not value.name.startswith("%") else _MADE_NAMES.get(node.op, "block")
         if node.op in ("sum", "reduce_max", "reduce_min", "argmax", "argmin"):
             self._keep_reduction(node, value, name)
         elif node.op == "dot":
@@ -307,10 +302,12 @@ class Programs:
             return term, {it: operand.type.shape[along]}, op
 
         fields = (("value", dtype_of(operand)), ("index", ty.int64))
-        self._declare(value, name, node.line, made, several=ty.tuple_type(fields) if node.op.startswith("arg") else None)
+        self._declare(
+            value, name, node.line, made, several=ty.tuple_type(fields) if node.op.startswith("arg") else None
+        )
 
     def _keep_dot(self, node: Instruction, value: Value, name: str) -> None:
-        if len(node.operands) == 3:  # noqa: PLR2004
+        if len(node.operands) == 3:
             product = f"{self._variable(name)}_product"
             self._declare(value, product, node.line, lambda index: self._product(node, index), meaning=False)
             terms, acc = self.kept.pop(value), node.operands[2]
@@ -346,6 +343,7 @@ class Programs:
         value = node.result
         assert value is not None
         name = _base(found.loops[-1].carried[found.positions[-1]])
+
         def made(index: Sequence[Expr]) -> tuple[Expr, dict[Iter, Any], Operator]:
             over: dict[Iter, Any] = {Iter(self._iterator(each)): (0, self.count(each)) for each in found.loops}
             if node.op == "dot":
@@ -358,7 +356,8 @@ class Programs:
     def _declare(
         self, value: Value, name: str, line: int,
         made: Callable[[Sequence[Expr]], tuple[Any, dict[Iter, Any], Operator | None]], *,
-        without: Sequence[Loop] = (), beside: Sequence[Loop] = (), several: TupleType | None = None, meaning: bool = True,
+        without: Sequence[Loop] = (), beside: Sequence[Loop] = (), several: TupleType | None = None,
+        meaning: bool = True,
     ) -> None:  # fmt: skip
         variable = self._variable(name)
         own = self._free(variable)
@@ -371,7 +370,9 @@ class Programs:
         }
         loops = [(Iter(self._iterator(each)), each) for each in around]
         names = tuple(each.name for each in [*domain, *(it for it, _ in loops)])
-        self.kept[value] = Kept(own, names, dtype_of(value) if several is None else several, None if several is None else 1)
+        self.kept[value] = Kept(
+            own, names, dtype_of(value) if several is None else several, None if several is None else 1
+        )
         if meaning:
             self._meanings[value] = lambda index: self._access(value, index)
         self.named |= {variable: own, name: own, value.name: own}
@@ -382,7 +383,7 @@ class Programs:
             whole |= dict(zip(axes, value.type.shape, strict=True))
             expr, over, op = made(axes)
             dtype = dtype_of(value) if several is None else several
-            return ProgramValue(own, whole, expr, dtype, self.origin(line), over=over, op=op)  # type: ignore[arg-type]
+            return ProgramValue(own, whole, expr, dtype, self.origin(line), over=over, op=op)
 
         self._makers.append(make)
 
@@ -407,151 +408,14 @@ class Programs:
         found = Access(kept.name, (*whole, *index), kept.dtype, self.owner)
         return found if kept.component is None else component(found, kept.component)
 
-    # -- meanings
-
-    def meaning(self, operand: Operand) -> Meaning:
-        """The element of an operand at an index."""
-        if not isinstance(operand, Value):
-            number = Const(operand, ty.bool_ if isinstance(operand, bool) else weak_int if isinstance(operand, int) else ty.weak_float)  # type: ignore[arg-type]
-            return lambda _: number
-        if operand not in self._meanings:
-            bound = self.bound[operand.name]
-            assert bound.scalar is not None
-            scalar = bound.scalar
-            return lambda _: scalar
-        return self._meanings[operand]
-
-    def _inline(self, node: Instruction) -> Meaning:
-        """The meaning of an instruction whose elements are made where they are read."""
-        reader = getattr(self, f"_of_{node.op}", None)
-        if reader is not None:
-            found: Meaning = reader(node)
-            return found
-        operands = [self.meaning(each) for each in node.operands]
-        if node.op in _SIGNS:
-            return self._of_operator(node, operands)
-        result = node.result
-        assert result is not None
-        if len(operands) == 1:
-            return lambda i: call(node.op, typed(operands[0](i), dtype_of(result)))
-        raise DeclarationError(f"the instruction {node.op} has no meaning")
-
-    def _of_operator(self, node: Instruction, operands: Sequence[Meaning]) -> Meaning:
-        kinds = [dtype_of(each) for each in node.operands if isinstance(each, Value)]
-
-        def made(index: Sequence[Expr]) -> Expr:
-            sides = [each(index) for each in operands]
-            if kinds and not kinds[0].is_integer:
-                sides = [as_typed(side, kinds[0]) if side.dtype.weak and not kinds[0].weak else side for side in sides]
-            return combined(_SIGNS[node.op], *sides)
-
-        return made
-
-    def _of_neg(self, node: Instruction) -> Meaning:
-        operand = self.meaning(node.operands[0])
-        return lambda i: -operand(i)
-
-    def _of_not(self, node: Instruction) -> Meaning:
-        operand = self.meaning(node.operands[0])
-        return lambda i: Unary("~", operand(i), operand(i).dtype)
-
-    def _of_select(self, node: Instruction) -> Meaning:
-        test, yes, no = (self.meaning(each) for each in node.operands)
-        assert node.result is not None
-        dtype = dtype_of(node.result)
-
-        def made(index: Sequence[Expr]) -> Expr:
-            sides = yes(index), no(index)
-            if dtype.is_float and not dtype.weak:
-                return select(test(index), *(typed(each, dtype) if not each.dtype.weak else as_typed(each, dtype) for each in sides))
-            return select(test(index), *sides)
-
-        return made
-
-    def _of_cast(self, node: Instruction) -> Meaning:
-        operand = self.meaning(node.operands[0])
-        assert node.result is not None
-        dtype = dtype_of(node.result)
-
-        def made(index: Sequence[Expr]) -> Expr:
-            given = operand(index)
-            if dtype.weak or (dtype is ty.int64 and given.dtype is weak_int):
-                return given  # a form of program numbers and sizes stays one
-            return as_typed(given, dtype)
-
-        return made
-
-    def _of_get_program_id(self, node: Instruction) -> Meaning:
-        (axis,) = node.static
-        number = ZERO if self.is_one(axis) else Iter(self.axes.program(axis))
-        return lambda _: number
-
-    def _of_get_num_programs(self, node: Instruction) -> Meaning:
-        return lambda _: self.grid[node.static[0]]
-
-    def _of_make_range(self, node: Instruction) -> Meaning:
-        return lambda i: combined("+", i[0], Const(node.static[0], weak_int))
-
-    def _of_extent(self, node: Instruction) -> Meaning:
-        (array,) = node.operands
-        assert isinstance(array, Value)
-        return lambda _: self.bound[array.name].extents[node.static[0]]
-
-    def _of_getelementptr(self, node: Instruction) -> Meaning:
-        return lambda _: ZERO  # places are read by those who load and store
-
-    def _of_splat(self, node: Instruction) -> Meaning:
-        operand = self.meaning(node.operands[0])
-        assert node.result is not None
-        dtype = dtype_of(node.result)
-        return lambda _: as_typed(operand(()), dtype) if operand(()).dtype.weak and dtype.is_float else operand(())
-
-    def _of_broadcast(self, node: Instruction) -> Meaning:
-        operand, shape = self.meaning(node.operands[0]), shape_of(node.operands[0])
-        return lambda i: operand([ZERO if extent == 1 else own for own, extent in zip(i, shape, strict=True)])
-
-    def _of_reshape(self, node: Instruction) -> Meaning:
-        operand, shape = self.meaning(node.operands[0]), shape_of(node.operands[0])
-        return lambda i: operand(reshaped(i, node.type.shape, shape))
-
-    def _of_trans(self, node: Instruction) -> Meaning:
-        operand = self.meaning(node.operands[0])
-        back = sorted(range(len(node.static)), key=lambda axis: node.static[axis])
-        return lambda i: operand([i[axis] for axis in back])
-
-    def _of_join(self, node: Instruction) -> Meaning:
-        first, second = (self.meaning(each) for each in node.operands)
-        return lambda i: select(i[-1] == 0, first(i[:-1]), second(i[:-1]))
-
-    def _of_part(self, node: Instruction) -> Meaning:
-        operand, number = self.meaning(node.operands[0]), Const(node.static[0], weak_int)
-        return lambda i: operand([*i, number])
-
-    def _of_load(self, node: Instruction) -> Meaning:
-        place = self.uses.instruction(node.operands[0])
-        assert place is not None and isinstance(place.operands[0], Value)
-        array = self.bound[place.operands[0].name]
-        indices = [self.meaning(each) for each in place.operands[1:]]
-        return lambda i: Access(array.name, tuple(each(i) for each in indices), array.dtype, self.owner)
-
-    def _of_masked_load(self, node: Instruction) -> Meaning:
-        element, mask, other = self._of_load(node), self.meaning(node.operands[1]), self.meaning(node.operands[2])
-        assert node.result is not None
-        dtype = dtype_of(node.result)
-        return lambda i: select(mask(i), element(i), as_typed(other(i), dtype))
-
-
 
 def _base(inner: Value) -> str:
     """The name of the variable of a carried value."""
     return inner.name.removesuffix("_before")
 
 
-def _own_nodes(body: Sequence[Node]) -> Sequence[Node]:
-    return body
-
-
-def _made_name(node: Instruction) -> str:
-    """A name for a value that has none in the source."""
-    return {"load": "loaded", "masked_load": "loaded", "dot": "product", "reduce_max": "largest", "reduce_min": "least",
-            "sum": "summed", "cumsum": "prefixes", "argmax": "largest_at", "argmin": "least_at"}.get(node.op, "block")  # fmt: skip
+#: Names for values that have none in the source.
+_MADE_NAMES = {
+    "load": "loaded", "masked_load": "loaded", "dot": "product", "reduce_max": "largest", "reduce_min": "least",
+    "sum": "summed", "cumsum": "prefixes", "argmax": "largest_at", "argmin": "least_at",
+}  # fmt: skip

@@ -110,8 +110,8 @@ def instances_of(algorithm: Algorithm, programs: Programs, array: Filled, site: 
     except NotAffine as error:
         raise DeclarationError(
             f"{site.origin}: a store to {array.name} at a place, or under a mask, that is no form of the numbers of "
-            f"programs, because of {error.part}: stores through tables are not built yet; let the programs that fill an "
-            "element follow from its index"
+            f"programs, because of {error.part}: stores through tables are not built yet; let the programs that fill "
+            "an element follow from its index"
         ) from None
     elements = sets.graph(sets.function(space, array.name, forms)).intersect_domain(points)
     value = as_typed(programs.meaning(site.value)(axes), array.dtype)
@@ -131,12 +131,12 @@ def _chosen(
             at = dict(zip(each.names, indices_of(forms, names), strict=True))
             pieces.append((points, substitute(each.value, at)))
         covered = covered.union(sets.with_dims(sets.named(sets.as_set(first.domain()), array.name), names)).coalesce()
-    value: Expr | None = None
-    left = whole.intersect(covered)
-    known = left
+    value: Expr | None = as_typed(ZERO, array.dtype)  # of an element that no program stores
+    known = whole.intersect(covered) if array.partial else whole
+    if not pieces or known.is_subset(covered):
+        value = None
     for points, own in reversed(pieces):
-        condition = condition_of(points, known, names)
-        value = own if value is None else value if condition is None and value is None else _either(condition, own, value)
+        value = own if value is None else _either(condition_of(points, known, names), own, value)
     return (as_typed(ZERO, array.dtype) if value is None else value), covered
 
 
@@ -145,7 +145,12 @@ def _either(condition: Expr | None, yes: Expr, no: Expr) -> Expr:
 
 
 def _accumulated(
-    array: Filled, instances: Instances, whole: isl.Set, names: Sequence[str], domain: Mapping[Iter, Any], stored: Stored
+    array: Filled,
+    instances: Instances,
+    whole: isl.Set,
+    names: Sequence[str],
+    domain: Mapping[Iter, Any],
+    stored: Stored,
 ) -> ProgramValue:
     """The sums of what several programs store to each element."""
     every = range(len(instances.bounds))  # so that no iterator is taken one by one
@@ -164,7 +169,14 @@ def _accumulated(
     if not over:
         where = condition_of(points, whole, names) if array.partial else None
         return ProgramValue(
-            array.name, domain, term, array.dtype, instances.site.origin, where=where, stored=stored, shape=array.extents
+            array.name,
+            domain,
+            term,
+            array.dtype,
+            instances.site.origin,
+            where=where,
+            stored=stored,
+            shape=array.extents,
         )
     dims = [*names, *(each.name for each in summed)]
     known = sets.universe(points.get_space()).intersect_params(whole.params())
@@ -179,9 +191,7 @@ def _accumulated(
     )  # fmt: skip
 
 
-def _forms(
-    part: Preimage, instances: Instances, names: Sequence[str], summed: Sequence[Iter]
-) -> dict[str, Expr]:
+def _forms(part: Preimage, instances: Instances, names: Sequence[str], summed: Sequence[Iter]) -> dict[str, Expr]:
     """The number of a program, iteration and lane from an element and what is summed over."""
     dims = [*names, *(each.name for each in summed)]
     return dict(zip(instances.names, indices_of(part.forms, dims), strict=True))

@@ -63,7 +63,7 @@ def _begins_neutral(uses: Uses, loop: Loop, k: int) -> bool:
     begin: Operand = loop.initial[k]
     while (node := uses.instruction(begin)) is not None and node.op in ("splat", "cast", "reshape", "broadcast"):
         begin = node.operands[0]
-    if isinstance(begin, Value) or isinstance(begin, str):
+    if isinstance(begin, Value | str):
         return False
     inner, after = loop.carried[k], loop.yields[k]
     found = _innermost(uses, loop, inner, after)

@@ -87,9 +87,9 @@ class Uses:
             if value in found or dtype_of(value).is_float:
                 continue
             found.add(value)
-            node = self.instruction(value)
-            if node is not None and node.op not in KEPT:
-                waiting += _values(node.operands)
+            made = self.instruction(value)
+            if made is not None and made.op not in KEPT:
+                waiting += _values(made.operands)
             if value in self.carriers:
                 loop, k = self.carriers[value]
                 waiting += _values((loop.initial[k], loop.yields[k]))
