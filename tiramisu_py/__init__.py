@@ -236,7 +236,7 @@ front(
         "tiramisu_py.function.finished_reductions": "all_ as all, any_ as any, logsumexp, mean, norm, var",
         "tiramisu_py.function.gradient_checks": "GradientCheck, check_gradient",
         "tiramisu_py.function.gradients": "Gradients, grad, jvp, vjp",
-        "tiramisu_py.language.combining": "InTurn.ORDERED as ORDERED",
+        "tiramisu_py.language.combining": "InTurn, InTurn.ORDERED as ORDERED",
         "tiramisu_py.language.kernel": "Jit, jit",
         "tiramisu_py.program.loops": (
             "Combine, Combine.PRIVATE as PRIVATE, Combine.ATOMIC as ATOMIC, Combine.TREE as TREE, "
@@ -331,6 +331,7 @@ __all__ = [
     "Half",
     "HOST_MAPPED",
     "INTERLEAVE",
+    "InTurn",
     "Input",
     "InputAware",
     "Iter",

@@ -34,7 +34,7 @@ class ArrayShape:
     partial: bool
 
 
-class Array(Computation):
+class ProgramArray(Computation):
     """An array that programs fill: a computation once a kernel is called with it."""
 
     @property
@@ -63,7 +63,7 @@ class Array(Computation):
         return super()._type_and_rank()
 
 
-def unfilled(array: Array) -> str:
+def unfilled(array: ProgramArray) -> str:
     """The message for an array that is read before a kernel stores to it."""
     return f"no program stores to {array.name}: call a kernel with it first, kernel[grid](..., {array.name}, ...)"
 
@@ -88,7 +88,7 @@ class ProgramValue:
 class ArrayDeclarations(Scheduled):
     """What block programs fill, and what they compute."""
 
-    def array(self, name: str, dtype: DType, shape: Sequence[Operand], *, partial: bool = False) -> Array:
+    def array(self, name: str, dtype: DType, shape: Sequence[Operand], *, partial: bool = False) -> ProgramArray:
         """Declare an array that the programs of one kernel fill; it is a computation once they do.
 
         ::
@@ -109,7 +109,7 @@ class ArrayDeclarations(Scheduled):
         extents = computed_shape(algorithm, name, list(shape), len(shape), self.owner)
         assert extents is not None
         self._arrays = {**self._arrays, name: ArrayShape(found, extents, partial)}
-        return Array(self, name)
+        return ProgramArray(self, name)
 
     def _with_program_values(self, groups: Sequence[Sequence[ProgramValue]]) -> None:
         """Declare the values of programs, those of a group together; all or none are declared."""

@@ -17,11 +17,11 @@ from tiramisu_py.algorithm.types import as_dtype, weak_int
 from tiramisu_py.build import Kernel
 from tiramisu_py.errors import ArgumentError, LegalityError
 from tiramisu_py.function import Function
-from tiramisu_py.language.ir.nodes import Instruction, Value
+from tiramisu_py.language.ir.nodes import BlockValue, Instruction
 from tiramisu_py.language.ir.scalars import block_type, short
-from tiramisu_py.language.launched import Run, Weak, launched
+from tiramisu_py.language.launched import KernelRun, Weak, launched
 from tiramisu_py.language.schedules.blocks import blocks
-from tiramisu_py.language.tracing.source import Source
+from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.language.tracing.tracer import ArrayType, traced
 from tiramisu_py.language.values.uses import walked
 from tiramisu_py.program.targets import Cores, Gpu
@@ -35,7 +35,7 @@ Sizes = Mapping[str, int]
 class Signature:
     """What a compiled kernel depends on: types and ranks of arrays, constants, and which axes of the grid are 1."""
 
-    source: Source
+    source: BlockSource
     given: Mapping[str, Any]
     grid: tuple[int, ...]
 
@@ -67,7 +67,7 @@ class Signature:
         """Whether an argument is a floating-point number."""
         return isinstance(self.given[name], float | np.floating) and name not in self.source.constants
 
-    def declared(self, assume: str | None) -> tuple[Function, Run]:
+    def declared(self, assume: str | None) -> tuple[Function, KernelRun]:
         """A function of all sizes with the kernel in it."""
         sizes = {name: Param(name) for name in self.sizes()}
         f = Function(self.source.name, params=[*sizes.values()], assume=assume)
@@ -104,7 +104,7 @@ class Signature:
         for node in walked(kernel.body):
             if isinstance(node, Instruction) and node.result is None and node.operands[0] in pointers:
                 array = pointers[node.operands[0]].operands[0]
-                assert isinstance(array, Value)
+                assert isinstance(array, BlockValue)
                 found.add(array.name)
         return found
 
@@ -144,7 +144,7 @@ class Called:
 
     @classmethod
     def of(
-        cls, kept: dict[Any, Called], source: Source, given: Mapping[str, Any], grid: tuple[int, ...],
+        cls, kept: dict[Any, Called], source: BlockSource, given: Mapping[str, Any], grid: tuple[int, ...],
         num_warps: int, num_stages: int, device: str | None,
     ) -> None:  # fmt: skip
         """Call the kernel of a signature, which is made and kept if it is called first."""
@@ -160,7 +160,7 @@ class Called:
         found.run(signature)
 
     def run(self, signature: Signature) -> None:
-        """Run the kernel on the arrays of a call; raises `LegalityError` for sizes that do not fit."""
+        """KernelRun the kernel on the arrays of a call; raises `LegalityError` for sizes that do not fit."""
         sizes = signature.sizes()
         key = tuple(sizes.values())
         kernel = self._seen.get(key)

@@ -14,9 +14,9 @@ from tiramisu_py.errors import ArgumentError, CallError, DeclarationError
 from tiramisu_py.function import Function
 from tiramisu_py.function.handles.computations import Indexed
 from tiramisu_py.language.called import Called
-from tiramisu_py.language.launched import Run, launched
-from tiramisu_py.language.running import ArrayView, Machine
-from tiramisu_py.language.tracing.source import Source
+from tiramisu_py.language.launched import KernelRun, launched
+from tiramisu_py.language.running import ArrayView, Interpretation
+from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.language.words import constexpr
 
 #: The most axes of a grid.
@@ -55,11 +55,11 @@ class Jit:
         self.compiled: dict[Any, Called] = {}
 
     @cached_property
-    def __tiramisu_source__(self) -> Source:
-        return Source.of(self.function)
+    def __tiramisu_source__(self) -> BlockSource:
+        return BlockSource.of(self.function)
 
-    def __getitem__(self, grid: Grid) -> Launch:
-        return Launch(self, grid)
+    def __getitem__(self, grid: Grid) -> KernelLaunch:
+        return KernelLaunch(self, grid)
 
     @property
     def interpret(self) -> Interpretations:
@@ -74,7 +74,7 @@ class Jit:
         return f"<kernel {self.__tiramisu_source__.name}>"
 
 
-class Launch:
+class KernelLaunch:
     """A kernel on a grid of programs, to be called with handles or arrays."""
 
     def __init__(self, kernel: Jit, grid: Grid) -> None:
@@ -83,11 +83,11 @@ class Launch:
     def __call__(
         self, *arguments: Any, num_warps: int = 4, num_stages: int = 1, device: str | None = None,
         **named: Any,
-    ) -> Run | None:  # fmt: skip
+    ) -> KernelRun | None:  # fmt: skip
         """Add the programs to the function of the handles, or prove, compile and run them on arrays.
 
-        With handles the result is the `Run`, whose values are computations: ``run["acc"]``. With arrays nothing is
-        returned; `num_warps` and `num_stages` are for GPUs, `device` is as for `Function.compile`. Raises
+        With handles the result is the `KernelRun`, whose values are computations: ``run["acc"]``. With arrays nothing
+        is returned; `num_warps` and `num_stages` are for GPUs, `device` is as for `Function.compile`. Raises
         `DeclarationError` for what the kernel cannot mean, and `LegalityError` for arrays that it does not fit.
         """
         source = self._kernel.__tiramisu_source__
@@ -117,7 +117,7 @@ class Interpretations:
             given = _bound(source, arguments, named)
             numbers = tuple(_number(source, each) for each in grid_of(source, grid, given))
             values = {name: _interpreted(name, each) for name, each in given.items()}
-            Machine(numbers).run(source.function, values, np.random.default_rng(seed))
+            Interpretation(numbers).run(source.function, values, np.random.default_rng(seed))
 
         return run
 
@@ -130,7 +130,7 @@ def _interpreted(name: str, given: Any) -> Any:
     return ArrayView(name, given)
 
 
-def _bound(source: Source, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def _bound(source: BlockSource, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """The argument of each name; raises `CallError`."""
     if len(arguments) > len(source.arguments):
         raise CallError(f"{source.name} takes {', '.join(source.arguments)}; {len(arguments)} arguments were given")
@@ -153,7 +153,7 @@ def _bound(source: Source, arguments: Sequence[Any], named: Mapping[str, Any]) -
     return {name: whole[name] for name in source.arguments}
 
 
-def grid_of(source: Source, grid: Grid, given: Mapping[str, Any]) -> tuple[Any, ...]:
+def grid_of(source: BlockSource, grid: Grid, given: Mapping[str, Any]) -> tuple[Any, ...]:
     """The extents of a grid, which may be a function of the constants; raises `CallError`."""
     found = grid({name: given[name] for name in given if name in source.constants}) if callable(grid) else grid
     listed = tuple(found) if isinstance(found, tuple | list) else (found,)
@@ -170,10 +170,10 @@ def grid_of(source: Source, grid: Grid, given: Mapping[str, Any]) -> tuple[Any, 
     return tuple(Const(int(each), weak_int) if not isinstance(each, Expr) else each for each in listed)
 
 
-def _number(source: Source, extent: Expr) -> int:
+def _number(source: BlockSource, extent: Expr) -> int:
     if not isinstance(extent, Const):
         raise CallError(f"the grid of {source.name} has the extent {extent}: with arrays extents are numbers")
     return int(extent.value)
 
 
-__all__ = ["Jit", "Launch", "constexpr", "jit"]
+__all__ = ["Jit", "KernelLaunch", "constexpr", "jit"]

@@ -12,24 +12,24 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import weak_float
 from tiramisu_py.errors import DeclarationError, TiramisuError
 from tiramisu_py.function import Function
-from tiramisu_py.function.arrays import Array, ProgramValue, unfilled
+from tiramisu_py.function.arrays import ProgramArray, ProgramValue, unfilled
 from tiramisu_py.function.handles.computations import Computation, Indexed
-from tiramisu_py.language.ir.nodes import BlockKernel, BlockType, Instruction, Value
+from tiramisu_py.language.ir.nodes import BlockKernel, BlockType, BlockValue, Instruction
 from tiramisu_py.language.ir.peephole import simplified
 from tiramisu_py.language.ir.scalars import block_type, short
-from tiramisu_py.language.tracing.source import Source
+from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.language.tracing.tracer import ArrayType, traced
 from tiramisu_py.language.values.groups import in_order, sources_of
 from tiramisu_py.language.values.meanings import Bound
 from tiramisu_py.language.values.programs import Programs
-from tiramisu_py.language.values.stores import Filled, Instances, filled, instances_of
+from tiramisu_py.language.values.stores import Filled, StoreInstances, filled, instances_of
 from tiramisu_py.language.values.uses import walked
 from tiramisu_py.program.fresh_names import names_in
 from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class KernelRun:
     """The programs of one launch, as part of a function: ``run["acc"]`` is the computation of a variable.
 
     `ir` is the block IR, `outputs` are the arrays that the programs fill.
@@ -41,7 +41,7 @@ class Run:
     outputs: tuple[str, ...]
     programs: Programs
     values: tuple[ProgramValue, ...]
-    stores: Mapping[str, Sequence[Instances]]
+    stores: Mapping[str, Sequence[StoreInstances]]
     grid: tuple[Expr, ...]
 
     def __getitem__(self, name: str) -> Computation:
@@ -65,7 +65,7 @@ class Weak:
     type: ClassVar[BlockType] = block_type(weak_float)
 
 
-def launched(function: Function, source: Source, given: Mapping[str, Any], grid: Sequence[Expr]) -> Run:
+def launched(function: Function, source: BlockSource, given: Mapping[str, Any], grid: Sequence[Expr]) -> KernelRun:
     """Add the values of a kernel's programs to a function; raises `DeclarationError` with the line of what is wrong."""
     bound, kinds = _bound(function, source, given)
     kernel = simplified(traced(source, kinds, [str(each) for each in grid]))
@@ -86,7 +86,7 @@ def launched(function: Function, source: Source, given: Mapping[str, Any], grid:
     for site in programs.sites:
         sites.setdefault(site.array, []).append(site)
     outputs: list[ProgramValue] = []
-    stores: dict[str, list[Instances]] = {}
+    stores: dict[str, list[StoreInstances]] = {}
     for name, own in sites.items():
         declared = function._arrays[bound[name].name]
         array = Filled(bound[name].name, declared.dtype, declared.shape, declared.partial)
@@ -100,7 +100,7 @@ def launched(function: Function, source: Source, given: Mapping[str, Any], grid:
     except RecursionError:
         raise DeclarationError(f"{source.name} is too deep") from None
     names = {name: own for name, own in programs.named.items() if own}
-    return Run(
+    return KernelRun(
         function,
         kernel,
         names,
@@ -112,7 +112,9 @@ def launched(function: Function, source: Source, given: Mapping[str, Any], grid:
     )
 
 
-def _bound(function: Function, source: Source, given: Mapping[str, Any]) -> tuple[dict[str, Bound], dict[str, Any]]:
+def _bound(
+    function: Function, source: BlockSource, given: Mapping[str, Any]
+) -> tuple[dict[str, Bound], dict[str, Any]]:
     """What each argument is bound to, and its kind for the reader of the source."""
     bound: dict[str, Bound] = {}
     kinds: dict[str, Any] = {}
@@ -121,9 +123,9 @@ def _bound(function: Function, source: Source, given: Mapping[str, Any]) -> tupl
         if isinstance(each, Indexed):
             if each._function is not function:  # type: ignore[attr-defined]
                 raise DeclarationError(f"{each} belongs to another function than {function.name}")
-            extents = each.shape if isinstance(each, Array) else each._extents()
+            extents = each.shape if isinstance(each, ProgramArray) else each._extents()
             dtype = each.dtype  # type: ignore[attr-defined]
-            bound[name] = Bound(each.name, tuple(extents), dtype, writable=isinstance(each, Array))
+            bound[name] = Bound(each.name, tuple(extents), dtype, writable=isinstance(each, ProgramArray))
             kinds[name] = ArrayType(short(dtype), len(extents))
         elif isinstance(each, Weak):
             bound[name] = Bound(name, scalar=each.scalar)
@@ -134,14 +136,14 @@ def _bound(function: Function, source: Source, given: Mapping[str, Any]) -> tupl
     return bound, kinds
 
 
-def _check_arrays(function: Function, source: Source, kernel: BlockKernel, given: Mapping[str, Any]) -> None:
+def _check_arrays(function: Function, source: BlockSource, kernel: BlockKernel, given: Mapping[str, Any]) -> None:
     """Refuse to store to what is no array of programs, and to read what a program of this launch stores."""
     touched: dict[str, dict[str, int]] = {"load": {}, "store": {}}
     pointers = {n.result: n for n in walked(kernel.body) if isinstance(n, Instruction) and n.op == "getelementptr"}
     for node in walked(kernel.body):
         if isinstance(node, Instruction) and node.operands and node.operands[0] in pointers:
             array = pointers[node.operands[0]].operands[0]
-            assert isinstance(array, Value)
+            assert isinstance(array, BlockValue)
             kind = "load" if node.result is not None else "store"
             touched[kind].setdefault(array.name, node.line)
     names: dict[str, str] = {}
@@ -151,7 +153,7 @@ def _check_arrays(function: Function, source: Source, kernel: BlockKernel, given
     written = {names[name]: line for name, line in touched["store"].items()}
     for name, line in touched["store"].items():
         array = given[name]
-        if not isinstance(array, Array):
+        if not isinstance(array, ProgramArray):
             raise DeclarationError(
                 f"{_at(source, line)} stores to {names[name]}, which is no array that programs fill: declare it with "
                 f"f.array({names[name]!r}, ...)"
@@ -164,11 +166,11 @@ def _check_arrays(function: Function, source: Source, kernel: BlockKernel, given
                 f"{_at(source, line)} reads {names[name]}, which programs of this launch store: a program does not see "
                 "what another one stores; read the array that it is made of, or launch a second kernel"
             )
-        if isinstance(given[name], Array) and not given[name].is_filled:
+        if isinstance(given[name], ProgramArray) and not given[name].is_filled:
             raise DeclarationError(f"{_at(source, line)}: {unfilled(given[name])}")
 
 
-def _at(source: Source, line: int) -> str:
+def _at(source: BlockSource, line: int) -> str:
     at = line - source.first
     text = source.lines[at].strip() if 0 <= at < len(source.lines) else ""
     return f"{os.path.basename(source.file)}:{line}, in {source.name}, `{text}`"

@@ -14,10 +14,10 @@ from tiramisu_py.algorithm.types import as_dtype, float32, float64, int32, int64
 from tiramisu_py.errors import ArgumentError, CallError
 
 
-class Block(np.ndarray[Any, Any]):
+class NumpyBlock(np.ndarray[Any, Any]):
     """A NumPy array with the methods that blocks have; scalars are blocks without dimensions."""
 
-    def to(self, dtype: Any) -> Block:
+    def to(self, dtype: Any) -> NumpyBlock:
         """The block in another type, as `numpy.ndarray.astype` converts it."""
         return block(self.astype(as_dtype(dtype).numpy))
 
@@ -25,15 +25,15 @@ class Block(np.ndarray[Any, Any]):
         return product_of(self, other)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        return array.view(Block)
+        return array.view(NumpyBlock)
 
 
-def block(given: Any, dtype: Any = None) -> Block:
+def block(given: Any, dtype: Any = None) -> NumpyBlock:
     """Anything that NumPy takes, as a block."""
-    return np.asarray(given, dtype=dtype).view(Block)
+    return np.asarray(given, dtype=dtype).view(NumpyBlock)
 
 
-def product_of(a: Any, b: Any, acc: Any = None) -> Block:
+def product_of(a: Any, b: Any, acc: Any = None) -> NumpyBlock:
     """The matrix product of two blocks, added to `acc` term by term, in the order of the inner dimension."""
     wide = dot_type(np.asarray(a).dtype)
     left, right = np.asarray(a).astype(wide), np.asarray(b).astype(wide)
@@ -51,16 +51,16 @@ def dot_type(dtype: Any) -> Any:
     return (int64 if found.bits == 64 else int32).numpy
 
 
-class Place:
+class ArrayPlace:
     """Elements of an array: an index for each dimension, or offsets from its first element."""
 
     def __init__(self, view: ArrayView, indices: tuple[Any, ...] | None, offset: Any = 0) -> None:
         self.view, self.indices, self.offset = view, indices, offset
 
-    def __add__(self, other: Any) -> Place:
+    def __add__(self, other: Any) -> ArrayPlace:
         if self.indices is not None:
             raise CallError(f"{self.view.name}[..] is a place: add to its indices, not to it")
-        return Place(self.view, None, self.offset + other)
+        return ArrayPlace(self.view, None, self.offset + other)
 
     __radd__ = __add__
 
@@ -118,14 +118,14 @@ class ArrayView:
         """How many elements neighbours along an axis are apart."""
         return int(np.prod(self.array.shape[axis + 1 :], dtype=np.int64))
 
-    def __getitem__(self, indices: Any) -> Place:
+    def __getitem__(self, indices: Any) -> ArrayPlace:
         given = indices if isinstance(indices, tuple) else (indices,)
         if len(given) != self.array.ndim:
             raise CallError(f"{self} has {self.array.ndim} indices, {len(given)} were given")
-        return Place(self, given)
+        return ArrayPlace(self, given)
 
-    def __add__(self, offset: Any) -> Place:
-        return Place(self, None, offset)
+    def __add__(self, offset: Any) -> ArrayPlace:
+        return ArrayPlace(self, None, offset)
 
     __radd__ = __add__
 
@@ -139,7 +139,7 @@ class BoxView:
     def __init__(self, view: ArrayView, shape: tuple[int, ...]) -> None:
         self.view, self.shape = view, shape
 
-    def _place(self, at: Sequence[Any]) -> tuple[Place, Any]:
+    def _place(self, at: Sequence[Any]) -> tuple[ArrayPlace, Any]:
         rank, indices = len(self.shape), []
         inside: Any = True
         for axis, (start, extent) in enumerate(zip(at, self.shape, strict=True)):
@@ -150,7 +150,7 @@ class BoxView:
             indices.append(index)
         return self.view[tuple(indices)], inside
 
-    def load(self, at: Sequence[Any]) -> Block:
+    def load(self, at: Sequence[Any]) -> NumpyBlock:
         """The box from here on."""
         place, inside = self._place(at)
         return machine().load(place, inside, 0)
@@ -161,7 +161,7 @@ class BoxView:
         machine().store(place, value, inside)
 
 
-class Machine:
+class Interpretation:
     """The state of one interpretation: the grid, the program that runs, and who has stored what."""
 
     def __init__(self, grid: tuple[int, ...]) -> None:
@@ -171,7 +171,7 @@ class Machine:
         self._sums: list[tuple[tuple[int, ...], ArrayView, Any, Any]] = []
 
     def run(self, function: Callable[..., Any], arguments: Mapping[str, Any], order: Any) -> None:
-        """Run all programs of the grid, in an order."""
+        """KernelRun all programs of the grid, in an order."""
         programs = list(product(*map(builtins.range, self.grid)))
         token = _MACHINE.set(self)
         try:
@@ -182,7 +182,7 @@ class Machine:
         finally:
             _MACHINE.reset(token)
 
-    def load(self, place: Any, mask: Any, other: Any) -> Block:
+    def load(self, place: Any, mask: Any, other: Any) -> NumpyBlock:
         """The elements at a place."""
         place = self._as_place(place, "tl.load")
         if other is None and mask is not True:
@@ -231,18 +231,18 @@ class Machine:
         return BoxView(array, shape)
 
     @staticmethod
-    def _as_place(place: Any, word: str) -> Place:
+    def _as_place(place: Any, word: str) -> ArrayPlace:
         if isinstance(place, ArrayView) and not place.shape:
             return place[()]
-        if not isinstance(place, Place):
+        if not isinstance(place, ArrayPlace):
             raise CallError(f"{word} takes a place, such as A[i, j] or A + i * A.stride(0) + j, not {place!r}")
         return place
 
 
-_MACHINE: ContextVar[Machine] = ContextVar("_MACHINE")
+_MACHINE: ContextVar[Interpretation] = ContextVar("_MACHINE")
 
 
-def machine() -> Machine:
+def machine() -> Interpretation:
     """The machine that interprets; raises `CallError` where none does."""
     try:
         return _MACHINE.get()

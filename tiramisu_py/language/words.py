@@ -31,7 +31,7 @@ from tiramisu_py.algorithm.types import (
     uint64,
 )
 from tiramisu_py.errors import ArgumentError, CallError
-from tiramisu_py.language.running import Block, Place, block, machine, product_of
+from tiramisu_py.language.running import ArrayPlace, NumpyBlock, block, machine, product_of
 
 int1 = bool_
 
@@ -53,22 +53,22 @@ class constexpr:
 # -- programs and ranges
 
 
-def program_id(axis: int) -> Block:
+def program_id(axis: int) -> NumpyBlock:
     """The number of this program along an axis of the grid, from 0."""
     return block(machine().program[axis], np.int64)
 
 
-def num_programs(axis: int) -> Block:
+def num_programs(axis: int) -> NumpyBlock:
     """The number of programs along an axis of the grid."""
     return block(machine().grid[axis], np.int64)
 
 
-def arange(start: int, end: int) -> Block:
+def arange(start: int, end: int) -> NumpyBlock:
     """The integers from `start` up to `end`, both constants, as a block of int64."""
     return block(np.arange(start, end, dtype=np.int64))
 
 
-def range(*bounds: Any, num_stages: int | None = None) -> Iterator[Block]:
+def range(*bounds: Any, num_stages: int | None = None) -> Iterator[NumpyBlock]:
     """A sequential loop, with the bounds of Python's range; what it changes is carried from iteration to iteration.
 
     `num_stages` is a wish of the schedule's, how many iterations are loaded ahead.
@@ -90,27 +90,27 @@ def cdiv(a: Any, b: Any) -> Any:
 # -- blocks
 
 
-def zeros(shape: Sequence[int], dtype: Any) -> Block:
+def zeros(shape: Sequence[int], dtype: Any) -> NumpyBlock:
     """A block of zeros."""
     return full(shape, 0, dtype)
 
 
-def full(shape: Sequence[int], value: Any, dtype: Any) -> Block:
+def full(shape: Sequence[int], value: Any, dtype: Any) -> NumpyBlock:
     """A block of one value."""
     return block(np.full(tuple(shape), value, as_dtype(dtype).numpy))
 
 
-def load(place: Place, mask: Any = True, other: Any = None) -> Block:
+def load(place: ArrayPlace, mask: Any = True, other: Any = None) -> NumpyBlock:
     """The elements at a place; where `mask` is false nothing is read, and the value is `other`."""
     return machine().load(place, mask, other)
 
 
-def store(place: Place, value: Any, mask: Any = True) -> None:
+def store(place: ArrayPlace, value: Any, mask: Any = True) -> None:
     """Store a block at a place, where `mask` is true. Each element is stored by one program, once."""
     machine().store(place, value, mask)
 
 
-def accumulate(place: Place, value: Any, mask: Any = True, combine: Any = None) -> None:
+def accumulate(place: ArrayPlace, value: Any, mask: Any = True, combine: Any = None) -> None:
     """Add a block to the sums at a place, over all programs; `combine` says how programs do it.
 
     ``tm.ORDERED``: in the order of the programs: the bits are those of one program that adds all. ``tm.ATOMIC``,
@@ -119,12 +119,12 @@ def accumulate(place: Place, value: Any, mask: Any = True, combine: Any = None) 
     machine().accumulate(place, value, mask)
 
 
-def atomic_add(place: Place, value: Any, mask: Any = True) -> None:
+def atomic_add(place: ArrayPlace, value: Any, mask: Any = True) -> None:
     """Add a block to the sums at a place, in any order: ``accumulate(place, value, mask, combine=tm.ATOMIC)``."""
     machine().accumulate(place, value, mask)
 
 
-def dot(a: Any, b: Any, acc: Any = None, *, input_precision: str = "ieee") -> Block:
+def dot(a: Any, b: Any, acc: Any = None, *, input_precision: str = "ieee") -> NumpyBlock:
     """The matrix product of two blocks, added to `acc`: term by term, in the order of the inner dimension.
 
     Floats of 16 bits are summed in float32, integers of 8 bits in int32. Products of float32 are exact unless
@@ -133,37 +133,37 @@ def dot(a: Any, b: Any, acc: Any = None, *, input_precision: str = "ieee") -> Bl
     return product_of(a, b, acc)
 
 
-def trans(x: Any, *order: int) -> Block:
+def trans(x: Any, *order: int) -> NumpyBlock:
     """The block with its dimensions exchanged, or in another `order`."""
     return block(np.transpose(x, order or None))
 
 
-def permute(x: Any, *order: int) -> Block:
+def permute(x: Any, *order: int) -> NumpyBlock:
     """The block with its dimensions in another order."""
     return block(np.transpose(x, _listed(order)))
 
 
-def reshape(x: Any, *shape: int) -> Block:
+def reshape(x: Any, *shape: int) -> NumpyBlock:
     """The elements of a block, row by row, in another shape."""
     return block(np.reshape(x, _listed(shape)))
 
 
-def expand_dims(x: Any, axis: int) -> Block:
+def expand_dims(x: Any, axis: int) -> NumpyBlock:
     """The block with another dimension, of extent 1."""
     return block(np.expand_dims(x, axis))
 
 
-def join(a: Any, b: Any) -> Block:
+def join(a: Any, b: Any) -> NumpyBlock:
     """Two blocks of one shape along a new last dimension, of extent 2."""
     return block(np.stack(np.broadcast_arrays(a, b), axis=-1))
 
 
-def split(x: Any) -> tuple[Block, Block]:
+def split(x: Any) -> tuple[NumpyBlock, NumpyBlock]:
     """Both halves of a block whose last dimension has extent 2."""
     return block(x[..., 0]), block(x[..., 1])
 
 
-def broadcast_to(x: Any, *shape: int) -> Block:
+def broadcast_to(x: Any, *shape: int) -> NumpyBlock:
     """The block repeated along dimensions of extent 1, up to a shape."""
     return block(np.broadcast_to(x, _listed(shape)))
 
@@ -186,83 +186,83 @@ def _listed(given: Sequence[Any]) -> tuple[int, ...]:
 # -- element by element
 
 
-def where(condition: Any, yes: Any, no: Any) -> Block:
+def where(condition: Any, yes: Any, no: Any) -> NumpyBlock:
     """`yes` where a condition holds, else `no`, which is not read there."""
     return block(np.where(condition, yes, no))
 
 
-def maximum(a: Any, b: Any) -> Block:
+def maximum(a: Any, b: Any) -> NumpyBlock:
     """The larger one, element by element."""
     return block(np.maximum(a, b))
 
 
-def minimum(a: Any, b: Any) -> Block:
+def minimum(a: Any, b: Any) -> NumpyBlock:
     """The smaller one, element by element."""
     return block(np.minimum(a, b))
 
 
-def exp(x: Any) -> Block:
+def exp(x: Any) -> NumpyBlock:
     """``e ** x``."""
     return block(np.exp(x))
 
 
-def exp2(x: Any) -> Block:
+def exp2(x: Any) -> NumpyBlock:
     """``2 ** x``."""
     return block(np.exp2(x))
 
 
-def log(x: Any) -> Block:
+def log(x: Any) -> NumpyBlock:
     """The natural logarithm."""
     return block(np.log(x))
 
 
-def log2(x: Any) -> Block:
+def log2(x: Any) -> NumpyBlock:
     """The logarithm to base 2."""
     return block(np.log2(x))
 
 
-def sqrt(x: Any) -> Block:
+def sqrt(x: Any) -> NumpyBlock:
     """The square root."""
     return block(np.sqrt(x))
 
 
-def rsqrt(x: Any) -> Block:
+def rsqrt(x: Any) -> NumpyBlock:
     """``1 / sqrt(x)``."""
     return block(1 / np.sqrt(x))
 
 
-def sin(x: Any) -> Block:
+def sin(x: Any) -> NumpyBlock:
     """The sine."""
     return block(np.sin(x))
 
 
-def cos(x: Any) -> Block:
+def cos(x: Any) -> NumpyBlock:
     """The cosine."""
     return block(np.cos(x))
 
 
-def tanh(x: Any) -> Block:
+def tanh(x: Any) -> NumpyBlock:
     """The hyperbolic tangent."""
     return block(np.tanh(x))
 
 
-def erf(x: Any) -> Block:
+def erf(x: Any) -> NumpyBlock:
     """The error function, as `evaluate()` has it."""
     given = np.asarray(x)
     return block(np.vectorize(_erf, otypes=[given.dtype])(given) if given.size else given)
 
 
-def floor(x: Any) -> Block:
+def floor(x: Any) -> NumpyBlock:
     """The largest whole number that is not above."""
     return block(np.floor(x))
 
 
-def abs(x: Any) -> Block:
+def abs(x: Any) -> NumpyBlock:
     """The absolute value."""
     return block(np.abs(x))
 
 
-def sigmoid(x: Any) -> Block:
+def sigmoid(x: Any) -> NumpyBlock:
     """``1 / (1 + exp(-x))``."""
     return block(1 / (1 + np.exp(-x)))
 
@@ -270,7 +270,7 @@ def sigmoid(x: Any) -> Block:
 # -- along an axis
 
 
-def sum(x: Any, axis: int | None = None) -> Block:
+def sum(x: Any, axis: int | None = None) -> NumpyBlock:
     """The sum along an axis, or of all elements, in the type of the block."""
     given = np.asarray(x)
     terms, along = (given.reshape(-1), 0) if axis is None else (given, axis)
@@ -281,32 +281,32 @@ def _summed(given: Any) -> Any:
     return np.int64 if given.dtype == bool else given.dtype
 
 
-def max(x: Any, axis: int | None = None) -> Block:
+def max(x: Any, axis: int | None = None) -> NumpyBlock:
     """The largest element along an axis, or of all."""
     return block(np.max(x, axis=axis))
 
 
-def min(x: Any, axis: int | None = None) -> Block:
+def min(x: Any, axis: int | None = None) -> NumpyBlock:
     """The least element along an axis, or of all."""
     return block(np.min(x, axis=axis))
 
 
-def argmax(x: Any, axis: int) -> Block:
+def argmax(x: Any, axis: int) -> NumpyBlock:
     """The index of the largest element along an axis, of several the first."""
     return block(np.argmax(x, axis=axis))
 
 
-def argmin(x: Any, axis: int) -> Block:
+def argmin(x: Any, axis: int) -> NumpyBlock:
     """The index of the least element along an axis, of several the first."""
     return block(np.argmin(x, axis=axis))
 
 
-def cumsum(x: Any, axis: int = 0) -> Block:
+def cumsum(x: Any, axis: int = 0) -> NumpyBlock:
     """The sums of the elements up to each along an axis."""
     return block(np.cumsum(x, axis=axis, dtype=np.asarray(x).dtype))
 
 
-def reduce(x: Any, axis: int, combine: Callable[[Any, Any], Any]) -> Block:
+def reduce(x: Any, axis: int, combine: Callable[[Any, Any], Any]) -> NumpyBlock:
     """The elements along an axis combined by a function of two: another ``@tm.jit``."""
     found = np.moveaxis(np.asarray(x), axis, 0)
     total = found[0]
@@ -337,7 +337,7 @@ def static_assert(condition: Any, message: str = "") -> None:
         raise ArgumentError(f"tl.static_assert: {message or 'the condition does not hold'}")
 
 
-def rand(seed: Any, offset: Any) -> Block:
+def rand(seed: Any, offset: Any) -> NumpyBlock:
     """Refused by now: random numbers in kernels."""
     raise CallError("tl.rand is not built yet: pass an array of random numbers")
 

@@ -25,7 +25,7 @@ class BlockType:
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class BlockValue:
     """What an instruction, a loop or the caller defines, once."""
 
     name: str
@@ -36,7 +36,7 @@ class Value:
 
 
 #: A value, a number, or a word such as ``undef``.
-Operand: TypeAlias = Value | int | float | bool | str
+Operand: TypeAlias = BlockValue | int | float | bool | str
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,40 +50,40 @@ class Instruction:
     op: str
     type: BlockType
     operands: tuple[Operand, ...] = ()
-    result: Value | None = None
+    result: BlockValue | None = None
     static: tuple[int, ...] = ()
     attributes: tuple[str, ...] = ()
     line: int = 0
 
 
 @dataclass(frozen=True, eq=False)
-class Loop:
+class BlockLoop:
     """A loop from `low` up to `high` in steps; it begins with the `initial` values of what it `carries`.
 
     In the body, `carried` are the values before an iteration; `yields` are those after it, and `results` those after
     the last one, or the initial ones where there is no iteration.
     """
 
-    index: Value
+    index: BlockValue
     low: Operand
     high: Operand
     step: Operand
     body: tuple[Node, ...]
-    carried: tuple[Value, ...] = ()
+    carried: tuple[BlockValue, ...] = ()
     initial: tuple[Operand, ...] = ()
     yields: tuple[Operand, ...] = ()
-    results: tuple[Value, ...] = ()
+    results: tuple[BlockValue, ...] = ()
     line: int = 0
 
 
-Node: TypeAlias = Instruction | Loop
+Node: TypeAlias = Instruction | BlockLoop
 
 
 @dataclass(frozen=True, eq=False)
 class Argument:
     """What the caller passes: a pointer to an array, or a scalar. `qualifiers` are words such as ``readonly``."""
 
-    value: Value
+    value: BlockValue
     qualifiers: tuple[str, ...] = ()
 
 
@@ -109,9 +109,9 @@ def operands_of(node: Node) -> tuple[Operand, ...]:
     return node.operands if isinstance(node, Instruction) else (node.low, node.high, node.step, *node.initial)
 
 
-def results_of(node: Node) -> tuple[Value, ...]:
+def results_of(node: Node) -> tuple[BlockValue, ...]:
     """What a node defines for those after it."""
-    if isinstance(node, Loop):
+    if isinstance(node, BlockLoop):
         return node.results
     return () if node.result is None else (node.result,)
 
@@ -144,7 +144,7 @@ def instruction_text(node: Instruction) -> str:
     return f"{defined}{node.op}{static}{words} {node.type}{operands};"
 
 
-def _loop_lines(node: Loop, depth: int) -> Iterator[str]:
+def _loop_lines(node: BlockLoop, depth: int) -> Iterator[str]:
     pairs = ", ".join(f"{v.type} {v} = {_word(i)}" for v, i in zip(node.carried, node.initial, strict=True))
     head = f"for {node.index.type} {node.index} = {_word(node.low)} to {_word(node.high)} step {_word(node.step)}"
     yield f"{_INDENT * depth}{_results(node)}{head} carry({pairs}) {{"
@@ -153,7 +153,7 @@ def _loop_lines(node: Loop, depth: int) -> Iterator[str]:
     yield f"{_INDENT * depth}}}"
 
 
-def _results(node: Loop) -> str:
+def _results(node: BlockLoop) -> str:
     return f"{_listed(node.results)} = " if node.results else ""
 
 

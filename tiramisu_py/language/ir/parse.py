@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 
 from tiramisu_py.errors import DeclarationError
-from tiramisu_py.language.ir.nodes import Argument, BlockKernel, BlockType, Instruction, Loop, Node, Operand, Value
+from tiramisu_py.language.ir.nodes import (
+    Argument,
+    BlockKernel,
+    BlockLoop,
+    BlockType,
+    BlockValue,
+    Instruction,
+    Node,
+    Operand,
+)
 
 _TOKENS = re.compile(r"\s*(?P<token>-?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf\b|nan\b)|[A-Za-z_%]\w*|[-<>\[\](){},:;=*.])")
 _TYPE = re.compile(r"(?:i|u|f|bf)\d+$|(?:void|int|float)$")
@@ -26,7 +35,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = re.sub(r"(?m)^\s*;.*$", "", text)  # lines of comments
         self.at = 0
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, BlockValue] = {}
 
     # -- tokens
 
@@ -84,10 +93,10 @@ class _Reader:
             return token
         raise self.wrong(f"{token} is not defined")
 
-    def define(self, name: str, type_: BlockType) -> Value:
+    def define(self, name: str, type_: BlockType) -> BlockValue:
         if name in self.values:
             raise self.wrong(f"{name} is defined twice")
-        self.values[name] = Value(name, type_)
+        self.values[name] = BlockValue(name, type_)
         return self.values[name]
 
     # -- structure
@@ -167,7 +176,7 @@ class _Reader:
         result = self.define(names[0], type_) if names else None
         return Instruction(" ".join(words), type_, tuple(operands), result, tuple(static), tuple(attributes))
 
-    def loop(self, names: list[str]) -> Loop:
+    def loop(self, names: list[str]) -> BlockLoop:
         kind, name = self.type(), self.next()
         self.expect("=")
         low = self.operand()
@@ -198,4 +207,4 @@ class _Reader:
         if len(names) != len(carried) or len(yields) != len(carried):
             raise self.wrong(f"the loop carries {len(carried)} values, gives {len(names)} and yields {len(yields)}")
         results = tuple(self.define(own, value.type) for own, value in zip(names, carried, strict=True))
-        return Loop(index, low, high, step, body, carried, tuple(i for *_, i in given), tuple(yields), results)
+        return BlockLoop(index, low, high, step, body, carried, tuple(i for *_, i in given), tuple(yields), results)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tiramisu_py.language.ir.nodes import BlockKernel, Instruction, Loop, Node, Operand, Value
+from tiramisu_py.language.ir.nodes import BlockKernel, BlockLoop, BlockValue, Instruction, Node, Operand
 from tiramisu_py.language.ir.scalars import dtype_of
 
 #: A rule: the value that an instruction is, or another instruction with the same result, or None where it says nothing.
@@ -19,7 +19,7 @@ class Defined:
     """The instructions that define values so far."""
 
     def __init__(self) -> None:
-        self._by_value: dict[Value, Instruction] = {}
+        self._by_value: dict[BlockValue, Instruction] = {}
 
     def note(self, node: Instruction) -> None:
         """Remember an instruction by its result."""
@@ -28,7 +28,7 @@ class Defined:
 
     def of(self, operand: Operand, *ops: str) -> Instruction | None:
         """The instruction that defines an operand, if it is one of these."""
-        found = self._by_value.get(operand) if isinstance(operand, Value) else None
+        found = self._by_value.get(operand) if isinstance(operand, BlockValue) else None
         return found if found is not None and found.op in ops else None
 
 
@@ -52,15 +52,15 @@ def count(kernel: BlockKernel) -> int:
 
 
 def _count(body: Sequence[Node]) -> int:
-    return sum(1 + _count(node.body) if isinstance(node, Loop) else 1 for node in body)
+    return sum(1 + _count(node.body) if isinstance(node, BlockLoop) else 1 for node in body)
 
 
 def _rewritten(
-    body: Sequence[Node], rules: Mapping[str, Sequence[Rule]], defined: Defined, same: dict[Value, Operand]
-) -> tuple[tuple[Node, ...], dict[Value, Operand]]:
+    body: Sequence[Node], rules: Mapping[str, Sequence[Rule]], defined: Defined, same: dict[BlockValue, Operand]
+) -> tuple[tuple[Node, ...], dict[BlockValue, Operand]]:
     found: list[Node] = []
     for node in body:
-        if isinstance(node, Loop):
+        if isinstance(node, BlockLoop):
             found.append(_loop(node, rules, defined, same))
             continue
         new: Instruction = replace(node, operands=tuple(_now(each, same) for each in node.operands))
@@ -83,7 +83,9 @@ def _first(node: Instruction, rules: Mapping[str, Sequence[Rule]], defined: Defi
     return None
 
 
-def _loop(node: Loop, rules: Mapping[str, Sequence[Rule]], defined: Defined, same: dict[Value, Operand]) -> Loop:
+def _loop(
+    node: BlockLoop, rules: Mapping[str, Sequence[Rule]], defined: Defined, same: dict[BlockValue, Operand]
+) -> BlockLoop:
     low, high, step = (_now(each, same) for each in (node.low, node.high, node.step))
     initial = tuple(_now(each, same) for each in node.initial)
     body, _ = _rewritten(node.body, rules, defined, same)
@@ -91,8 +93,8 @@ def _loop(node: Loop, rules: Mapping[str, Sequence[Rule]], defined: Defined, sam
     return replace(node, low=low, high=high, step=step, body=body, initial=initial, yields=yields)
 
 
-def _now(operand: Operand, same: Mapping[Value, Operand]) -> Operand:
-    while isinstance(operand, Value) and operand in same:
+def _now(operand: Operand, same: Mapping[BlockValue, Operand]) -> Operand:
+    while isinstance(operand, BlockValue) and operand in same:
         operand = same[operand]
     return operand
 
@@ -108,30 +110,30 @@ def _live(body: Sequence[Node]) -> tuple[Node, ...]:
         body, read = kept, now
 
 
-def _read(body: Sequence[Node]) -> set[Value]:
-    found: set[Value] = set()
+def _read(body: Sequence[Node]) -> set[BlockValue]:
+    found: set[BlockValue] = set()
     for node in body:
-        if isinstance(node, Loop):
-            found |= _read(node.body) | {each for each in node.yields if isinstance(each, Value)}
-            found |= {each for each in (node.low, node.high, node.step, *node.initial) if isinstance(each, Value)}
+        if isinstance(node, BlockLoop):
+            found |= _read(node.body) | {each for each in node.yields if isinstance(each, BlockValue)}
+            found |= {each for each in (node.low, node.high, node.step, *node.initial) if isinstance(each, BlockValue)}
         else:
-            found |= {each for each in node.operands if isinstance(each, Value)}
+            found |= {each for each in node.operands if isinstance(each, BlockValue)}
     return found
 
 
-def _keep(body: Sequence[Node], read: set[Value]) -> tuple[Node, ...]:
+def _keep(body: Sequence[Node], read: set[BlockValue]) -> tuple[Node, ...]:
     found: list[Node] = []
     for node in body:
-        if isinstance(node, Loop):
+        if isinstance(node, BlockLoop):
             found.append(_carrying(replace(node, body=_keep(node.body, read)), read))
         elif node.result is None or node.result in read:
             found.append(node)
     return tuple(found)
 
 
-def _carrying(node: Loop, read: set[Value]) -> Loop:
+def _carrying(node: BlockLoop, read: set[BlockValue]) -> BlockLoop:
     """A loop without what it carries for nobody: that is read neither in its body, but to carry it on, nor after it."""
-    inside = _read(node.body) | {each for each in node.yields if isinstance(each, Value)}
+    inside = _read(node.body) | {each for each in node.yields if isinstance(each, BlockValue)}
     used = [k for k in range(len(node.carried)) if node.carried[k] in inside or node.results[k] in read]
     return replace(
         node, carried=tuple(node.carried[k] for k in used), initial=tuple(node.initial[k] for k in used),
@@ -145,19 +147,19 @@ def _carrying(node: Loop, read: set[Value]) -> Loop:
 def _same_shape(node: Instruction, _: Defined) -> Operand | None:
     """``broadcast f32<8> x`` of an x with this shape; `reshape` likewise."""
     operand = node.operands[0]
-    return operand if isinstance(operand, Value) and operand.type == node.type else None
+    return operand if isinstance(operand, BlockValue) and operand.type == node.type else None
 
 
 def _same_type(node: Instruction, _: Defined) -> Operand | None:
     """``cast f32 x`` of an x of this type."""
     operand = node.operands[0]
-    return operand if isinstance(operand, Value) and operand.type == node.type else None
+    return operand if isinstance(operand, BlockValue) and operand.type == node.type else None
 
 
 def _cast_back(node: Instruction, defined: Defined) -> Operand | None:
     """``trunc(zext(x))``: back to the type before a conversion that loses nothing."""
     inner = defined.of(node.operands[0], "zext", "cast")
-    if inner is None or not isinstance(inner.operands[0], Value) or inner.operands[0].type != node.type:
+    if inner is None or not isinstance(inner.operands[0], BlockValue) or inner.operands[0].type != node.type:
         return None
     before, between = dtype_of(inner.operands[0]), dtype_of(node.operands[0])
     is_wider = before.kind == between.kind and before.bits < between.bits
@@ -191,7 +193,7 @@ def _reshape_of_reshape(node: Instruction, defined: Defined) -> Operand | Instru
     if inner is None:
         return None
     operand = inner.operands[0]
-    is_back = isinstance(operand, Value) and operand.type == node.type
+    is_back = isinstance(operand, BlockValue) and operand.type == node.type
     return operand if is_back else replace(node, operands=inner.operands)
 
 
@@ -211,7 +213,7 @@ def _neutral(op: str, number: int) -> Rule:
 
 def _is_whole(node: Instruction, position: int) -> bool:
     operand = node.operands[position]
-    return isinstance(operand, Value) and operand.type == node.type
+    return isinstance(operand, BlockValue) and operand.type == node.type
 
 
 def _number(operand: Operand, defined: Defined) -> object:

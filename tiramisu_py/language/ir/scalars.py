@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.language.ir.nodes import BlockType, Operand, Value
+from tiramisu_py.language.ir.nodes import BlockType, BlockValue, Operand
 
 _SHORT = {
     ty.bool_: "i1", ty.int8: "i8", ty.int16: "i16", ty.int32: "i32", ty.int64: "i64", ty.uint8: "u8", ty.uint16: "u16",
@@ -26,7 +26,7 @@ def block_type(dtype: DType, shape: tuple[int, ...] = ()) -> BlockType:
 
 def dtype_of(operand: Operand) -> DType:
     """The scalar type of an operand; that of a pointer is what it points to."""
-    if isinstance(operand, Value):
+    if isinstance(operand, BlockValue):
         return _LONG[operand.type.scalar.removesuffix("*")]
     if isinstance(operand, bool):
         return ty.bool_
@@ -35,4 +35,4 @@ def dtype_of(operand: Operand) -> DType:
 
 def shape_of(operand: Operand) -> tuple[int, ...]:
     """The extents of an operand; () for scalars."""
-    return operand.type.shape if isinstance(operand, Value) else ()
+    return operand.type.shape if isinstance(operand, BlockValue) else ()

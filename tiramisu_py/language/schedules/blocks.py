@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tiramisu_py.errors import ArgumentError, UnsupportedError
 from tiramisu_py.function.applying.as_script import as_script
-from tiramisu_py.language.launched import Run
+from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.on_cores import on_cores
 from tiramisu_py.program.targets import Cores, Gpu
 
 
-def blocks(run: Run, on: Cores | Gpu, *, num_warps: int = 4, num_stages: int = 1) -> str:
+def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: int = 1) -> str:
     """Schedule the programs of a kernel, as its source has them.
 
     ::
@@ -29,7 +29,7 @@ def blocks(run: Run, on: Cores | Gpu, *, num_warps: int = 4, num_stages: int = 1
     edited; they are proven like a user's. Raises `ArgumentError`, and the error of a command that is refused; then none
     of them is applied.
     """
-    if not isinstance(run, Run):
+    if not isinstance(run, KernelRun):
         raise ArgumentError(f"tm.recipes.blocks takes the run of a kernel, kernel[grid](handles), not {run!r}")
     if not isinstance(on, Cores | Gpu):
         raise ArgumentError(f"tm.recipes.blocks: on={on!r}: give tm.cores() or tm.gpu()")

@@ -10,8 +10,8 @@ from tiramisu_py.build.target_processor import target
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction
-from tiramisu_py.language.launched import Run
-from tiramisu_py.language.schedules.placement import Placed, axes_of, loop_names, placed, statement
+from tiramisu_py.language.launched import KernelRun
+from tiramisu_py.language.schedules.placement import PlacedValues, axes_of, loop_names, placed, statement
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Cores
 from tiramisu_py.records import dataclass
@@ -23,7 +23,7 @@ MOST_VECTORS = 4
 
 
 @dataclass(frozen=True)
-class Machine:
+class VectorRegisters:
     """The vector registers of a processor: their size and number."""
 
     vector_bytes: int
@@ -34,10 +34,10 @@ class Machine:
         return max(min(self.vector_bytes // size, MOST_LANES), 2)
 
 
-def on_cores(run: Run, where: Cores) -> None:
+def on_cores(run: KernelRun, where: Cores) -> None:
     """Schedule the programs of a run on cores."""
     here = target(None)
-    machine = Machine(here.vector_bytes if where.vector is None else 4 * where.vector, here.vector_registers)
+    machine = VectorRegisters(here.vector_bytes if where.vector is None else 4 * where.vector, here.vector_registers)
     whole = placed(run)
     for value in whole.values:
         _in_vectors(run, value, machine)
@@ -45,7 +45,7 @@ def on_cores(run: Run, where: Cores) -> None:
         _parallel(run, whole)
 
 
-def _parallel(run: Run, whole: Placed) -> None:
+def _parallel(run: KernelRun, whole: PlacedValues) -> None:
     """Deal the programs out to threads: those of all axes of the grid but what adds up."""
     over = {each.name for value in run.values if value.name in run.outputs for each in value.over}
     free = [each for each in whole.programs if each.name not in over]
@@ -53,7 +53,7 @@ def _parallel(run: Run, whole: Placed) -> None:
         whole.main.parallelize(free[0])
 
 
-def _in_vectors(run: Run, value: ProgramValue, machine: Machine) -> None:
+def _in_vectors(run: KernelRun, value: ProgramValue, machine: VectorRegisters) -> None:
     handle, axes = run.function[value.name], _inner_axes(run, value)
     if isinstance(handle, Reduction):
         _reduced_in_vectors(run, value, handle, axes, machine)
@@ -61,7 +61,7 @@ def _in_vectors(run: Run, value: ProgramValue, machine: Machine) -> None:
         _vector(run, value, "", axes, machine)
 
 
-def _inner_axes(run: Run, value: ProgramValue) -> list[Iter]:
+def _inner_axes(run: KernelRun, value: ProgramValue) -> list[Iter]:
     """The axes of a block, as the loops of its statement are called: of an array that is cut, those of its blocks."""
     if value.name not in run.outputs:
         return axes_of(run, value)
@@ -71,7 +71,7 @@ def _inner_axes(run: Run, value: ProgramValue) -> list[Iter]:
     return [Iter(n) for n in run.function.program.loop_names(statement_) if n not in around and n not in over]
 
 
-def _extent(run: Run, value: ProgramValue, axis: Iter) -> int:
+def _extent(run: KernelRun, value: ProgramValue, axis: Iter) -> int:
     """The extent of an axis of a block; 0 where it is no constant."""
     for each in (*value.domain.items(), *value.over.items()):
         if each[0].name == axis.name and isinstance(each[1], int):
@@ -83,7 +83,7 @@ def _extent(run: Run, value: ProgramValue, axis: Iter) -> int:
     return 0
 
 
-def _width(run: Run, value: ProgramValue, axis: Iter, machine: Machine) -> int:
+def _width(run: KernelRun, value: ProgramValue, axis: Iter, machine: VectorRegisters) -> int:
     """The lanes of a vector along an axis: a power of two."""
     lanes = machine.lanes(max(value.dtype.bytes, 1))
     extent = _extent(run, value, axis)
@@ -92,8 +92,8 @@ def _width(run: Run, value: ProgramValue, axis: Iter, machine: Machine) -> int:
     return lanes
 
 
-def _vector(run: Run, value: ProgramValue, part: str, axes: Sequence[Iter], machine: Machine) -> None:
-    """Run the last axis in vectors."""
+def _vector(run: KernelRun, value: ProgramValue, part: str, axes: Sequence[Iter], machine: VectorRegisters) -> None:
+    """KernelRun the last axis in vectors."""
     handle = run.function[value.name]
     selected = getattr(handle, part) if part else handle
     width = _width(run, value, axes[-1], machine)
@@ -102,7 +102,7 @@ def _vector(run: Run, value: ProgramValue, part: str, axes: Sequence[Iter], mach
 
 
 def _reduced_in_vectors(
-    run: Run, value: ProgramValue, handle: Reduction, axes: Sequence[Iter], machine: Machine
+    run: KernelRun, value: ProgramValue, handle: Reduction, axes: Sequence[Iter], machine: VectorRegisters
 ) -> None:
     """A product in tiles of registers; other reductions in lanes of their own, or with partial results in lanes."""
     if axes:
@@ -120,7 +120,12 @@ def _reduced_in_vectors(
 
 
 def _lanes_of_rows(
-    run: Run, value: ProgramValue, handle: Reduction, axes: Sequence[Iter], terms: Sequence[Iter], machine: Machine
+    run: KernelRun,
+    value: ProgramValue,
+    handle: Reduction,
+    axes: Sequence[Iter],
+    terms: Sequence[Iter],
+    machine: VectorRegisters,
 ) -> None:
     """Results side by side in lanes, each with its own terms in their order."""
     width = _width(run, value, axes[-1], machine)
@@ -135,7 +140,12 @@ def _lanes_of_rows(
 
 
 def _tile(
-    run: Run, value: ProgramValue, handle: Reduction, axes: Sequence[Iter], terms: Sequence[Iter], machine: Machine
+    run: KernelRun,
+    value: ProgramValue,
+    handle: Reduction,
+    axes: Sequence[Iter],
+    terms: Sequence[Iter],
+    machine: VectorRegisters,
 ) -> None:
     """Tiles of accumulators in registers: a row of vectors of the right operand, for some rows of the left one."""
     row, column = axes[-2:]
@@ -163,11 +173,11 @@ def _divisor(extent: int, least: int, most: int) -> int:
     return found
 
 
-def _cut(run: Run, axis: Iter) -> tuple[Iter, Iter]:
+def _cut(run: KernelRun, axis: Iter) -> tuple[Iter, Iter]:
     return Iter(f"{axis.name}_tile"), Iter(f"{axis.name}_in")
 
 
-def _tried(run: Run, apply: object) -> bool:
+def _tried(run: KernelRun, apply: object) -> bool:
     """Whether commands can be applied; if one is refused none of them is."""
     function = run.function
     before = len(function.commands)

@@ -12,15 +12,15 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Computation, Reduction
 from tiramisu_py.function.handles.selection import Selection
-from tiramisu_py.language.launched import Run
+from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.values.forms import linear_terms
 from tiramisu_py.language.values.groups import sources_of
-from tiramisu_py.language.values.stores import Instances
+from tiramisu_py.language.values.stores import StoreInstances
 from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class PlacedValues:
     """The loops over programs, outermost first, and the values in the order in which they are computed."""
 
     programs: tuple[Iter, ...]
@@ -28,13 +28,13 @@ class Placed:
     values: tuple[ProgramValue, ...]
 
 
-def placed(run: Run) -> Placed:
+def placed(run: KernelRun) -> PlacedValues:
     """Compute each value of a run in the loops of its program; what is no box of programs stays in loops of its own."""
     outputs = [value for value in run.values if value.name in run.outputs]
     loops = {value.name: _programs_of(run, value) for value in outputs}
     main_value = max(outputs, key=lambda each: len(loops[each.name]))
     main, programs = run.function[main_value.name], loops[main_value.name]
-    whole = Placed(programs, main, run.values)
+    whole = PlacedValues(programs, main, run.values)
     if not programs:
         for value in run.values:
             _loops_first(run, value)
@@ -49,25 +49,25 @@ def placed(run: Run) -> Placed:
     return whole
 
 
-def statement(run: Run, value: ProgramValue) -> Selection:
+def statement(run: KernelRun, value: ProgramValue) -> Selection:
     """What reads for a value: the update of a reduction, or the computation."""
     handle = run.function[value.name]
     return handle.update if isinstance(handle, Reduction) else handle
 
 
-def loop_names(run: Run, value: ProgramValue) -> list[str]:
+def loop_names(run: KernelRun, value: ProgramValue) -> list[str]:
     """The names of the loops of the kernel around a value, outermost first, those of a reduction over them included."""
     known = run.programs.axes.loops
     return [each.name for each in (*value.domain, *value.over) if each.name in known]
 
 
-def axes_of(run: Run, value: ProgramValue) -> list[Iter]:
+def axes_of(run: KernelRun, value: ProgramValue) -> list[Iter]:
     """The iterators of the axes of a block."""
     around = {*run.programs.axes.loops, *run.programs.axes.programs}
     return [each for each in value.domain if each.name not in around]
 
 
-def _programs_of(run: Run, value: ProgramValue) -> tuple[Iter, ...]:
+def _programs_of(run: KernelRun, value: ProgramValue) -> tuple[Iter, ...]:
     """Cut the loops of an array into programs and axes; the loops over programs."""
     stores = run.stores[value.name]
     if len(stores) != 1:
@@ -101,7 +101,7 @@ def _programs_of(run: Run, value: ProgramValue) -> tuple[Iter, ...]:
     return tuple(outer)
 
 
-def _cut(store: Instances, place: Expr) -> tuple[Iter | None, Iter | None, int] | None:
+def _cut(store: StoreInstances, place: Expr) -> tuple[Iter | None, Iter | None, int] | None:
     """The axis of the grid, the axis of the block and the extent of it of which an index of an element consists."""
     terms, constant = linear_terms(place)
     names = [each.name for each in store.bounds]
@@ -123,7 +123,7 @@ def _cut(store: Instances, place: Expr) -> tuple[Iter | None, Iter | None, int] 
     return Iter(program[0].name), Iter(axis[0].name), program[1]
 
 
-def _place(run: Run, value: ProgramValue, whole: Placed, anchors: dict[tuple[str, ...], Selection]) -> None:
+def _place(run: KernelRun, value: ProgramValue, whole: PlacedValues, anchors: dict[tuple[str, ...], Selection]) -> None:
     """Compute a value in the innermost loop that it belongs to; values are placed after those that read them."""
     handle, loops = run.function[value.name], tuple(loop_names(run, value))
     own = [each.name for each in value.domain]
@@ -149,12 +149,12 @@ def _place(run: Run, value: ProgramValue, whole: Placed, anchors: dict[tuple[str
         anchors[loops] = reading
 
 
-def main_statement(whole: Placed) -> Selection:
+def main_statement(whole: PlacedValues) -> Selection:
     """What stores the elements of the array whose loops are cut."""
     return whole.main.update if isinstance(whole.main, Reduction) else whole.main
 
 
-def _loops_first(run: Run, value: ProgramValue) -> None:
+def _loops_first(run: KernelRun, value: ProgramValue) -> None:
     """Put the loops of the kernel around the axes, in the update of a reduction over iterations."""
     handle = run.function[value.name]
     if not isinstance(handle, Reduction) or not value.over:
@@ -169,7 +169,7 @@ def _loops_first(run: Run, value: ProgramValue) -> None:
         handle.update.reorder(*(each for each in loops if each.name in names), *rest)
 
 
-def check_untouched(run: Run) -> None:
+def check_untouched(run: KernelRun) -> None:
     """Refuse a run whose outputs have commands already."""
     for name in run.outputs:
         if name not in run.function.program.algorithm.computations:

@@ -11,7 +11,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import BITWISE, COMPARISONS
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DTypeError
-from tiramisu_py.language.ir.nodes import BlockType, Instruction, Node, Operand, Value
+from tiramisu_py.language.ir.nodes import BlockType, BlockValue, Instruction, Node, Operand
 from tiramisu_py.language.ir.scalars import block_type, dtype_of, shape_of
 
 #: The instruction of each operator.
@@ -33,12 +33,12 @@ class Builder:
 
     # -- names and blocks of instructions
 
-    def value(self, name: str, type_: BlockType) -> Value:
+    def value(self, name: str, type_: BlockType) -> BlockValue:
         """A new value with this name, or with a similar one if the name is taken."""
         count = self._names.get(name, 0)
         self._names[name] = count + 1
         if not count:
-            return Value(name, type_)
+            return BlockValue(name, type_)
         return self.value(f"{name}_{count}", type_)
 
     def names(self) -> dict[str, int]:
@@ -65,7 +65,7 @@ class Builder:
         operands: Sequence[Operand] = (),
         static: Sequence[int] = (),
         attributes: Sequence[str] = (),
-    ) -> Value:
+    ) -> BlockValue:
         """An instruction with a result."""
         self._count += 1
         result = self.value(f"%{self._count}", type_)
@@ -76,7 +76,7 @@ class Builder:
         """An instruction without a result."""
         self.nodes.append(Instruction(op, type_, tuple(operands), None, (), tuple(attributes), self.line))
 
-    def named(self, value: Value, name: str) -> Value:
+    def named(self, value: BlockValue, name: str) -> BlockValue:
         """The value of the last instruction under the name of the variable that it is assigned to."""
         last = self.nodes[-1] if self.nodes else None
         if not isinstance(last, Instruction) or last.result is not value or not value.name.startswith("%"):
@@ -89,7 +89,7 @@ class Builder:
 
     def cast(self, operand: Operand, dtype: DType) -> Operand:
         """An operand in another type; numbers are converted at once."""
-        if not isinstance(operand, Value):
+        if not isinstance(operand, BlockValue):
             if dtype.is_float:
                 return float(operand)
             if dtype.is_bool:
@@ -101,7 +101,7 @@ class Builder:
             return operand
         return self.emit("cast", block_type(dtype, shape_of(operand)), [operand])
 
-    def reshape(self, operand: Value, shape: tuple[int, ...]) -> Value:
+    def reshape(self, operand: BlockValue, shape: tuple[int, ...]) -> BlockValue:
         """The elements in another shape; raises `DTypeError` for another number of elements."""
         if operand.type.shape == shape:
             return operand
@@ -111,7 +111,7 @@ class Builder:
 
     def broadcast(self, operand: Operand, shape: tuple[int, ...]) -> Operand:
         """An operand in a larger shape: padded with dimensions of extent 1, which are repeated."""
-        if not isinstance(operand, Value) or operand.type.shape == shape:
+        if not isinstance(operand, BlockValue) or operand.type.shape == shape:
             return operand
         if not operand.type.shape:
             return self.emit("splat", replace(operand.type, shape=shape), [operand])
@@ -155,7 +155,7 @@ class Builder:
         result = ty.bool_ if op in COMPARISONS else common
         return self.emit(OPERATORS[op], block_type(result, shape), [a, b])
 
-    def unary(self, op: str, operand: Value) -> Value:
+    def unary(self, op: str, operand: BlockValue) -> BlockValue:
         """Negation or complement."""
         dtype = dtype_of(operand)
         if (op == "-" and dtype.is_bool) or (op == "~" and dtype.is_float):

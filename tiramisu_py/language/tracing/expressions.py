@@ -14,17 +14,17 @@ from typing import Any, NoReturn
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import TiramisuError
-from tiramisu_py.language.ir.nodes import Operand, Value
+from tiramisu_py.language.ir.nodes import BlockValue, Operand
 from tiramisu_py.language.ir.scalars import block_type, dtype_of, shape_of
 from tiramisu_py.language.tracing.builder import Builder
-from tiramisu_py.language.tracing.source import Source
+from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.language.tracing.symbols import (
-    ArrayArgument,
-    Boxes,
+    ArrayOperand,
     Method,
     Offsets,
     PlaceOf,
     Stride,
+    TensorBoxes,
     Undefined,
     is_operand,
     is_static,
@@ -51,7 +51,7 @@ _BUILTINS = (float, int, bool, min, max, len, abs, range)
 class Expressions:
     """Reads expressions of one source, with the names of one scope."""
 
-    source: Source
+    source: BlockSource
     builder: Builder
     scope: dict[str, Any]
 
@@ -111,11 +111,11 @@ class Expressions:
 
     def _read_Attribute(self, node: ast.Attribute) -> Any:
         of = self.read(node.value)
-        if isinstance(of, Value):
+        if isinstance(of, BlockValue):
             return self._of_value(node, of)
-        if isinstance(of, ArrayArgument):
+        if isinstance(of, ArrayOperand):
             return self._of_array(node, of)
-        if isinstance(of, Boxes) and node.attr in ("load", "store"):
+        if isinstance(of, TensorBoxes) and node.attr in ("load", "store"):
             return Method(of, node.attr)
         if isinstance(of, ModuleType) and not hasattr(of, node.attr):
             self.refuse(node, f"there is no word {ast.unparse(node)}")
@@ -123,7 +123,7 @@ class Expressions:
             self.refuse(node, f"{ast.unparse(node.value)} has no attribute {node.attr}")
         return getattr(of, node.attr)
 
-    def _of_value(self, node: ast.Attribute, of: Value) -> Any:
+    def _of_value(self, node: ast.Attribute, of: BlockValue) -> Any:
         match node.attr:
             case "shape":
                 return of.type.shape
@@ -135,7 +135,7 @@ class Expressions:
                 return Method(of, "to")
         raise self.source.refusal(node, f"a block has shape, dtype, T and to(dtype), and no {node.attr}")
 
-    def _of_array(self, node: ast.Attribute, of: ArrayArgument) -> Any:
+    def _of_array(self, node: ast.Attribute, of: ArrayOperand) -> Any:
         match node.attr:
             case "shape":
                 return tuple(self.extent(of, axis) for axis in range(of.rank))
@@ -145,11 +145,11 @@ class Expressions:
                 return Method(of, "stride")
         raise self.source.refusal(node, f"the array {of.name} has shape, dtype and stride(axis), and no {node.attr}")
 
-    def extent(self, of: ArrayArgument, axis: int) -> Value:
+    def extent(self, of: ArrayOperand, axis: int) -> BlockValue:
         """The extent of an array along an axis."""
         return self.builder.emit("extent", block_type(ty.weak_int), [of.value], [axis])
 
-    def transposed(self, of: Value, order: tuple[int, ...]) -> Value:
+    def transposed(self, of: BlockValue, order: tuple[int, ...]) -> BlockValue:
         """A block with its dimensions in another order."""
         if sorted(order) != list(range(len(of.type.shape))):
             raise TypeError(f"{list(order)} is no order of the {len(of.type.shape)} dimensions")
@@ -166,7 +166,7 @@ class Expressions:
             return self.builder.unary("~", self.condition(node.operand, operand))
         if is_static(operand):
             return _UNARY[type(node.op)](operand)
-        if not isinstance(operand, Value):
+        if not isinstance(operand, BlockValue):
             self.refuse(node, f"{ast.unparse(node.operand)} is a place, not a value: load it")
         if isinstance(node.op, ast.UAdd):
             return operand
@@ -205,7 +205,7 @@ class Expressions:
             if None not in sides and len(arrays) == 1:
                 first, second = sides
                 indices = [self._plus(op, a, b) for a, b in zip(first.indices, second.indices, strict=True)]  # type: ignore[union-attr]
-                is_place = any(isinstance(each, ArrayArgument | PlaceOf) for each in (left, right))
+                is_place = any(isinstance(each, ArrayOperand | PlaceOf) for each in (left, right))
                 return (PlaceOf if is_place else Offsets)(first.array, tuple(indices))  # type: ignore[union-attr]
         raise self.source.refusal(
             node, "a place is an array plus distances in it: A[i, j], or A + i * A.stride(0) + j * A.stride(1)"
@@ -214,23 +214,23 @@ class Expressions:
     def _as_offsets(self, given: Any, *beside: Any) -> Offsets | PlaceOf | None:
         if isinstance(given, Offsets | PlaceOf):
             return given
-        if isinstance(given, ArrayArgument):
+        if isinstance(given, ArrayOperand):
             return Offsets(given, (0,) * given.rank)
-        arrays = [each if isinstance(each, ArrayArgument) else each.array for each in beside
-                  if isinstance(each, ArrayArgument | Offsets | PlaceOf | Stride)]  # fmt: skip
+        arrays = [each if isinstance(each, ArrayOperand) else each.array for each in beside
+                  if isinstance(each, ArrayOperand | Offsets | PlaceOf | Stride)]  # fmt: skip
         if isinstance(given, Stride):
             return self._along(given.array, given.axis, 1)
         return self._along(arrays[0], arrays[0].rank - 1, given) if is_operand(given) and arrays else None
 
-    def _along(self, array: ArrayArgument, axis: int, amount: Operand) -> Offsets:
+    def _along(self, array: ArrayOperand, axis: int, amount: Operand) -> Offsets:
         return Offsets(array, tuple(amount if k == axis else 0 for k in range(array.rank)))
 
     def _plus(self, op: str, a: Operand, b: Operand) -> Operand:
-        if not isinstance(b, Value) and b == 0:
+        if not isinstance(b, BlockValue) and b == 0:
             return a
-        if not isinstance(a, Value) and a == 0 and op == "+":
+        if not isinstance(a, BlockValue) and a == 0 and op == "+":
             return b
-        if not isinstance(a, Value) and not isinstance(b, Value):
+        if not isinstance(a, BlockValue) and not isinstance(b, BlockValue):
             return a + b if op == "+" else a - b  # type: ignore[operator]
         return self.builder.binary(op, a, b)
 
@@ -269,9 +269,9 @@ class Expressions:
             found = test if found is None or is_static(found) else self._both(found, test, "&" if is_and else "|")
         return found
 
-    def condition(self, node: ast.AST, value: Any) -> Value:
+    def condition(self, node: ast.AST, value: Any) -> BlockValue:
         """A condition of the whole program; raises `SourceError` for a block or a number."""
-        if not isinstance(value, Value) or not dtype_of(value).is_bool:
+        if not isinstance(value, BlockValue) or not dtype_of(value).is_bool:
             self.refuse(node, f"{ast.unparse(node)} is no condition: compare it with something")
         if value.type.shape:
             self.refuse(
@@ -298,15 +298,15 @@ class Expressions:
 
     def _read_Subscript(self, node: ast.Subscript) -> Any:
         of, index = self.read(node.value), self.read(node.slice)
-        if isinstance(of, ArrayArgument):
+        if isinstance(of, ArrayOperand):
             return self._element(node, of, index)
-        if isinstance(of, Value):
+        if isinstance(of, BlockValue):
             return self._expanded(node, of, index if isinstance(index, tuple) else (index,))
         if is_static(index) and isinstance(of, tuple | list):
             return of[index]
         raise self.source.refusal(node, f"{ast.unparse(node.value)} has no elements")
 
-    def _element(self, node: ast.Subscript, of: ArrayArgument, index: Any) -> PlaceOf:
+    def _element(self, node: ast.Subscript, of: ArrayOperand, index: Any) -> PlaceOf:
         indices = index if isinstance(index, tuple) else (index,)
         if len(indices) != of.rank:
             self.refuse(node, f"the array {of.name} has {of.rank} indices, {len(indices)} were given")
@@ -315,7 +315,7 @@ class Expressions:
                 self.refuse(node, f"an index of {of.name} is an integer or a block of integers, not {_word(each)}")
         return PlaceOf(of, tuple(indices))
 
-    def _expanded(self, node: ast.Subscript, of: Value, index: tuple[Any, ...]) -> Value:
+    def _expanded(self, node: ast.Subscript, of: BlockValue, index: tuple[Any, ...]) -> BlockValue:
         """``x[:, None]``: further dimensions of extent 1; anything else would cut a block."""
         shape, left = [], list(of.type.shape)
         for each in index:
@@ -352,6 +352,6 @@ class Expressions:
 
 
 def _word(given: Any) -> str:
-    if isinstance(given, Value):
+    if isinstance(given, BlockValue):
         return f"{dtype_of(given)}" + (f" of shape {list(shape_of(given))}" if given.type.shape else "")
     return repr(given)

@@ -15,7 +15,7 @@ from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class BlockSource:
     """A function as it is written. `constants` are its arguments annotated ``tl.constexpr``."""
 
     function: Callable[..., Any]
@@ -29,7 +29,7 @@ class Source:
     defaults: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, function: Callable[..., Any]) -> Source:
+    def of(cls, function: Callable[..., Any]) -> BlockSource:
         """Read the source of a function; raises `DeclarationError` where there is none."""
         name = getattr(function, "__name__", repr(function))
         try:

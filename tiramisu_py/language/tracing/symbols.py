@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiramisu_py.language.ir.nodes import Operand, Value
+from tiramisu_py.language.ir.nodes import BlockValue, Operand
 from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayArgument:
+class ArrayOperand:
     """An array that the kernel is called with."""
 
     name: str
-    value: Value
+    value: BlockValue
     rank: int
 
 
@@ -21,7 +21,7 @@ class ArrayArgument:
 class Offsets:
     """Distances in an array: so many elements along each dimension."""
 
-    array: ArrayArgument
+    array: ArrayOperand
     indices: tuple[Operand, ...]
 
 
@@ -29,7 +29,7 @@ class Offsets:
 class PlaceOf:
     """Elements of an array: an index, a scalar or a block, for each dimension."""
 
-    array: ArrayArgument
+    array: ArrayOperand
     indices: tuple[Operand, ...]
 
 
@@ -37,7 +37,7 @@ class PlaceOf:
 class Stride:
     """The distance of neighbours along one dimension of an array."""
 
-    array: ArrayArgument
+    array: ArrayOperand
     axis: int
 
 
@@ -50,10 +50,10 @@ class Method:
 
 
 @dataclass(frozen=True, eq=False)
-class Boxes:
+class TensorBoxes:
     """A tensor descriptor: an array in boxes of one shape."""
 
-    array: ArrayArgument
+    array: ArrayOperand
     shape: tuple[int, ...]
 
 
@@ -68,9 +68,11 @@ def is_static(given: Any) -> bool:
     """Whether something is known while the kernel is read."""
     if isinstance(given, tuple | list):
         return all(map(is_static, given))
-    return not isinstance(given, Value | ArrayArgument | Offsets | PlaceOf | Stride | Method | Boxes | Undefined)
+    return not isinstance(
+        given, BlockValue | ArrayOperand | Offsets | PlaceOf | Stride | Method | TensorBoxes | Undefined
+    )
 
 
 def is_operand(given: Any) -> bool:
     """Whether something can be an operand of an instruction: a value, a number or a truth value."""
-    return isinstance(given, Value | bool | int | float)
+    return isinstance(given, BlockValue | bool | int | float)

@@ -9,12 +9,12 @@ from typing import Any
 
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.language import words
-from tiramisu_py.language.ir.nodes import Argument, BlockKernel, BlockType, Loop, Operand, Value
+from tiramisu_py.language.ir.nodes import Argument, BlockKernel, BlockLoop, BlockType, BlockValue, Operand
 from tiramisu_py.language.ir.scalars import block_type, dtype_of
 from tiramisu_py.language.tracing.builder import Builder
-from tiramisu_py.language.tracing.source import Source
+from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.language.tracing.symbols import (
-    ArrayArgument,
+    ArrayOperand,
     Offsets,
     PlaceOf,
     Stride,
@@ -39,7 +39,7 @@ class ArrayType:
     rank: int
 
 
-def traced(source: Source, given: Mapping[str, Any], grid: Sequence[str]) -> BlockKernel:
+def traced(source: BlockSource, given: Mapping[str, Any], grid: Sequence[str]) -> BlockKernel:
     """The block IR of a kernel for some arguments: constants, `ArrayType` and `BlockType` of scalars.
 
     Raises `SourceError` with the line of what cannot be used.
@@ -49,7 +49,7 @@ def traced(source: Source, given: Mapping[str, Any], grid: Sequence[str]) -> Blo
         kind = given[name]
         if isinstance(kind, ArrayType):
             value = builder.value(name, BlockType(f"{kind.scalar}*"))
-            scope[name] = ArrayArgument(name, value, kind.rank)
+            scope[name] = ArrayOperand(name, value, kind.rank)
             arguments.append(Argument(value, (f"rank({kind.rank})",)))
         elif isinstance(kind, BlockType):
             scope[name] = builder.value(name, kind)
@@ -65,7 +65,12 @@ class Tracer(WordCalls):
     """Reads the statements of one function in one scope."""
 
     def __init__(
-        self, source: Source, builder: Builder, scope: dict[str, Any], path: Value | None = None, depth: int = 0
+        self,
+        source: BlockSource,
+        builder: Builder,
+        scope: dict[str, Any],
+        path: BlockValue | None = None,
+        depth: int = 0,
     ):
         self.source, self.builder, self.scope, self.path, self._depth = source, builder, scope, path, depth
         self._inside: list[ast.stmt] = []
@@ -119,7 +124,7 @@ class Tracer(WordCalls):
     def _named(self, target: ast.expr, node: ast.expr) -> Any:
         """The value of an expression, called as the variable that it is assigned to."""
         value = self.read(node)
-        is_new = isinstance(target, ast.Name) and isinstance(value, Value)
+        is_new = isinstance(target, ast.Name) and isinstance(value, BlockValue)
         return self.builder.named(value, target.id) if is_new else value  # type: ignore[attr-defined]
 
     def _do_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -136,7 +141,9 @@ class Tracer(WordCalls):
         whole = ast.copy_location(ast.BinOp(node.target, node.op, node.value), node)
         try:
             value = self.combined(whole, node.op, left, right)
-            self._assign(node.target, self.builder.named(value, node.target.id) if isinstance(value, Value) else value)
+            self._assign(
+                node.target, self.builder.named(value, node.target.id) if isinstance(value, BlockValue) else value
+            )
         except DeclarationError as error:
             raise self.source.located(node, error) from None
 
@@ -168,16 +175,16 @@ class Tracer(WordCalls):
         self.scope = {name: self._merged(node, chosen, name, yes.get(name), no.get(name)) for name in {**yes, **no}}
 
     def _side(
-        self, body: Sequence[ast.stmt], before: dict[str, Any], test: Value, path: Value | None
+        self, body: Sequence[ast.stmt], before: dict[str, Any], test: BlockValue, path: BlockValue | None
     ) -> dict[str, Any]:
         self.scope = dict(before)
         both = test if path is None else self.builder.binary("&", path, test)
-        assert isinstance(both, Value)
+        assert isinstance(both, BlockValue)
         self.path = both
         self.run(body)
         return self.scope
 
-    def _merged(self, node: ast.If, test: Value, name: str, yes: Any, no: Any) -> Any:
+    def _merged(self, node: ast.If, test: BlockValue, name: str, yes: Any, no: Any) -> Any:
         """What a name stands for after both sides."""
         if yes is no:
             return yes
@@ -218,7 +225,11 @@ class Tracer(WordCalls):
         low, high = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
         step = bounds[2] if len(bounds) == 3 else 1
         for each in (low, high, step):
-            if not is_operand(each) or not dtype_of(each).is_integer or (isinstance(each, Value) and each.type.shape):
+            if (
+                not is_operand(each)
+                or not dtype_of(each).is_integer
+                or (isinstance(each, BlockValue) and each.type.shape)
+            ):
                 self.refuse(node, "the bounds of a loop are integers: constants, sizes, program numbers or loaded ones")
         if is_static(step) and step < 1:
             self.refuse(node, f"the step of a loop is {step}; it is at least 1")
@@ -235,7 +246,9 @@ class Tracer(WordCalls):
                 self._finish(found, changed, before)
                 return
             wrong = [
-                k for k, (a, b) in enumerate(zip(types, after, strict=True)) if a != b and isinstance(initial[k], Value)
+                k
+                for k, (a, b) in enumerate(zip(types, after, strict=True))
+                if a != b and isinstance(initial[k], BlockValue)
             ]
             if wrong:
                 self.refuse(
@@ -248,12 +261,12 @@ class Tracer(WordCalls):
     def _body(
         self, node: ast.For, name: str, bounds: Sequence[Operand], changed: Sequence[str], initial: Sequence[Operand],
         types: Sequence[BlockType], before: dict[str, Any],
-    ) -> Loop:  # fmt: skip
+    ) -> BlockLoop:  # fmt: skip
         """The loop, with the types that its carried values begin with."""
         b = self.builder
         begun = [self._as_type(value, type_) for value, type_ in zip(initial, types, strict=True)]
         with b.inside() as nodes:
-            kind = dtype_of(bounds[0]) if isinstance(bounds[0], Value) else words.int64
+            kind = dtype_of(bounds[0]) if isinstance(bounds[0], BlockValue) else words.int64
             index = b.value(name, block_type(words.int64 if kind.weak else kind))
             names = [each for each in changed for _ in self._parts(node, each, before[each])]
             carried = [b.value(f"{own}_before", type_) for own, type_ in zip(names, types, strict=True)]
@@ -263,7 +276,7 @@ class Tracer(WordCalls):
             self._inside.pop()
             yields = [part for each in changed for part in self._parts(node, each, self.scope[each])]
         low, high, step = bounds
-        return Loop(
+        return BlockLoop(
             index,
             low,
             high,
@@ -276,7 +289,7 @@ class Tracer(WordCalls):
             self.source.line(node),
         )
 
-    def _finish(self, found: Loop, changed: Sequence[str], before: dict[str, Any]) -> None:
+    def _finish(self, found: BlockLoop, changed: Sequence[str], before: dict[str, Any]) -> None:
         """The names after a loop; those that it alone has given a value have none."""
         results = tuple(self.builder.value(each.name.removesuffix("_before"), each.type) for each in found.carried)
         self.builder.nodes.append(replace(found, results=results))
@@ -312,7 +325,7 @@ class Tracer(WordCalls):
 
     def _as_type(self, value: Operand, type_: BlockType) -> Operand:
         """A number that a loop begins with, in the type that it goes on with."""
-        if isinstance(value, Value):
+        if isinstance(value, BlockValue):
             return value
         return self.builder.emit("splat", type_, [value]) if type_.shape else value
 
@@ -320,7 +333,7 @@ class Tracer(WordCalls):
 
     def inlined(self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
         """A call of another kernel: its body, read with these arguments."""
-        callee: Source = function.__tiramisu_source__
+        callee: BlockSource = function.__tiramisu_source__
         if self._depth >= _DEEPEST:
             self.refuse(node, f"{callee.name} calls itself: write a loop")
         given = dict(zip(callee.arguments, arguments, strict=False))
@@ -336,13 +349,13 @@ class Tracer(WordCalls):
         inner.run(callee.tree.body)
         return inner.returned
 
-    def stride_of(self, of: ArrayArgument, axis: int) -> Stride:
+    def stride_of(self, of: ArrayOperand, axis: int) -> Stride:
         """The distance of neighbours along an axis."""
         return Stride(of, axis)
 
 
 def _type(operand: Operand) -> BlockType:
-    return operand.type if isinstance(operand, Value) else block_type(dtype_of(operand))
+    return operand.type if isinstance(operand, BlockValue) else block_type(dtype_of(operand))
 
 
 def _assigned(body: Sequence[ast.stmt]) -> list[str]:

@@ -11,11 +11,19 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType, as_dtype
 from tiramisu_py.language import words
 from tiramisu_py.language.combining import InTurn
-from tiramisu_py.language.ir.nodes import BlockType, Operand, Value
+from tiramisu_py.language.ir.nodes import BlockType, BlockValue, Operand
 from tiramisu_py.language.ir.scalars import block_type, dtype_of
 from tiramisu_py.language.running import dot_type
 from tiramisu_py.language.tracing.expressions import Expressions
-from tiramisu_py.language.tracing.symbols import ArrayArgument, Boxes, Method, Offsets, PlaceOf, is_operand, is_static
+from tiramisu_py.language.tracing.symbols import (
+    ArrayOperand,
+    Method,
+    Offsets,
+    PlaceOf,
+    TensorBoxes,
+    is_operand,
+    is_static,
+)
 from tiramisu_py.program.loops import Combine
 
 #: Words that are a function of each element.
@@ -29,7 +37,7 @@ class WordCalls(Expressions):
     """Calls of the words, of methods, and of other kernels."""
 
     #: The condition under which the program gets here; None for always.
-    path: Value | None
+    path: BlockValue | None
 
     def called(self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
         """The result of a call."""
@@ -67,20 +75,20 @@ class WordCalls(Expressions):
         found: Operand = given
         return found
 
-    def _block(self, node: ast.AST, given: Any, rank: int | None = None) -> Value:
-        if not isinstance(given, Value) or (rank is not None and len(given.type.shape) != rank):
+    def _block(self, node: ast.AST, given: Any, rank: int | None = None) -> BlockValue:
+        if not isinstance(given, BlockValue) or (rank is not None and len(given.type.shape) != rank):
             self.refuse(node, "a block was expected" + (f" of {rank} dimensions" if rank is not None else ""))
         return given
 
     # -- programs and ranges
 
-    def _word_program_id(self, node: ast.Call, axis: int) -> Value:
+    def _word_program_id(self, node: ast.Call, axis: int) -> BlockValue:
         return self.builder.emit("get_program_id", block_type(ty.int64), (), [self._axis(node, axis, 3)])
 
-    def _word_num_programs(self, node: ast.Call, axis: int) -> Value:
+    def _word_num_programs(self, node: ast.Call, axis: int) -> BlockValue:
         return self.builder.emit("get_num_programs", block_type(ty.int64), (), [self._axis(node, axis, 3)])
 
-    def _word_arange(self, node: ast.Call, start: int, end: int) -> Value:
+    def _word_arange(self, node: ast.Call, start: int, end: int) -> BlockValue:
         if not (is_static(start) and is_static(end)) or not isinstance(start, int) or not isinstance(end, int):
             self.refuse(node, "the ends of tl.arange are constants: tl.constexpr arguments and numbers")
         if end <= start:
@@ -106,16 +114,16 @@ class WordCalls(Expressions):
             self.refuse(node, "the extents of blocks are constants: tl.constexpr arguments and numbers")
         return tuple(whole)
 
-    def _word_zeros(self, node: ast.Call, shape: Any, dtype: Any) -> Value:
+    def _word_zeros(self, node: ast.Call, shape: Any, dtype: Any) -> BlockValue:
         return self._word_full(node, shape, 0, dtype)
 
-    def _word_full(self, node: ast.Call, shape: Any, value: Any, dtype: Any) -> Value:
+    def _word_full(self, node: ast.Call, shape: Any, value: Any, dtype: Any) -> BlockValue:
         found = as_dtype(dtype)
         own = self.builder.cast(self._operand(node, value), found)
         return self.builder.emit("splat", block_type(found, self._shape(node, [shape])), [own])
 
     def _place(self, node: ast.Call, given: Any) -> PlaceOf:
-        if isinstance(given, ArrayArgument):
+        if isinstance(given, ArrayOperand):
             return PlaceOf(given, (0,) * given.rank)
         if isinstance(given, Offsets):
             return PlaceOf(given.array, given.indices)
@@ -123,7 +131,7 @@ class WordCalls(Expressions):
             self.refuse(node, "the place is an element or a block of an array: A[i, j], or A + i * A.stride(0) + j")
         return given
 
-    def _pointers(self, place: PlaceOf, shape: tuple[int, ...]) -> Value:
+    def _pointers(self, place: PlaceOf, shape: tuple[int, ...]) -> BlockValue:
         pointer = BlockType(place.array.value.type.scalar, shape)
         indices = [self.builder.broadcast(each, shape) for each in place.indices]
         return self.builder.emit("getelementptr", pointer, [place.array.value, *indices])
@@ -137,7 +145,7 @@ class WordCalls(Expressions):
             return given
         return self.path if given is True else self.builder.binary("&", self.path, given)
 
-    def _word_load(self, node: ast.Call, place: Any, mask: Any = None, other: Any = None, **hints: Any) -> Value:
+    def _word_load(self, node: ast.Call, place: Any, mask: Any = None, other: Any = None, **hints: Any) -> BlockValue:
         found = self._place(node, place)
         self._check_hints(node, hints)
         dtype = dtype_of(found.array.value)
@@ -190,10 +198,12 @@ class WordCalls(Expressions):
     def _word_atomic_add(self, node: ast.Call, place: Any, value: Any, mask: Any = None, **_: Any) -> None:
         self._word_accumulate(node, place, value, mask, Combine.ATOMIC)
 
-    def _word_dot(self, node: ast.Call, a: Any, b: Any, acc: Any = None, *, input_precision: str = "ieee") -> Value:
+    def _word_dot(
+        self, node: ast.Call, a: Any, b: Any, acc: Any = None, *, input_precision: str = "ieee"
+    ) -> BlockValue:
         return self.product(node, a, b, acc, input_precision)
 
-    def product(self, node: ast.AST, a: Any, b: Any, acc: Any, precision: str) -> Value:
+    def product(self, node: ast.AST, a: Any, b: Any, acc: Any, precision: str) -> BlockValue:
         """The product of two blocks, added to `acc`."""
         left, right = self._block(node, a, 2), self._block(node, b, 2)
         (rows, inner), (terms, columns) = left.type.shape, right.type.shape
@@ -213,17 +223,17 @@ class WordCalls(Expressions):
             self.refuse(node, f"the product is {result}, and is added to {total.type}")
         return self.builder.emit("dot", result, [left, right, total], (), [precision] if precision == "tf32" else [])
 
-    def _word_trans(self, node: ast.Call, x: Any, *order: int) -> Value:
+    def _word_trans(self, node: ast.Call, x: Any, *order: int) -> BlockValue:
         block = self._block(node, x)
         return self.transposed(block, order or tuple(reversed(range(len(block.type.shape)))))
 
-    def _word_permute(self, node: ast.Call, x: Any, *order: Any) -> Value:
+    def _word_permute(self, node: ast.Call, x: Any, *order: Any) -> BlockValue:
         return self.transposed(self._block(node, x), self._shape(node, order))
 
-    def _word_reshape(self, node: ast.Call, x: Any, *shape: Any) -> Value:
+    def _word_reshape(self, node: ast.Call, x: Any, *shape: Any) -> BlockValue:
         return self.builder.reshape(self._block(node, x), self._shape(node, shape))
 
-    def _word_expand_dims(self, node: ast.Call, x: Any, axis: int) -> Value:
+    def _word_expand_dims(self, node: ast.Call, x: Any, axis: int) -> BlockValue:
         block = self._block(node, x)
         shape = list(block.type.shape)
         shape.insert(self._axis(node, axis, len(shape) + 1), 1)
@@ -232,18 +242,18 @@ class WordCalls(Expressions):
     def _word_broadcast_to(self, node: ast.Call, x: Any, *shape: Any) -> Operand:
         wanted = self._shape(node, shape)
         block = self._block(node, x)
-        if self.builder.common_shape(block, Value("", BlockType("i1", wanted))) != wanted:
+        if self.builder.common_shape(block, BlockValue("", BlockType("i1", wanted))) != wanted:
             self.refuse(node, f"a block of shape {list(block.type.shape)} is not broadcast to {list(wanted)}")
         return self.builder.broadcast(block, wanted)
 
-    def _word_join(self, node: ast.Call, a: Any, b: Any) -> Value:
+    def _word_join(self, node: ast.Call, a: Any, b: Any) -> BlockValue:
         shape, both = self.builder.together(self._operand(node, a), self._operand(node, b))
         common = ty.promote(dtype_of(both[0]), dtype_of(both[1]))
         return self.builder.emit(
             "join", block_type(common, (*shape, 2)), [self.builder.cast(each, common) for each in both]
         )
 
-    def _word_split(self, node: ast.Call, x: Any) -> tuple[Value, Value]:
+    def _word_split(self, node: ast.Call, x: Any) -> tuple[BlockValue, BlockValue]:
         block = self._block(node, x)
         if not block.type.shape or block.type.shape[-1] != 2:
             self.refuse(node, f"tl.split cuts a last dimension of extent 2, and the shape is {list(block.type.shape)}")
@@ -278,7 +288,7 @@ class WordCalls(Expressions):
 
     # -- along an axis
 
-    def _along_axis(self, node: ast.Call, op: str, x: Any, axis: Any = None) -> Value:
+    def _along_axis(self, node: ast.Call, op: str, x: Any, axis: Any = None) -> BlockValue:
         block = self._block(node, x)
         if not block.type.shape:
             self.refuse(node, "a scalar has no axis")
@@ -291,19 +301,19 @@ class WordCalls(Expressions):
         shape = block.type.shape[:along] + block.type.shape[along + 1 :]
         return self.builder.emit(op, block_type(dtype, shape), [self.builder.cast(block, dtype)], [along])
 
-    def _word_argmax(self, node: ast.Call, x: Any, axis: int) -> Value:
+    def _word_argmax(self, node: ast.Call, x: Any, axis: int) -> BlockValue:
         return self._end_along(node, "argmax", x, axis)
 
-    def _word_argmin(self, node: ast.Call, x: Any, axis: int) -> Value:
+    def _word_argmin(self, node: ast.Call, x: Any, axis: int) -> BlockValue:
         return self._end_along(node, "argmin", x, axis)
 
-    def _end_along(self, node: ast.Call, op: str, x: Any, axis: int) -> Value:
+    def _end_along(self, node: ast.Call, op: str, x: Any, axis: int) -> BlockValue:
         block = self._block(node, x)
         along = self._axis(node, axis, len(block.type.shape))
         shape = block.type.shape[:along] + block.type.shape[along + 1 :]
         return self.builder.emit(op, block_type(ty.int64, shape), [block], [along])
 
-    def _word_cumsum(self, node: ast.Call, x: Any, axis: int = 0) -> Value:
+    def _word_cumsum(self, node: ast.Call, x: Any, axis: int = 0) -> BlockValue:
         block = self._block(node, x)
         return self.builder.emit("cumsum", block.type, [block], [self._axis(node, axis, len(block.type.shape))])
 
@@ -326,13 +336,13 @@ class WordCalls(Expressions):
 
     def _word_make_tensor_descriptor(
         self, node: ast.Call, array: Any, shape: Any = None, strides: Any = None, block_shape: Any = None
-    ) -> Boxes:
-        if not isinstance(array, ArrayArgument):
+    ) -> TensorBoxes:
+        if not isinstance(array, ArrayOperand):
             self.refuse(node, "tl.make_tensor_descriptor takes an array of the kernel")
         box = self._shape(node, [block_shape])
         if len(box) != array.rank:
             self.refuse(node, f"the array {array.name} has {array.rank} dimensions, and block_shape has {len(box)}")
-        return Boxes(array, box)
+        return TensorBoxes(array, box)
 
     # -- methods
 
@@ -350,14 +360,14 @@ class WordCalls(Expressions):
             return self._word_load(node, place, inside, 0)
         return self._word_store(node, place, arguments[1], inside)
 
-    def _stride(self, node: ast.Call, of: ArrayArgument, axis: Any = None) -> Any:
+    def _stride(self, node: ast.Call, of: ArrayOperand, axis: Any = None) -> Any:
         return self.stride_of(of, self._axis(node, axis, of.rank))
 
-    def stride_of(self, of: ArrayArgument, axis: int) -> Any:
+    def stride_of(self, of: ArrayOperand, axis: int) -> Any:
         """The distance of neighbours along an axis; defined with the statements."""
         raise NotImplementedError
 
-    def _box(self, node: ast.Call, boxes: Boxes, start: Sequence[Any]) -> tuple[PlaceOf, Operand]:
+    def _box(self, node: ast.Call, boxes: TensorBoxes, start: Sequence[Any]) -> tuple[PlaceOf, Operand]:
         """The place of a box from here on, and the condition that an element is inside of the array."""
         b, rank, indices, inside = self.builder, len(boxes.shape), list[Operand](), None
         if len(start) != rank:

@@ -8,7 +8,7 @@ from itertools import count
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.reserved import WORDS
 from tiramisu_py.algorithm.traversal import iterators
-from tiramisu_py.language.ir.nodes import Instruction, Loop, Value
+from tiramisu_py.language.ir.nodes import BlockLoop, BlockValue, Instruction
 from tiramisu_py.language.ir.scalars import dtype_of
 from tiramisu_py.language.values.uses import Uses
 from tiramisu_py.sets import ISL_WORDS
@@ -21,13 +21,13 @@ class Axes:
 
     def __init__(self, uses: Uses, ones: Sequence[bool], params: Sequence[str]) -> None:
         self._uses, self._ones = uses, ones
-        self._labels: dict[Value, Labels] = {}
-        self._loops: dict[Loop, str] = {}
+        self._labels: dict[BlockValue, Labels] = {}
+        self._loops: dict[BlockLoop, str] = {}
         self._reserved = {*params, *WORDS, *ISL_WORDS}
         self._taken = set(self._reserved)
         self._programs = [self._unused(f"p{axis}") for axis in range(3)]
         for node in uses.nodes:
-            if isinstance(node, Loop):
+            if isinstance(node, BlockLoop):
                 self._loops[node] = self._unused(f"{node.index.name}_step")
 
     def _unused(self, wanted: str) -> str:
@@ -53,11 +53,11 @@ class Axes:
         """The iterator of an axis of the grid."""
         return self._programs[axis]
 
-    def loop(self, node: Loop) -> str:
+    def loop(self, node: BlockLoop) -> str:
         """The iterator of a loop: the number of the iteration."""
         return self._loops[node]
 
-    def of(self, value: Value, beside: Sequence[str]) -> list[Iter]:
+    def of(self, value: BlockValue, beside: Sequence[str]) -> list[Iter]:
         """The iterators of the axes of a block, none of which is among others."""
         found, taken = list[Iter](), {*beside, *self._programs, *self._loops.values(), *self._reserved}
         for axis, label in enumerate(self.labels(value)):
@@ -80,32 +80,32 @@ class Axes:
             name = f"{wanted}_{number}"
         return name
 
-    def reduced(self, operand: Value, along: int) -> str:
+    def reduced(self, operand: BlockValue, along: int) -> str:
         """The name of an axis that is reduced over."""
         return self.labels(operand)[along]
 
-    def labels(self, value: Value) -> Labels:
+    def labels(self, value: BlockValue) -> Labels:
         """The names of the axes of a block; "" where nothing in the source names one."""
         if value not in self._labels:
             self._labels[value] = ("",) * len(value.type.shape)  # of a value that is carried to itself
             self._labels[value] = self._found(value)
         return self._labels[value]
 
-    def _found(self, value: Value) -> Labels:
+    def _found(self, value: BlockValue) -> Labels:
         node = self._uses.instruction(value)
         if node is None:
             if value not in self._uses.carriers:
                 return ("",) * len(value.type.shape)
             loop, k = self._uses.carriers[value]
-            both = [self.labels(each) for each in (loop.yields[k], loop.initial[k]) if isinstance(each, Value)]
+            both = [self.labels(each) for each in (loop.yields[k], loop.initial[k]) if isinstance(each, BlockValue)]
             return _either(both, len(value.type.shape))
         is_index = len(value.type.shape) == 1 and not value.name.startswith("%") and dtype_of(value).is_integer
         if is_index and node.op in ("make_range", "add", "rem"):
             return (value.name,)
         return self._of(node, value)
 
-    def _of(self, node: Instruction, value: Value) -> Labels:
-        blocks = [each for each in node.operands if isinstance(each, Value) and each.type.shape]
+    def _of(self, node: Instruction, value: BlockValue) -> Labels:
+        blocks = [each for each in node.operands if isinstance(each, BlockValue) and each.type.shape]
         rank = len(value.type.shape)
         match node.op:
             case "trans":
@@ -124,7 +124,7 @@ class Axes:
                 return self.labels(blocks[0])[:-1]
         return _either([self.labels(each) for each in blocks], rank)
 
-    def _moved(self, of: Value, value: Value) -> Labels:
+    def _moved(self, of: BlockValue, value: BlockValue) -> Labels:
         """The names of the axes that stay when dimensions of extent 1 come and go."""
         own = [label for label, extent in zip(self.labels(of), of.type.shape, strict=True) if extent != 1]
         wide = [extent for extent in of.type.shape if extent != 1]

@@ -8,7 +8,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, Unary, as_expr, as_typed, call, select
 from tiramisu_py.algorithm.types import weak_int
 from tiramisu_py.errors import DeclarationError
-from tiramisu_py.language.ir.nodes import Instruction, Operand, Value
+from tiramisu_py.language.ir.nodes import BlockValue, Instruction, Operand
 from tiramisu_py.language.ir.scalars import dtype_of, shape_of
 from tiramisu_py.language.tracing.builder import OPERATORS
 from tiramisu_py.language.values.axes import Axes
@@ -41,7 +41,7 @@ class Meanings:
     owner: object
     grid: list[Expr]
     bound: Mapping[str, Bound]
-    _meanings: dict[Value, Meaning]
+    _meanings: dict[BlockValue, Meaning]
 
     def is_one(self, axis: int) -> bool:
         """Whether the grid has one program along an axis."""
@@ -50,7 +50,7 @@ class Meanings:
 
     def meaning(self, operand: Operand) -> Meaning:
         """The element of an operand at an index."""
-        if not isinstance(operand, Value):
+        if not isinstance(operand, BlockValue):
             number = as_expr(operand)
             return lambda _: number
         if operand not in self._meanings:
@@ -76,7 +76,7 @@ class Meanings:
         raise DeclarationError(f"the instruction {node.op} has no meaning")
 
     def _of_operator(self, node: Instruction, operands: Sequence[Meaning]) -> Meaning:
-        kinds = [dtype_of(each) for each in node.operands if isinstance(each, Value)]
+        kinds = [dtype_of(each) for each in node.operands if isinstance(each, BlockValue)]
 
         def made(index: Sequence[Expr]) -> Expr:
             sides = [each(index) for each in operands]
@@ -136,7 +136,7 @@ class Meanings:
 
     def _of_extent(self, node: Instruction) -> Meaning:
         (array,) = node.operands
-        assert isinstance(array, Value)
+        assert isinstance(array, BlockValue)
         return lambda _: self.bound[array.name].extents[node.static[0]]
 
     def _of_getelementptr(self, node: Instruction) -> Meaning:
@@ -171,7 +171,7 @@ class Meanings:
 
     def _of_load(self, node: Instruction) -> Meaning:
         place = self.uses.instruction(node.operands[0])
-        assert place is not None and isinstance(place.operands[0], Value)
+        assert place is not None and isinstance(place.operands[0], BlockValue)
         array = self.bound[place.operands[0].name]
         indices = [self.meaning(each) for each in place.operands[1:]]
         return lambda i: Access(array.name, tuple(each(i) for each in indices), array.dtype, self.owner)

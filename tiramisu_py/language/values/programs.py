@@ -25,7 +25,7 @@ from tiramisu_py.algorithm.expressions import (
 )
 from tiramisu_py.algorithm.types import TupleType, weak_int
 from tiramisu_py.function.arrays import ProgramValue
-from tiramisu_py.language.ir.nodes import BlockKernel, Instruction, Loop, Node, Operand, Value
+from tiramisu_py.language.ir.nodes import BlockKernel, BlockLoop, BlockValue, Instruction, Node, Operand
 from tiramisu_py.language.ir.scalars import dtype_of
 from tiramisu_py.language.values.axes import Axes
 from tiramisu_py.language.values.forms import ZERO, combined, is_positive, steps, typed
@@ -41,7 +41,7 @@ _OPERATORS: dict[str, Operator] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class KeptBlock:
     """A value that is a computation: its name, the iterators of programs and loops that it depends on, its type."""
 
     name: str
@@ -56,11 +56,11 @@ class Site:
 
     op: str
     array: str
-    pointers: Value
+    pointers: BlockValue
     indices: tuple[Operand, ...]
     value: Operand
     mask: Operand
-    loops: tuple[Loop, ...]
+    loops: tuple[BlockLoop, ...]
     origin: Origin
     combine: str = ""
 
@@ -78,15 +78,15 @@ class Programs(Meanings):
         self.taken = taken
         self._names = {value.name for value in (*self.uses.defined, *self.uses.carriers)} | {*bound}
         self.axes = Axes(self.uses, [self.is_one(axis) for axis in range(3)], params)
-        self.kept: dict[Value, Kept] = {}
+        self.kept: dict[BlockValue, KeptBlock] = {}
         self.values: list[ProgramValue] = []
         self.named: dict[str, str] = {}
         self.sites: list[Site] = []
         self.assumed: list[tuple[Operand, Origin]] = []
-        self._meanings: dict[Value, Meaning] = {}
+        self._meanings: dict[BlockValue, Meaning] = {}
         self._makers: list[Callable[[], ProgramValue]] = []
-        self._loops: list[Loop] = []
-        self._aliases: list[tuple[str, Value]] = []
+        self._loops: list[BlockLoop] = []
+        self._aliases: list[tuple[str, BlockValue]] = []
         self._sums: dict[Node, CarriedSum] = {}
         self._wanted = self._wanted_values()
 
@@ -100,19 +100,19 @@ class Programs(Meanings):
 
     # -- what is kept
 
-    def _wanted_values(self) -> set[Value]:
+    def _wanted_values(self) -> set[BlockValue]:
         """Values that are kept though they are made element by element: operands of products, and what loops carry."""
-        found: set[Value] = set()
+        found: set[BlockValue] = set()
         for node in self.uses.nodes:
             if isinstance(node, Instruction) and node.op in ("dot", "cumsum", "argmax", "argmin"):
                 found |= {each for each in map(self._viewed, node.operands[:2]) if each is not None}
         return found
 
-    def _viewed(self, operand: Operand) -> Value | None:
+    def _viewed(self, operand: Operand) -> BlockValue | None:
         """The value of which an operand is another view; None for a number."""
         while (node := self.uses.instruction(operand)) is not None and node.op in VIEWS and node.op != "splat":
             operand = node.operands[0]
-        return operand if isinstance(operand, Value) else None
+        return operand if isinstance(operand, BlockValue) else None
 
     def _is_kept(self, node: Instruction) -> bool:
         value = node.result
@@ -127,9 +127,9 @@ class Programs(Meanings):
             return True
         return not value.name.startswith("%") and dtype_of(value).is_float and bool(self._depends(value))
 
-    def _depends(self, value: Value) -> bool:
+    def _depends(self, value: BlockValue) -> bool:
         """Whether a value is made of something that is loaded."""
-        waiting, seen = [value], set[Value]()
+        waiting, seen = [value], set[BlockValue]()
         while waiting:
             each = waiting.pop()
             if each in seen:
@@ -138,14 +138,14 @@ class Programs(Meanings):
             node = self.uses.instruction(each)
             if node is None or node.op in KEPT:
                 return True
-            waiting += [operand for operand in node.operands if isinstance(operand, Value)]
+            waiting += [operand for operand in node.operands if isinstance(operand, BlockValue)]
         return False
 
     # -- the body
 
     def _body(self, body: Sequence[Node]) -> None:
         for node in body:
-            if isinstance(node, Loop):
+            if isinstance(node, BlockLoop):
                 self._loop(node)
             elif node.result is None:
                 self._effect(node)
@@ -161,7 +161,7 @@ class Programs(Meanings):
             self.assumed.append((node.operands[0], self.origin(node.line)))
             return
         place = self.uses.instruction(node.operands[0])
-        assert place is not None and isinstance(place.operands[0], Value) and place.result is not None
+        assert place is not None and isinstance(place.operands[0], BlockValue) and place.result is not None
         mask = node.operands[2] if node.op.startswith("masked_") else True
         self.sites.append(
             Site(
@@ -170,7 +170,7 @@ class Programs(Meanings):
             )
         )  # fmt: skip
 
-    def _loop(self, node: Loop) -> None:
+    def _loop(self, node: BlockLoop) -> None:
         iterator = self.axes.loop(node)
         low, step = self.meaning(node.low)(()), self.meaning(node.step)(())
         self._meanings[node.index] = lambda _: combined("+", low, combined("*", Iter(iterator), step))
@@ -182,11 +182,11 @@ class Programs(Meanings):
         for k, value in enumerate(node.carried):
             self._after_body(node, k, value)
 
-    def count(self, node: Loop) -> Expr:
+    def count(self, node: BlockLoop) -> Expr:
         """The number of iterations of a loop, below 1 for none."""
         return steps(*(self.meaning(each)(()) for each in (node.low, node.high, node.step)))
 
-    def _carry(self, node: Loop, k: int, inner: Value) -> None:
+    def _carry(self, node: BlockLoop, k: int, inner: BlockValue) -> None:
         """The meaning of a carried value before an iteration, and after the loop."""
         result, initial = node.results[k], node.initial[k]
         moved = self._induction(node, k, inner)
@@ -205,19 +205,19 @@ class Programs(Meanings):
         after = node.yields[k]
         definition = self.uses.instruction(after)
         is_own = definition is not None and any(each is definition for each in node.body)
-        if is_own and isinstance(after, Value):
+        if is_own and isinstance(after, BlockValue):
             self._wanted.add(after)
             self._aliases.append((_base(inner), after))
         self._meanings[inner] = lambda i: self._before(node, k, i)
         self._meanings[result] = lambda i: self._result(node, k, i)
 
-    def _after_body(self, node: Loop, k: int, inner: Value) -> None:
+    def _after_body(self, node: BlockLoop, k: int, inner: BlockValue) -> None:
         """Keep what a loop carries where nothing in its body does so already."""
         after = node.yields[k]
         if self._induction(node, k, inner) is not None or carried_sum(self.uses, node, k) is not None:
             return
         if (
-            not isinstance(after, Value)
+            not isinstance(after, BlockValue)
             or after not in self.kept
             or self._iterator(node) not in self.kept[after].iterators
         ):
@@ -225,12 +225,12 @@ class Programs(Meanings):
             self._keep_value(inner, _base(inner), after, node.line, along=node)
             self._loops.pop()
 
-    def _carried_name(self, node: Loop, k: int) -> Kept:
+    def _carried_name(self, node: BlockLoop, k: int) -> KeptBlock:
         after = node.yields[k]
         own = self.kept.get(node.carried[k])
         return own if own is not None else self.kept[after]  # type: ignore[index]
 
-    def _before(self, node: Loop, k: int, index: Sequence[Expr]) -> Expr:
+    def _before(self, node: BlockLoop, k: int, index: Sequence[Expr]) -> Expr:
         """A carried value before an iteration: the one after the previous iteration, or what the loop begins with."""
         it = Iter(self._iterator(node))
         begun = typed(self.meaning(node.initial[k])(index), dtype_of(node.carried[k]))
@@ -239,7 +239,7 @@ class Programs(Meanings):
         )
         return select(it == 0, begun, previous)
 
-    def _result(self, node: Loop, k: int, index: Sequence[Expr]) -> Expr:
+    def _result(self, node: BlockLoop, k: int, index: Sequence[Expr]) -> Expr:
         """A carried value after the last iteration, or what the loop begins with if there is none."""
         count = self.count(node)
         last = {self._iterator(node): combined("-", count, Const(1, weak_int))}
@@ -249,10 +249,10 @@ class Programs(Meanings):
         begun = typed(self.meaning(node.initial[k])(index), dtype_of(node.carried[k]))
         return found if is_positive(count) else select(count >= 1, found, begun)
 
-    def _iterator(self, node: Loop) -> str:
+    def _iterator(self, node: BlockLoop) -> str:
         return self.axes.loop(node)
 
-    def _induction(self, node: Loop, k: int, inner: Value) -> Meaning | None:
+    def _induction(self, node: BlockLoop, k: int, inner: BlockValue) -> Meaning | None:
         """What an integer grows by in each iteration, if that is the same in all of them."""
         step = self.uses.instruction(node.yields[k])
         if step is None or step.op != "add" or dtype_of(inner).is_float:
@@ -261,7 +261,7 @@ class Programs(Meanings):
         if len(sides) != 1:
             return None
         (side,) = sides
-        if isinstance(side, Value) and node in self.uses.needs.get(side, ()):
+        if isinstance(side, BlockValue) and node in self.uses.needs.get(side, ()):
             return None
         return lambda i: self.meaning(side)(i)  # noqa: PLW0108, of the body, which is not known yet
 
@@ -281,16 +281,16 @@ class Programs(Meanings):
             inline = self._inline(node)
             self._declare(value, name, node.line, lambda index: (inline(index), {}, None))
 
-    def _keep_value(self, value: Value, name: str, operand: Operand, line: int, along: Loop) -> None:
+    def _keep_value(self, value: BlockValue, name: str, operand: Operand, line: int, along: BlockLoop) -> None:
         """Keep another value under the name of one that a loop carries."""
         self._declare(
             value, name, line, lambda index: (typed(self.meaning(operand)(index), dtype_of(value)), {}, None),
             beside=(along,), meaning=False,
         )  # fmt: skip
 
-    def _keep_reduction(self, node: Instruction, value: Value, name: str) -> None:
+    def _keep_reduction(self, node: Instruction, value: BlockValue, name: str) -> None:
         (operand,), (along,) = node.operands, node.static
-        assert isinstance(operand, Value)
+        assert isinstance(operand, BlockValue)
         label = self.axes.reduced(operand, along)
         op = _OPERATORS[node.op]
 
@@ -306,7 +306,7 @@ class Programs(Meanings):
             value, name, node.line, made, several=ty.tuple_type(fields) if node.op.startswith("arg") else None
         )
 
-    def _keep_dot(self, node: Instruction, value: Value, name: str) -> None:
+    def _keep_dot(self, node: Instruction, value: BlockValue, name: str) -> None:
         if len(node.operands) == 3:
             product = f"{self._variable(name)}_product"
             self._declare(value, product, node.line, lambda index: self._product(node, index), meaning=False)
@@ -321,13 +321,13 @@ class Programs(Meanings):
     def _product(self, node: Instruction, index: Sequence[Expr]) -> tuple[Expr, dict[Iter, Any], Operator]:
         """The term of a product, and the iterator that it is summed over."""
         a, b = node.operands[:2]
-        assert isinstance(a, Value) and isinstance(b, Value)
+        assert isinstance(a, BlockValue) and isinstance(b, BlockValue)
         t = self.axes.fresh(self.axes.reduced(a, 1), index)
         left, right = self.meaning(a)([index[0], t]), self.meaning(b)([t, index[1]])
         dtype = dtype_of(node.result) if node.result is not None else left.dtype
         return as_typed(left, dtype) * as_typed(right, dtype), {t: a.type.shape[1]}, declarations.sum_
 
-    def _keep_prefixes(self, node: Instruction, value: Value, name: str) -> None:
+    def _keep_prefixes(self, node: Instruction, value: BlockValue, name: str) -> None:
         (operand,), (along,) = node.operands, node.static
 
         def made(index: Sequence[Expr]) -> tuple[Expr, dict[Iter, Any], None]:
@@ -354,9 +354,9 @@ class Programs(Meanings):
         self._declare(value, name, node.line, made, without=found.loops, meaning=False)
 
     def _declare(
-        self, value: Value, name: str, line: int,
+        self, value: BlockValue, name: str, line: int,
         made: Callable[[Sequence[Expr]], tuple[Any, dict[Iter, Any], Operator | None]], *,
-        without: Sequence[Loop] = (), beside: Sequence[Loop] = (), several: TupleType | None = None,
+        without: Sequence[BlockLoop] = (), beside: Sequence[BlockLoop] = (), several: TupleType | None = None,
         meaning: bool = True,
     ) -> None:  # fmt: skip
         variable = self._variable(name)
@@ -370,7 +370,7 @@ class Programs(Meanings):
         }
         loops = [(Iter(self._iterator(each)), each) for each in around]
         names = tuple(each.name for each in [*domain, *(it for it, _ in loops)])
-        self.kept[value] = Kept(
+        self.kept[value] = KeptBlock(
             own, names, dtype_of(value) if several is None else several, None if several is None else 1
         )
         if meaning:
@@ -400,16 +400,16 @@ class Programs(Meanings):
         self.taken |= {name, f"{name}_init", f"{name}_update"}
         return name
 
-    def _access(self, value: Value, index: Sequence[Expr]) -> Expr:
+    def _access(self, value: BlockValue, index: Sequence[Expr]) -> Expr:
         return self._access_kept(self.kept[value], index, {})
 
-    def _access_kept(self, kept: Kept, index: Sequence[Expr], at: Mapping[str, Expr]) -> Expr:
+    def _access_kept(self, kept: KeptBlock, index: Sequence[Expr], at: Mapping[str, Expr]) -> Expr:
         whole = [at.get(name, Iter(name)) for name in kept.iterators]
         found = Access(kept.name, (*whole, *index), kept.dtype, self.owner)
         return found if kept.component is None else component(found, kept.component)
 
 
-def _base(inner: Value) -> str:
+def _base(inner: BlockValue) -> str:
     """The name of the variable of a carried value."""
     return inner.name.removesuffix("_before")
 

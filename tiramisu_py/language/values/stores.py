@@ -36,7 +36,7 @@ class Filled:
 
 
 @dataclass(frozen=True, eq=False)
-class Instances:
+class StoreInstances:
     """The executions of a store: dimensions with their bounds, the place of each, and what is stored.
 
     The first `programs` dimensions are axes of the grid.
@@ -54,7 +54,7 @@ class Instances:
         return tuple(each.name for each in self.bounds)
 
 
-def filled(algorithm: Algorithm, array: Filled, instances: Sequence[Instances]) -> ProgramValue:
+def filled(algorithm: Algorithm, array: Filled, instances: Sequence[StoreInstances]) -> ProgramValue:
     """The values of an array that these sites store to.
 
     Where several programs store to one element, it has the value of the first, and `check` refuses it. Raises
@@ -85,7 +85,7 @@ def _unused(wanted: str, params: Sequence[str]) -> str:
     return f"{wanted}_" if wanted in params else wanted
 
 
-def instances_of(algorithm: Algorithm, programs: Programs, array: Filled, site: Site) -> Instances:
+def instances_of(algorithm: Algorithm, programs: Programs, array: Filled, site: Site) -> StoreInstances:
     """The executions of a store over programs, loops and axes, where its mask holds."""
     axes_names = programs.axes
     bounds: dict[Iter, Any] = {
@@ -115,11 +115,11 @@ def instances_of(algorithm: Algorithm, programs: Programs, array: Filled, site: 
         ) from None
     elements = sets.graph(sets.function(space, array.name, forms)).intersect_domain(points)
     value = as_typed(programs.meaning(site.value)(axes), array.dtype)
-    return Instances(site, bounds, count, elements, tuple(places), value)
+    return StoreInstances(site, bounds, count, elements, tuple(places), value)
 
 
 def _chosen(
-    array: Filled, instances: Sequence[Instances], whole: isl.Set, names: Sequence[str]
+    array: Filled, instances: Sequence[StoreInstances], whole: isl.Set, names: Sequence[str]
 ) -> tuple[Expr, isl.Set]:
     """The value of each element, and the elements that have one."""
     pieces: list[tuple[isl.Set, Expr]] = []
@@ -146,7 +146,7 @@ def _either(condition: Expr | None, yes: Expr, no: Expr) -> Expr:
 
 def _accumulated(
     array: Filled,
-    instances: Instances,
+    instances: StoreInstances,
     whole: isl.Set,
     names: Sequence[str],
     domain: Mapping[Iter, Any],
@@ -191,7 +191,7 @@ def _accumulated(
     )  # fmt: skip
 
 
-def _forms(part: Preimage, instances: Instances, names: Sequence[str], summed: Sequence[Iter]) -> dict[str, Expr]:
+def _forms(part: Preimage, instances: StoreInstances, names: Sequence[str], summed: Sequence[Iter]) -> dict[str, Expr]:
     """The number of a program, iteration and lane from an element and what is summed over."""
     dims = [*names, *(each.name for each in summed)]
     return dict(zip(instances.names, indices_of(part.forms, dims), strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import Operator
-from tiramisu_py.language.ir.nodes import Instruction, Loop, Operand, Value
+from tiramisu_py.language.ir.nodes import BlockLoop, BlockValue, Instruction, Operand
 from tiramisu_py.language.ir.scalars import dtype_of
 from tiramisu_py.language.values.uses import Uses
 from tiramisu_py.records import dataclass
@@ -20,32 +20,38 @@ class CarriedSum:
     """The instruction that combines a term with what `loops` carry, the outermost first, and the term."""
 
     term: Instruction
-    loops: tuple[Loop, ...]
+    loops: tuple[BlockLoop, ...]
     positions: tuple[int, ...]
     op: Operator
     operand: Operand
 
 
-def carried_sum(uses: Uses, loop: Loop, k: int) -> CarriedSum | None:
+def carried_sum(uses: Uses, loop: BlockLoop, k: int) -> CarriedSum | None:
     """The sum that a loop carries at a position; None where something else than its own addition reads it."""
     inner, after = loop.carried[k], loop.yields[k]
-    if not isinstance(after, Value) or not _begins_neutral(uses, loop, k):
+    if not isinstance(after, BlockValue) or not _begins_neutral(uses, loop, k):
         return None
     return _sum(uses, loop, k, inner, after, (), ())
 
 
 def _sum(
-    uses: Uses, loop: Loop, k: int, inner: Value, after: Value, loops: tuple[Loop, ...], positions: tuple[int, ...]
+    uses: Uses,
+    loop: BlockLoop,
+    k: int,
+    inner: BlockValue,
+    after: BlockValue,
+    loops: tuple[BlockLoop, ...],
+    positions: tuple[int, ...],
 ) -> CarriedSum | None:
     loops, positions = (*loops, loop), (*positions, k)
     readers = uses.users.get(inner, [])
     if len(readers) != 1 or len(uses.users.get(after, [])) != 1:
         return None
     (reader,) = readers
-    if isinstance(reader, Loop) and after in reader.results:
+    if isinstance(reader, BlockLoop) and after in reader.results:
         own = reader.results.index(after)
         following = reader.yields[own]
-        if reader.initial[own] is not inner or not isinstance(following, Value):
+        if reader.initial[own] is not inner or not isinstance(following, BlockValue):
             return None
         return _sum(uses, reader, own, reader.carried[own], following, loops, positions)
     if not isinstance(reader, Instruction) or reader.result is not after or reader.op not in _OPERATORS:
@@ -58,12 +64,12 @@ def _sum(
     return CarriedSum(reader, loops, positions, _OPERATORS[reader.op], others[0]) if len(others) == 1 else None
 
 
-def _begins_neutral(uses: Uses, loop: Loop, k: int) -> bool:
+def _begins_neutral(uses: Uses, loop: BlockLoop, k: int) -> bool:
     """Whether a carried value begins with the neutral element of what is done with it."""
     begin: Operand = loop.initial[k]
     while (node := uses.instruction(begin)) is not None and node.op in ("splat", "cast", "reshape", "broadcast"):
         begin = node.operands[0]
-    if isinstance(begin, Value | str):
+    if isinstance(begin, BlockValue | str):
         return False
     inner, after = loop.carried[k], loop.yields[k]
     found = _innermost(uses, loop, inner, after)
@@ -73,8 +79,8 @@ def _begins_neutral(uses: Uses, loop: Loop, k: int) -> bool:
     return neutral is not None and neutral == begin
 
 
-def _innermost(uses: Uses, loop: Loop, inner: Value, after: Operand) -> Instruction | None:
-    while isinstance(after, Value):
+def _innermost(uses: Uses, loop: BlockLoop, inner: BlockValue, after: Operand) -> Instruction | None:
+    while isinstance(after, BlockValue):
         node = uses.instruction(after)
         if node is not None:
             return node

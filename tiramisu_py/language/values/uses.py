@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tiramisu_py.language.ir.nodes import BlockKernel, Instruction, Loop, Node, Operand, Value
+from tiramisu_py.language.ir.nodes import BlockKernel, BlockLoop, BlockValue, Instruction, Node, Operand
 from tiramisu_py.language.ir.scalars import dtype_of
 from tiramisu_py.language.ir.worklist import fixed_point
 
@@ -19,9 +19,9 @@ class Uses:
 
     def __init__(self, kernel: BlockKernel) -> None:
         self.nodes = list(walked(kernel.body))
-        self.users: dict[Value, list[Node]] = {}
-        self.defined: dict[Value, Node] = {}
-        self.carriers: dict[Value, tuple[Loop, int]] = {}
+        self.users: dict[BlockValue, list[Node]] = {}
+        self.defined: dict[BlockValue, Node] = {}
+        self.carriers: dict[BlockValue, tuple[BlockLoop, int]] = {}
         for node in self.nodes:
             for value in _values(_reads(node)):
                 self.users.setdefault(value, []).append(node)
@@ -37,12 +37,12 @@ class Uses:
 
     def instruction(self, operand: Operand) -> Instruction | None:
         """The instruction that defines an operand."""
-        found = self.defined.get(operand) if isinstance(operand, Value) else None
+        found = self.defined.get(operand) if isinstance(operand, BlockValue) else None
         return found if isinstance(found, Instruction) else None
 
-    def _sources(self) -> dict[Value, list[Value]]:
+    def _sources(self) -> dict[BlockValue, list[BlockValue]]:
         """The values of which each value is made; of a carried one, what it begins with and what it goes on with."""
-        found: dict[Value, list[Value]] = {}
+        found: dict[BlockValue, list[BlockValue]] = {}
         for node in self.nodes:
             if isinstance(node, Instruction):
                 if node.result is not None:
@@ -55,25 +55,25 @@ class Uses:
                 found[node.results[k]] = [*_values((node.initial[k], node.yields[k])), *bounds]
         return found
 
-    def _left(self) -> dict[Value, frozenset[object]]:
+    def _left(self) -> dict[BlockValue, frozenset[object]]:
         """What a value does not depend on: after a loop, its iterations."""
-        return {each: frozenset([node]) for node in self.nodes if isinstance(node, Loop) for each in node.results}
+        return {each: frozenset([node]) for node in self.nodes if isinstance(node, BlockLoop) for each in node.results}
 
-    def _own(self) -> dict[Value, frozenset[object]]:
+    def _own(self) -> dict[BlockValue, frozenset[object]]:
         """What a value depends on by itself: an axis of the grid, or a loop."""
-        found: dict[Value, frozenset[object]] = {}
+        found: dict[BlockValue, frozenset[object]] = {}
         for node in self.nodes:
-            if isinstance(node, Loop):
+            if isinstance(node, BlockLoop):
                 found[node.index] = frozenset([node])
             elif node.op == "get_program_id" and node.result is not None:
                 found[node.result] = frozenset(node.static)
         return found
 
-    def _indexing(self) -> frozenset[Value]:
+    def _indexing(self) -> frozenset[BlockValue]:
         """Values that say where something is, or whether: those of indices, masks and bounds."""
-        waiting: list[Value] = []
+        waiting: list[BlockValue] = []
         for node in self.nodes:
-            if isinstance(node, Loop):
+            if isinstance(node, BlockLoop):
                 waiting += _values((node.low, node.high, node.step))
             elif node.op == "getelementptr":
                 waiting += _values(node.operands[1:])
@@ -81,7 +81,7 @@ class Uses:
                 waiting += _values(node.operands[1:2] if node.op == "masked_load" else node.operands[2:3])
             elif node.op == "select":
                 waiting += _values(node.operands[:1])
-        found: set[Value] = set()
+        found: set[BlockValue] = set()
         while waiting:
             value = waiting.pop()
             if value in found or dtype_of(value).is_float:
@@ -100,12 +100,12 @@ def walked(body: Sequence[Node]) -> Iterator[Node]:
     """All nodes, a loop before those of its body."""
     for node in body:
         yield node
-        if isinstance(node, Loop):
+        if isinstance(node, BlockLoop):
             yield from walked(node.body)
 
 
-def _values(operands: Sequence[Operand]) -> list[Value]:
-    return [each for each in operands if isinstance(each, Value)]
+def _values(operands: Sequence[Operand]) -> list[BlockValue]:
+    return [each for each in operands if isinstance(each, BlockValue)]
 
 
 def _reads(node: Node) -> tuple[Operand, ...]:
