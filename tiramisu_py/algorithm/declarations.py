@@ -391,8 +391,7 @@ class Algorithm:
     from those of other functions. `assume` is what the user assumes, as it was written. `wholes` are the reductions
     that `rfactor` has taken apart, as they were before, by the names of their partial results. Terms of some reductions
     are `dealt` out. Ranges of floats are known only where arithmetic `rounds_as_written`. By default values in runs are
-    kept by position (see `domains.runs`), but `by_index` as all others in programs for GPUs and ranks, whose transfers
-    and messages name values.
+    kept by position (see `domains.runs`), but those of the computations in `by_index` as all others.
     """
 
     name: str
@@ -407,7 +406,7 @@ class Algorithm:
     wholes: Mapping[str, Computation] = field(default_factory=dict)
     dealt: Mapping[str, DealtTerms] = field(default_factory=dict)
     rounds_as_written: bool = True
-    by_index: bool = False
+    by_index: frozenset[str] = frozenset()
 
     @cached_property
     def as_declared(self) -> Algorithm:

@@ -49,6 +49,16 @@ def shared_loops(members: Iterable[str], reads: Reads, ranks: Mapping[str, int])
     return _nests(members, reads, {name: tuple(range(ranks[name])) for name in members}, 0)
 
 
+def upward_dims(nests: Sequence[SharedLoop | str], name: str) -> list[int]:
+    """The dimensions of a computation whose loops it needs, those that run upwards."""
+    found: list[int] = []
+    for nest in nests:
+        if isinstance(nest, SharedLoop) and name in nest.members:
+            found += [] if nest.is_reversed else [nest.dims[name]]
+            found += upward_dims(nest.inside, name)
+    return found
+
+
 def is_in_order(read: isl.Map) -> bool:
     """Whether each value that a computation reads of itself comes earlier, in the order of the domain."""
     return bool(read.is_subset(isl.Map.lex_gt(read.get_space().domain())))

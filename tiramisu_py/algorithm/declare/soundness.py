@@ -20,8 +20,10 @@ from tiramisu_py.algorithm.declare.stored_elements import wrong_stores
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.boxes import box_in_words
 from tiramisu_py.algorithm.domains.conditions import missing_condition
+from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.extents import extent_of
 from tiramisu_py.algorithm.domains.reads import Reading, readings
+from tiramisu_py.algorithm.domains.runs import start_bounds
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses, branches, substitute, walk
 from tiramisu_py.errors import DeclarationError, Violation, Witness
@@ -145,7 +147,7 @@ def _nonexistent(values: ValueSets, c: Computation) -> list[Violation]:
     found = []
     for reading in values.of(c):
         source = values.algorithm.computations.get(reading.access.source)
-        missing = [] if source is None else _unmet(source, reading, c)
+        missing = [] if source is None else _unmet(values.algorithm, source, reading, c)
         if missing and source is not None and not reading.relation.is_empty():
             params, point, element = first_pair(reading.relation)
             reader = (c.name, point[: len(c.iterators)])
@@ -156,12 +158,23 @@ def _nonexistent(values: ValueSets, c: Computation) -> list[Violation]:
     return _one_each(found)
 
 
-def _unmet(source: Computation, reading: Reading, c: Computation) -> list[Expr]:
+def _unmet(algorithm: Algorithm, source: Computation, reading: Reading, c: Computation) -> list[Expr]:
     """The source's guards, at the indices read, that are not guards of the reader itself."""
     at = dict(zip(source.iterators, reading.access.indices, strict=True))
     own = [g for g in source.guards if not any(isinstance(e, Iter) and e.name in source.over for e in walk(g))]
     needed = [substitute(guard, at) for guard in own]
-    return [guard for guard in needed if not any(guard.same_as(mine) for mine in c.guards)]
+    unmet = [guard for guard in needed if not any(guard.same_as(mine) for mine in c.guards)]
+    return [guard for guard in unmet if not _bounds_alike(algorithm, guard, c)]
+
+
+def _bounds_alike(algorithm: Algorithm, needed: Expr, c: Computation) -> bool:
+    """Whether a guard is bounds by elements of arrays that are guards of the reader, too, written in another way."""
+    space = c.points.get_space()
+    reader = Affine(space, dict(zip(c.point_iterators, sets.variables(space), strict=True)))
+    wanted = list(start_bounds(algorithm.inputs, reader, [needed]))
+    own = list(start_bounds(algorithm.inputs, reader, c.guards)) if wanted else []
+    found = [any(mine.is_same(bound) for mine in own) for bound in wanted]
+    return len(found) == len(conjuncts(needed)) and all(found)
 
 
 def _one_each(found: list[Violation]) -> list[Violation]:

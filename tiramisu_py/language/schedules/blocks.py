@@ -37,10 +37,6 @@ def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: i
         raise UnsupportedError("tm.recipes.blocks on GPUs is not built yet", "on=tm.cores(), or commands by hand")
     function = run.function
     start = len(function.commands)
-    try:
+    with function.all_or_nothing():
         on_cores(run, on)
-    except Exception:
-        while len(function.commands) > start:
-            function.undo()
-        raise
     return as_script(function.commands[start:])

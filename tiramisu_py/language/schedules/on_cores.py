@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.expressions import Iter
@@ -11,7 +11,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction
 from tiramisu_py.language.launched import KernelRun
-from tiramisu_py.language.schedules.placement import PlacedValues, axes_of, loop_names, placed, statement
+from tiramisu_py.language.schedules.placement import PlacedValues, axes_of, placed
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Cores
 from tiramisu_py.records import dataclass
@@ -177,17 +177,11 @@ def _cut(run: KernelRun, axis: Iter) -> tuple[Iter, Iter]:
     return Iter(f"{axis.name}_tile"), Iter(f"{axis.name}_in")
 
 
-def _tried(run: KernelRun, apply: object) -> bool:
+def _tried(run: KernelRun, apply: Callable[[], object]) -> bool:
     """Whether commands can be applied; if one is refused none of them is."""
-    function = run.function
-    before = len(function.commands)
     try:
-        apply()  # type: ignore[operator]
+        with run.function.all_or_nothing():
+            apply()
     except CommandError:
-        while len(function.commands) > before:
-            function.undo()
         return False
     return True
-
-
-__all__ = ["on_cores", "loop_names", "statement"]

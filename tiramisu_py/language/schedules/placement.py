@@ -10,8 +10,7 @@ from __future__ import annotations
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
-from tiramisu_py.function.handles.computations import Computation, Reduction
-from tiramisu_py.function.handles.selection import Selection
+from tiramisu_py.function.handles.computations import Computation, Reduction, Selection
 from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.values.forms import linear_terms
 from tiramisu_py.language.values.groups import sources_of
