@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, update_wrapper
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from tiramisu_py.function import Function
 from tiramisu_py.function.handles.computations import Indexed
 from tiramisu_py.language.called import Called
 from tiramisu_py.language.launched import KernelRun, launched
-from tiramisu_py.language.running import ArrayView, Interpretation
+from tiramisu_py.language.running import ArrayView, Interpretation, is_interpreting
 from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.language.words import constexpr
 
@@ -66,7 +66,10 @@ class Jit:
         """The kernel as plain Python: ``kernel.interpret[grid](arrays)``, its programs in random order."""
         return Interpretations(self)
 
-    def __call__(self, *_: object, **__: object) -> NoReturn:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """The value of a kernel that another one calls, while that is interpreted; raises `CallError` elsewhere."""
+        if is_interpreting():
+            return self.function(*arguments, **named)
         name = self.__tiramisu_source__.name
         raise CallError(f"{name} is a kernel: launch it on a grid, {name}[programs](...)")
 

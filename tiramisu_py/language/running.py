@@ -242,6 +242,11 @@ class Interpretation:
 _MACHINE: ContextVar[Interpretation] = ContextVar("_MACHINE")
 
 
+def is_interpreting() -> bool:
+    """Whether a kernel is being interpreted."""
+    return _MACHINE.get(None) is not None
+
+
 def machine() -> Interpretation:
     """The machine that interprets; raises `CallError` where none does."""
     try:

@@ -39,7 +39,7 @@ def placed(run: KernelRun) -> PlacedValues:
             _loops_first(run, value)
         return whole
     for value in outputs:
-        if value is not main_value and loops[value.name] == programs:
+        if value is not main_value and list(map(str, loops[value.name])) == list(map(str, programs)):
             run.function[value.name].fuse(main, programs[-1])
     anchors: dict[tuple[str, ...], Selection] = {}
     for value in reversed(run.values):

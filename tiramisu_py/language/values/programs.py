@@ -189,6 +189,9 @@ class Programs(Meanings):
     def _carry(self, node: BlockLoop, k: int, inner: BlockValue) -> None:
         """The meaning of a carried value before an iteration, and after the loop."""
         result, initial = node.results[k], node.initial[k]
+        if node.yields[k] is inner:
+            self._meanings[inner] = self._meanings[result] = self.meaning(initial)
+            return
         moved = self._induction(node, k, inner)
         if moved is not None:
             it, count = Iter(self.axes.loop(node)), self.count(node)
@@ -214,7 +217,7 @@ class Programs(Meanings):
     def _after_body(self, node: BlockLoop, k: int, inner: BlockValue) -> None:
         """Keep what a loop carries where nothing in its body does so already."""
         after = node.yields[k]
-        if self._induction(node, k, inner) is not None or carried_sum(self.uses, node, k) is not None:
+        if after is inner or self._induction(node, k, inner) is not None or carried_sum(self.uses, node, k) is not None:
             return
         if (
             not isinstance(after, BlockValue)
