@@ -17,7 +17,6 @@ from tiramisu_py.language.called import Called
 from tiramisu_py.language.launched import KernelRun, launched
 from tiramisu_py.language.running import ArrayView, Interpretation, is_interpreting
 from tiramisu_py.language.tracing.source import BlockSource
-from tiramisu_py.language.words import constexpr
 
 #: The most axes of a grid.
 MOST_AXES = 3
@@ -179,4 +178,4 @@ def _number(source: BlockSource, extent: Expr) -> int:
     return int(extent.value)
 
 
-__all__ = ["Jit", "KernelLaunch", "constexpr", "jit"]
+__all__ = ["Jit", "KernelLaunch", "jit"]
