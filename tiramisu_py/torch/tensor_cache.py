@@ -19,7 +19,7 @@ from tiramisu_py.errors import ArgumentError, CallError, KernelError
 from tiramisu_py.records import dataclass
 from tiramisu_py.torch.functions import _torch
 from tiramisu_py.torch.offload_choice import last_offloaded
-from tiramisu_py.torch.tensor_files import Bytes, Place, TensorFiles
+from tiramisu_py.torch.tensor_files import Bytes, FilePlace, TensorFiles
 
 #: Bytes below which a tensor stays in memory, unless `least` says otherwise.
 LEAST = 1 << 20
@@ -42,7 +42,7 @@ class Content:
         self.data: Bytes | None = data
         self.version: int = source._version
         self.size = data.size
-        self.place: Place | None = None
+        self.place: FilePlace | None = None
         self.stored: Future[bool] | None = None
         self.loading: tuple[Any, Future[bool]] | None = None
         self.loaded: Any = None

@@ -67,7 +67,7 @@ def whole_pages(size: int) -> int:
     return -(-size // PAGE) * PAGE
 
 
-class Place:
+class FilePlace:
     """Where some bytes are in a file, as long as this object lives."""
 
     def __init__(self, files: TensorFiles, offset: int, size: int) -> None:
@@ -100,7 +100,7 @@ class TensorFiles:
         for each in self._threads:
             each.start()
 
-    def place(self, size: int) -> Place:
+    def place(self, size: int) -> FilePlace:
         """A place for some bytes, which is reserved. Raises `ArgumentError` if the disk is full."""
         with self._lock:
             while self._left:
@@ -119,17 +119,17 @@ class TensorFiles:
                     f"the folder {self.folder} has no room for {size} more bytes beside {self._reserved}: "
                     "give another folder, or keep more in memory (a larger least=)"
                 ) from None
-        return Place(self, offset, size)
+        return FilePlace(self, offset, size)
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: FilePlace) -> None:
         """Let others have a place. It may be called at any moment, by the collector too: so nothing waits here."""
         self._left.append((place.offset, place.size))
 
-    def store(self, place: Place, source: Bytes, is_wanted: Callable[[], bool] = lambda: True) -> Future[bool]:
+    def store(self, place: FilePlace, source: Bytes, is_wanted: Callable[[], bool] = lambda: True) -> Future[bool]:
         """Write bytes to a place, in turn; the result says whether they were still wanted when it was their turn."""
         return self._ask(0, lambda: is_wanted() and self._write(place, source))
 
-    def load(self, place: Place, target: Bytes) -> Future[bool]:
+    def load(self, place: FilePlace, target: Bytes) -> Future[bool]:
         """Read the bytes of a place, in turn."""
         return self._ask(1, lambda: self._read(place, target))
 
@@ -157,7 +157,7 @@ class TensorFiles:
             _answer(future, work)
         return future
 
-    def _write(self, place: Place, source: Bytes) -> bool:
+    def _write(self, place: FilePlace, source: Bytes) -> bool:
         begin, buffer = perf_counter(), _buffer()
         for first in range(0, place.size, PIECE):
             count = min(PIECE, place.size - first)
@@ -168,7 +168,7 @@ class TensorFiles:
             self.seconds += perf_counter() - begin
         return True
 
-    def _read(self, place: Place, target: Bytes) -> bool:
+    def _read(self, place: FilePlace, target: Bytes) -> bool:
         buffer = _buffer()
         for first in range(0, place.size, PIECE):
             count = min(PIECE, place.size - first)
