@@ -484,7 +484,8 @@ def smoothed(beside: int = 0) -> tm.Function:
         lambda left: tm.select(j == M - 1, right[k, i, j], (left[k, i, j + 1] + right[k, i, j]) / 2),
     )  # fmt: skip
     columns = {k: 2, i: N, j: M} if not beside else {k: 2, i: N, j: (beside, M)}
-    f.outputs(f.computation("out", columns, left[k, i, j - beside if beside else j] * 2 + right[k, i, j], shape=[2, N, M]))
+    last = left[k, i, j - beside if beside else j]
+    f.outputs(f.computation("out", columns, last * 2 + right[k, i, j], shape=[2, N, M]))
     return f
 
 
