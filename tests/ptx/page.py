@@ -125,8 +125,8 @@ def text(random: Sequence[Sequence[str]], others: Sequence[Sequence[str]], code:
     of_tests = ("tests", "in all", "passed", "failed", "not run", "minutes")
     return (
         f"{HEAD}\nOn {today}, code {code}, on a machine with other work.\n\n## Random programs\n\n"
-        "Those of `scripts/fuzz`, whose kind `ptx` runs more of them. What is neither refused nor ran has no kernels, or "
-        "is for other targets.\n\n"
+        "Those of `scripts/fuzz`, whose kind `ptx` runs more of them. What is neither refused nor ran has no kernels, "
+        "or is for other targets.\n\n"
         f"{table(of_random, random)}\n\n## Tests\n\n{table(of_tests, others)}\n"
     )
 

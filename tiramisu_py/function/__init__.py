@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.handles.computations import Computation, Input, Reduction
     from tiramisu_py.function.handles.exchange_handles import Exchange, Half
     from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
+    from tiramisu_py.function.handles.segments import Segments
     from tiramisu_py.function.handles.selection import Part, Selection
     from tiramisu_py.function.together import Group
 
@@ -19,6 +20,7 @@ front(
         "tiramisu_py.function.compile_versions": "compile_versions",
         "tiramisu_py.function.function": "Function, iters, load, params",
         "tiramisu_py.function.handles.computations": "Computation, Input, Reduction",
+        "tiramisu_py.function.handles.segments": "Segments",
         "tiramisu_py.function.handles.exchange_handles": "Exchange, Half",
         "tiramisu_py.function.handles.operations": "Barrier, Operation, Transfer, Wait",
         "tiramisu_py.function.handles.selection": "Part, Selection",
@@ -37,6 +39,7 @@ __all__ = [
     "Operation",
     "Part",
     "Reduction",
+    "Segments",
     "Selection",
     "Transfer",
     "Wait",

@@ -15,11 +15,12 @@ from tiramisu_py.function.applying.own_calls import unknown_command
 from tiramisu_py.function.automatic_schedules import AutomaticSchedules
 from tiramisu_py.function.blocks import BlockCommands
 from tiramisu_py.function.commands.band_commands import apply_skew_for, nest_of
-from tiramisu_py.function.declaring import Declarations
+from tiramisu_py.function.declaring_runs import RunDeclarations
 from tiramisu_py.function.gpu_targets import GpuTargets
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
 from tiramisu_py.function.handles.exchange_handles import Exchange, Half
 from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
+from tiramisu_py.function.handles.segments import Segments
 from tiramisu_py.function.handles.selection import Part, Selection
 from tiramisu_py.function.handles.several import Several, chosen
 from tiramisu_py.function.on_ranks import OnRanks
@@ -37,7 +38,7 @@ from tiramisu_py.schedule.ranks import exchange as messages
 
 
 class Function(
-    Declarations, TransferCommands, GpuTargets, BlockCommands, OnRanks, Showing, Specializing, AutomaticSchedules
+    RunDeclarations, TransferCommands, GpuTargets, BlockCommands, OnRanks, Showing, Specializing, AutomaticSchedules
 ):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
@@ -74,7 +75,7 @@ class Function(
         """
         algorithm = self._program.algorithm
         if name in algorithm.inputs:
-            return Input(self, name)
+            return Input(self, name) if algorithm.inputs[name].covers is None else Segments(self, name)
         if name in algorithm.computations:
             kind = Reduction if algorithm.computations[name].is_reduction else Computation
             return kind(self, name)
