@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py import boundary, patterns, progress, recipes, sparse
+    from tiramisu_py import boundary, patterns, progress, queries, recipes, sparse
     from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
     from tiramisu_py.algorithm.declarations import max_ as max
     from tiramisu_py.algorithm.declarations import min_ as min
@@ -132,6 +132,7 @@ if TYPE_CHECKING:
         load,
         params,
     )
+    from tiramisu_py.function.equivalences import Equivalence, equivalent
     from tiramisu_py.function.finished_reductions import all_ as all
     from tiramisu_py.function.finished_reductions import any_ as any
     from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
@@ -232,6 +233,7 @@ front(
             "Wait, compile_versions, iters, load, params"
         ),
         "tiramisu_py.function.finished_reductions": "all_ as all, any_ as any, logsumexp, mean, norm, var",
+        "tiramisu_py.function.equivalences": "Equivalence, equivalent",
         "tiramisu_py.function.gradient_checks": "GradientCheck, check_gradient",
         "tiramisu_py.function.gradients": "Gradients, grad, jvp, vjp",
         "tiramisu_py.program.loops": (
@@ -269,8 +271,9 @@ front(
         "tiramisu_py.view": "Explanation",
     },
     modules=(
-        "algorithm backends boundary build counting dependence derive errors function interpret ir lower passes "
-        "patterns program progress proof recipes rewriting schedule sets sparse styles tuning view"
+        "algorithm backends boundary build counting dependence derive equivalence errors function interpret "
+        "ir lower passes patterns program progress proof queries recipes rewriting schedule sets sparse "
+        "styles tuning view"
     ),
 )
 
@@ -311,6 +314,7 @@ __all__ = [
     "Exchange",
     "ExternFunction",
     "FitReport",
+    "Equivalence",
     "Function",
     "Group",
     "GPU",
@@ -398,6 +402,7 @@ __all__ = [
     "cores",
     "cos",
     "cosh",
+    "equivalent",
     "erf",
     "exp",
     "exp2",
@@ -450,6 +455,7 @@ __all__ = [
     "powers_of_two",
     "product",
     "progress",
+    "queries",
     "rint",
     "rank",
     "reinterpret",

@@ -153,11 +153,12 @@ def _bounds_own_run(algorithm: Algorithm, condition: Expr) -> bool:
         element = narrowest(side)
         if not isinstance(element, Access) or len(element.indices) != 1 or element.source not in algorithm.inputs:
             continue
-        index, end = narrowest(element.indices[0]), False
-        if isinstance(index, Binary) and index.op == "+" and isinstance(index.right, Const):
-            index, end = narrowest(index.left), index.right.value == 1
-            if not end:
+        index: Expr = narrowest(element.indices[0])
+        end = isinstance(index, Binary) and index.op == "+"
+        if isinstance(index, Binary):
+            if not (end and isinstance(index.right, Const) and index.right.value == 1):
                 continue
+            index = narrowest(index.left)
         found = algorithm.computations.get(index.source) if isinstance(index, Access) else None
         if found is None or found.run_of != element.source or not isinstance(index, Access):
             continue
