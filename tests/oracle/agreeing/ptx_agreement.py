@@ -33,6 +33,8 @@ from tiramisu_py.proof.report import PRESERVED
 #: What makes PTX of kernels.
 COMPILERS = ("nvcc", "NVRTC")
 RUNS = 3
+#: How long the programs of one process may take: nvcc may wait for processors, too.
+TIMEOUT = 1800.0
 
 
 def random_ptx_script(seed: Seed) -> Script:
@@ -70,7 +72,7 @@ def wrong_on_machine(scripts: Sequence[Script], seeds: Sequence[int], compiler: 
     with tempfile.TemporaryDirectory() as folder:
         asked, answered = Path(folder, "programs.json"), Path(folder, "wrong.json")
         asked.write_text(json.dumps({"compiler": chosen, "programs": programs}))
-        told = running.run(["-m", __name__, asked, answered])
+        told = running.run(["-m", __name__, asked, answered], timeout=TIMEOUT)
         if told.returncode:
             raise RuntimeError(
                 f"the machine for PTX, {chosen}, has ended with {told.returncode}:\n{told.stdout}{told.stderr}"
