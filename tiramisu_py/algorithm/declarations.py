@@ -306,13 +306,10 @@ class Computation:
     Computations that may read each other have one `group`, the name of its first member. Those that calls of a C
     function compute have a `stage`; their expression is the call. `values` (low, high) is a claim, ``low <= x < high``
     for each value x, which the proof of the algorithm shows. `determinism` is the least that a schedule has to keep of
-<<<<<<< HEAD
     a reduction's bits, if the user has asked for it. Values that are the runs of positions name the input that says
     where these begin, `run_of`.
-=======
     a reduction's bits, if the user has asked for it. Those of a block program have an `origin`, and arrays that it
     fills are `stored`.
->>>>>>> trunk
     """
 
     name: str
@@ -333,12 +330,9 @@ class Computation:
     stage: StageSets | None = None
     values: tuple[Expr, Expr] | None = None
     determinism: Determinism | None = None
-<<<<<<< HEAD
     run_of: str = ""
-=======
     origin: Origin | None = None
     stored: Stored | None = None
->>>>>>> trunk
 
     @property
     def is_inferred(self) -> bool:

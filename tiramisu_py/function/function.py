@@ -44,11 +44,7 @@ def _barrier(f: Function, made: PlaceBarrier, before: Program) -> Barrier:
     return Barrier(f, "", made.made(before))
 
 
-<<<<<<< HEAD
-class Function(RunDeclarations, TransferCommands, OnRanks, Showing, AutomaticSchedules):
-=======
-class Function(Declarations, ArrayDeclarations, TransferCommands, OnRanks, Showing, AutomaticSchedules):
->>>>>>> trunk
+class Function(RunDeclarations, ArrayDeclarations, TransferCommands, OnRanks, Showing, AutomaticSchedules):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
     ::
