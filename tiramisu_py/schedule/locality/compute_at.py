@@ -284,19 +284,21 @@ class ComputeAt(OnStatements):
     Source: Halide and TIRAMISU, ``compute_at``.
 
     The start of a reduction, ``C.init.compute_at(C.update, i0)``, moves into the loops of its update: each value is
-    started once, in the first iteration of `level` that adds a term to it. Values without terms are started where
+    started once, in the first iteration of `at` that adds a term to it. Values without terms are started where
     all were, as a part of their own. Source: TVM, ``decompose_reduction``.
     """
 
+    former = (("level", "at"),)
+
     consumer: StatementsHandle
-    level: Iter
+    at: Iter
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), statements_given(program, self.consumer)
         first = self._moved_in(program, names)
         if first is not None:
             return self._before(program, first)
-        return compute_at(program, self.computation, names, others, inner_level(self.level), self.text)
+        return compute_at(program, self.computation, names, others, inner_level(self.at), self.text)
 
     def _moved_in(self, program: Program, names: Sequence[str]) -> int | None:
         """The number of the first command that moved another computation into these loops; None if none did."""
