@@ -16,9 +16,10 @@ import argparse
 import inspect
 import json
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -35,11 +36,15 @@ def main() -> int:
     options.add_argument("--write", type=Path, help="the file for the digests")
     options.add_argument("--against", type=Path, help="a file of digests to compare with")
     options.add_argument("--processes", type=int, default=2)
+    options.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options.add_argument("names", nargs="*", help="some examples, such as gpu/blur")
     given = options.parse_args()
     names = given.names or examples()
-    with ProcessPoolExecutor(given.processes, max_tasks_per_child=8) as pool:
-        found = {key: digest for each in pool.map(digests, names) for key, digest in each.items()}
+    if given.one:
+        sys.stdout.write(json.dumps(digests(given.names[0])))
+        return 0
+    with ThreadPoolExecutor(given.processes) as pool:
+        found = {key: digest for each in pool.map(in_a_process, names) for key, digest in each.items()}
     if given.write:
         given.write.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     if given.against is None:
@@ -56,6 +61,13 @@ def main() -> int:
 def examples() -> list[str]:
     """The names of all examples: their paths in the folder, without the suffix."""
     return sorted(path.relative_to(EXAMPLES).with_suffix("").as_posix() for path in EXAMPLES.rglob("*.py"))
+
+
+def in_a_process(name: str) -> dict[str, str]:
+    """The digests of an example, found in a process of its own."""
+    told = subprocess.run([sys.executable, __file__, "--one", name], capture_output=True, text=True, check=False)
+    found: dict[str, str] = json.loads(told.stdout.splitlines()[-1]) if told.returncode == 0 else {name: told.stderr}
+    return found
 
 
 def digests(name: str) -> dict[str, str]:
@@ -81,7 +93,7 @@ def variants(space: dict[str, object]) -> Iterator[tuple[str, Callable[[], objec
     for name, make in listed.items():
         yield name, partial(make, *RANKS_AND_ROWS[: len(_needed(make))])
     for name, value in space.items():
-        if value in listed.values():
+        if any(value is made for made in listed.values()):
             continue
         if inspect.isfunction(value) and value.__module__ == "__example__" and _makes_function(value):
             yield name, value
