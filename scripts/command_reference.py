@@ -177,6 +177,24 @@ def of_module(title: str, module: ModuleType) -> Iterator[str]:
             yield f"### tm.{shown}.{signature(name, value)}\n\n{text(inspect.getdoc(value) or '')}\n"
 
 
+def of_queries() -> Iterator[str]:
+    """What can be asked of computations: answers that are made for it, and a list of the other names."""
+    queries, room = tm.queries, "tiramisu_py.queries."
+    yield f"## Queries\n\n{text(inspect.getdoc(queries) or '')}\n"
+    others = []
+    for name in queries.__all__:
+        value = getattr(queries, name)
+        if not (inspect.isclass(value) or inspect.isfunction(value)):
+            continue
+        if not value.__module__.startswith(room):
+            others.append(f"- `tm.queries.{name}`: {first_line(value)}")
+        elif inspect.isclass(value):
+            yield from of_class(f"queries.{name}", value)
+        else:
+            yield f"### tm.queries.{signature(name, value)}\n\n{text(inspect.getdoc(value) or '')}\n"
+    yield "Beside these:\n\n" + "\n".join(others) + "\n"
+
+
 def first_line(documented: object) -> str:
     """The first sentence of a docstring."""
     return (inspect.getdoc(documented) or "").splitlines()[0]
@@ -200,6 +218,7 @@ def page() -> str:
     parts += of_module("Filters of input-aware tuning", tm.tuning.filters)
     parts += of_module("Patterns", tm.patterns)
     parts += of_module("Progress", tm.progress)
+    parts += of_queries()
     parts += of_module("Recipes", tm.recipes)
     parts += of_module("Sparse", tm.sparse)
     parts += of_old_words()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py import boundary, patterns, progress, recipes, sparse
+    from tiramisu_py import boundary, patterns, progress, queries, recipes, sparse
     from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
     from tiramisu_py.algorithm.declarations import max_ as max
     from tiramisu_py.algorithm.declarations import min_ as min
@@ -269,7 +269,7 @@ front(
     },
     modules=(
         "algorithm backends boundary build counting dependence derive errors function interpret ir lower passes "
-        "patterns program progress proof recipes rewriting schedule sets sparse styles tuning view"
+        "patterns program progress proof queries recipes rewriting schedule sets sparse styles tuning view"
     ),
 )
 
@@ -448,6 +448,7 @@ __all__ = [
     "powers_of_two",
     "product",
     "progress",
+    "queries",
     "rint",
     "rank",
     "reinterpret",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tiramisu_py import Function
 from tiramisu_py.auto.model.offers import Problem
 from tiramisu_py.auto.trials import Attempted, Offering, proven
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Function
-from tiramisu_py.program.command import Command
+from tiramisu_py.queries import Command
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning import Tuned, tune
 

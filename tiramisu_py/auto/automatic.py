@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tiramisu_py import Function, Memory
 from tiramisu_py.auto.trials import ChosenOffer
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function import Function
-from tiramisu_py.function.applying.as_script import as_script
-from tiramisu_py.program.command import Command
-from tiramisu_py.program.program import Program
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import Program
+from tiramisu_py.recipes import AppliedCommands
 
 
 class Automatic:
@@ -28,10 +26,10 @@ class Automatic:
         self._choices = tuple(choices)
         self._notes = tuple(notes)
         self._scheduled = function.program
-        self.commands: tuple[Command, ...] = function.commands[start:]
+        self.commands = function.commands[start:]
 
     def __str__(self) -> str:
-        return as_script(self.commands)
+        return str(AppliedCommands(self.commands))
 
     def __repr__(self) -> str:
         return f"<{len(self.commands)} commands for {self._function.name}>"

@@ -7,18 +7,16 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
+from tiramisu_py import Function, Memory, Target
+from tiramisu_py import target as described
 from tiramisu_py.auto.alternatives import measured
 from tiramisu_py.auto.automatic import Automatic
 from tiramisu_py.auto.clusters import candidates
 from tiramisu_py.auto.model.cost import CostModel, ValueWork, cycles
 from tiramisu_py.auto.model.offers import Problem
 from tiramisu_py.auto.trials import proven
-from tiramisu_py.build.machine.topology import allowed_cpus
-from tiramisu_py.build.target_processor import Target
-from tiramisu_py.build.target_processor import target as described
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Function
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import allowed_cpus
 from tiramisu_py.recipes import Cpu
 
 LEVELS = ("structure", "sizes", "measure")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tiramisu_py import Function
 from tiramisu_py.auto.clusters import anchors
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.errors import LegalityError, TiramisuError
-from tiramisu_py.function import Function
-from tiramisu_py.program.command import Command
+from tiramisu_py.queries import Command, shares_threads
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.loops.tags import Parallelize
 
 #: The candidates of a computation.
 Offering = Callable[[Problem, str], list[Offer]]
@@ -96,7 +95,7 @@ def _chosen(
 def _without_threads(function: Function, before: int) -> Function:
     """The function without the commands, after the first ones, that share loops among threads."""
     commands = function.commands
-    kept = [*commands[:before], *(each for each in commands[before:] if not isinstance(each, Parallelize))]
+    kept = [*commands[:before], *(each for each in commands[before:] if not shares_threads(each))]
     return function if len(kept) == len(commands) else Function.of(function.algorithm, kept)
 
 

@@ -15,12 +15,12 @@ from tiramisu_py.build.calls.communicators import Ranks
 from tiramisu_py.build.calls.packed_arrays import packing_of
 from tiramisu_py.build.gpu.gpu_support import GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.kernel import Kernel
-from tiramisu_py.build.processor_versions import loaded_versions, versions_of
+from tiramisu_py.build.processor_versions import loaded_versions, require_instruction_sets, versions_of
 from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
 from tiramisu_py.build.toolchains.externs import refusal
 from tiramisu_py.build.toolchains.flags import fast_flags
-from tiramisu_py.build.toolchains.library import Library, Recipe, load, prepare
+from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load, prepare
 from tiramisu_py.build.toolchains.mpi import find_mpi
 from tiramisu_py.build.toolchains.processor import Processor, least_processor, resolve_processor
 from tiramisu_py.errors import ArgumentError, ToolchainError
@@ -73,6 +73,7 @@ def compile_function(
         embedded=gpu.files if gpu else None, mpi=find_mpi(cache) if function.grid else None,
     )  # fmt: skip
     _require_native_parts(recipe, gpu)
+    require_instruction_sets(function, cache, recipe.toolchain, recipe.processor)
     shared = None if recipe.processor.obstacle else _loaded(recipe, cache, function)
     packing = packing_of(function, recipe.keys, verify_values)
     arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None, packing)
@@ -116,7 +117,7 @@ def compile_versions_of(
     return Kernel(choice.function, recipe, arguments, shared, threads, choice=choice)
 
 
-def _loaded(recipe: Recipe, cache: Cache, function: LoopFunction) -> Library:
+def _loaded(recipe: LibraryRecipe, cache: Cache, function: LoopFunction) -> Library:
     """The library; if an external C function prevents its build, the error says so."""
     try:
         return load(recipe, cache)
@@ -140,7 +141,7 @@ def _gpu_part(
     return compile_gpu_part(cache, function.name, sources, kernels, function.devices, options, fast, function.gpu)
 
 
-def _require_native_parts(recipe: Recipe, gpu: GpuPart | None) -> None:
+def _require_native_parts(recipe: LibraryRecipe, gpu: GpuPart | None) -> None:
     """Refuse the simulator and MPI of this machine for code for another architecture. Raises `ToolchainError`."""
     machine = recipe.processor.machine
     if machine and gpu and gpu.simulator:

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         Private,
         Store,
     )
+    from tiramisu_py.ir.tile_statements import LoadTile, MultiplyTiles, StoreTile, Tiles
 
 front(
     __name__,
@@ -76,6 +77,7 @@ front(
             "Allocate, ArrayRoom, Assign, BeginArray, Block, Comment, Declare, EndArray, For, If, Let, Mask, "
             "MemoryBlock, Prefetch, Private, Store"
         ),
+        "tiramisu_py.ir.tile_statements": "LoadTile, MultiplyTiles, StoreTile, Tiles",
     },
 )
 
@@ -112,9 +114,11 @@ __all__ = [
     "Launch",
     "Let",
     "Load",
+    "LoadTile",
     "LoopFunction",
     "Mask",
     "MemoryBlock",
+    "MultiplyTiles",
     "Node",
     "Piece",
     "Post",
@@ -130,6 +134,8 @@ __all__ = [
     "ScalarArgument",
     "Side",
     "Store",
+    "StoreTile",
+    "Tiles",
     "Traced",
     "TreeReduce",
     "Variable",

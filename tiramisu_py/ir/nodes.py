@@ -32,6 +32,7 @@ from tiramisu_py.ir.statements import (
     Prefetch,
     Store,
 )
+from tiramisu_py.ir.tile_statements import LoadTile, MultiplyTiles, StoreTile, Tiles
 
 Node = (
     Block
@@ -65,4 +66,8 @@ Node = (
     | Collective
     | AllReduce
     | Traced
+    | Tiles
+    | LoadTile
+    | StoreTile
+    | MultiplyTiles
 )

@@ -21,12 +21,14 @@ from tiramisu_py.ir import (
     For,
     If,
     Load,
+    LoadTile,
     Node,
     Prefetch,
     Request,
     Scalar,
     Side,
     Store,
+    StoreTile,
     TreeReduce,
 )
 from tiramisu_py.program.loops import Combine
@@ -308,6 +310,8 @@ def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
             needed += _factors(store.indices, extents.get(store.buffer, ()))
         elif isinstance(store, TreeReduce):
             needed += [e for buffer in store.buffers for e in _factors(store.indices, extents.get(buffer, ()))]
+        elif isinstance(store, LoadTile | StoreTile):
+            needed += extents.get(store.buffer, ())
         elif isinstance(store, ArrayCall):
             needed += [extent for buffer in store.arrays for extent in extents.get(buffer, ())]
         elif isinstance(store, For):

@@ -28,6 +28,7 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     LoopFunction,
+    MultiplyTiles,
     Node,
     Piece,
     Post,
@@ -66,7 +67,7 @@ def _statement(node: Node) -> tuple[str, ...]:
     match node:
         case Deferred():
             return _statement(node.store)
-        case Store() | Assign() | TreeReduce() | ArrayCall():
+        case Store() | Assign() | TreeReduce() | ArrayCall() | MultiplyTiles():
             return (node.statement,) if node.statement else ()
     return ()
 

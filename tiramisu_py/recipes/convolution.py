@@ -5,14 +5,11 @@ Channels are the last index of pictures, and the lanes of vectors; or pictures a
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.build.target_processor import Target
-from tiramisu_py.function import Computation
-from tiramisu_py.ir.arithmetic.linear import linear
-from tiramisu_py.program.storage import Memory
+from tiramisu_py import Computation, Expr, Iter, Memory, Target
+from tiramisu_py.queries import linear
 from tiramisu_py.recipes.convolution_parts import Convolution, convolution_of, own_picture
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 from tiramisu_py.records import dataclass
 
 #: The most lanes of a vector loop.
@@ -25,7 +22,7 @@ TOGETHER = 64
 ROW = 64 << 10
 
 
-def convolution(result: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
+def convolution(result: Computation, *, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """Schedule a convolution, and the pointwise computation that reads its sums.
 
     ::
@@ -60,7 +57,7 @@ def convolution(result: Computation, *, cpu: Cpu | Target | str | None = None) -
     Raises `ArgumentError` for what is no such convolution, with the reason, and the error of a command that is refused;
     then none of the commands is applied.
     """
-    recipe = Recorded("convolution", [result])
+    recipe = Recipe("convolution", [result])
     found = convolution_of(recipe, result)
     chosen = processor("convolution", cpu)
     with recipe.together():
@@ -70,7 +67,7 @@ def convolution(result: Computation, *, cpu: Cpu | Target | str | None = None) -
             _planes(recipe, found, found.channel, PlaneTiles.of(found.total, chosen))
         else:
             _dense(recipe, found, found.channel, PixelTiles.of(found.total, chosen, depthwise=False))
-    return recipe.text()
+    return recipe.commands()
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ class PixelTiles:
         return cls(rows, max(pixels // 2, 1) if depthwise else pixels, vectors * lanes, lanes)
 
 
-def _tiles(recipe: Recorded, found: Convolution, sizes: PixelTiles, inner: bool) -> tuple[Iter, Iter]:
+def _tiles(recipe: Recipe, found: Convolution, sizes: PixelTiles, inner: bool) -> tuple[Iter, Iter]:
     """Tile the reader: the loops over blocks of rows, and over tiles, at which the sums are computed."""
     result, fresh = found.result, recipe.fresh
     y, x, f = found.row, found.column, found.filter
@@ -109,7 +106,7 @@ def _tiles(recipe: Recorded, found: Convolution, sizes: PixelTiles, inner: bool)
     return y0, tiles[-1]
 
 
-def _dense(recipe: Recorded, found: Convolution, channel: Iter, sizes: PixelTiles) -> None:
+def _dense(recipe: Recipe, found: Convolution, channel: Iter, sizes: PixelTiles) -> None:
     """Sums over taps and channels."""
     total = found.total
     y0, _ = _tiles(recipe, found, sizes, inner=False)
@@ -123,7 +120,7 @@ def _dense(recipe: Recorded, found: Convolution, channel: Iter, sizes: PixelTile
     _pack_weights(recipe, found, channel, sizes)
 
 
-def _depthwise(recipe: Recorded, found: Convolution, sizes: PixelTiles) -> None:
+def _depthwise(recipe: Recipe, found: Convolution, sizes: PixelTiles) -> None:
     """Sums over taps alone."""
     total = found.total
     y0, _ = _tiles(recipe, found, sizes, inner=True)
@@ -155,7 +152,7 @@ class PlaneTiles:
         return cls(rows, channels, vectors * lanes, lanes)
 
 
-def _planes(recipe: Recorded, found: Convolution, channel: Iter, sizes: PlaneTiles) -> None:
+def _planes(recipe: Recipe, found: Convolution, channel: Iter, sizes: PlaneTiles) -> None:
     """Sums over taps and channels, whose lanes are pixels of a row."""
     result, total, fresh = found.result, found.total, recipe.fresh
     y, x, f = found.row, found.column, found.filter
@@ -177,7 +174,7 @@ def _planes(recipe: Recorded, found: Convolution, channel: Iter, sizes: PlaneTil
     _pack_by_channels(recipe, found, sizes)
 
 
-def _copy_planes(recipe: Recorded, found: Convolution, level: Iter, sizes: PlaneTiles) -> None:
+def _copy_planes(recipe: Recipe, found: Convolution, level: Iter, sizes: PlaneTiles) -> None:
     """Compute or copy the rows of a block: the channels of a row together, and the pixels of a stride side by side."""
     own = own_picture(recipe, found)
     if own is None:
@@ -202,7 +199,7 @@ def _by_rows(found: Convolution, loops: list[Iter]) -> list[Expr]:
     return [*outer, row, channel, column % stride, column // stride]
 
 
-def _pack_by_channels(recipe: Recorded, found: Convolution, sizes: PlaneTiles) -> None:
+def _pack_by_channels(recipe: Recipe, found: Convolution, sizes: PlaneTiles) -> None:
     """Copy the weights so that the channels of a tile lie together, in the order in which tiles read them."""
     loops = {index.name: recipe.fresh(2 * index.name) for index in found.weights.indices if isinstance(index, Iter)}
     assert found.channel is not None
@@ -218,7 +215,7 @@ def _picture_names(found: Convolution) -> list[str]:
     return [*outer, found.row.name, found.column.name]
 
 
-def _copy_picture(recipe: Recorded, found: Convolution, level: Iter, channel: Iter, sizes: PixelTiles) -> None:
+def _copy_picture(recipe: Recipe, found: Convolution, level: Iter, channel: Iter, sizes: PixelTiles) -> None:
     """Compute or copy the rows of a block, with the channels of a pixel in parts of constant length."""
     own = own_picture(recipe, found)
     if own is None:
@@ -244,7 +241,7 @@ def _in_parts(loops: list[Iter]) -> list[Expr]:
     return [*outer, channel // TOGETHER, column * TOGETHER + channel % TOGETHER]
 
 
-def _pack_weights(recipe: Recorded, found: Convolution, channel: Iter, sizes: PixelTiles) -> None:
+def _pack_weights(recipe: Recipe, found: Convolution, channel: Iter, sizes: PixelTiles) -> None:
     """Copy the weights so that the channels of a tile lie together, in the order in which tiles read them."""
     loops = {index.name: recipe.fresh(2 * index.name) for index in found.weights.indices if isinstance(index, Iter)}
     ff, cc, width = loops[found.filter.name], loops[channel.name], sizes.channels

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
-from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py import Computation, Expr, Iter, Reduction
+from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.ir.arithmetic.linear import linear
+from tiramisu_py.queries import Access, Binary, accesses, linear
 from tiramisu_py.recipes.read_sums import readers, sums_of, untouched
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.records import dataclass
 
 
@@ -30,7 +28,7 @@ class Convolution:
     planes: bool = False
 
 
-def convolution_of(recipe: Recorded, result: Computation) -> Convolution:
+def convolution_of(recipe: Recipe, result: Computation) -> Convolution:
     """The parts of a convolution; raises `ArgumentError` for other computations."""
     total = sums_of(recipe, result)
     declared = recipe.function.algorithm.computations[total.name]
@@ -116,7 +114,7 @@ def _check_weights(total: Computation, weights: Access, allowed: set[str]) -> No
         raise ArgumentError(f"convolution: {total} reads {weights}: it takes weights indexed by {shown}, in any order")
 
 
-def own_picture(recipe: Recorded, found: Convolution) -> Computation | None:
+def own_picture(recipe: Recipe, found: Convolution) -> Computation | None:
     """The picture, if it is a computation of one statement that only the sums read."""
     source = recipe.function[found.picture.source]
     if not isinstance(source, Computation) or isinstance(source, Reduction):

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.domains.extents import extents_of
-from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Computation, Expr, Iter, Memory, Reduction, Target
+from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import Access, Binary, Cast, end_of
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.read_sums import sums_of, untouched
-from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 from tiramisu_py.records import dataclass
 
 #: The most lanes of a vector loop.
@@ -30,7 +26,7 @@ MOST_ROWS = 14
 
 def matmul(
     product: Computation, *, cpu: Cpu | Target | str | None = None, sizes: Mapping[str, int] | None = None
-) -> str:
+) -> AppliedCommands:
     """Schedule ``C[i, j] += A[i, k] * B[k, j]`` in tiles of registers, with both operands copied for the caches.
 
     ::
@@ -72,7 +68,7 @@ def matmul(
     Raises `ArgumentError` for what is no matrix product, with the reason, and the error of a command that is refused;
     then none of the commands is applied.
     """
-    recipe = Recorded("matmul", [product])
+    recipe = Recipe("matmul", [product])
     reader = None if isinstance(product, Reduction) else product
     sums = product if reader is None else sums_of(recipe, reader)
     found = _product_of(recipe, sums)
@@ -89,7 +85,7 @@ def matmul(
             _read_at_the_end(found, reader, tiled, plan)
             if reader.dtype == sums.dtype and not _in_place(recipe, reader):
                 sums.store_in(reader, list(found.iterators))
-    return recipe.text()
+    return recipe.commands()
 
 
 @dataclass(frozen=True)
@@ -156,7 +152,7 @@ class Product:
     right: Access
 
 
-def _product_of(recipe: Recorded, product: Computation) -> Product:
+def _product_of(recipe: Recipe, product: Computation) -> Product:
     """The parts of a matrix product; raises `ArgumentError` for other computations."""
     if not isinstance(product, Reduction):
         raise ArgumentError(f"matmul: {product} is not a reduction: declare it with f.reduction(..., op=tm.sum)")
@@ -208,12 +204,10 @@ def _indices(product: Computation, access: Access) -> list[str]:
     return names
 
 
-def _constant_extent(recipe: Recorded, sums: Reduction, iterator: Iter) -> int | None:
+def _constant_extent(recipe: Recipe, sums: Reduction, iterator: Iter) -> int | None:
     """The number of iterations of an iterator of a reduction, if it is a positive constant."""
     declared = recipe.function.algorithm.computations[sums.name]
-    extents = extents_of(sets.named(declared.domain, None), recipe.function.program.context)
-    extent = extents[declared.iterators.index(iterator.name)]
-    return int(extent.value) if isinstance(extent, Const) and extent.value > 0 else None
+    return end_of(recipe.function.program, declared, iterator.name)
 
 
 @dataclass(frozen=True)
@@ -227,7 +221,7 @@ class TileLoops:
     column: Iter
 
 
-def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> TileLoops:
+def _apply(recipe: Recipe, found: Product, sizes: Sizes) -> TileLoops:
     """Apply the commands, and return the loops of the result."""
     product, fresh = found.result, recipe.fresh
     i, j, k = found.row, found.column, found.term
@@ -264,13 +258,13 @@ def _read_at_the_end(found: Product, reader: Computation, loops: TileLoops, size
     reader.vectorize(loops.column, sizes.lanes, remainder="mask", partial="specialize")
 
 
-def _in_place(recipe: Recorded, reader: Computation) -> bool:
+def _in_place(recipe: Recipe, reader: Computation) -> bool:
     """Whether a computation is stored in the array of another value, which blocks of terms would overwrite."""
     program = recipe.function.program
     return len(list(program.storages_in(program.storages[reader.name].buffer))) > 1
 
 
-def _pack_right(recipe: Recorded, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
+def _pack_right(recipe: Recipe, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
     """Copy the operand of the columns into panels, as wide as a tile, for each block of terms."""
     loops = {loop: recipe.fresh(2 * loop) for loop in _indices(found.result, found.right)}
     jj, kk = loops[found.column.name], loops[found.term.name]
@@ -288,7 +282,7 @@ def _pack_right(recipe: Recorded, found: Product, tile: Reduction, level: Iter, 
     panels.vectorize(inner, width if width.bit_count() == 1 else sizes.lanes, remainder="mask")
 
 
-def _copy_left(recipe: Recorded, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
+def _copy_left(recipe: Recipe, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
     """Copy a block of rows of the other operand into rows whose distance is no power of two."""
     loops = {loop: recipe.fresh(2 * loop) for loop in _indices(found.result, found.left)}
     ii, kk = loops[found.row.name], loops[found.term.name]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tiramisu_py.build.target_processor import Target
-from tiramisu_py.function import Computation
+from tiramisu_py import Computation, Target
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.matmul import MOST_LANES, MOST_ROWS, Sizes
-from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.recipe import Recipe, processor
 
 
 def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None) -> dict[str, list[int]]:
@@ -26,7 +25,7 @@ def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None)
 
     Accumulators and a row of vectors should fit in the registers, as the condition here says. Raises `ArgumentError`.
     """
-    Recorded("matmul_space", [product])
+    Recipe("matmul_space", [product])
     plan = Sizes.of(product, processor("matmul_space", cpu))
     lanes = plan.lanes
     widths = [lanes * vectors for vectors in (1, 2, 4, 8) if lanes * vectors <= MOST_LANES]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.algorithm.traversal import accesses
-from tiramisu_py.ir.arithmetic.linear import difference
-from tiramisu_py.program.statement import Statement
+from tiramisu_py import Iter
+from tiramisu_py.queries import Statement, accesses, difference
 
 
 def sources(statement: Statement) -> tuple[str, ...]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py import Computation, Iter, Reduction
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.statement import Role
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.queries import Role, accesses
+from tiramisu_py.recipes.recipe import Recipe
 
 
-def sums_of(recipe: Recorded, result: Computation) -> Reduction:
+def sums_of(recipe: Recipe, result: Computation) -> Reduction:
     """The sums that a computation reads, only at its own iterators; raises `ArgumentError` for other computations."""
-    algorithm, name = recipe.function.algorithm, recipe.recipe
+    algorithm, name = recipe.function.algorithm, recipe.name
     if isinstance(result, Reduction):
         raise ArgumentError(
             f"{name}: {result} is the sum itself: give the computation that reads it, which adds a bias, say, or "
@@ -36,13 +34,13 @@ def sums_of(recipe: Recorded, result: Computation) -> Reduction:
     return total
 
 
-def readers(recipe: Recorded, source: str) -> list[str]:
+def readers(recipe: Recipe, source: str) -> list[str]:
     """The computations that read a source."""
     computations = recipe.function.algorithm.computations
     return [name for name, each in computations.items() if any(a.source == source for a in accesses(each.expr))]
 
 
-def untouched(recipe: Recorded, given: Computation) -> None:
+def untouched(recipe: Recipe, given: Computation) -> None:
     """Refuse a computation that has been scheduled already."""
     program = recipe.function.program
     declared = recipe.function.algorithm.computations[given.name]
@@ -51,6 +49,4 @@ def untouched(recipe: Recorded, given: Computation) -> None:
         expected = {Role.INIT: declared.iterators, Role.UPDATE: declared.point_iterators}
     statements = program.statements_of(given.name)
     if len(statements) != len(expected) or {s.role: program.loop_names(s) for s in statements} != expected:
-        raise ArgumentError(
-            f"{recipe.recipe}: {given} has been scheduled already: give the recipe before other commands"
-        )
+        raise ArgumentError(f"{recipe.name}: {given} has been scheduled already: give the recipe before other commands")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Combine, Computation, Iter, Reduction, Target
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.statement import Role
+from tiramisu_py.queries import Role
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 from tiramisu_py.sparse.csr_product import CsrProduct, csr_product
 
 #: The most entries that are gathered at once: with more, the last entries of most rows would run one by one.
@@ -18,7 +15,7 @@ MOST_LANES = 8
 AHEAD = 2048
 
 
-def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
+def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """Schedule ``y[i] += value[p] * x[column[p]]`` over the rows of a matrix: ``start[i] <= p < start[i + 1]``.
 
     ::
@@ -43,7 +40,7 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
     Returns the commands as text, over the function `f`. Raises `ArgumentError` for other computations, and
     `CommandError` as the commands do; nothing is applied then.
     """
-    recipe, found = Recorded("spmv", [product]), csr_product("spmv", product)
+    recipe, found = Recipe("spmv", [product]), csr_product("spmv", product)
     assert isinstance(product, Reduction)
     _untouched(recipe, product, found)
     size = max(each.dtype.bytes for each in found.entries)
@@ -55,10 +52,10 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
         product.update.vectorize(term, lanes, combine=Combine.PRIVATE)
         for entry in found.entries:
             product.update.prefetch(recipe.function[entry.name], term, AHEAD // size)
-    return recipe.text()
+    return recipe.commands()
 
 
-def _untouched(recipe: Recorded, product: Reduction, found: CsrProduct) -> None:
+def _untouched(recipe: Recipe, product: Reduction, found: CsrProduct) -> None:
     """Refuse a reduction that has been scheduled already."""
     program = recipe.function.program
     roles = {each.role: program.loop_names(each) for each in program.statements_of(product.name)}

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Computation, Iter, Target
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation
+from tiramisu_py.queries import halos
+from tiramisu_py.queries import step_distances as distances
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.read_offsets import sources
-from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 from tiramisu_py.recipes.time_plans import best_plan
-from tiramisu_py.schedule.locality.time_halos import distances, halos
 
 #: The comment in the text if steps are not tiled.
 NO_TILE = "# no tiles over time: their halos would cost more than they save"
 
 
-def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | Target | str | None = None) -> str:
+def time_stencil(
+    field: Computation, *, steps: int | None = None, cpu: Cpu | Target | str | None = None
+) -> AppliedCommands:
     """Schedule a field over time and space (time outermost) in overlapping time tiles.
 
     ::
@@ -44,7 +45,7 @@ def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | Tar
     """
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
         raise ArgumentError(f"time_stencil: steps is {steps!r}: give an integer of at least 1")
-    recipe = Recorded("time_stencil", [field])
+    recipe = Recipe("time_stencil", [field])
     cpu = processor("time_stencil", cpu)
     time, *space = recipe.loops(field)
     if not space:
@@ -63,7 +64,7 @@ def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | Tar
             loops = recipe.loops(reader)
             reader.parallelize(loops[0])
             reader.vectorize(loops[-1], lanes)
-    return recipe.text() if plan is not None else f"{NO_TILE}\n{recipe.text()}"
+    return recipe.commands() if plan is not None else recipe.commands(NO_TILE)
 
 
 def _swept(field: Computation, space: list[Iter], lanes: int) -> None:
@@ -73,7 +74,7 @@ def _swept(field: Computation, space: list[Iter], lanes: int) -> None:
     field.vectorize(space[-1], lanes, remainder="mask")
 
 
-def _reach(recipe: Recorded, field: Computation, time: Iter, space: list[Iter]) -> list[int]:
+def _reach(recipe: Recipe, field: Computation, time: Iter, space: list[Iter]) -> list[int]:
     """The growth of a tile per earlier level along each dimension, on both sides together."""
     program, dims = recipe.function.program, [loop.name for loop in space]
     reads = distances(program, [recipe.statement(field)], [field.name], time.name, dims)
@@ -81,7 +82,7 @@ def _reach(recipe: Recorded, field: Computation, time: Iter, space: list[Iter]) 
     return [below.slope + above.slope for below, above in sides]
 
 
-def _readers(recipe: Recorded, field: Computation) -> list[Computation]:
+def _readers(recipe: Recipe, field: Computation) -> list[Computation]:
     """The outputs that copy the result of the field (no stencils), with at least two loops and one statement."""
     function, found = recipe.function, []
     for name in function.algorithm.outputs:

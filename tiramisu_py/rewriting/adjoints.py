@@ -37,6 +37,7 @@ from tiramisu_py.rewriting.read_adjoints import ReadAdjoint, Source, read_adjoin
 from tiramisu_py.rewriting.read_inverses import Preimage, counted_down, preimages, turned_once
 from tiramisu_py.rewriting.reading_instances import Instances, all_instances, without_chosen
 from tiramisu_py.rewriting.sketches import FreshNames, Sketch, read, replaced, with_sketches
+from tiramisu_py.rewriting.stage_adjoints import part_adjoints
 from tiramisu_py.rewriting.sums_by_parts import PartialTerm, sum_by_parts
 from tiramisu_py.rewriting.terms_of_reductions import weight_of_terms
 
@@ -155,6 +156,12 @@ class _Backward:
                 self.sketches += extra
                 by = weight(by)
             seeds.append((source[1], by))
+        if c.stage is not None:
+            for part in part_adjoints(self.original, c, seeds[0][1], lambda s: s in self.adjoint_names, self.names):
+                self.sketches.append(part.sketch)
+                own = read(self.original, part.sketch.name, map(Iter, part.sketch.iterators), part.sketch.dtype)
+                self._turn(c, part.instances, ReadAdjoint(part.access, None, (), own))
+            return
         space = self.original.frame(c.name, c.point_iterators)
         reader = Affine(space)
         found = read_adjoints(c.expr, seeds, lambda s: s in self.adjoint_names, lambda e: _is_affine(reader, e))

@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.types import float32
-from tiramisu_py.function import Function, iters, params
+from tiramisu_py import Expr, Function, float32, iters, params
 
 #: Multiply-adds for each element of a loop that stays in the cache of a core.
 DEPTH, ELEMENTS = 32, 2**14

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value, params_of
+from tiramisu_py import Gpu, Partition
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.program.loops import LoopId, Rank
-from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
-from tiramisu_py.program.targets import Gpu, Partition, Target, ranks_of
+from tiramisu_py.queries import LoopId, Program, Rank, Statement, extent_value, params_of, part_ranges, ranks_of
+from tiramisu_py.queries import PartTarget as Target
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.splitting import Division, LevelCut
 
@@ -82,7 +79,7 @@ class Level:
 
     def division(self, known: Params, some: Params) -> Division:
         """The level as cut at `known` sizes; `some` are allowed values of all parameters, which give its bounds."""
-        sides = [sets.interval(sets.fixed(of, dict(some)), 0) for of in self.stage.iterations]
+        sides = part_ranges(self.stage, some)
         low = min((side[0] for side in sides if side is not None), default=0)
         high = max((side[1] + 1 for side in sides if side is not None), default=low)
         cuts = tuple(self._cut(position, known) for position in range(len(self.stage.points)))

@@ -8,9 +8,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.build.gpu.available_gpus import Device
-from tiramisu_py.build.gpu.runtime import runtime_for
 from tiramisu_py.errors import ArgumentError, TiramisuError
+from tiramisu_py.queries import Device, runtime_for
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.host_rates import copied_bytes, multiplied_and_added
 from tiramisu_py.tuning.memory_levels import MemoryLevel, level_of, levels_here

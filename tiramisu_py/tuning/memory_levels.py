@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from tiramisu_py.build.machine.processor_caches import Caches
-from tiramisu_py.build.machine.processor_caches import caches as described
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.queries import Caches
+from tiramisu_py.queries import caches as described
 from tiramisu_py.records import dataclass
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiramisu_py.algorithm.traversal import accesses
-from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.queries import Program, Statement, accesses
 from tiramisu_py.tuning.levels import Level, Slot
 
 

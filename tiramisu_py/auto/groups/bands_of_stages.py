@@ -10,7 +10,7 @@ from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.errors import TiramisuError
 from tiramisu_py.recipes import stencil
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.recipes.stencil import Plan
 
 
@@ -47,7 +47,7 @@ def _work(problem: Problem, name: str, ordered: Sequence[str]) -> ValueWork | No
     None if the recipe does not take the stages.
     """
     try:
-        plan = Plan(Recorded("stencil", [problem.function[each] for each in ordered]), problem.cpu, None)
+        plan = Plan(Recipe("stencil", [problem.function[each] for each in ordered]), problem.cpu, None)
     except TiramisuError:
         return None
     own = work_in_cache(problem, ordered)

@@ -16,12 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py import Combine, Function, Iter
 from tiramisu_py.auto.model.offers import Problem
-from tiramisu_py.auto.model.strides import Touch
-from tiramisu_py.function import Function
-from tiramisu_py.program.loops import Combine
+from tiramisu_py.queries import LinearRead, loop_direction
 from tiramisu_py.recipes.reductions.rows import accumulating
 from tiramisu_py.records import dataclass
 
@@ -133,11 +130,10 @@ def kept_levels(problem: Problem, names: Sequence[str], name: str) -> KeptLevels
 def direction(problem: Problem, name: str) -> int | None:
     """1 if the first loop of a computation runs as declared, -1 if backwards; None if it is no such loop."""
     (first, *_) = problem.function.program.statements_of(name)
-    steps = sets.terms(sets.outputs(first.coords)[0]).dims
-    return steps[0] if abs(steps[0]) == 1 and not any(steps[1:]) else None
+    return loop_direction(first, 0)
 
 
-def _touching(problem: Problem, reader: str, source: str) -> list[Touch]:
+def _touching(problem: Problem, reader: str, source: str) -> list[LinearRead]:
     return [touch for touch in problem.touches(reader) if touch.access.source == source]
 
 

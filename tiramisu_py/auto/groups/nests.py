@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py import Combine, Function, Iter
 from tiramisu_py.auto.groups.kept_levels import KeptLevels, folds_of, kept_levels
-from tiramisu_py.auto.model.carried import LoopDependences
 from tiramisu_py.auto.model.cost import LATENCY, ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
-from tiramisu_py.auto.model.strides import APART, loop_cost
+from tiramisu_py.auto.model.strides import APART, loop_cost, read_cost
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function import Function, Selection
-from tiramisu_py.program.loops import Combine, LoopId
-from tiramisu_py.program.ordering import shared
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.queries import LoopDependences, LoopId, Role, Statement, loop_iterators, shared, statement_handle
 from tiramisu_py.recipes.reductions.rows import accumulating
 from tiramisu_py.records import dataclass
 
@@ -53,16 +47,6 @@ class LoopPlan:
             handle.vectorize(Iter(self.vector), self.lanes, combine=Combine.PRIVATE)
         else:
             handle.vectorize(Iter(self.vector), self.lanes, remainder="mask")
-
-
-def statement_handle(function: Function, statement: Statement) -> Selection:
-    """The handle of a statement: a computation, or the start or the update of a reduction."""
-    whole: Any = function[statement.source]
-    if statement.role is Role.INIT:
-        found: Selection = whole.init
-    else:
-        found = whole.update if statement.role is Role.UPDATE else whole
-    return found
 
 
 def members_of(problem: Problem, name: str) -> tuple[str, ...]:
@@ -163,7 +147,7 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
     """The vector loop of a statement among its own free loops, and its outermost parallel one."""
     names = problem.function.program.loop_names(statement)
     declared = problem.computation(statement.source)
-    iterators = iterators_of(statement, declared.point_iterators)
+    iterators = loop_iterators(statement, declared.point_iterators)
     over = [each in declared.over for each in iterators]
     common = max((shared(statement, each) for each in dependences.statements if each is not statement), default=0)
     free = [
@@ -178,7 +162,7 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
     jam = None
     outer = [depth for depth in free if not over[depth]]
     if statement.role is Role.VALUE and len(names) > 1 and statement.loops[-1] in dependences.carrying and outer:
-        far = [touch.cost(iterators[outer[-1]] or "") >= APART for touch in touched]
+        far = [read_cost(touch, iterators[outer[-1]] or "") >= APART for touch in touched]
         jammed = statement.loops[outer[-1]]
         inside = [each for each in dependences.statements if jammed in each.loops]
         if any(far) and all(each.loops == statement.loops for each in inside):
@@ -197,18 +181,3 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
         None if vector is None else iterators[vector],
         accumulating(lanes, problem.cpu) if sums else lanes, sums, names[parallel[0]] if parallel else None, jam,
     )  # fmt: skip
-
-
-def iterators_of(statement: Statement, names: Sequence[str]) -> list[str | None]:
-    """The iterator that each loop runs over; None for a loop over a combination of several."""
-    found: list[str | None] = []
-    points = [sets.terms(form).dims for form in sets.outputs(statement.point)]
-    for form in sets.outputs(statement.coords):
-        dims = sets.terms(form).dims
-        own = [name for name, point in zip(names, points, strict=False) if _same_line(point, dims)]
-        found.append(own[0] if own else None)
-    return found
-
-
-def _same_line(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    return sum(map(bool, a)) == 1 and [bool(x) for x in a] == [bool(x) for x in b]

@@ -11,12 +11,10 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py import Function, Iter, Memory
 from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
-from tiramisu_py.auto.model.strides import Touch
-from tiramisu_py.function import Function
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import LinearRead
 from tiramisu_py.records import dataclass
 
 #: The rows of a band that a thread computes, for each row that it computes in advance; and the least rows.
@@ -136,11 +134,11 @@ def _may_take_part(problem: Problem, name: str) -> bool:
     return free and len(declared.iterators) >= 2 and bool(problem.readers[name]) and not problem.is_recurrent(name)
 
 
-def _reads(problem: Problem, reader: str, source: str) -> list[Touch]:
+def _reads(problem: Problem, reader: str, source: str) -> list[LinearRead]:
     return [touch for touch in problem.touches(reader) if touch.access.source == source]
 
 
-def _same_leads(problem: Problem, reader: str, touch: Touch) -> bool:
+def _same_leads(problem: Problem, reader: str, touch: LinearRead) -> bool:
     """Whether a read is in the same iteration of the loops outside the rows."""
     leads = problem.computation(reader).iterators[:-2]
     found = [touch.offset(axis, lead) for axis, lead in enumerate(leads[: len(touch.forms) - 2])]

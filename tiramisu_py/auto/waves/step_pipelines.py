@@ -15,16 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py import Band, Function, Iter
 from tiramisu_py.auto.groups.kept_levels import KeptLevels, folds_of
 from tiramisu_py.auto.groups.nests import members_of
-from tiramisu_py.auto.model.carried import LoopDependences
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function import Function
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.queries import LoopDependences, Role, Statement, permutable_band
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.loops.bands import Band, permutable_band
 
 #: Sizes are not known here: a row has about so many elements, and a plane of rows.
 ROW, PLANE = 1 << 10, 1 << 14

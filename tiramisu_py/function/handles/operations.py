@@ -17,6 +17,7 @@ from tiramisu_py.schedule.loops.coalesced_producers import Coalesce
 from tiramisu_py.schedule.loops.correcting_shifts import correcting_shifts
 from tiramisu_py.schedule.loops.order import After, Before, Between, Fuse, Root, root
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
+from tiramisu_py.schedule.loops.tensorize import Tensorize
 from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Split, Tile
 from tiramisu_py.schedule.loops.unimodular import Skew, Transform
 from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
@@ -43,6 +44,7 @@ class Loops(AppliedStatements):
     vectorize = command(Vectorize)
     unroll = command(UnrollLoop)
     unroll_and_jam = command(UnrollAndJam)
+    tensorize = command(Tensorize)
     after = command(After)
     before = command(Before)
     between = command(Between)

@@ -54,7 +54,7 @@ _RECORDS = (
 )  # fmt: skip
 _CHOICES = (Combine, Memory, Policy, Direction, Mode, Property)
 #: Fields left out of a file: the owner follows from the file, and Python functions cannot be saved.
-_LEFT_OUT = ("owner", "python", "derivative")
+_LEFT_OUT = ("owner", "python", "derivative", "adjoint")
 
 
 def kind_of(of: type) -> str:
@@ -225,7 +225,8 @@ class Reader:
         if name not in self.externs:
             return made
         own = self.externs[name]
-        if type(own) is not of or replace(own, python=made.python) != made:
+        written = {one.name: getattr(made, one.name) for one in fields(of) if one.name in _LEFT_OUT}
+        if type(own) is not of or replace(own, **written) != made:
             raise SavedError(f"the external function {name} is another one than that which was saved")
         return own
 

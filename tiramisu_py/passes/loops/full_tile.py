@@ -14,10 +14,9 @@ from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, nu
 from tiramisu_py.ir.arithmetic.linear import operands as operands_of
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.passes.loops.strip_versions import strip_tile
-from tiramisu_py.program.loops import MOST_STRIPS, Unroll, Vector
+from tiramisu_py.program.loops import MOST_STRIPS, TensorLoop, Unroll, Vector
 from tiramisu_py.records import dataclass
 
-#: Where a loop keeps its full tile.
 Conditions = Mapping[Key, Expr]
 
 
@@ -36,7 +35,7 @@ def full_tile(loop: For) -> FullTile | None:
 
     A loop keeps it, since each version of the loops around it asks again.
     """
-    if not isinstance(loop.tag, Unroll | Vector) or loop.step != 1:
+    if not isinstance(loop.tag, Unroll | Vector | TensorLoop) or loop.step != 1:
         return None
     strips = strip_tile(loop)
     if strips is not None:
@@ -95,7 +94,7 @@ def in_all_copies(condition: Expr, loop: For) -> Expr | None:
 def _gains(loop: For, extent: int) -> bool:
     if isinstance(loop.tag, Vector):
         return extent % loop.tag.width == 0 and extent <= MOST_STRIPS * loop.tag.width
-    return isinstance(loop.tag, Unroll) and loop.tag.factor is None
+    return isinstance(loop.tag, TensorLoop) or (isinstance(loop.tag, Unroll) and loop.tag.factor is None)
 
 
 def at_least(a: Expr, b: Expr) -> Expr:

@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Parallel, Rank, Tag, Vector
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Parallel, Rank, Tag, TensorLoop, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
@@ -153,7 +153,8 @@ def _late(chains: Chains, a: MemoryAccess, b: MemoryAccess, neighbours: bool) ->
         loop = flow.accesses.program.loops[first.loops[depth]]
         if neighbours and _in_ranges(loop.tag):
             continue
-        if isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine is not None:
+        combined = isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine is not None
+        if combined or isinstance(loop.tag, TensorLoop):
             late = late.union(race_at(a, b, ascending, depth, None))
     return late
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Combine, Computation, Iter, Memory, Reduction, Target
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.statement import Role
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import Role
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 from tiramisu_py.records import dataclass
 
 #: The most lanes of a vector loop.
@@ -23,7 +19,7 @@ PAGE, SHARE = 4096, 8
 BLOCK = 64
 
 
-def columns(result: Computation, *, share: str = "columns", cpu: Cpu | Target | str | None = None) -> str:
+def columns(result: Computation, *, share: str = "columns", cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """Schedule a reduction over the first dimension: a few rows at a time, in vectors along the rows.
 
     ::
@@ -56,12 +52,12 @@ def columns(result: Computation, *, share: str = "columns", cpu: Cpu | Target | 
     """
     if share not in ("columns", "rows"):
         raise ArgumentError(f'columns: share={share!r}: threads share "columns" or "rows"')
-    recipe = Recorded("columns", [result])
+    recipe = Recipe("columns", [result])
     reduction, row, column = _reduction(recipe, result)
     sizes = ColumnSizes.of(result, processor("columns", cpu))
     with recipe.together():
         in_strips(recipe, reduction, row, column, sizes, by_rows=share == "rows")
-    return recipe.text()
+    return recipe.commands()
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ class ColumnSizes:
         return cls(MOST_ROWS, lanes, vectors)
 
 
-def _reduction(recipe: Recorded, result: Computation) -> tuple[Reduction, Iter, Iter]:
+def _reduction(recipe: Recipe, result: Computation) -> tuple[Reduction, Iter, Iter]:
     """The reduction, the iterator of its rows and that of its columns; raises `ArgumentError` for others."""
     if not isinstance(result, Reduction):
         raise ArgumentError(f"columns: {result} is not a reduction: declare it with f.reduction(..., op=tm.sum)")
@@ -100,7 +96,7 @@ def _reduction(recipe: Recorded, result: Computation) -> tuple[Reduction, Iter, 
     return result, Iter(declared.over[0]), Iter(declared.iterators[0])
 
 
-def in_strips(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes, by_rows: bool) -> None:
+def in_strips(recipe: Recipe, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes, by_rows: bool) -> None:
     """Apply the commands: strips of columns, or rows, on threads."""
     groups, update = _groups_of_rows(recipe, result, r, c, sizes), result.update
     if by_rows:
@@ -116,7 +112,7 @@ def in_strips(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: Colu
     groups.in_registers(r, c, sizes)
 
 
-def in_blocks_of_rows(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes, rows: int) -> None:
+def in_blocks_of_rows(recipe: Recipe, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes, rows: int) -> None:
     """Apply the commands: threads share blocks of rows, each with its own results, which are combined in order."""
     fresh, update = recipe.fresh, result.update
     r2, c2, c3 = fresh(f"{r.name}2"), fresh(f"{c.name}2"), fresh(f"{c.name}3")
@@ -160,7 +156,7 @@ class _GroupsOfRows:
         partial.vectorize(c, sizes.lanes, remainder="mask")
 
 
-def _groups_of_rows(recipe: Recorded, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes) -> _GroupsOfRows:
+def _groups_of_rows(recipe: Recipe, result: Reduction, r: Iter, c: Iter, sizes: ColumnSizes) -> _GroupsOfRows:
     fresh, update = recipe.fresh, result.update
     r0, r1 = fresh(f"{r.name}0"), fresh(f"{r.name}1")
     c0, c1 = fresh(f"{c.name}0"), fresh(f"{c.name}1")

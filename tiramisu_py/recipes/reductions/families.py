@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 
-import islpy as isl
-
-from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation as Declared
-from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py import Computation, Reduction
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.statement import Role
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.queries import Role, behind, same_points, same_range, same_values, sources_of
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.recipes.reductions.family_names import LoopNames
 from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
 from tiramisu_py.records import dataclass
@@ -27,7 +22,7 @@ class Stages:
     results: list[Computation]
 
     @classmethod
-    def of(cls, recipe: Recorded) -> Stages:
+    def of(cls, recipe: Recipe) -> Stages:
         """The reductions that the user gives, and for other computations all stages behind them.
 
         Raises `ArgumentError` for a computation that depends on no reduction.
@@ -35,53 +30,35 @@ class Stages:
         function, wanted = recipe.function, {stage.name for stage in recipe.stages}
         for stage in recipe.stages:
             if not isinstance(stage, Reduction):
-                behind = {*_behind(recipe, stage.name)}
-                if not any(isinstance(function[name], Reduction) for name in behind):
+                needed = {*behind(recipe.function.algorithm, stage.name)}
+                if not any(isinstance(function[name], Reduction) for name in needed):
                     raise ArgumentError(
                         f"reduction: {stage} is not a reduction, and depends on none: recipes.pointwise takes such "
                         "computations"
                     )
-                outputs = {name for name in behind if name in function.algorithm.outputs}
-                wanted |= {name for name in behind if isinstance(function[name], Reduction)}
+                outputs = {name for name in needed if name in function.algorithm.outputs}
+                wanted |= {name for name in needed if isinstance(function[name], Reduction)}
                 wanted |= {name for name in outputs if _depends_on_a_reduction(recipe, name)}
-        order = list(dict.fromkeys(name for s in recipe.stages for name in _behind(recipe, s.name)))
+        order = list(dict.fromkeys(name for s in recipe.stages for name in behind(recipe.function.algorithm, s.name)))
         chosen = [function[name] for name in order if name in wanted]
         reductions = [stage for stage in chosen if isinstance(stage, Reduction)]
         reductions.sort(key=lambda stage: _depth(recipe, stage.name))
         return cls(reductions, [s for s in chosen if isinstance(s, Computation) and not isinstance(s, Reduction)])
 
 
-def _depth(recipe: Recorded, name: str) -> int:
+def _depth(recipe: Recipe, name: str) -> int:
     """The most reductions that follow one another up to a computation."""
     computations, depth = recipe.function.algorithm.computations, dict[str, int]()
-    for each in _behind(recipe, name):
+    for each in behind(recipe.function.algorithm, name):
         made = computations[each]
-        read = [depth[source] for source in _sources(made) if source in depth]
+        read = [depth[source] for source in sources_of(made) if source in depth]
         depth[each] = max(read, default=0) + made.is_reduction
     return depth[name]
 
 
-def _depends_on_a_reduction(recipe: Recorded, name: str) -> bool:
+def _depends_on_a_reduction(recipe: Recipe, name: str) -> bool:
     computations = recipe.function.algorithm.computations
-    return any(computations[each].is_reduction for each in _behind(recipe, name))
-
-
-def _behind(recipe: Recorded, name: str) -> Iterator[str]:
-    """What a computation depends on, each before those that read it, and itself."""
-    computations, met = recipe.function.algorithm.computations, set[str]()
-
-    def visit(name: str) -> Iterator[str]:
-        met.add(name)
-        for source in sorted(_sources(computations[name])):
-            if source in computations and source not in met:
-                yield from visit(source)
-        yield name
-
-    return visit(name)
-
-
-def _sources(declared: Declared) -> set[str]:
-    return {access.source for part in (declared.expr, *declared.guards) for access in accesses(part)}
+    return any(computations[each].is_reduction for each in behind(recipe.function.algorithm, name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +86,7 @@ class Family:
     def takes(self, form: ReductionForm, alike: Callable[[ReductionForm, ReductionForm], bool]) -> bool:
         """Whether a reduction has the same values and the form of the others, and reads of them those at its own."""
         first = self.reductions[0]
-        same = first.declared.domain.reset_tuple_id().is_equal(form.declared.domain.reset_tuple_id())
+        same = same_values(first.declared, form.declared)
         named = first.value_names == form.value_names
         return bool(named and same and alike(first, form) and self.is_read_at_its_values(form))
 
@@ -142,30 +119,16 @@ def has_terms_of(one: ReductionForm, other: ReductionForm) -> bool:
     """Whether two stages have the same values, and for each the same terms, so that they may share all loops."""
     if (one.value_names, one.term_names) != (other.value_names, other.term_names):
         return False
-    names = ", ".join((*one.value_names, *one.term_names))
-    first, second = (
-        form.declared.points.reset_tuple_id().apply(
-            isl.Map.read_from_str(
-                form.declared.points.get_ctx(), f"{{ [{', '.join(form.declared.point_iterators)}] -> [{names}] }}"
-            )
-        )
-        for form in (one, other)
-    )
-    return bool(first.is_equal(second))
+    names = (*one.value_names, *one.term_names)
+    return same_points(one.declared, names, other.declared, names)
 
 
 def has_values_of(follower: ReductionForm, leader: ReductionForm) -> bool:
     """Whether a computation is over the same values: then their loops become one in the same way."""
-    of, own = leader.declared, follower.declared
-    for name in leader.value_names:
-        wanted = sets.component_of(of.domain, of.iterators.index(name))
-        found = sets.component_of(own.domain, own.iterators.index(name))
-        if not wanted.intersect_params(found.params()).is_equal(found):
-            return False
-    return True
+    return all(same_range(leader.declared, follower.declared, name) for name in leader.value_names)
 
 
-def is_fresh(recipe: Recorded, name: str) -> bool:
+def is_fresh(recipe: Recipe, name: str) -> bool:
     """Whether nothing has scheduled a computation that is no reduction."""
     program = recipe.function.program
     statements = program.statements_of(name)
@@ -186,7 +149,7 @@ def with_producers(form: ReductionForm, family: Family) -> None:
             family.producers.append(made)
 
 
-def values_alone(recipe: Recorded, result: Computation, options: Options) -> ReductionForm:
+def values_alone(recipe: Recipe, result: Computation, options: Options) -> ReductionForm:
     """A computation whose iterators are those of values."""
     return ReductionForm(recipe, result, options, recipe.function.algorithm.computations[result.name].iterators)
 
@@ -196,10 +159,10 @@ def follower(result: ReductionForm, families: Sequence[Family]) -> tuple[Family,
     its own iterators.
     """
     read = {each.source for each in result.reads}
-    behind = [family for family in families if family.sources & read]
-    if not behind or not is_fresh(result.recipe, result.target.name):
+    leaders = [family for family in families if family.sources & read]
+    if not leaders or not is_fresh(result.recipe, result.target.name):
         return None
-    family = behind[-1]
+    family = leaders[-1]
     leader = family.reductions[0]
     if not {*leader.value_names} <= {*result.value_names} or not family.is_read_at_its_values(result):
         return None

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.algorithm.traversal import accesses
-from tiramisu_py.function import Reduction
-from tiramisu_py.function.handles.computations import Selection
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.storage import Memory
-from tiramisu_py.program.targets import Gpu
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py import Combine, Gpu, Iter, Memory, Reduction, Selection
+from tiramisu_py.queries import accesses
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.recipes.reductions.families import Family, has_terms_of
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_gpu import GpuReductionSizes, OnLoops, ReductionOnGpu
@@ -32,7 +27,7 @@ class KernelOfFamily:
     once. The results of one that only the kernel reads are in registers of all threads.
     """
 
-    recipe: Recorded
+    recipe: Recipe
     family: Family
     on: Gpu
     sizes: GpuReductionSizes
@@ -140,7 +135,7 @@ class KernelOfFamily:
             if of_last is not None:
                 self._commands(form).placed()
             elif not names:
-                form.target.set_schedule("{ [] -> [once = 0] }")
+                form.target.set_schedule({shared: 0})
             order.append(form.target)
         self.recipe.function.order(*order, at=shared)
 

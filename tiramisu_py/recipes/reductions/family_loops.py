@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py import Combine, Iter, Selection
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function.handles.computations import Selection
-from tiramisu_py.program.loops import Combine
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.recipes.reductions.families import Family, has_terms_of
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_cores import ReductionOnCores
@@ -32,7 +30,7 @@ class SharedLoops:
             for w in lanes: y[h, w] = x[h, w] - s[h] / t[h]
     """
 
-    recipe: Recorded
+    recipe: Recipe
     family: Family
     cpu: Cpu
     plan: Callable[[ReductionForm], ReductionOnCores]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py import Iter
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.records import dataclass
 
 
@@ -13,7 +13,7 @@ from tiramisu_py.records import dataclass
 class LoopNames:
     """Fresh iterators by their role, such as "block": the same one whenever a role is asked for again."""
 
-    recipe: Recorded
+    recipe: Recipe
     made: dict[str, Iter] = field(default_factory=dict)
 
     def of(self, role: str, name: str) -> Iter:

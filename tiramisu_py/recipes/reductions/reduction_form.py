@@ -6,18 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
 
-import islpy as isl
-
-from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation as Declared
-from tiramisu_py.algorithm.declarations import Determinism
-from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
-from tiramisu_py.algorithm.traversal import accesses, iterators
-from tiramisu_py.algorithm.types import TupleType
+from tiramisu_py import Computation, Expr, Iter, Reduction, Selection
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.function.handles.computations import Selection
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.queries import Access, Binary, Declared, Determinism, Iterations, TupleType, accesses, iterators
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.recipes.reductions.family_names import LoopNames
 from tiramisu_py.records import dataclass
 
@@ -51,7 +43,7 @@ class ReductionForm:
     iterators that are those of their values, and it is `beside` columns where they are reductions of columns.
     """
 
-    recipe: Recorded
+    recipe: Recipe
     target: Computation
     options: Options = Options()
     around: tuple[str, ...] | None = None
@@ -77,7 +69,7 @@ class ReductionForm:
         """Whether the loops over terms become one."""
         if not self.options.coalesce:
             return len(self.terms) == 1
-        return len(self.run()) == len(self.terms) and all(map(self._begins_at_0, self.term_names))
+        return len(self.run()) == len(self.terms) and all(self.along(name).begin_at_0 for name in self.term_names)
 
     @property
     def reduction(self) -> Reduction:
@@ -147,7 +139,7 @@ class ReductionForm:
 
     def joined(self, loops: Sequence[Iter]) -> list[Iter]:
         """Loops of terms as one where they are a box whose inner extents are constants; else as many inner ones."""
-        if not self.options.coalesce or not all(map(self._begins_at_0, self.term_names)):
+        if not self.options.coalesce or not all(self.along(name).begin_at_0 for name in self.term_names):
             return list(loops)
         for first in range(len(loops) - 1):
             if self._are_neighbours([loop.name for loop in loops[first:]]) and self._are_constant(loops[first + 1 :]):
@@ -175,40 +167,24 @@ class ReductionForm:
         """The innermost iterators of terms that `joined` makes one loop of."""
         over = self.term_names
         for first in range(len(over)):
-            constant = all(map(self._is_constant, over[first + 1 :]))
+            constant = all(self.along(name).are_constant for name in over[first + 1 :])
             if constant and (first == len(over) - 1 or self._are_neighbours(over[first:])):
                 return over[first:]
         return over[-1:]
 
     def _are_constant(self, loops: Sequence[Iter]) -> bool:
         """Whether loops have numbers of iterations that no size says: others would stay a bundle."""
-        return all(self._is_constant(loop.name) for loop in loops)
-
-    def _is_constant(self, name: str) -> bool:
-        points = self._along(name)
-        return bool(sets.at_any_params(points).intersect_params(points.params()).is_subset(points))
+        return all(self.along(loop.name).are_constant for loop in loops)
 
     def most(self, names: Sequence[str]) -> int | None:
         """The most iterations that these iterators have together, from facts about sizes; None if there are none."""
-        found = [self._most_of(name) for name in names]
+        found = [self.along(name).most for name in names]
         known = [each for each in found if each is not None]
         return prod(known) if len(known) == len(found) else None
 
-    def _most_of(self, name: str) -> int | None:
-        points = self._along(name)
-        if points.is_empty():
-            return 0
-        low, high = sets.smallest_value(points, 0), sets.largest_value(points, 0)
-        return None if low is None or high is None else high - low + 1
-
-    def reaches(self, name: str, value: int) -> bool:
-        """Whether an iterator has a value at every size that the facts allow."""
-        there = self._along(name).fix_val(isl.dim_type.set, 0, isl.Val(value))
-        return bool(self.recipe.function.program.context.params().is_subset(there.params()))
-
-    def extent(self, name: str) -> int:
-        """The constant number of iterations of a loop over terms; they begin at 0."""
-        return (sets.largest_value(self._along(name), 0) or 0) + 1
+    def along(self, name: str) -> Iterations:
+        """The iterations of one of its iterators, at the sizes that facts allow."""
+        return Iterations(self.recipe.function.program, self.declared, name)
 
     @cached_property
     def reads(self) -> list[Read]:
@@ -242,20 +218,11 @@ class ReductionForm:
             if name not in algorithm.outputs and len(self.recipe.function.program.statements_of(name)) == 1:
                 stage.inline()
 
-    def _along(self, name: str) -> isl.Set:
-        context = self.recipe.function.program.context
-        points = self.declared.points.intersect_params(context.params())
-        return sets.component_of(points, self.declared.point_iterators.index(name))
-
     def _are_neighbours(self, names: Sequence[str]) -> bool:
         """Whether elements along some iterators are contiguous, in every access that has them."""
         places = [[str(index) for index in access.indices] for access in accesses(self.declared.expr)]
         used = [place for place in places if set(names) & set(place)]
         return all(place[len(place) - len(names) :] == [*names] for place in used)
-
-    def _begins_at_0(self, name: str) -> bool:
-        points = sets.component_of(self.declared.points, self.declared.point_iterators.index(name))
-        return sets.smallest_value(points, 0) == 0
 
 
 def _chain(computations: Mapping[str, Declared], declared: Declared) -> list[str]:

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import mul
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.function import Reduction
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.statement import Role
+from tiramisu_py import Combine, Iter, Reduction
+from tiramisu_py.queries import Role
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.reductions.columns import PAGE, SHARE, ColumnSizes, in_blocks_of_rows, in_strips
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
@@ -80,7 +78,7 @@ class CoreReductionSizes:
         columns, inner = form.most(form.value_names), form.most(form.term_names[1:])
         if columns is None or columns > self.lanes * self.strip or not inner:
             return False
-        return form.reaches(form.terms[0].name, 4 * self.first_of_block(form) - 1)
+        return form.along(form.terms[0].name).reach(4 * self.first_of_block(form) - 1)
 
     def first_of_block(self, form: ReductionForm) -> int:
         """The iterations of the first loop over terms that make a block of rows."""
@@ -178,12 +176,12 @@ class ReductionOnCores:
         block, *terms = program.loop_names(update)
         if not joined:
             return Iter(terms[-1])
-        extents = [self.form.extent(name) for name in terms[1:]]
+        extents = [self.form.along(name).end for name in terms[1:]]
         strides = [*reversed([*accumulate(reversed(extents), mul, initial=1)])]
-        number = " + ".join(
-            f"{stride}*{name}" if stride > 1 else name for stride, name in zip(strides, terms, strict=True)
+        number = sum(
+            (s * Iter(name) for s, name in zip(strides[1:], terms[1:], strict=True)), strides[0] * Iter(terms[0])
         )
         term = self.form.names.of("number", f"{block}_term")
-        dims = ", ".join((block, *terms))
-        partial.update.set_schedule(f"{{ [{dims}] -> [{block}, {term} = {number} - {self.sizes.block}*{block}] }}")
+        own = Iter(block)
+        partial.update.set_schedule({own: own, term: number - self.sizes.block * own})
         return term

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Const, Expr, Iter
+from tiramisu_py import Combine, Gpu, Iter
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.program import Program
-from tiramisu_py.program.targets import Gpu
+from tiramisu_py.queries import Const, Program, is_multiple, multiprocessors, occupancy
 from tiramisu_py.recipes.reductions.reduction_form import Read, ReductionForm
 from tiramisu_py.recipes.sizes_by_name import with_sizes
 from tiramisu_py.records import dataclass
-from tiramisu_py.view.occupancy import multiprocessors, occupancy
 
 #: Threads of a block, and the registers that a thread of such a kernel takes at most.
 THREADS, REGISTERS = 256, 32
@@ -139,19 +134,7 @@ def _begins_at_multiples(program: Program, read: Read, over: Sequence[str], vect
     if read.indices == (*over,) and all(isinstance(extent, Const) for extent in buffer.extents[1:]):
         return True
     run = list(takewhile(lambda name: name in over, reversed(read.indices)))
-    return any(_is_multiple(program, extent, vector) for extent in buffer.extents[len(buffer.extents) - len(run) :])
-
-
-def _is_multiple(program: Program, extent: Expr, vector: int) -> bool:
-    """Whether an extent is a multiple of a number, by facts about sizes."""
-    space = program.algorithm.frame(None, ())
-    try:
-        form = Affine(space, {}).single(extent)
-    except NotAffine:
-        return False
-    rest = form.sub(sets.scaled(sets.floor_div(form, vector), vector))
-    other = sets.universe(space).subtract(sets.within(rest, 0, 1))
-    return bool(other.intersect_params(program.context.params()).is_empty())
+    return any(is_multiple(program, extent, vector) for extent in buffer.extents[len(buffer.extents) - len(run) :])
 
 
 # -- the commands
@@ -263,7 +246,7 @@ class ReductionOnGpu:
         if terms and not several:
             form.update.split(terms[0], max(form.most(form.term_names) or 1, 1), part, terms[0])
         if not terms or (form.start is not None and not several):
-            (form.start or form.target).set_schedule(f"{{ [] -> [{part} = 0] }}")
+            (form.start or form.target).set_schedule({part: 0})
             self._started(part)
         threads = self._dealt_out(terms)
         return OnLoops(form, [part], threads, part, _last(threads), several)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py import Combine, Iter
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.program.loops import Combine
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
 from tiramisu_py.recipes.reductions.reduction_on_cores import ReductionOnCores
 from tiramisu_py.records import dataclass

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from tiramisu_py import Computation, Reduction
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.pointwise import BLOCK
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.recipes.reductions.families import (
     Family,
     Stages,
@@ -33,7 +33,7 @@ from tiramisu_py.records import dataclass
 class ReductionsOnCores:
     """The schedule of reductions and of what is computed from them."""
 
-    recipe: Recorded
+    recipe: Recipe
     cpu: Cpu
     options: Options
     given: Mapping[str, int]

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import partial
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.function import Computation
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.targets import Gpu
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py import Combine, Computation, Gpu, Iter
+from tiramisu_py.recipes.recipe import Recipe
 from tiramisu_py.recipes.reductions.families import (
     Family,
     Stages,
@@ -30,7 +27,7 @@ from tiramisu_py.records import dataclass
 class ReductionsOnGpu:
     """The schedule of reductions and of what is computed from them."""
 
-    recipe: Recorded
+    recipe: Recipe
     on: Gpu
     gpu: str | int
     across: Combine
@@ -124,6 +121,6 @@ class ReductionsOnGpu:
             commands.tag(commands.placed())
         else:
             once = Iter("once")
-            result.set_schedule(f"{{ [] -> [{once} = 0] }}")
+            result.set_schedule({once: 0})
             result.tag_gpu(blocks=[once], stream=self.on.stream, device=self.on.device)
         form.inline_chain()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.algorithm.traversal import accesses
-from tiramisu_py.function import Reduction
-from tiramisu_py.function.handles.computations import Selection
+from tiramisu_py import Iter, Reduction, Selection
+from tiramisu_py.queries import accesses
 from tiramisu_py.recipes.reductions.columns import ColumnSizes
 from tiramisu_py.recipes.reductions.families import has_terms_of
 from tiramisu_py.recipes.reductions.reduction_form import ReductionForm

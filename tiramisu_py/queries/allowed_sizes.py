@@ -1,4 +1,4 @@
-"""The allowed values of parameters: the function's assumptions at known sizes."""
+"""Allowed values of parameters: the function's assumptions at known sizes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
-from tiramisu_py.tuning.result import listed
-from tiramisu_py.tuning.splitting import HUGE
+from tiramisu_py.program.targets import Partition
+
+#: Larger than any value of a parameter.
+HUGE = 2**48
 
 
 class Room:
@@ -20,9 +22,8 @@ class Room:
         self._names = program.algorithm.params
         self._set = self._where(sets.params_as_dims(program.context), known)
         if self._set.is_empty():
-            raise ArgumentError(
-                f"{program.algorithm.name} is not defined for {listed(known)}: it assumes {program.context}"
-            )
+            given = ", ".join(f"{name} = {value}" for name, value in known.items())
+            raise ArgumentError(f"{program.algorithm.name} is not defined for {given}: it assumes {program.context}")
 
     def largest(self, chosen: Mapping[str, int], name: str, most: int) -> int | None:
         """The largest allowed value of a parameter up to `most`, given the `chosen` ones; None if there is none."""
@@ -54,3 +55,13 @@ class Room:
 
     def _variable(self, of: isl.Set, name: str) -> isl.Aff:
         return sets.variables(of.get_space())[self._names.index(name)]
+
+
+def are_allowed(program: Program, sizes: Mapping[str, int]) -> bool:
+    """Whether a program assumes nothing that these sizes contradict."""
+    return not sets.fixed(program.context, sizes).is_empty()
+
+
+def part_ranges(partition: Partition, sizes: Mapping[str, int]) -> list[tuple[int, int] | None]:
+    """The first and the last iteration of each part of a level at some sizes; None for a part without any."""
+    return [sets.interval(sets.fixed(of, dict(sizes)), 0) for of in partition.iterations]

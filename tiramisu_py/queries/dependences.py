@@ -1,5 +1,6 @@
-"""Which loops carry dependences, and how far: what may run in parallel, in vectors, or in another order.
+"""Dependences of loops: which loops carry them, and how far they go.
 
+A loop that carries none may run in parallel or in vectors.
 A dependence is a pair of executions that access one place, at least one of which writes, in the order in which the
 program runs them now. The terms of a reduction may be added in any order, so that two updates of one chain are none.
 """
@@ -21,6 +22,7 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.records import dataclass
+from tiramisu_py.schedule.loops.nest_dependences import nest_dependences
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,10 @@ class LoopDependence:
             return False
         inside = sets.equal_prefix(self.pairs, depth)
         return not inside.subtract(sets.equal_at(inside, depth)).is_empty()
+
+    def is_not_before(self, depth: int, of_second: int) -> bool:
+        """Whether no iteration of a loop of the second one, given by its depth, is less than that of the first one."""
+        return bool(self.pairs.is_subset(sets.ordered_at(self.pairs.get_space(), depth, of_second)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,3 +122,12 @@ def _pairs(flow: Flow, first: MemoryAccess, second: MemoryAccess) -> Iterator[Lo
         times = times.subtract(isl.Map.identity(times.get_space()))
     if not times.is_empty():
         yield LoopDependence(a, b, times.coalesce())
+
+
+def distances(program: Program, name: str) -> list[Sequence[int]]:
+    """How far the dependences of a computation's only statement go in each loop: corners and directions of all
+    distances, without that of a value to itself.
+    """
+    (statement,) = program.statements_of(name)
+    found = nest_dependences(program, program, [statement.name], 0, len(statement.loops))
+    return [vector for one in found for _, vector in one.generators if any(vector)]
