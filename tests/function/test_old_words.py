@@ -24,17 +24,17 @@ def _on_gpu(s: SimpleNamespace) -> None:
 
 #: What is written in older versions, and now; both after a schedule.
 PAIRS: list[tuple[str, Callable[[], SimpleNamespace], Schedule, Schedule, Schedule]] = [
-    ("cache", pl.blur, lambda s: s.by.split(r, 4, r0, r1), lambda s: s.by.copy(s.bx, [y, x], at=r0),
+    ("cache", pl.blur, lambda s: s.by.split(r, 4, r0, r1), lambda s: s.by.cache(s.bx, r0, [y, x]),
         lambda s: s.by.copy(s.bx, [y, x], at=r0)),
-    ("cache", pl.blur, lambda s: None, lambda s: s.by.copy(s.bx, [y, x], at=r, into="register", layout=[x, y]),
+    ("cache", pl.blur, lambda s: None, lambda s: s.by.cache(s.bx, r, [y, x], layout=[x, y], memory="register"),
         lambda s: s.by.copy(s.bx, [y, x], at=r, into="register", layout=[x, y], name="bx_cache")),
-    ("pack", pl.blur, lambda s: None, lambda s: s.by.copy(s.bx, [y, x], layout=[x, y]),
+    ("pack", pl.blur, lambda s: None, lambda s: s.by.pack(s.bx, [y, x], [x, y]),
         lambda s: s.by.copy(s.bx, [y, x], layout=[x, y])),
-    ("pack", pl.blur, lambda s: None, lambda s: s.by.copy(s.bx, [y, x], at=r, layout=[x, y], name="near"),
+    ("pack", pl.blur, lambda s: None, lambda s: s.by.pack(s.bx, [y, x], [x, y], level=r, name="near"),
         lambda s: s.by.copy(s.bx, [y, x], at=r, layout=[x, y], name="near")),
-    ("cache_shared", pl.scale, _on_gpu, lambda s: s.o.copy(s.a, [y, x], at=j0, into=tm.SHARED, threads=[x], pad=1),
+    ("cache_shared", pl.scale, _on_gpu, lambda s: s.o.cache_shared(s.a, j0, [y, x], pad=1, threads=[x]),
         lambda s: s.o.copy(s.a, [y, x], at=j0, into=tm.SHARED, pad=1, threads=[x])),
-    ("cache_local", pl.scale, _on_gpu, lambda s: s.o.copy(s.a, [y, x], at=j1, into=tm.REGISTER),
+    ("cache_local", pl.scale, _on_gpu, lambda s: s.o.cache_local(s.a, j1, [y, x]),
         lambda s: s.o.copy(s.a, [y, x], at=j1, into=tm.REGISTER)),
     ("level", pl.blur, lambda s: None, lambda s: s.bx.compute_at(s.by, level=r), lambda s: s.bx.compute_at(s.by, at=r)),
     ("level", pl.blur, lambda s: None, lambda s: s.by.after(s.bx, level=r), lambda s: s.by.after(s.bx, at=r)),
