@@ -102,7 +102,7 @@ def _checked(method: FunctionType) -> Callable[..., Any]:
 
 
 def misfit(of: object, taken_by: Signature, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> str:
-    """What is wrong with a call of the method `name`, and the call to write; "" if it fits."""
+    """The fault of a call of the method `name`, and the call to write; "" if it fits."""
     own = list(taken_by.parameters.values())[1:]
     listed = [p for p in own if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
     shown = [_shown(each) for each in arguments]

@@ -86,7 +86,7 @@ def placed_once(program: Program, statement: Statement, scope: tuple[LoopId, ...
 
 
 def _reading_scope(program: Program, source: str, consumer: Sequence[str], level: str) -> tuple[LoopId, ...]:
-    """The same; of several loops of this name (a reduction's start has its own) the one in which `source` is read."""
+    """The loops up to `level`; of several (a reduction's start has its own) the one in which `source` is read."""
     found = loops_named(program, consumer, level)
     reading = [s.name for s, loop in found if any(reads(program, r, source) for r in program.with_this_loop(loop))]
     return scope_of(program, reading if len(reading) == 1 else consumer, level)
