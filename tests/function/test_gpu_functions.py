@@ -144,6 +144,6 @@ def test_a_buffer_of_each_block_in_host_memory_is_refused_with_shared_memory_as_
 
 def test_a_handle_of_something_else_is_named():
     s, other = row_by_row(), row_by_row()
-    with pytest.raises(tm.CommandError, match="is not a computation of blur"):
+    with pytest.raises(tm.CommandError, match="finished belongs to another function blur, not to blur"):
         s.f.order(s.arrived, other.finished, at=tm.root)
     assert repr(s.arrived) == s.arrived.name == "arrived"
