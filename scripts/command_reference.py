@@ -42,6 +42,7 @@ CLASSES = (
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel", "Policy", "MemoryNode",
     "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target", "Gradients",
+    "Equivalence",
     "GradientCheck",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")

@@ -131,6 +131,7 @@ if TYPE_CHECKING:
         load,
         params,
     )
+    from tiramisu_py.function.equivalences import Equivalence, equivalent
     from tiramisu_py.function.finished_reductions import all_ as all
     from tiramisu_py.function.finished_reductions import any_ as any
     from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
@@ -231,6 +232,7 @@ front(
             "compile_versions, iters, load, params"
         ),
         "tiramisu_py.function.finished_reductions": "all_ as all, any_ as any, logsumexp, mean, norm, var",
+        "tiramisu_py.function.equivalences": "Equivalence, equivalent",
         "tiramisu_py.function.gradient_checks": "GradientCheck, check_gradient",
         "tiramisu_py.function.gradients": "Gradients, grad, jvp, vjp",
         "tiramisu_py.program.loops": (
@@ -268,8 +270,9 @@ front(
         "tiramisu_py.view": "Explanation",
     },
     modules=(
-        "algorithm backends boundary build counting dependence derive errors function interpret ir lower passes "
-        "patterns program progress proof queries recipes rewriting schedule sets sparse styles tuning view"
+        "algorithm backends boundary build counting dependence derive equivalence errors function interpret "
+        "ir lower passes patterns program progress proof queries recipes rewriting schedule sets sparse "
+        "styles tuning view"
     ),
 )
 
@@ -310,6 +313,7 @@ __all__ = [
     "Exchange",
     "ExternFunction",
     "FitReport",
+    "Equivalence",
     "Function",
     "Group",
     "GPU",
@@ -396,6 +400,7 @@ __all__ = [
     "cores",
     "cos",
     "cosh",
+    "equivalent",
     "erf",
     "exp",
     "exp2",

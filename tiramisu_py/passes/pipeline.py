@@ -22,6 +22,7 @@ from tiramisu_py.passes.join_dimensions import JoinDimensions
 from tiramisu_py.passes.kernels.full_blocks import FullBlocks
 from tiramisu_py.passes.kernels.launch_constants import LaunchConstants
 from tiramisu_py.passes.kernels.readability import NameValues, WriteRemainders
+from tiramisu_py.passes.kernels.tensor_fragments import TensorFragments
 from tiramisu_py.passes.loops.collapse import CollapseLoops
 from tiramisu_py.passes.loops.count_steps import CountSteps
 from tiramisu_py.passes.loops.full_tiles import FullTiles, UnrollRegisters
@@ -99,6 +100,7 @@ KERNEL: tuple[NestPass, ...] = (
     Decide(after="full_blocks"),  # with the facts of full blocks; `Vectorize` looks for constant extents
     KeepUnrolled(),  # in place of `UnrollLoops`, and as early: strips repeat the loops inside
     Vectorize(on_host=False),  # the last to change loops
+    TensorFragments(),  # after the last folding of guards, and before registers become variables, whose names it takes
     Promote(),  # as on the host
     Decide(),  # as on the host
     WriteRemainders(),  # after all folding, which works on quotients, not remainders

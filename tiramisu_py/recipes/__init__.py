@@ -2,8 +2,7 @@
 
 from tiramisu_py.recipes.convolution import convolution
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.matmul import matmul
-from tiramisu_py.recipes.matmul_space import matmul_space
+from tiramisu_py.recipes.matmul import matmul, matmul_space
 from tiramisu_py.recipes.pointwise import pointwise
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe
 from tiramisu_py.recipes.reductions.columns import columns

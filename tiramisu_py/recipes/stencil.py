@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tiramisu_py import Computation, Iter, Memory, Target
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.queries import Access, Const, value_names, walk
+from tiramisu_py.queries import Access, Const, offsets, value_names, walk
+from tiramisu_py.queries import statement_sources as sources
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.read_offsets import offsets, sources
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 
 #: Narrower elements are computed in wider types: rows are kept in the first-level cache instead of registers.

@@ -73,6 +73,17 @@ def equal_at(of: isl.Map, position: int) -> isl.Map:
     return of.equate(_IN, position, _OUT, position)
 
 
+def ahead_at(of: isl.Map, position: int, other: int, distance: int) -> isl.Map:
+    """The pairs of a relation whose dimension `other` of the image is that of the argument at `position`, and so much
+    more.
+    """
+    equal = isl.Constraint.alloc_equality(isl.LocalSpace.from_space(of.get_space()))
+    for side, place, sign in ((_OUT, other, 1), (_IN, position, -1)):
+        equal = equal.set_coefficient_val(side, place, integer(of.get_ctx(), sign))
+    equal = equal.set_constant_val(integer(of.get_ctx(), -distance))
+    return of.intersect(isl.Map.universe(of.get_space()).add_constraint(equal))
+
+
 def ordered_at(space: isl.Space, position: int, other: int) -> isl.Map:
     """The pairs of a space whose dimension `position` is at most the dimension `other` of the image."""
     return isl.Map.universe(space).order_le(_IN, position, _OUT, other)

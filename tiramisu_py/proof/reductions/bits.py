@@ -99,7 +99,7 @@ def may_be_combined(program: Program, name: str) -> bool:
         if sets.size(statement.frame) != len(whole.point_iterators):
             return True
         for loop, form in zip(statement.loops, sets.outputs(statement.coords), strict=True):
-            of_terms = form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over))
+            of_terms = sets.involves_axes(form, len(whole.iterators), len(whole.over))
             if of_terms and isinstance(program.loops[loop].tag, GpuThread | Rank):
                 return True
     return False

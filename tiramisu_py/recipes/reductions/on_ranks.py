@@ -1,11 +1,11 @@
-"""The recipe for reductions on ranks: a block of the outermost loop on each, and its cores inside."""
+"""Reductions on ranks: a block of the outermost loop on each, and its cores inside."""
 
 from __future__ import annotations
 
 from tiramisu_py import Combine, Iter
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.recipes.reductions.reduction_form import ReductionForm
-from tiramisu_py.recipes.reductions.reduction_on_cores import ReductionOnCores
+from tiramisu_py.recipes.reductions.forms import ReductionForm
+from tiramisu_py.recipes.reductions.on_cores import ReductionOnCores
 from tiramisu_py.records import dataclass
 
 #: Terms of a single value that a thread takes at once.

@@ -1,15 +1,32 @@
-"""The recipe for reductions on a GPU: a thread, a warp or a block for each value, or several blocks in two passes."""
+"""Reductions on a GPU: a thread, a warp or a block for each value, or several blocks in two passes.
+
+Those of the same values are in one kernel, with what is computed beside and from them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from functools import partial
 from itertools import takewhile
 
-from tiramisu_py import Combine, Gpu, Iter
+from tiramisu_py import Combine, Computation, Gpu, Iter, Memory, Reduction, Selection
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.queries import Const, Program, is_multiple, multiprocessors, occupancy
-from tiramisu_py.recipes.reductions.reduction_form import Read, ReductionForm
-from tiramisu_py.recipes.sizes_by_name import with_sizes
+from tiramisu_py.queries import Const, Program, accesses, is_multiple, multiprocessors, occupancy
+from tiramisu_py.recipes.recipe import Recipe, with_sizes
+from tiramisu_py.recipes.reductions.forms import (
+    Family,
+    LoopNames,
+    Options,
+    Read,
+    ReductionForm,
+    Stages,
+    follower,
+    has_terms_of,
+    is_fresh,
+    values_alone,
+    with_producers,
+)
 from tiramisu_py.records import dataclass
 
 #: Threads of a block, and the registers that a thread of such a kernel takes at most.
@@ -140,10 +157,6 @@ def _begins_at_multiples(program: Program, read: Read, over: Sequence[str], vect
 # -- the commands
 
 
-def _last(loops: Sequence[Iter]) -> Iter | None:
-    return loops[-1] if loops else None
-
-
 @dataclass(frozen=True)
 class OnLoops:
     """The loops that a kernel's part is to have: `shared` is the innermost one that is not over the terms of a block,
@@ -233,7 +246,7 @@ class ReductionOnGpu:
         block, thread = named("block", f"{last.name}0"), named("thread", f"{last.name}1")
         target.split(last, self.sizes.threads, block, thread)
         self._started(thread)
-        return OnLoops(self.form, [*outer, block], [thread], thread, _last(self.form.terms))
+        return OnLoops(self.form, [*outer, block], [thread], thread, [None, *self.form.terms][-1])
 
     def _whole(self) -> OnLoops:
         """One value: a block for all of its terms, or for a part of them."""
@@ -249,7 +262,7 @@ class ReductionOnGpu:
             (form.start or form.target).set_schedule({part: 0})
             self._started(part)
         threads = self._dealt_out(terms)
-        return OnLoops(form, [part], threads, part, _last(threads), several)
+        return OnLoops(form, [part], threads, part, [None, *threads][-1], several)
 
     def _rows(self) -> OnLoops:
         """Each value by a group of threads, which are neighbours: the groups of a block have neighbouring values."""
@@ -271,7 +284,7 @@ class ReductionOnGpu:
             self._started((threads or blocks)[-1])
         own = self._dealt_out(terms)
         shared, several = (threads or blocks)[-1], bool(self.sizes.loads and terms)
-        return OnLoops(form, blocks, [*threads, *own], shared, _last(own), several, of_values)
+        return OnLoops(form, blocks, [*threads, *own], shared, [None, *own][-1], several, of_values)
 
     def _part(self, terms: Sequence[Iter]) -> Iter:
         """The loop over the parts of a value, each for a block: so many loads of each thread."""
@@ -329,3 +342,256 @@ class ReductionOnGpu:
             update.split(thread, sizes.vector, thread, lane)
             update.vectorize(lane, sizes.vector, combine=None if self.form.start is None else Combine.PRIVATE)
         return [*found, thread]
+
+
+@dataclass(frozen=True, eq=False)
+class KernelOfFamily:
+    """The kernel of reductions and their followers, or the two kernels where several blocks have parts of a value.
+
+    ::
+
+        for h0 on blocks, for h1, t on threads:     order(top.init, top.update, total.init, total.update, y, at=h1)
+            top, total: trees, results in registers
+            y: each thread its terms
+
+    Reductions over the same terms, of which none reads another, share the loop over terms: what both read is loaded
+    once. The results of one that only the kernel reads are in registers of all threads.
+    """
+
+    recipe: Recipe
+    family: Family
+    on: Gpu
+    sizes: GpuReductionSizes
+    across: Combine
+
+    def apply(self) -> None:
+        """Apply the commands."""
+        family = self.family
+        if len(family.reductions) == 1 and not family.producers and not family.followers:
+            commands = self._commands(family.reductions[0], alone=True)
+            commands.tag(commands.placed())
+            return
+        reductions = {form: self._commands(form).placed() for form in family.reductions}
+        producers = {form: self._commands(form).placed() for form in family.producers}
+        if any(placed.several for placed in reductions.values()):
+            self._in_parts(reductions, producers)
+        else:
+            self._in_one(reductions, producers)
+
+    def _commands(self, form: ReductionForm, alone: bool = False) -> ReductionOnGpu:
+        return ReductionOnGpu(form, self.on, self.sizes, self.across, alone)
+
+    # -- one block has all terms of a value
+
+    def _in_one(self, reductions: dict[ReductionForm, OnLoops], producers: dict[ReductionForm, OnLoops]) -> None:
+        followers = {form: self._commands(form).placed() for form in self.family.followers}
+        shared = next(iter(reductions.values())).shared
+        order = list[Selection]()
+        for level in self.family.levels():
+            order += [form.start for form in level if form.start is not None]
+            order += self._sharing_terms([reductions[form] for form in level if form in reductions], producers)
+            order += [form.target for form in level if form in followers]
+        self.recipe.function.order(*order, at=shared)
+        around = True
+        over_terms = [(form, placed) for form, placed in followers.items() if form.terms]
+        for form, placed in [*over_terms, *reductions.items()]:
+            self._tag(form, placed, around)
+            around = False
+        self._in_registers([*followers, *reductions], shared)
+
+    def _tag(self, form: ReductionForm, placed: OnLoops, around: bool) -> None:
+        """Run the loops of one statement on the GPU; those `around` the terms are those of all."""
+        combine = self._commands(form).combine
+        if around:
+            form.target.tag_gpu(
+                blocks=placed.blocks, threads=placed.threads, stream=self.on.stream, device=self.on.device,
+                combine=combine,
+            )  # fmt: skip
+        elif placed.threads:
+            form.update.tag_gpu(threads=placed.threads, combine=combine)
+
+    def _in_registers(self, forms: Sequence[ReductionForm], shared: Iter) -> None:
+        """Keep the results that nothing but this kernel reads in registers of its threads."""
+        algorithm = self.recipe.function.algorithm
+        own = {form.target.name for form in forms}
+        inlined = {name for form in forms for name in form.chain if name not in algorithm.outputs}
+        for form in self.family.reductions:
+            name = form.target.name
+            readers = [
+                each for each, made in algorithm.computations.items()
+                if each != name and any(access.source == name for access in accesses(made.expr))
+            ]  # fmt: skip
+            if name not in algorithm.outputs and readers and {*readers} <= own | inlined:
+                last = self.family.followers[-1].target if self.family.followers else self.family.reductions[-1].target
+                if last is not form.target:
+                    form.target.store_in(Memory.REGISTER)
+                    form.target.store_at(last, shared)
+
+    # -- several blocks have parts
+
+    def _in_parts(self, reductions: dict[ReductionForm, OnLoops], producers: dict[ReductionForm, OnLoops]) -> None:
+        for form, placed in reductions.items():
+            self._commands(form).tag(placed)
+        if self.family.producers or len(reductions) > 1:
+            parts = [self._part(form) for form in reductions]
+            starts = [part.init for part in parts]
+            shared = next(iter(reductions.values())).shared
+            updates = self._sharing_terms([*reductions.values()], {}, [part.update for part in parts])
+            for form, placed in producers.items():
+                reader = next(k for k, each in enumerate(reductions) if has_terms_of(each, form))
+                assert placed.innermost is not None
+                form.target.before(parts[reader].update, placed.innermost)
+            self.recipe.function.order(*starts, *updates, at=shared)
+        if len(reductions) > 1 or self.family.followers:
+            last = self.across is Combine.LAST_BLOCK
+            self._second(next(iter(reductions.values())).of_values if last else None)
+
+    def _part(self, form: ReductionForm) -> Reduction:
+        """The results of blocks."""
+        part = self.recipe.function[f"{form.target.name}_blocks"]
+        assert isinstance(part, Reduction)
+        return part
+
+    def _second(self, of_last: Iter | None) -> None:
+        """The combinations of the results of blocks, and what is computed from them, in one kernel, or in the last
+        block, in the loop over values that this has.
+        """
+        names = self.family.reductions[0].value_names
+        shared = of_last
+        if shared is None:
+            shared = Iter(names[-1]) if names else Iter("once")
+        order: list[Selection] = [form.reduction.init for form in self.family.reductions]
+        order += [form.reduction.update for form in self.family.reductions]
+        for form in self.family.followers:
+            if of_last is not None:
+                self._commands(form).placed()
+            elif not names:
+                form.target.set_schedule({shared: 0})
+            order.append(form.target)
+        self.recipe.function.order(*order, at=shared)
+
+    # -- order
+
+    def _sharing_terms(
+        self,
+        level: Sequence[OnLoops],
+        producers: dict[ReductionForm, OnLoops],
+        updates: Sequence[Selection] = (),
+    ) -> list[Selection]:
+        """The updates of reductions, and what they read, of which those over the same terms share the loop."""
+        found, leads = list[Selection](), list[tuple[OnLoops, Selection]]()
+        read = [form for form in producers if any(form.target.name in placed.form.chain for placed in level)]
+        made = [(producers.pop(form), form.target) for form in read]
+        updated = zip(level, updates or [placed.form.update for placed in level], strict=True)
+        for placed, statement in [*made, *updated]:
+            lead = next((k for k, (other, _) in enumerate(leads) if has_terms_of(other.form, placed.form)), None)
+            if lead is None or placed.innermost is None:
+                leads.append((placed, statement))
+                found.append(statement)
+            else:
+                statement.after(leads[lead][1], placed.innermost)
+                leads[lead] = (placed, statement)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ReductionsOnGpu:
+    """The schedule of reductions and of what is computed from them."""
+
+    recipe: Recipe
+    on: Gpu
+    gpu: str | int
+    across: Combine
+    options: Options
+    given: Mapping[str, int]
+    sizes: dict[str, GpuReductionSizes] = field(default_factory=dict)
+
+    def apply(self, stages: Stages) -> None:
+        """Apply the commands, kernel by kernel."""
+        families, apart = self._families(stages), list[Computation]()
+        for result in stages.results:
+            if not self._follows(result, families):
+                apart.append(result)
+        for family in families:
+            forms = family.stages
+            if not (len(forms) > 1 and self.recipe.tried(partial(self._kernel, family))):
+                apart += self._one_by_one(family)
+            for form in forms:
+                form.inline_chain()
+        for result in dict.fromkeys(apart):
+            self._elementwise(result)
+
+    def _kernel(self, family: Family) -> None:
+        KernelOfFamily(self.recipe, family, self.on, self._joint(family), self.across).apply()
+
+    def _one_by_one(self, family: Family) -> list[Computation]:
+        """A kernel for each reduction; what is computed from them is left."""
+        for form in family.reductions:
+            alone = Family(LoopNames(self.recipe), [replace(form, shared_names=None)])
+            self._kernel(alone)
+        return [form.target for form in (*family.producers, *family.followers)]
+
+    def _joint(self, family: Family) -> GpuReductionSizes:
+        """The sizes of a kernel."""
+        first, *others = [self.sizes[form.target.name] for form in family.reductions]
+        for each in others:
+            first = first.joint(each)
+        return first
+
+    # -- what goes together
+
+    def _families(self, stages: Stages) -> list[Family]:
+        found = list[Family]()
+        for target in stages.reductions:
+            form = ReductionForm(self.recipe, target, self.options)
+            self.sizes[target.name] = sizes_on_gpu(form, self.gpu).replaced(self.given)
+            family = found[-1] if found and self._goes_with(form, found[-1]) else None
+            if family is None:
+                family = Family(LoopNames(self.recipe), [])
+                found.append(family)
+            form = replace(form, shared_names=family.names)
+            family.reductions.append(form)
+            if self.across is not Combine.ATOMIC or not self.sizes[target.name].has_parts(form):
+                with_producers(form, family)
+        return found
+
+    def _goes_with(self, form: ReductionForm, family: Family) -> bool:
+        """Whether a reduction may share a kernel: one that reads others there, if a block has all terms of each."""
+        if not family.takes(form, self._alike):
+            return False
+        both = [*family.reductions, form]
+        apart = not any(each.source in family.sources for each in form.reads) and not family.has_dependences()
+        parts = any(self.sizes[each.target.name].has_parts(each) for each in both)
+        return not parts or (apart and self.across is not Combine.ATOMIC)
+
+    def _alike(self, one: ReductionForm, other: ReductionForm) -> bool:
+        a, b = self.sizes[one.target.name], self.sizes[other.target.name]
+        return one.is_of_columns == other.is_of_columns and (a.group == 1) == (b.group == 1) and a.threads == b.threads
+
+    def _follows(self, result: Computation, families: list[Family]) -> bool:
+        """Whether what is computed from reductions runs in the kernel of the last of them."""
+        found = follower(values_alone(self.recipe, result, self.options), families)
+        if found is None:
+            return False
+        family, form = found
+        parts = any(self._joint(family).has_parts(each) for each in family.reductions)
+        if parts and (form.terms or self.across is Combine.ATOMIC):
+            return False
+        family.followers.append(form)
+        return True
+
+    # -- the others
+
+    def _elementwise(self, result: Computation) -> None:
+        """A kernel for a computation: a thread for each value, or one thread."""
+        if not is_fresh(self.recipe, result.name):
+            return
+        form = values_alone(self.recipe, result, self.options)
+        if form.values:
+            commands = ReductionOnGpu(form, self.on, GpuReductionSizes(THREADS, 1, 1, 0), self.across)
+            commands.tag(commands.placed())
+        else:
+            once = Iter("once")
+            result.set_schedule({once: 0})
+            result.tag_gpu(blocks=[once], stream=self.on.stream, device=self.on.device)
+        form.inline_chain()
