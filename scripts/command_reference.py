@@ -38,7 +38,7 @@ CLASSES = (
     "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray", "Memory",
-    "Combine", "Operator",
+    "Combine", "InTurn", "Jit", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel", "Policy", "MemoryNode",
     "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target", "Gradients",
@@ -69,6 +69,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "sum at the end, atomic updates, or a tree; and the blocks of a GPU, `across=tm.TWO_PASS`: by a second kernel, "
         "or `tm.LAST_BLOCK`: by the last of them",
     ),
+    ("ORDERED", "how programs of a kernel add to one place, `tl.accumulate`: in the order of their numbers"),
     (
         "HOST REGISTER GPU SHARED PINNED HOST_MAPPED",
         "kinds of memory, for `store_in`, `copy` and `tm.Buffer`: see [Memory](#memory)",

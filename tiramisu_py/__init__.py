@@ -137,6 +137,8 @@ if TYPE_CHECKING:
     from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
     from tiramisu_py.function.gradient_checks import GradientCheck, check_gradient
     from tiramisu_py.function.gradients import Gradients, grad, jvp, vjp
+    from tiramisu_py.language.combining import InTurn
+    from tiramisu_py.language.kernel import Jit, jit
     from tiramisu_py.program.loops import Combine
     from tiramisu_py.program.machine.gpu_target import GpuTarget
     from tiramisu_py.program.machine.pages import Policy
@@ -178,6 +180,7 @@ if TYPE_CHECKING:
     TREE = Combine.TREE
     TWO_PASS = Combine.TWO_PASS
     LAST_BLOCK = Combine.LAST_BLOCK
+    ORDERED = InTurn.ORDERED
     HOST = Memory.HOST
     REGISTER = Memory.REGISTER
     GPU = Memory.GPU
@@ -235,6 +238,8 @@ front(
         "tiramisu_py.function.equivalences": "Equivalence, equivalent",
         "tiramisu_py.function.gradient_checks": "GradientCheck, check_gradient",
         "tiramisu_py.function.gradients": "Gradients, grad, jvp, vjp",
+        "tiramisu_py.language.combining": "InTurn, InTurn.ORDERED as ORDERED",
+        "tiramisu_py.language.kernel": "Jit, jit",
         "tiramisu_py.program.loops": (
             "Combine, Combine.PRIVATE as PRIVATE, Combine.ATOMIC as ATOMIC, Combine.TREE as TREE, "
             "Combine.TWO_PASS as TWO_PASS, Combine.LAST_BLOCK as LAST_BLOCK"
@@ -271,7 +276,7 @@ front(
     },
     modules=(
         "algorithm backends boundary build counting dependence derive equivalence errors function interpret "
-        "ir lower passes patterns program progress proof queries recipes rewriting schedule sets sparse "
+        "ir language lower passes patterns program progress proof queries recipes rewriting schedule sets sparse "
         "styles tuning view"
     ),
 )
@@ -288,6 +293,9 @@ __all__ = [
     "NONBLOCK",
     "Property",
     "ATOMIC",
+    "Jit",
+    "ORDERED",
+    "jit",
     "ArgumentError",
     "BIND",
     "Balance",
@@ -327,6 +335,7 @@ __all__ = [
     "Half",
     "HOST_MAPPED",
     "INTERLEAVE",
+    "InTurn",
     "Input",
     "InputAware",
     "Iter",

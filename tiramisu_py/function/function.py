@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.errors import DeclarationError, TiramisuError, UnknownNameError
 from tiramisu_py.function.applying.own_calls import unknown_command
 from tiramisu_py.function.applying.public_commands import function_command
+from tiramisu_py.function.arrays import ArrayDeclarations
 from tiramisu_py.function.automatic_schedules import AutomaticSchedules
 from tiramisu_py.function.declaring import Declarations
 from tiramisu_py.function.handles.bands import apply_skew_for, nest_of
@@ -42,7 +43,7 @@ def _barrier(f: Function, made: PlaceBarrier, before: Program) -> Barrier:
     return Barrier(f, "", made.made(before))
 
 
-class Function(Declarations, TransferCommands, OnRanks, Showing, AutomaticSchedules):
+class Function(Declarations, ArrayDeclarations, TransferCommands, OnRanks, Showing, AutomaticSchedules):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
     ::

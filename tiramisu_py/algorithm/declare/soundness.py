@@ -16,6 +16,7 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, a
 from tiramisu_py.algorithm.declare.declared_ranges import bounded, broken_claim
 from tiramisu_py.algorithm.declare.repairs_of_reads import edges, first_values, from_the_end, smaller
 from tiramisu_py.algorithm.declare.shared_loops import Reads, shared_loops
+from tiramisu_py.algorithm.declare.stored_elements import wrong_stores
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.boxes import box_in_words
 from tiramisu_py.algorithm.domains.conditions import missing_condition
@@ -108,6 +109,7 @@ def violations(values: ValueSets) -> list[Violation]:
     for computation in values.algorithm.computations.values():
         found += _outside(values, computation)
         found += _nonexistent(values, computation)
+        found += wrong_stores(computation, values.domain(computation.name), values.algorithm.context)
         claim = broken_claim(values.algorithm, computation)
         found += [] if claim is None else [claim]
         found += _ends_of_nothing(values, computation)
@@ -196,7 +198,7 @@ def _out_of_bounds(
         noun = "index" if len(parts) == 1 else "indices"
         message += f": nothing is known of the {noun} {', '.join(parts)}"
         return Violation("bounds", message, witness, repair=repair)
-    repair = _repair(values, c, reading, wrong)
+    repair = _repair(values, c, reading, wrong) if c.origin is None else f"let mask= of {c.origin} leave it out"
     sizes_left = not reading.relation.params().subtract(bad.params()).is_empty()  # at which it reads anything
     needed = missing_condition(bad, values.algorithm.context) if sizes_left else ""
     if not needed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -51,6 +51,7 @@ class Scheduled(OwnCalls):
         self._completed: tuple[Program, Program] | None = None
         self._checked: tuple[Program, Report] | None = None
         self._lowered: tuple[Program, tuple[int, str | None], view.ReadableLoops] | None = None
+        self._arrays: Mapping[str, Any] = {}  # those that programs fill
         self._drafted: dict[str, tuple[DType | None, int]] = {}  # the types and ranks of a group before its end
 
     @classmethod
