@@ -262,14 +262,6 @@ def test_a_time_loop_keeps_two_levels() -> None:
     assert "u.fold(t, 2)" in str(f.auto_schedule(threads=2, level="structure"))
 
 
-def test_fields_that_follow_each_other_are_swept_together_by_one_thread() -> None:
-    f = programs.waves()
-    schedule = f.auto_schedule(threads=1, level="structure")
-    assert "h.fuse(e, i)" in str(schedule) and "h.shift(i, 1)" in str(schedule)
-    given = arguments(f, 13)
-    np.testing.assert_allclose(f.compile()(**given), f.evaluate(**given))
-
-
 def test_a_nest_stays_as_declared_where_all_else_is_estimated_slower() -> None:
     f = programs.both_sides()
     schedule = f.auto_schedule(threads=1, cost=lambda work: work.lanes - work.accesses)
@@ -320,20 +312,6 @@ def test_sums_of_dynamic_programming_stay_in_registers_for_a_strip_of_columns() 
     for size in (1, 31, 33, 67):
         given = arguments(f, size)
         np.testing.assert_array_equal(kernel(**given), f.evaluate(**given))
-
-
-def test_steps_with_pivots_run_in_tiles_from_those_of_the_pivots_on() -> None:
-    f = programs.shortest()
-    schedule = str(f.auto_schedule(target=CPU, threads=1))
-    assert "floor((k - 1) / 32)" in schedule
-    kernel = f.compile(threads=1)
-    for size in (1, 33, 67):
-        given = arguments(f, size)
-        np.testing.assert_array_equal(kernel(**copied(given)), f.evaluate(**copied(given)))
-
-
-def test_steps_without_a_bound_of_their_number_are_not_tiled_by_their_pivots() -> None:
-    assert "floor" not in str(programs.shortest(assume="N >= 1").auto_schedule(target=CPU, threads=1))
 
 
 def test_independent_lines_run_side_by_side() -> None:

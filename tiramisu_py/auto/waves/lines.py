@@ -14,18 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.groups.group_orders import affine_text
-from tiramisu_py.auto.groups.nests import iterators_of, members_of
-from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py import Expr, Function, Iter
+from tiramisu_py.auto.groups.nests import members_of
 from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
-from tiramisu_py.auto.model.strides import result_cost
-from tiramisu_py.function import Function
-from tiramisu_py.program.loops import LoopId
-from tiramisu_py.program.ordering import shared
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.auto.model.strides import read_cost, result_cost
+from tiramisu_py.queries import LoopDependences, LoopId, Role, Statement, loop_forms, loop_iterators, shared
 from tiramisu_py.records import dataclass
 
 #: The vectors of lines in a block: while one waits for its division or sum, the next one begins.
@@ -104,11 +98,11 @@ class _Lines:
         size, local = self.problem.computation(name).dtype.bytes, self._is_local(name)
         stored = 1.0 if local else result_cost(self.problem.computation(name), line)
         touched = self.problem.touches(name)
-        read = sum(1.0 if self._is_local(each.access.source) else each.cost(line) for each in touched)
+        read = sum(1.0 if self._is_local(each.access.source) else read_cost(each, line) for each in touched)
         return ValueWork(self.problem.operations(name), read + stored, MOVED * size, self.problem.lanes(name))
 
     def _iterators(self, statement: Statement) -> list[str | None]:
-        return iterators_of(statement, self.problem.computation(statement.source).point_iterators)
+        return loop_iterators(statement, self.problem.computation(statement.source).point_iterators)
 
     @property
     def are_independent(self) -> bool:
@@ -136,30 +130,26 @@ class _Lines:
     def arrange(self, function: Function, block: Iter, lane: Iter) -> None:
         """Blocks of lines outside, lines innermost."""
         for each in self.statements:
-            function[each.source].set_schedule(self._time_map(each, block, lane))
+            function[each.source].set_schedule(self._loops(each, block, lane))
         for before, after in pairwise(self.statements):
             depth = shared(before, after)
-            inside = self._names(before)[depth - 1] if depth > self.outer + 1 else block.name
-            function.order(function[before.source], function[after.source], at=Iter(inside))
+            inside = self._names(before)[depth - 1] if depth > self.outer + 1 else block
+            function.order(function[before.source], function[after.source], at=inside)
 
-    def _names(self, statement: Statement) -> list[str]:
+    def _names(self, statement: Statement) -> list[Iter]:
         """Names of loops: another one for a loop whose iteration is not the iterator of the same name."""
-        names = self.problem.function.program.loop_names(statement)
-        forms = [affine_text(form) for form in sets.outputs(statement.coords)]
+        names, forms = self.problem.function.program.loop_names(statement), loop_forms(statement)
         return [
-            f"{name}_" if name in statement.dims and form != name else name
+            Iter(f"{name}_" if name in statement.dims and not form.same_as(Iter(name)) else name)
             for name, form in zip(names, forms, strict=True)
         ]
 
-    def _time_map(self, statement: Statement, block: Iter, lane: Iter) -> str:
-        forms = [affine_text(form) for form in sets.outputs(statement.coords)]
-        pairs = [*zip(self._names(statement), forms, strict=True)]
+    def _loops(self, statement: Statement, block: Iter, lane: Iter) -> dict[Iter, Expr]:
+        """Its loops, with blocks of lines in the place of lines, and the lines of a block innermost."""
+        names, forms = self._names(statement), loop_forms(statement)
         size, line = VECTORS * self.problem.lanes(statement.source), forms[self.outer]
-        line = f"({line})" if " " in line else line
-        pairs[self.outer] = (block.name, f"floor({line} / {size})")
-        pairs.append((lane.name, f"{line} mod {size}"))
-        loops = ", ".join(name if name == form else f"{name} = {form}" for name, form in pairs)
-        return f"{{ [{', '.join(statement.dims)}] -> [{loops}] }}"
+        names[self.outer], forms[self.outer] = block, line // size
+        return {**dict(zip(names, forms, strict=True)), lane: line % size}
 
     def finish(self, function: Function, block: Iter, lane: Iter) -> None:
         """Storage, vectors, and threads that share the blocks."""
