@@ -70,8 +70,8 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     padded.store_at(result, y0)
     padded.split(c, TOGETHER, c0, c1)
     padded.vectorize(c1, lanes, remainder="mask")
-    panels = total.update.pack(
-        weights, [rr, ss, cc, ff], [ff // channels, cc // TOGETHER, rr, ss, cc % TOGETHER, ff % channels]
+    panels = total.update.copy(
+        weights, [rr, ss, cc, ff], layout=[ff // channels, cc // TOGETHER, rr, ss, cc % TOGETHER, ff % channels]
     )
     panels.split(ff, channels, ff0, ff1)
     panels.vectorize(ff1, channels, remainder="mask")

@@ -65,7 +65,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     padded.compute_at(result, y0)
     padded.store_at(result, y0)
     padded.vectorize(x, lanes, remainder="mask")
-    total.update.pack(weights, [ff, cc, rr, ss], [ff // channels, rr, ss, cc, ff % channels])
+    total.update.copy(weights, [ff, cc, rr, ss], layout=[ff // channels, rr, ss, cc, ff % channels])
     return fn
 
 

@@ -110,7 +110,7 @@ class Operator:
         return TupleValue(tuple(values), dtype)
 
     def neutral(self, dtype: DType) -> Expr:
-        """What changes no bit when it is combined: of a sum of floats -0.0, since 0.0 changes the sign of -0.0."""
+        """A value that changes no bit when it is combined: for sums of floats -0.0, as 0.0 changes the sign of -0.0."""
         return Const(-0.0, dtype) if self.own_name == "sum" and dtype.is_float else self.identity(dtype)
 
     @property
@@ -179,7 +179,7 @@ _OWN = (sum_, product, min_, max_, logical_and, logical_or, argmin, argmax)
 
 
 class Determinism(IntEnum):
-    """Which bits of a reduction hold, from the least to the most.
+    """How far the bits of a reduction hold, from the least to the most.
 
     NOT_GUARANTEED: each run may combine terms in another order. RUN_TO_RUN: runs on as many threads and ranks combine
     them in the same order. EVERYWHERE: the order follows from the schedule and the sizes. ORDERED: the bits are those
@@ -422,7 +422,7 @@ class Algorithm:
 
     @cached_property
     def known_values(self) -> list[Any]:
-        """What has been found out about the values that are computed; it is kept here, where it cannot get stale."""
+        """Facts that have been found about the values that are computed; kept here, where they cannot get stale."""
         return []
 
     @cached_property

@@ -415,7 +415,7 @@ def check_components(algorithm: Algorithm, name: str, dtype: DType) -> None:
 
 
 def no_operator(name: str, given: Any) -> DeclarationError:
-    """What to do about an `op` of a computation that is no operator, by the name that it has elsewhere."""
+    """Advice on an `op` of a computation that is no operator, by the name that it has elsewhere."""
     known = given if isinstance(given, str) else getattr(given, "__name__", getattr(given, "name", ""))
     shown = f"the function {known}" if hasattr(given, "__name__") else repr(given)
     if known in _OPERATORS:

@@ -82,7 +82,7 @@ class ValueSets:
         return [reading.where(points) for reading in listed]
 
     def between(self, members: Sequence[Computation]) -> Reads:
-        """Which values some computations read of each other and of themselves."""
+        """The values that some computations read of each other and of themselves."""
         names, found = {each.name for each in members}, Reads()
         for member in members:
             for reading in self.of(member):
@@ -208,7 +208,7 @@ def _out_of_bounds(
 
 
 def _repair(values: ValueSets, c: Computation, reading: Reading, wrong: Sequence[tuple[Reading, isl.Map]]) -> str:
-    """What to write instead of a read that is out of bounds, or where."""
+    """The index to write instead of a read that is out of bounds, or where to read."""
     algorithm, source = values.algorithm, reading.access.source
     points = sets.named(c.points, c.name).intersect_params(algorithm.context.params())
     if source == c.name:
@@ -322,7 +322,7 @@ def _endless(values: ValueSets, c: Computation) -> list[Violation]:
 
 
 def _endless_group(values: ValueSets, members: Sequence[Computation]) -> list[Violation]:
-    """What is wrong with the order of values of a group: values that wait for each other."""
+    """The fault in the order of values of a group: values that wait for each other."""
     reads, names = values.between(members), [each.name for each in members]
     if shared_loops(names, reads, {each.name: len(each.iterators) for each in members}) is not None:
         return []
@@ -344,7 +344,7 @@ def _endless_group(values: ValueSets, members: Sequence[Computation]) -> list[Vi
 
 
 def _composed(steps: Reads, reads: Reads) -> Reads:
-    """What is read by one step more."""
+    """The relation composed with itself once more: reads of reads."""
     found = Reads()
     for (reader, between), first in steps.items():
         for (source, needed), second in reads.items():

@@ -55,7 +55,7 @@ def plain_algorithm(algorithm: Algorithm) -> Plain:
 
 
 def declared_values(algorithm: Algorithm) -> Plain:
-    """What an algorithm declares, as plain data without the places in the user's script. Raises `SavedError`."""
+    """The declarations of an algorithm as plain data without the places in the user's script. Raises `SavedError`."""
     return _unplaced(plain_algorithm(algorithm))
 
 

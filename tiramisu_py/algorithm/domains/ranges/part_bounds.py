@@ -53,7 +53,7 @@ class PartBounds:
             self._bound(name)
 
     def enclosed(self) -> Enclosed:
-        """What was found out."""
+        """The facts that were found."""
         names = [name for e in self.parts.given for name in self.parts.operands_of(e)]
         unbounded = {part.key(): part for name in names for part in self.loose[name]}
         facts = tuple(dict.fromkeys(self.facts))
