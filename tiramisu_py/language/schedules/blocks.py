@@ -26,7 +26,9 @@ def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: i
                   C.parallelize(p0)
 
     On cores programs are dealt out to threads; what a program loads lies in blocks of its own, products run in tiles of
-    registers, everything else in vectors along the last axis. Returns the commands that were applied, to be pasted and
+    registers, everything else in vectors along the last axis. On a GPU a program is a block of `num_warps` warps, whose
+    threads share the elements of each value; what a program computes is in shared memory, where the user has chosen no
+    other; `num_stages` is not used yet. Returns the commands that were applied, to be pasted and
     edited; they are proven like a user's. Raises `ArgumentError`, and the error of a command that is refused; then none
     of them is applied.
     """

@@ -114,6 +114,9 @@ def _programs_of(run: KernelRun, value: ProgramValue) -> tuple[Iter, ...]:
     if isinstance(handle, Reduction):
         over = [each for each in value.over if each.name in run.programs.axes.programs]
         handle.update.reorder(*outer, *over, *inner)
+        if outer:
+            handle.init.reorder(*outer, *inner)
+            handle.init.compute_at(handle.update, outer[-1])
         return (*outer, *over)
     if outer:
         handle.reorder(*outer, *inner)
