@@ -15,7 +15,7 @@ from tiramisu_py.auto.model.strides import loop_cost
 from tiramisu_py.auto.single.independent import streamed
 from tiramisu_py.auto.single.sums import chained, read_at_the_end, reduced, scattered
 from tiramisu_py.auto.waves.diagonals import diagonal
-from tiramisu_py.auto.waves.lines import side_by_side
+from tiramisu_py.auto.waves.lines import in_lanes, side_by_side
 from tiramisu_py.auto.waves.step_pipelines import pipelined, tiled_over_time
 from tiramisu_py.queries import Select, chosen_by_values, kinds
 
@@ -44,7 +44,7 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):
         tiled = [*tiled_over_time(problem, name)] or [*pipelined(problem, name)]
-        found = [*tiled, *diagonal(problem, name), *swept(problem, name)]
+        found = [*tiled, *diagonal(problem, name), *in_lanes(problem, name), *swept(problem, name)]
     else:
         found = [*inlined(problem, name), *read_at_the_end(problem, name), *chained(problem, name)]
         found += [*stages(problem, name), *rows_in_turn(problem, name), *streamed(problem, name)]
