@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py.backends import c
+from tiramisu_py.backends.amx.tiles_part import TilesPart
 from tiramisu_py.backends.c.emitted import Emitted
 from tiramisu_py.backends.c.part import HostPart
 from tiramisu_py.backends.cuda.gpus_part import GpusPart
@@ -11,7 +12,7 @@ from tiramisu_py.backends.openmp.threads_part import ThreadsPart
 from tiramisu_py.ir import LoopFunction
 
 #: The parts of targets in the host source; their files are included in this order.
-HOST_PARTS: tuple[type[HostPart], ...] = (GpusPart, RanksPart, ThreadsPart)
+HOST_PARTS: tuple[type[HostPart], ...] = (GpusPart, RanksPart, ThreadsPart, TilesPart)
 
 
 def emit(function: LoopFunction) -> Emitted:

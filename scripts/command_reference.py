@@ -37,10 +37,11 @@ CLASSES = (
     "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray", "Memory",
-    "Combine", "Operator",
+    "Combine", "InTurn", "Jit", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel", "Policy", "MemoryNode",
     "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target", "Gradients",
+    "Equivalence",
     "GradientCheck",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")
@@ -67,6 +68,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "sum at the end, atomic updates, or a tree; and the blocks of a GPU, `across=tm.TWO_PASS`: by a second kernel, "
         "or `tm.LAST_BLOCK`: by the last of them",
     ),
+    ("ORDERED", "how programs of a kernel add to one place, `tl.accumulate`: in the order of their numbers"),
     (
         "HOST REGISTER GPU SHARED PINNED HOST_MAPPED",
         "kinds of memory, for `store_in`, `cache` and `tm.Buffer`: see [Memory](#memory)",
@@ -160,6 +162,24 @@ def of_module(title: str, module: ModuleType) -> Iterator[str]:
             yield f"### tm.{shown}.{signature(name, value)}\n\n{text(inspect.getdoc(value) or '')}\n"
 
 
+def of_queries() -> Iterator[str]:
+    """What can be asked of computations: answers that are made for it, and a list of the other names."""
+    queries, room = tm.queries, "tiramisu_py.queries."
+    yield f"## Queries\n\n{text(inspect.getdoc(queries) or '')}\n"
+    others = []
+    for name in queries.__all__:
+        value = getattr(queries, name)
+        if not (inspect.isclass(value) or inspect.isfunction(value)):
+            continue
+        if not value.__module__.startswith(room):
+            others.append(f"- `tm.queries.{name}`: {first_line(value)}")
+        elif inspect.isclass(value):
+            yield from of_class(f"queries.{name}", value)
+        else:
+            yield f"### tm.queries.{signature(name, value)}\n\n{text(inspect.getdoc(value) or '')}\n"
+    yield "Beside these:\n\n" + "\n".join(others) + "\n"
+
+
 def first_line(documented: object) -> str:
     """The first sentence of a docstring."""
     return (inspect.getdoc(documented) or "").splitlines()[0]
@@ -183,6 +203,7 @@ def page() -> str:
     parts += of_module("Filters of input-aware tuning", tm.tuning.filters)
     parts += of_module("Patterns", tm.patterns)
     parts += of_module("Progress", tm.progress)
+    parts += of_queries()
     parts += of_module("Recipes", tm.recipes)
     parts += of_module("Sparse", tm.sparse)
     parts += of_errors(sorted(errors))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from benchmarks.apps import __main__ as apps
 from benchmarks.apps import cost, opencv, programs
 from benchmarks.auto import __main__ as auto
 from benchmarks.auto import programs as auto_programs
-from benchmarks.common import tables
+from benchmarks.common import one_processor, rounds, shared_arrays, tables
 from benchmarks.common.rounds import START
 from benchmarks.cpu import __main__ as cpu
 from benchmarks.cpu import worker
@@ -139,7 +140,7 @@ def test_the_stories_on_cores_are_compared_measured_and_drawn(
     stories: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    cpu.main(["--save", "--sizes", "70x320", "--only", "grey", "--seconds", "0", "--rounds", "1"])
+    cpu.main(["--save", "--sizes", "70x320", "--only", "grey", "--seconds", "0", "--rounds", "1", "--arrays", "64"])
     page = (tmp_path / "cpu.md").read_text()
     assert page in capsys.readouterr().out
     rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines() if line.startswith("| grey")]
@@ -172,7 +173,8 @@ def test_an_app_is_compared_with_numpy_measured_and_costed(
     known: dict[str, programs.App], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    apps.main(["--save", "--size", "37x41", "--only", "harris", "--seconds", "0", "--rounds", "1"])
+    asked = ["--save", "--size", "37x41", "--only", "harris", "--seconds", "0", "--rounds", "1"]
+    apps.main([*asked, "--arrays", "64"])
     page = (tmp_path / "apps.md").read_text()
     assert page in capsys.readouterr().out
     rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines() if line.startswith("| harris")]
@@ -189,7 +191,21 @@ def test_automatic_schedules_are_compared_with_those_by_hand_and_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    asked = ["--save", "--only", "negative", "--threads", "1", "--seconds", "0", "--rounds", "1", "--size", "20x30"]
+    asked = [
+        "--save",
+        "--only",
+        "negative",
+        "--threads",
+        "1",
+        "--seconds",
+        "0",
+        "--rounds",
+        "1",
+        "--size",
+        "20x30",
+        "--arrays",
+        "64",
+    ]
     auto.main([*asked, "--keep", str(tmp_path / "kept")])
     page = (tmp_path / "auto.md").read_text()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
@@ -207,7 +223,21 @@ def test_reductions_are_compared_measured_and_kept(
 ) -> None:
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     monkeypatch.setattr(reduction_peers, "PEERS", {reduction_peers.NUMPY: reduction_peers.by_numpy})
-    reductions.main(["--save", "--only", "12: all;sum of all, 64", "--cut", "40", "--seconds", "0", "--rounds", "1"])
+    reductions.main(
+        [
+            "--save",
+            "--only",
+            "12: all;sum of all, 64",
+            "--cut",
+            "40",
+            "--seconds",
+            "0",
+            "--rounds",
+            "1",
+            "--arrays",
+            "64",
+        ]
+    )
     page = (tmp_path / "reductions.md").read_text()
     assert page in capsys.readouterr().out
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
@@ -279,6 +309,71 @@ def sample():
     (tmp_path / "counted.py").write_text(text)
     with modules_of(tmp_path) as load:
         assert cost.lines(load("counted")) == (5, 4)
+
+
+AVX2 = "x86-64-v3" in tm.target().features
+
+
+@pytest.fixture
+def environment() -> Iterator[None]:
+    """What a benchmark sets in the environment is forgotten afterwards."""
+    kept = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(kept)
+
+
+@pytest.mark.skipif(not AVX2, reason="this processor is less than x86-64-v3")
+def test_all_programs_are_measured_on_a_part_of_this_processor(
+    environment: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ours has no vectors of 64 bytes then, and the libraries say that they have none."""
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    asked = ["--save", "--only", "12: all", "--cut", "8", "--seconds", "0", "--rounds", "1", "--threads", "1"]
+    monkeypatch.setattr(reduction_peers, "PEERS", {reduction_peers.NUMPY: reduction_peers.by_numpy})
+    reductions.main([*asked, "--processor=x86-64-v3", "--arrays", "16,4096"])
+    page = (tmp_path / "reductions-x86-64-v3.md").read_text()
+    assert "--processor=x86-64-v3" in page and "aligned to 16, 4096 bytes" in page and "| 12: all" in page
+    assert tm.target().vector_bytes == 32
+    answers = one_processor.said("x86-64-v3")
+    assert "AVX2" in answers["NumPy"] and "AVX512" not in answers["NumPy"]
+    assert answers.get("OpenBLAS", "Haswell") == "Haswell" and answers.get("numba", "ymm registers") == "ymm registers"
+
+
+def test_a_library_that_uses_more_than_the_processor_ends_the_benchmark(
+    environment: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(one_processor.VARIABLE, "x86-64-v3")
+    answers = {"OpenBLAS": "Haswell", "MKL": "Intel(R) Advanced Vector Extensions 2 (Intel(R) AVX2)"}
+    monkeypatch.setattr(one_processor, "said", lambda _: answers)
+    assert "MKL: Intel(R) Advanced Vector Extensions 2" in one_processor.conditions()
+    for wider in ("Intel AVX-512 with Intel DL Boost", "SkylakeX", "avx512_skylake", "zmm registers"):
+        answers["other"] = wider
+        with pytest.raises(SystemExit, match=r"x86-64-v3: these use other instructions here: other"):
+            one_processor.conditions()
+
+
+def test_the_slower_arrays_of_a_program_count() -> None:
+    """That are those with which its fastest turn is slower, whatever single turns were."""
+
+    class Told:
+        def __init__(self, name: str, times: list[list[float]]) -> None:
+            self.name, self.about, self.times = name, "", iter(times)
+
+        def turn(self) -> list[float]:
+            return next(self.times)
+
+    told = [Told("a", [[3.0, 9.0], [2.0, 1.0]]), Told("b", [[4.0, 5.0], [6.0, 7.0]])]
+    assert rounds.turns(told, 0, 2) == [{"a": 3.0, "b": 5.0}, {"a": 2.0, "b": 7.0}]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("alignment", one_processor.ALIGNMENTS)
+def test_arrays_are_aligned_as_asked_and_no_better(alignment: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(one_processor.ARRAYS, str(alignment))
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    copies = [shared_arrays.own(values, number) for number in range(3)]
+    assert all(np.array_equal(copy, values) and copy.ctypes.data % alignment == 0 for copy in copies)
+    assert alignment > 16 or all(copy.ctypes.data % 32 for copy in copies)
 
 
 def test_means_are_of_the_apps_that_halide_has(known: dict[str, programs.App]) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "tiramisu_py"
@@ -29,6 +32,13 @@ def test_the_documentation_lists_every_room_that_there_is() -> None:
     listed = set(re.findall(r"^\| `([a-z/]+)/` \|", page, re.MULTILINE))
     there = {room for room in rooms() if room != "." and not room.startswith(("backends/", "scripts/"))}
     assert listed == there
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = grimp.build_graph("tiramisu_py", exclude_type_checking_imports=True, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert len(imports) > 500
+    TopologicalSorter(imports).prepare()  # raises CycleError, with the circle
 
 
 #: Public classes of one name, and why: what the user holds and what it stands for, or a command and what becomes of it.

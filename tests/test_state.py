@@ -22,14 +22,10 @@ REMEMBERED = {
 #: Where something is written into an object beside its fields, and why: see `Expr`.
 WRITTEN_INTO = {
     "tiramisu_py/algorithm/operands.py": "an expression keeps its key",
-    "tiramisu_py/algorithm/traversal.py": "an expression keeps its accesses",
+    "tiramisu_py/algorithm/traversal.py": "a node keeps what is asked of it again and again: `kept_on_node`",
     "tiramisu_py/dependence/vector_padding.py": "a statement keeps its whole vectors, for a width and context",
-    "tiramisu_py/ir/arithmetic/lanes.py": "an expression keeps its number of lanes",
-    "tiramisu_py/ir/rewriting.py": "statements and expressions keep what passes ask of them: kinds, loads, buffers",
-    "tiramisu_py/passes/loops/full_tile.py": "a loop keeps its tile",
-    "tiramisu_py/passes/loops/strip_versions.py": "a loop keeps its versions",
+    "tiramisu_py/ir/rewriting.py": "statements keep the kinds and names in them",
     "tiramisu_py/passes/share_expressions.py": "an expression keeps that it is shared",
-    "tiramisu_py/ir/arithmetic/linear.py": "an expression keeps its linear form",
     "tiramisu_py/ir/arithmetic/simplify.py": "an expression keeps that it is simple",
     "tiramisu_py/function/applying/scheduled.py": "a function gets the state of the one that it is a copy of",
 }

@@ -21,9 +21,11 @@ from tiramisu_py.ir import (
     Deferred,
     For,
     Launch,
+    LoadTile,
     LoopFunction,
     Node,
     Store,
+    StoreTile,
     TreeReduce,
 )
 from tiramisu_py.ir import rewriting as transform
@@ -57,7 +59,8 @@ def _index_arithmetic(body: Node) -> Iterator[Expr]:
         roots = [node.lower, node.upper] if isinstance(node, For) else []
         roots += node.indices if isinstance(node, Store | TreeReduce) else []
         roots += node.store.indices if isinstance(node, Deferred) else []
-        roots += transform.expressions(node) if isinstance(node, Launch | Copy | ArrayCall) else []
+        whole = isinstance(node, Launch | Copy | ArrayCall | LoadTile | StoreTile)
+        roots += transform.expressions(node) if whole else []
         loads = (load for e in transform.expressions(node) for load in transform.loads_in(e))
         roots += [index for load in loads for index in load.indices]
         for root in roots:

@@ -1,5 +1,6 @@
 /* Which version of a function the processor at hand can run. A version needs the instruction sets that its compiler may
-   use; those that only intrinsics of other programs use (AMX, random numbers, transactions) do not count. */
+   use; those that only intrinsics of other programs use (random numbers, transactions) do not count. AMX is needed
+   by versions with tiles alone. */
 #ifndef TM_PROCESSOR_H
 #define TM_PROCESSOR_H
 
@@ -12,7 +13,7 @@
 
 /* X(name of the compilers' macro, leaf, subleaf, register, bit, state that the operating system must keep) */
 enum { TM_EAX, TM_EBX, TM_ECX, TM_EDX };
-enum { TM_AVX = 0x6, TM_AVX512 = 0xe6 };
+enum { TM_AVX = 0x6, TM_AVX512 = 0xe6, TM_TILES = 0x60000 };
 #define TM_SETS(X)                                                                                                     \
   X(SSE3, 1, 0, TM_ECX, 0, 0)                                                                                          \
   X(PCLMUL, 1, 0, TM_ECX, 1, 0)                                                                                        \
@@ -49,7 +50,10 @@ enum { TM_AVX = 0x6, TM_AVX512 = 0xe6 };
   X(AVX5124VNNIW, 7, 0, TM_EDX, 2, TM_AVX512)                                                                          \
   X(AVX5124FMAPS, 7, 0, TM_EDX, 3, TM_AVX512)                                                                          \
   X(AVX512VP2INTERSECT, 7, 0, TM_EDX, 8, TM_AVX512)                                                                    \
+  X(AMX_BF16, 7, 0, TM_EDX, 22, TM_TILES)                                                                              \
   X(AVX512FP16, 7, 0, TM_EDX, 23, TM_AVX512)                                                                           \
+  X(AMX_TILE, 7, 0, TM_EDX, 24, TM_TILES)                                                                              \
+  X(AMX_INT8, 7, 0, TM_EDX, 25, TM_TILES)                                                                              \
   X(AVXVNNI, 7, 1, TM_EAX, 4, TM_AVX)                                                                                  \
   X(AVX512BF16, 7, 1, TM_EAX, 5, TM_AVX512)                                                                            \
   X(AVXIFMA, 7, 1, TM_EAX, 23, TM_AVX)                                                                                 \

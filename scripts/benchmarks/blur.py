@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 import tiramisu_py as tm
+from benchmarks.common import one_processor
 from benchmarks.common.rounds import paired, serve
+from benchmarks.common.shared_arrays import own
 from benchmarks.common.tables import report, table
 
 SIZES = ((1600, 2560), (8000, 8000))
@@ -26,10 +28,8 @@ Run = Callable[[], object]
 
 
 def aligned(rows: int, columns: int) -> Array:
-    """An array that starts at a cache line, its pages touched."""
-    flat = np.zeros(rows * columns + 16, dtype=np.float32)
-    start = (-flat.ctypes.data % 64) // 4
-    return flat[start : start + rows * columns].reshape(rows, columns)
+    """An array that is aligned as the benchmark asks, its pages touched."""
+    return own(np.zeros((rows, columns), np.float32))
 
 
 def picture(rows: int, columns: int) -> Array:
@@ -186,10 +186,12 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=8, help="for each size and number of threads")
     options.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
     options.add_argument("--size", type=int, nargs=2, help=argparse.SUPPRESS)
+    one_processor.options(options)
     given = options.parse_args()
     if given.contender:
         contend(given.contender, *given.size)
         return
+    one_processor.apply(given)
     blocks = [(rows, columns, threads) for rows, columns in SIZES for threads in (1, 2)]
     rows = [row for block in blocks for row in measured(*block, given.seconds)]
     header = ["picture", "threads", "program", "ms", "GB/s", "times as fast as usual Halide"]

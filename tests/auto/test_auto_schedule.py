@@ -262,14 +262,6 @@ def test_a_time_loop_keeps_two_levels() -> None:
     assert "u.fold(t, 2)" in str(f.auto_schedule(threads=2, level="structure"))
 
 
-def test_fields_that_follow_each_other_are_swept_together_by_one_thread() -> None:
-    f = programs.waves()
-    schedule = f.auto_schedule(threads=1, level="structure")
-    assert "h.fuse(e, i)" in str(schedule) and "h.shift(i, 1)" in str(schedule)
-    given = arguments(f, 13)
-    np.testing.assert_allclose(f.compile()(**given), f.evaluate(**given))
-
-
 def test_a_nest_stays_as_declared_where_all_else_is_estimated_slower() -> None:
     f = programs.both_sides()
     schedule = f.auto_schedule(threads=1, cost=lambda work: work.lanes - work.accesses)
@@ -320,20 +312,6 @@ def test_sums_of_dynamic_programming_stay_in_registers_for_a_strip_of_columns() 
     for size in (1, 31, 33, 67):
         given = arguments(f, size)
         np.testing.assert_array_equal(kernel(**given), f.evaluate(**given))
-
-
-def test_steps_with_pivots_run_in_tiles_from_those_of_the_pivots_on() -> None:
-    f = programs.shortest()
-    schedule = str(f.auto_schedule(target=CPU, threads=1))
-    assert "floor((k - 1) / 32)" in schedule
-    kernel = f.compile(threads=1)
-    for size in (1, 33, 67):
-        given = arguments(f, size)
-        np.testing.assert_array_equal(kernel(**copied(given)), f.evaluate(**copied(given)))
-
-
-def test_steps_without_a_bound_of_their_number_are_not_tiled_by_their_pivots() -> None:
-    assert "floor" not in str(programs.shortest(assume="N >= 1").auto_schedule(target=CPU, threads=1))
 
 
 def test_independent_lines_run_side_by_side() -> None:
@@ -492,3 +470,40 @@ def test_values_that_read_one_without_iterators_are_shared_and_vectorised() -> N
     assert "y.parallelize(i)" in schedule and "y.vectorize(j" in schedule
     given = np.random.default_rng(0).random((13, 13))
     np.testing.assert_array_equal(f.compile(threads=2)(given), given * 3)
+
+
+def smoothed(beside: int = 0) -> tm.Function:
+    """A recurrence along rows, one back, and what reads that at its own place, or so many columns beside."""
+    f = tm.Function("smoothed", params=[N, M], assume="N >= 1 and M >= 1")
+    a = f.input("a", tm.float32, [2, N, M])
+    right = f.computation(
+        "right", {k: 2, i: N, j: M}, lambda right: tm.select(j == 0, a[k, i, j], (right[k, i, j - 1] + a[k, i, j]) / 2)
+    )
+    left = f.computation(
+        "left", {k: 2, i: N, j: M},
+        lambda left: tm.select(j == M - 1, right[k, i, j], (left[k, i, j + 1] + right[k, i, j]) / 2),
+    )  # fmt: skip
+    columns = {k: 2, i: N, j: M} if not beside else {k: 2, i: N, j: (beside, M)}
+    last = left[k, i, j - beside if beside else j]
+    f.outputs(f.computation("out", columns, last * 2 + right[k, i, j], shape=[2, N, M]))
+    return f
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_recurrences_along_lines_are_lanes_with_what_reads_them(threads: int) -> None:
+    f = smoothed()
+    schedule = f.auto_schedule(target=CPU, threads=threads)
+    assert "left: 8 lines of i side by side, of right, left, and out of these lines" in schedule.explain()
+    assert "right.store_in([j, i])" in str(schedule) and ("out.parallelize(i0)" in str(schedule)) == (threads > 1)
+    kernel = f.compile(threads=threads)
+    for rows, columns in ((1, 1), (7, 9), (8, 67), (19, 16)):
+        a = np.random.default_rng(rows).random((2, rows, columns), dtype=np.float32)
+        np.testing.assert_array_equal(kernel(a), f.evaluate(a))
+
+
+def test_lines_that_are_read_beside_them_stay_in_memory() -> None:
+    f = smoothed(beside=1)
+    schedule = str(f.auto_schedule(target=CPU, threads=1))
+    assert "store_in" not in schedule and "left.unroll_and_jam(i, 8)" in schedule
+    a = np.random.default_rng(0).random((2, 9, 35), dtype=np.float32)
+    np.testing.assert_array_equal(f.compile(threads=1)(a), f.evaluate(a))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.extending.condition import CONDITION
 from tests.extending.drop_comments import PIPELINE
 from tests.extending.instruction import add_within_a_byte
 from tests.extending.scalar_type import ENTRIES, float128
+from tiramisu_py.function.applying.public_commands import command
 from tiramisu_py.interpret import run
 from tiramisu_py.lower import lower
 from tiramisu_py.passes import optimise
@@ -42,6 +44,17 @@ def test_a_command_is_applied_proven_and_written_as_a_user_would() -> None:
     np.testing.assert_array_equal(f.compile()(a), 2 * a + 1)
     with pytest.raises(tm.CommandError, match=r"b\.halve\(j\): .*no loop j"):
         tm.Function.of(doubled().algorithm, [Halve(b, j)])
+
+
+def test_a_public_method_is_one_line_of_its_command() -> None:
+    class Halved(tm.Computation):
+        halve = command(Halve)
+
+    f = doubled()
+    assert str(signature(Halved.halve)) == "(self, loop: 'Iter') -> 'Self'" and Halved.halve.__doc__ == Halve.__doc__
+    assert isinstance(Halved(f, "b").halve(i), Halved) and str(f.commands[-1]) == "b.halve(i)"
+    with pytest.raises(tm.CallError, match=r"b\.halve\(\) lacks loop"):
+        Halved(f, "b").halve()  # type: ignore[call-arg]
 
 
 def test_a_condition_refuses_with_a_repair_that_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:

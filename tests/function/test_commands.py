@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,9 +15,9 @@ import tiramisu_py as tm
 from tests.programs.drafts import texts
 from tests.programs.pipelines import blur, c, c0, i, i0, i1, pair, r, r0, r1, scale
 from tiramisu_py import derive, schedule
-from tiramisu_py.function.saving.commands import COMMANDS
-from tiramisu_py.program.command import Command
-from tiramisu_py.schedule.command_fields import OnFunction, OnStatements, Whole
+from tiramisu_py.function.saving.plain import kind_of
+from tiramisu_py.program.command import Command, every_command
+from tiramisu_py.schedule.command_fields import Whole
 from tiramisu_py.schedule.locality.slide import Slide
 from tiramisu_py.schedule.loops.transforms import Split
 
@@ -117,14 +120,50 @@ def test_commands_of_another_algorithm_name_what_it_lacks():
         tm.Function.of(g.algorithm, f.commands)
 
 
-def test_each_command_can_be_saved():
+def test_every_command_is_known_to_files_once_a_function_is_there():
+    known = every_command()
     for room in (schedule, derive):
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             importlib.import_module(module.name)
-    every = set(_leaves(OnStatements)) | set(_leaves(OnFunction))
-    assert {kind for kind in every if kind.__module__.startswith("tiramisu_py.")} == set(COMMANDS)
+    assert set(every_command()) == set(known) and len({kind_of(kind) for kind in known}) == len(known) > 50
 
 
-def _leaves(kind: type[Command]) -> Iterator[type[Command]]:
-    below = kind.__subclasses__()
-    yield from (leaf for one in below for leaf in _leaves(one)) if below else [kind]
+def test_a_file_of_an_older_version_has_other_names_for_fields(tmp_path: Path):
+    s = blur()
+    s.by.split(r, 8, r0, r1)
+    s.by.cache(s.bx, r0, [r, c])
+    path = tmp_path / "blur.json"
+    s.f.save(path)
+    older = path.read_text().replace('"source": {\n     "is": "whole"', '"copied": {\n     "is": "whole"')
+    assert older != path.read_text()
+    path.write_text(older.replace('"format": 5', '"format": 4'))
+    assert tm.load(path).commands == s.f.commands
+
+
+def test_editors_know_the_commands_that_a_module_makes_methods_of():
+    assert tm.Selection.split.__doc__ == Split.__doc__
+    assert "Cut a loop into blocks" in (inspect.getdoc(tm.Selection.split) or "")
+    assert inspect.signature(tm.Computation.split).return_annotation == "Self"
+    assert inspect.signature(tm.Selection.separate_at).return_annotation == "tuple[Selection, ...]"
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda s: s.q.compute_at(3, i), r"q\.compute_at\(3, i\): 3 is not a computation of pair"),
+        (
+            lambda s: s.q.compute_at(pair().p, i),
+            "p belongs to another function pair, not to pair: give what pair has declared",
+        ),
+        (lambda s: s.q.cache("p", i, [i]), "'p' is neither an input nor a computation of pair"),
+        (lambda s: s.f.order(s.p, at=i), r"pair\.order\(p, at=i\): order needs at least two computations"),
+        (lambda s: s.f.order(s.p, (s.q,), at=i), r"\(q,\) is several handles: unpack it"),
+        (lambda s: s.f.remove(s.a), "pair cannot remove a: give a transfer, exchange, wait, barrier or copy of pair"),
+    ],
+)
+def test_what_is_no_handle_of_this_function_is_refused(use: Callable[[SimpleNamespace], object], said: str):
+    s = pair()
+    before = s.f.program
+    with pytest.raises(tm.CommandError, match=said):
+        use(s)
+    assert s.f.program is before

@@ -63,3 +63,27 @@ def test_what_is_no_command_is_no_attribute(name: str) -> None:
     s = pl.chain()
     with pytest.raises(AttributeError, match="has no command"):
         getattr(s.f.schedule(s.p), name)
+
+
+def test_commands_of_a_with_statement_are_all_applied_or_none():
+    s = pl.pair()
+    before = s.f.program
+    with pytest.raises(tm.CommandError, match="no loop j"), s.f.all_or_nothing():
+        s.p.split(i, 4, i0, i1)
+        s.q.parallelize(j)
+    assert s.f.program is before
+    with s.f.all_or_nothing():
+        s.p.split(i, 4, i0, i1)
+        s.q.parallelize(i)
+    assert texts(s.f) == ("p.split(i, 4, i0, i1)", "q.parallelize(i)")
+
+
+def test_what_is_declared_among_commands_that_are_taken_back_stays():
+    s = pl.pair()
+    with pytest.raises(ZeroDivisionError), s.f.all_or_nothing():
+        s.p.split(i, 4, i0, i1)
+        late = s.f.computation("late", {i: tm.Param("N")}, s.a[i])
+        s.q.shift(i, 1 // 0)
+    assert texts(s.f) == () and late.name in s.f.algorithm.computations
+    late.parallelize(i)
+    assert s.f.check().ok

@@ -72,20 +72,51 @@ def test_values_over_an_input_keep_its_other_elements() -> None:
     np.testing.assert_array_equal(f.compile()(**{**given, "a": given["a"].copy()}), wanted)
 
 
-def test_gpus_and_ranks_have_all_indices_since_they_move_values_by_name() -> None:
+def test_gpus_keep_values_by_position() -> None:
     f, y = scaled()
     y.split(n, 2, q0, q1).tag_gpu([q0], [q1])
-    assert extents(f, "y") == ["N", "E"]
     f.derive_transfers()
-    assert "y_to_cpu copies whole boxes of y" in str(f.check())  # elements outside of all runs are the caller's
-    assert f.evaluate(**GIVEN).shape == (3, 8)
-    f.undo()
-    y.store_in(tm.GPU)
-    f.derive_transfers()
+    assert extents(f, "y") == ["E"]
     assert f.check().ok, f.check()
-    np.testing.assert_array_equal(f.compile(device="simulator")(**GIVEN).get(), f.evaluate(**GIVEN))
-    f.undo(), f.undo(), f.undo()
-    assert extents(f, "y") == ["E"] and f.evaluate(**GIVEN).shape == (8,)
+    kernel = f.compile(device="simulator")
+    np.testing.assert_array_equal(kernel(**GIVEN), f.evaluate(**GIVEN))
+    mine = kernel(**GIVEN, y=np.full(8, -7.0))
+    assert mine[0] == mine[7] == -7  # in no row
+
+
+def test_runs_that_only_a_gpu_knows_have_all_indices_there() -> None:
+    f = tm.Function("there", params=[N, E])
+    start = f.input("start", tm.int32, [N + 1], values=(0, E + 1), monotone=True, memory=tm.GPU)
+    y = f.computation("y", {n: N, p: (start[n], start[n + 1])}, 1.0 * p)
+    f.outputs(y)
+    y.split(n, 2, q0, q1).tag_gpu([q0], [q1])
+    assert extents(f, "y") == ["N", "E"]  # the host cannot ask where the runs begin
+    f.undo(), f.undo()
+    assert extents(f, "y") == ["E"]
+
+
+def test_ranks_keep_by_position_what_no_message_brings() -> None:
+    f, y = scaled()
+    s = f.reduction("s", {n: N}, {p: (f["start"][n], f["start"][n + 1])}, tm.sum, y[n, p])
+    f.outputs(s, replace=True)
+    for each in (y, s):
+        each.split(n, 2, q0, q1).tag_distribute(q0)
+    f.derive_transfers()
+    assert extents(f, "y") == ["E"]
+    assert f.check().ok, f.check()
+
+
+def test_messages_name_values_by_all_indices() -> None:
+    f, y = scaled()
+    start = f["start"]
+    back = f.computation("back", {n: N, p: (start[n], start[n + 1])}, y[n, p] + 1)
+    f.outputs(back, replace=True)
+    y.split(n, 2, q0, q1).tag_distribute(q0)
+    back.split(n, 3, q0, q1).tag_distribute(q0)
+    f.derive_transfers()
+    assert extents(f, "y") == ["N", "E"]
+    f.undo()
+    assert extents(f, "y") == ["E"]
     g, z = scaled()
     z.store_in(tm.Buffer("kept", [E], tm.float64), [p])
     z.split(n, 2, q0, q1).tag_distribute(q0)

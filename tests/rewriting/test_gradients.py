@@ -201,3 +201,11 @@ def test_places_that_are_saved_keep_their_range() -> None:
     found = made.backward.compile()(**{name: pool[name] for name in made.backward.algorithm.inputs})
     for one, other in zip(found, made.step.evaluate(**by)[1:], strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_what_is_saved_and_what_is_allocated_is_what_cost_says() -> None:
+    g, sizes = tm.vjp(programs.PROGRAMS["softmax"]()), {"N": 4, "K": 5}
+    made = dict(zip(["y", *g.saved], listed(g.forward.evaluate(x=np.ones((4, 5)))), strict=True))
+    predicted = {each.name: each.bytes for each in g.forward.cost(**sizes).arrays}
+    assert {name: predicted[name] for name in g.saved} == {name: made[name].nbytes for name in g.saved}
+    assert g.backward.cost(**sizes).temporaries == g.backward.compile().temporary_bytes(**sizes) != {}

@@ -255,6 +255,43 @@ class StageSets:
     parts: tuple[StagePart, ...]
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The line of a block program that a computation comes from."""
+
+    kernel: str
+    location: Location
+    text: str
+
+    def __str__(self) -> str:
+        """``line gemm.py:12 of matmul, `a = tl.load(...)` ``."""
+        return f"line {self.location} of {self.kernel}, `{self.text}`"
+
+
+@dataclass(frozen=True, eq=False)
+class StoreSite:
+    """One store of a block program: ``[programs, loops, axes] -> array[element]``, where its mask holds.
+
+    The first `programs` dimensions are the number of the program.
+    """
+
+    elements: isl.Map
+    programs: int
+    origin: Origin
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Who stores the elements of an array that programs fill: each is stored once, and all are unless it is `partial`.
+
+    Of elements that programs `accumulate`, each may be stored many times.
+    """
+
+    sites: tuple[StoreSite, ...]
+    partial: bool = False
+    accumulate: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Computation:
     """A set of values ``name[iterators]``, each given by an expression over other values.
@@ -267,7 +304,8 @@ class Computation:
     Computations that may read each other have one `group`, the name of its first member. Those that calls of a C
     function compute have a `stage`; their expression is the call. `values` (low, high) is a claim, ``low <= x < high``
     for each value x, which the proof of the algorithm shows. `determinism` is the least that a schedule has to keep of
-    a reduction's bits, if the user has asked for it.
+    a reduction's bits, if the user has asked for it. Those of a block program have an `origin`, and arrays that it
+    fills are `stored`.
     """
 
     name: str
@@ -288,6 +326,8 @@ class Computation:
     stage: StageSets | None = None
     values: tuple[Expr, Expr] | None = None
     determinism: Determinism | None = None
+    origin: Origin | None = None
+    stored: Stored | None = None
 
     @property
     def is_inferred(self) -> bool:
@@ -351,8 +391,7 @@ class Algorithm:
     from those of other functions. `assume` is what the user assumes, as it was written. `wholes` are the reductions
     that `rfactor` has taken apart, as they were before, by the names of their partial results. Terms of some reductions
     are `dealt` out. Ranges of floats are known only where arithmetic `rounds_as_written`. By default values in runs are
-    kept by position (see `domains.runs`), but `by_index` as all others in programs for GPUs and ranks, whose transfers
-    and messages name values.
+    kept by position (see `domains.runs`), but those of the computations in `by_index` as all others.
     """
 
     name: str
@@ -367,7 +406,7 @@ class Algorithm:
     wholes: Mapping[str, Computation] = field(default_factory=dict)
     dealt: Mapping[str, DealtTerms] = field(default_factory=dict)
     rounds_as_written: bool = True
-    by_index: bool = False
+    by_index: frozenset[str] = frozenset()
 
     @cached_property
     def as_declared(self) -> Algorithm:

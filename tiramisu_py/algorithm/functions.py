@@ -22,7 +22,7 @@ from tiramisu_py.algorithm.expressions import (
     select,
     tuple_value,
 )
-from tiramisu_py.algorithm.names import check_extern_name, check_name
+from tiramisu_py.algorithm.names import check_callable, check_extern_name, check_name
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
 
@@ -266,20 +266,8 @@ def operator(
     if not isinstance(commutative, bool):
         raise DeclarationError(f"commutative= of the operator {name} is {commutative!r}: give True or False")
     if derivative is not None:
-        _check_derivative(derivative, 2, f"derivative= of the operator {name} is called with the result and a term")
+        check_callable(derivative, 2, f"derivative= of the operator {name} is called with the result and a term")
     return Operator(name, combined, neutral, own, commutative, derivative)
-
-
-def _check_derivative(given: object, count: int, how: str) -> None:
-    """Refuse a derivative that is no function of as many arguments."""
-    if not callable(given):
-        raise DeclarationError(f"{how}: give a function, not {given!r}")
-    try:
-        signature(given).bind(*[None] * count)
-    except ValueError:  # a function written in C, without a signature
-        pass
-    except TypeError as error:
-        raise DeclarationError(f"{how}; {error}") from None
 
 
 def _component_names(operator: str, names: Sequence[str], identity: object) -> tuple[str, ...]:
@@ -327,7 +315,7 @@ def extern(
     except DTypeError as error:
         raise DTypeError(f"the external function {name}: {error}") from None
     if derivative is not None:
-        _check_derivative(derivative, len(types), f"derivative= of the external function {name} takes its arguments")
+        check_callable(derivative, len(types), f"derivative= of the external function {name} takes its arguments")
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import signature
 from typing import Any
 
 from tiramisu_py.algorithm.reserved import OWN, in_library, is_macro, is_taken_inside, is_word, obstacle_outside
@@ -47,3 +48,15 @@ def check_extern_name(name: Any, source: str) -> str:
             "give yours another name, or leave source= out to call the library's"
         )
     return found
+
+
+def check_callable(given: object, count: int, how: str) -> None:
+    """Refuse what is no function of as many arguments; `how` says what it is, and what it takes."""
+    if not callable(given):
+        raise DeclarationError(f"{how}: give a function, not {given!r}")
+    try:
+        signature(given).bind(*[None] * count)
+    except ValueError:  # a function written in C, without a signature
+        pass
+    except TypeError as error:
+        raise DeclarationError(f"{how}; {error}") from None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import wraps
 from operator import is_
-from typing import Any
+from typing import Any, TypeVar
 
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter, Select
 
-#: Where an expression keeps its accesses, the names of its iterators, and the kinds of its nodes.
-_ACCESSES, _ITERATORS, _KINDS = "_accesses", "_iterators", "_kinds"
+_N = TypeVar("_N")
+_R = TypeVar("_R")
 _NONE: frozenset[Any] = frozenset()
 
 
@@ -104,13 +105,40 @@ def merged(expression: Expr) -> Expr:
     return done[id(expression)]
 
 
+def kept_on_node(find: Callable[[_N], _R]) -> Callable[[_N], _R]:
+    """A decorator of functions of a node that never changes, and which keeps what was found, beside its fields."""
+    mark = f"_{find.__module__}.{find.__qualname__}"
+
+    @wraps(find)
+    def kept(node: _N) -> _R:
+        if mark not in node.__dict__:
+            node.__dict__[mark] = find(node)
+        found: _R = node.__dict__[mark]
+        return found
+
+    return kept
+
+
+def collected_from_nodes(own: Callable[[Expr], frozenset[_R]]) -> Callable[[Expr], frozenset[_R]]:
+    """A decorator of functions of one node: the union over all nodes of an expression, each of which keeps its own."""
+    mark = f"_{own.__module__}.{own.__qualname__}"
+
+    @wraps(own)
+    def collected(expression: Expr) -> frozenset[_R]:
+        kept: frozenset[_R] | None = expression.__dict__.get(mark)
+        return _collected(expression, mark, own) if kept is None else kept
+
+    return collected
+
+
 def accesses(expression: Expr) -> list[Access]:
-    """All accesses, in order of evaluation. An expression keeps the list, since every command asks for it."""
-    kept: tuple[Access, ...] | None = expression.__dict__.get(_ACCESSES)
-    if kept is None:
-        kept = tuple(node for node in walk(expression) if isinstance(node, Access))
-        expression.__dict__[_ACCESSES] = kept
-    return list(kept)
+    """All accesses, in order of evaluation."""
+    return list(_accesses(expression))
+
+
+@kept_on_node
+def _accesses(expression: Expr) -> tuple[Access, ...]:
+    return tuple(node for node in walk(expression) if isinstance(node, Access))
 
 
 def mentions(expression: Expr, names: Collection[str]) -> bool:
@@ -118,27 +146,19 @@ def mentions(expression: Expr, names: Collection[str]) -> bool:
     return not iterators(expression).isdisjoint(names)
 
 
-def iterators(expression: Expr) -> frozenset[str]:
-    """The names of all iterators. Each expression inside keeps its own, since passes ask again and again."""
-    kept: frozenset[str] | None = expression.__dict__.get(_ITERATORS)
-    return collected(expression, _ITERATORS, _iterator) if kept is None else kept
-
-
-def _iterator(node: Expr) -> frozenset[str]:
+@collected_from_nodes
+def iterators(node: Expr) -> frozenset[str]:
+    """The names of all iterators in an expression."""
     return frozenset((node.name,)) if isinstance(node, Iter) else _NONE
 
 
-def kinds(expression: Expr) -> frozenset[Any]:
+@collected_from_nodes
+def kinds(node: Expr) -> frozenset[Any]:
     """The classes of all nodes, and the operators of the binary ones: what a pass looks for may not be there at all."""
-    kept: frozenset[Any] | None = expression.__dict__.get(_KINDS)
-    return collected(expression, _KINDS, _kinds) if kept is None else kept
-
-
-def _kinds(node: Expr) -> frozenset[Any]:
     return frozenset((type(node), node.op)) if isinstance(node, Binary) else frozenset((type(node),))
 
 
-def collected(expression: Expr, mark: str, own: Callable[[Expr], frozenset[Any]]) -> frozenset[Any]:
+def _collected(expression: Expr, mark: str, own: Callable[[Expr], frozenset[_R]]) -> frozenset[_R]:
     """The union of `own` over all nodes. Each expression inside keeps that of its nodes, under the name `mark`."""
     waiting = [] if mark in expression.__dict__ else [expression]
     while waiting:
@@ -154,5 +174,5 @@ def collected(expression: Expr, mark: str, own: Callable[[Expr], frozenset[Any]]
             inside = child.__dict__[mark]
             found = inside if found <= inside else found if inside <= found else found | inside
         node.__dict__[mark] = found
-    kept: frozenset[Any] = expression.__dict__[mark]
+    kept: frozenset[_R] = expression.__dict__[mark]
     return kept

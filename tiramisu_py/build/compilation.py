@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.backends import emit_versions
@@ -15,16 +16,18 @@ from tiramisu_py.build.calls.communicators import Ranks
 from tiramisu_py.build.calls.packed_arrays import packing_of
 from tiramisu_py.build.gpu.gpu_support import GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.kernel import Kernel
-from tiramisu_py.build.processor_versions import loaded_versions, versions_of
+from tiramisu_py.build.processor_versions import loaded_versions, require_instruction_sets, versions_of
 from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
 from tiramisu_py.build.toolchains.externs import refusal
 from tiramisu_py.build.toolchains.flags import fast_flags
-from tiramisu_py.build.toolchains.library import Library, Recipe, load, prepare
+from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load, prepare
 from tiramisu_py.build.toolchains.mpi import find_mpi
 from tiramisu_py.build.toolchains.processor import Processor, least_processor, resolve_processor
 from tiramisu_py.errors import ArgumentError, ToolchainError
-from tiramisu_py.ir import LoopFunction
+from tiramisu_py.ir import LoopFunction, Mma
+from tiramisu_py.ir.rewriting import of_kind
+from tiramisu_py.program.machine.tensor_instructions import capability_of
 
 _MOST_THREADS = 256
 
@@ -73,6 +76,7 @@ def compile_function(
         embedded=gpu.files if gpu else None, mpi=find_mpi(cache) if function.grid else None,
     )  # fmt: skip
     _require_native_parts(recipe, gpu)
+    require_instruction_sets(function, cache, recipe.toolchain, recipe.processor)
     shared = None if recipe.processor.obstacle else _loaded(recipe, cache, function)
     packing = packing_of(function, recipe.keys, verify_values)
     arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None, packing)
@@ -116,7 +120,7 @@ def compile_versions_of(
     return Kernel(choice.function, recipe, arguments, shared, threads, choice=choice)
 
 
-def _loaded(recipe: Recipe, cache: Cache, function: LoopFunction) -> Library:
+def _loaded(recipe: LibraryRecipe, cache: Cache, function: LoopFunction) -> Library:
     """The library; if an external C function prevents its build, the error says so."""
     try:
         return load(recipe, cache)
@@ -137,10 +141,17 @@ def _gpu_part(
     if not sources.uses_gpu:
         options.require_unused(function.name)
         return None
-    return compile_gpu_part(cache, function.name, sources, kernels, function.devices, options, fast, function.gpu)
+    products = [node for kernel in function.kernels for node in of_kind(kernel.body, Mma)]
+    least, of = max(
+        ((capability_of(node.instruction), node) for node in products), key=itemgetter(0), default=(0, None)
+    )
+    why = "" if of is None else f'{of.statement} is tensorized with "{of.instruction}"'
+    return compile_gpu_part(
+        cache, function.name, sources, kernels, function.devices, options, fast, function.gpu, least, why
+    )
 
 
-def _require_native_parts(recipe: Recipe, gpu: GpuPart | None) -> None:
+def _require_native_parts(recipe: LibraryRecipe, gpu: GpuPart | None) -> None:
     """Refuse the simulator and MPI of this machine for code for another architecture. Raises `ToolchainError`."""
     machine = recipe.processor.machine
     if machine and gpu and gpu.simulator:

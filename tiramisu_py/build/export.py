@@ -40,13 +40,13 @@ from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import cuda_flags
 from tiramisu_py.build.toolchains.flags import GCC_TOGETHER, OPTIMISED, STRICT, fast_flags, sanitize_flags
 from tiramisu_py.build.toolchains.images import image_file
-from tiramisu_py.build.toolchains.library import Recipe
+from tiramisu_py.build.toolchains.library import LibraryRecipe
 from tiramisu_py.build.toolchains.processor import Processor
 from tiramisu_py.build.toolchains.tools import run_checked
 from tiramisu_py.errors import ToolchainError
 
 
-def export(recipe: Recipe, prototype: str, folder: Path, gpu: GpuPart | None = None) -> Path:
+def export(recipe: LibraryRecipe, prototype: str, folder: Path, gpu: GpuPart | None = None) -> Path:
     """Writes sources, libraries and build files of `recipe` into `folder`, which is created; returns the folder. All
     files are written to a temporary place first, and then moved: an export that fails leaves nothing.
 
@@ -115,7 +115,7 @@ def _first_line(path: Path) -> str:
         return ""
 
 
-def _libraries(recipe: Recipe) -> dict[str, bytes]:
+def _libraries(recipe: LibraryRecipe) -> dict[str, bytes]:
     """The shared and the static library, built from the sources as the Makefile would."""
     static = f"lib{recipe.name}.a"
     with work_folder() as folder:
@@ -125,7 +125,7 @@ def _libraries(recipe: Recipe) -> dict[str, bytes]:
         return {name: (folder / name).read_bytes() for name in (recipe.file_name, static)}
 
 
-def _build_files(recipe: Recipe, prototype: str, gpu: GpuPart | None) -> dict[str, str]:
+def _build_files(recipe: LibraryRecipe, prototype: str, gpu: GpuPart | None) -> dict[str, str]:
     filled = {**_replacements(recipe, prototype), **_mpi_replacements(recipe), **_gpu_replacements(recipe, gpu)}
     return {
         "Makefile": _filled(MAKEFILE, filled),
@@ -135,7 +135,7 @@ def _build_files(recipe: Recipe, prototype: str, gpu: GpuPart | None) -> dict[st
     }
 
 
-def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
+def _replacements(recipe: LibraryRecipe, prototype: str) -> dict[str, str]:
     private = [*recipe.openmp, *recipe.libraries]
     processor = recipe.processor
     together = _filled(TOGETHER_IF_THERE, {"TOGETHER": " ".join(GCC_TOGETHER)})
@@ -171,12 +171,12 @@ def _version_flags(source: str, processor: Processor) -> str:
     return _filled(VERSION_FLAGS, {"NAME": Path(source).stem, "FLAGS": flags, "WIDTH": asked})
 
 
-def _listed(recipe: Recipe) -> str:
+def _listed(recipe: LibraryRecipe) -> str:
     """The processors of a function's versions."""
     return ", ".join(processor.name for processor in recipe.versions.values())
 
 
-def _rebuilt(recipe: Recipe) -> str:
+def _rebuilt(recipe: LibraryRecipe) -> str:
     """The text on rebuilding the libraries on a machine of another architecture."""
     toolchain = recipe.toolchain
     if not recipe.processor.machine:
@@ -187,7 +187,7 @@ def _rebuilt(recipe: Recipe) -> str:
     return f"{said}\n\n    make clean all {variables}\n\n"
 
 
-def _mpi_replacements(recipe: Recipe) -> dict[str, str]:
+def _mpi_replacements(recipe: LibraryRecipe) -> dict[str, str]:
     """The MPI parts of a distributed function's build files."""
     if recipe.mpi is None:
         other = Path(recipe.toolchain.command[0]).name if recipe.processor.machine else "clang"
@@ -198,7 +198,7 @@ def _mpi_replacements(recipe: Recipe) -> dict[str, str]:
     return {**own, "FIND_MPI": FIND_MPI, "LINK_MPI": LINK_MPI, "STATIC_MPI": ";MPI::MPI_C", "MPI": text}
 
 
-def _gpu_replacements(recipe: Recipe, gpu: GpuPart | None) -> dict[str, str]:
+def _gpu_replacements(recipe: LibraryRecipe, gpu: GpuPart | None) -> dict[str, str]:
     """The GPU parts of a program's build files."""
     if gpu is None:
         return {"IMAGES": "", "GPU": "", "BESIDE": ""}
@@ -218,7 +218,7 @@ def _gpu_replacements(recipe: Recipe, gpu: GpuPart | None) -> dict[str, str]:
     return {"IMAGES": images, "GPU": _filled(GPU_README, {"ARCHITECTURES": names, "CUDA": compiler}), "BESIDE": ""}
 
 
-def _interface(recipe: Recipe) -> list[str]:
+def _interface(recipe: LibraryRecipe) -> list[str]:
     """The headers that a program needs: the function's own, and the headers among the sources that it includes."""
     found: list[str] = []
     waiting = [f"{recipe.name}.h"]

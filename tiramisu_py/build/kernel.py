@@ -26,7 +26,7 @@ from tiramisu_py.build.gpu.gpu_support import GpuPart
 from tiramisu_py.build.processor_versions import VersionChoice, loaded_versions
 from tiramisu_py.build.timing import SECONDS, Timing, measured, operations_of
 from tiramisu_py.build.toolchains.cuda_compiler import Resources
-from tiramisu_py.build.toolchains.library import Library, Recipe, load
+from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load
 from tiramisu_py.build.traces.event_log import LastCall, LastCalls
 from tiramisu_py.build.traces.trace import Trace
 from tiramisu_py.build.travel import Packed, packed
@@ -58,7 +58,7 @@ class Kernel:
     """
 
     function: LoopFunction
-    recipe: Recipe
+    recipe: LibraryRecipe
     arguments: Arguments
     shared: Library | None
     threads: int | None = None

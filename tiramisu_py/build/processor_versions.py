@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tiramisu_py.backends import ProcessorVersion
+from tiramisu_py.backends.amx.tiles_part import instruction_sets_of
 from tiramisu_py.build.toolchains.c_compiler import Toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
-from tiramisu_py.build.toolchains.library import Library, Recipe, load
+from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load
 from tiramisu_py.build.toolchains.processor import (
+    Processor,
     host_name,
     instruction_sets,
     lacking,
     needed_instruction_sets,
     resolve_processor,
 )
-from tiramisu_py.errors import ArgumentError
+from tiramisu_py.errors import ArgumentError, ToolchainError
 from tiramisu_py.ir import LoopFunction
 from tiramisu_py.records import dataclass
 
@@ -40,7 +42,7 @@ class VersionChoice:
         """The processors that the versions are for."""
         return tuple(each.processor for each in self.every)
 
-    def using(self, processor: object, recipe: Recipe) -> VersionChoice:
+    def using(self, processor: object, recipe: LibraryRecipe) -> VersionChoice:
         """The same with another version. Raises `ArgumentError` if there is none, or this machine cannot run it."""
         found = next((each for each in self.every if each.processor == processor), None)
         if found is None:
@@ -52,11 +54,23 @@ class VersionChoice:
         return VersionChoice(self.every, found, True)
 
 
-def _obstacle(version: ProcessorVersion, recipe: Recipe) -> str:
+def _obstacle(version: ProcessorVersion, recipe: LibraryRecipe) -> str:
     """The reason why this machine cannot run a version; empty if it can."""
     cache = open_cache()
     has = instruction_sets(cache, recipe.toolchain, resolve_processor(cache, recipe.toolchain).flags)
     return lacking([name for name in version.needs if name not in has], host_name() or "")
+
+
+def require_instruction_sets(function: LoopFunction, cache: Cache, toolchain: Toolchain, processor: Processor) -> None:
+    """Refuse a processor that does not have the instructions which the code names. Raises `ToolchainError`."""
+    needed = instruction_sets_of(function)
+    has = instruction_sets(cache, toolchain, processor.flags) if needed else frozenset()
+    lacks = [name for name in needed if name not in has]
+    if lacks:
+        raise ToolchainError(
+            f'{function.title} is tensorized with "amx", and {processor.name} has no {", ".join(lacks)}: compile it '
+            'for a processor that does, target="sapphirerapids", or leave tensorize out'
+        )
 
 
 def versions_of(
@@ -67,7 +81,9 @@ def versions_of(
     """
     made = []
     for (processor, function), own in zip(functions.items(), _c_names(name, list(functions)), strict=True):
-        needs = needed_instruction_sets(cache, toolchain, resolve_processor(cache, toolchain, processor))
+        known = resolve_processor(cache, toolchain, processor)
+        require_instruction_sets(function, cache, toolchain, known)
+        needs = (*needed_instruction_sets(cache, toolchain, known), *instruction_sets_of(function))
         made.append(ProcessorVersion(_called(function, own), processor, needs))
     return tuple(_ranked(made))
 
@@ -107,7 +123,7 @@ def _ranked(versions: Sequence[ProcessorVersion]) -> list[ProcessorVersion]:
 
 
 def loaded_versions(
-    recipe: Recipe, versions: Sequence[ProcessorVersion], cache: Cache | None = None
+    recipe: LibraryRecipe, versions: Sequence[ProcessorVersion], cache: Cache | None = None
 ) -> tuple[Library | None, VersionChoice]:
     """The library of a recipe, with the version that it chooses here; no library where it can run none, and then the
     most general version. Raises `ToolchainError`.

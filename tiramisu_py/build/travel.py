@@ -16,7 +16,7 @@ from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.backends.c.first_touch_calls import placed
 from tiramisu_py.build.processor_versions import VersionChoice
 from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.library import Recipe
+from tiramisu_py.build.toolchains.library import LibraryRecipe
 from tiramisu_py.build.toolchains.processor import resolve_processor
 from tiramisu_py.errors import KernelError, ToolchainError
 from tiramisu_py.ir import Block, LoopFunction
@@ -31,7 +31,7 @@ class Packed:
     """The pickled form of a kernel: the data of `inputs` and `function` that calls check, and its library's recipe."""
 
     function: LoopFunction
-    recipe: Recipe
+    recipe: LibraryRecipe
     inputs: tuple[Input, ...]
     outputs: tuple[str, ...]
     verify_values: bool
@@ -46,7 +46,7 @@ class Packed:
         inputs = {declared.name: declared for declared in self.inputs}
         return Algorithm(name, context, params, everywhere, inputs, {}, self.outputs)
 
-    def recipe_here(self) -> Recipe:
+    def recipe_here(self) -> LibraryRecipe:
         """The recipe for the receiving machine; raises `ToolchainError` if it does not fit."""
         recipe, processor = self.recipe, self.recipe.processor
         if processor.machine:

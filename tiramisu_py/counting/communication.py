@@ -13,6 +13,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.counting.amounts import BETWEEN_RANKS, COMBINED, Amount, Communication, Moved, Share, times
 from tiramisu_py.counting.combinations import given
+from tiramisu_py.counting.even_runs import with_even_runs
 from tiramisu_py.counting.lattice_points import classes, count
 from tiramisu_py.dependence.value_boxes import copies_of
 from tiramisu_py.errors import ArgumentError
@@ -26,7 +27,8 @@ def communication(program: Program, params: Mapping[str, int]) -> Communication:
     """The amounts that a program moves at given parameter values; for irregular blocks, only what one rank sends."""
     _check(program, params)
     statements = program.statements.values()
-    moved = [_moved(program, statement, params) for statement in statements if statement.transfer is not None]
+    even = with_even_runs(program, params) if any(s.transfer and s.guards for s in statements) else program
+    moved = [_moved(even, each, params) for each in even.statements.values() if each.transfer is not None]
     if not axes(program):
         return Communication(tuple(moved))
     spread_out = foreseen(program)

@@ -127,7 +127,7 @@ class MemoryAccesses:
     def _remembered(
         self, statement: Statement, source: str, storage: Storage, make: Callable[[], MemoryAccess | None]
     ) -> MemoryAccess | None:
-        device = self.program.loads_at(statement) if source else self.program.stores_at(statement)
+        device = self.program.loads_at(statement, source) if source else self.program.stores_at(statement)
         ranks = self.program.rank_depths(statement)
         key = (id(statement), source, id(storage), id(self.program.buffers[storage.buffer]), device, ranks)
         if key not in self._memory:
@@ -140,10 +140,10 @@ class MemoryAccesses:
         point = sets.graph(sets.renamed(statement.point, statement.source), instances)
         if statement.receives:
             return None
-        if statement.moves:
-            return point if source == statement.source else None
+        if statement.moves and source == statement.source:
+            return point
         parts = list[isl.Map]()
-        for expression in (statement.body, *statement.guards):
+        for expression in statement.guards if statement.moves else (statement.body, *statement.guards):
             for reading in self._readings(statement, expression):
                 if reading.access.source == source:
                     parts.append(reading.relation)
@@ -167,10 +167,8 @@ class MemoryAccesses:
         """The sources that a statement reads, without scalar inputs."""
         if statement.receives:
             return []
-        if statement.moves:
-            return [statement.source]
-        read = [source for e in (statement.body, *statement.guards) for source in self.values.sources(e)]
-        return list(dict.fromkeys(read))
+        read = [statement.source] if statement.moves else self.values.sources(statement.body)
+        return list(dict.fromkeys([*read, *(source for e in statement.guards for source in self.values.sources(e))]))
 
     def _of_pairs(self, statement: Statement, source: str, relation: isl.Map) -> MemoryAccess | None:
         domain = sets.flat_pairs(relation, f"{statement.name} reads {source}")
@@ -195,7 +193,7 @@ class MemoryAccesses:
         buffer = self.program.buffers[storage.buffer]
         if not self.program.in_scope(statement, storage):
             return None
-        device = self.program.stores_at(statement) if is_write else self.program.loads_at(statement)
+        device = self.program.stores_at(statement) if is_write else self.program.loads_at(statement, storage.source)
         frame = sets.prefix(coords, len(self.program.frame(storage)))
         index = sets.compose(sets.joined(frame, value), storage.index)
         memory = self.program.stores_on(statement) if is_write else self.program.rank_of(statement)

@@ -254,7 +254,41 @@ def _sorted(of: Program, by: Program) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class DeriveTransfers(OnFunction):
-    """The transfers, and the waits, that the program lacks are added."""
+    """Add the transfers and waits that the program lacks, for values that one device computes and another reads.
+
+    ::
+
+        for r, c0, c1 on the GPU: p[..] = f(a)   -->   copy to the GPU what p reads of a
+        for r, c: q[..] = g(p)                         for r, c0, c1 on the GPU: p[..] = f(a)
+                                                       copy to the host what q reads of p
+                                                       for r, c: q[..] = g(p)
+
+    Between ranks, exactly the values that a rank reads and does not have come in messages from the nearest rank
+    that has them: one message from a rank to another in each iteration of the loops around, as far out as is legal.
+    ``depth={t: 4}`` lets ranks exchange a halo four times as deep in every fourth iteration of t, and compute the
+    overlap twice. With `collectives`, exchanges that loop over ranks (a broadcast, a gather, a transposition)
+    become calls of all ranks if every rank takes part (see ``collective=True`` of `create_xfer`): less to start,
+    more to wait for.
+
+    If the host has work of its own, kernels and transfers are started before work that they need not follow, unless
+    a command orders them after it, and the host waits just before the statements that need them; its own work keeps
+    its order. With `overlap` each GPU has an operation sequence for uploads and one for downloads beside those of
+    its kernels, and values that need no other rank (the interior) are computed while messages are under way.
+
+    ``pipeline=k`` (a host loop around kernels, or a list of such loops) moves in each iteration of k first the
+    values that no earlier one has read, and then its results, on these sequences: values of iteration k + 1 are
+    uploaded while k is computed and k - 1 is downloaded::
+
+        by.split(r, 32, k, r1)                     copy to the GPU the rows that the first k reads more than others
+        by.tag_gpu(blocks=[r1, c0], ...)    -->    for k: start to copy to the GPU what k reads and no one before it
+        f.derive_transfers(pipeline=k)                    start kernel by
+                                                          start to copy to the host what k has made
+                                                   wait for the last copy
+
+    Transfers of the user are kept, and values that are already on the device are not moved. A second call, after
+    other commands, derives the transfers and waits anew. Raises `CommandError` for a pipeline along a name that is
+    no loop, or a loop that is tagged or inside a kernel, and if nothing is to be moved in it.
+    """
 
     derives = True
 
@@ -265,4 +299,7 @@ class DeriveTransfers(OnFunction):
     pipeline: Any = None
 
     def applied(self, program: Program) -> Program:
+        for option, given in (("overlap", self.overlap), ("collectives", self.collectives)):
+            if not isinstance(given, bool):
+                raise CommandError(f"{option}={given!r}: give True or False")
         return derived_transfers(program, self.text, self.overlap, self.depth, self.collectives, self.pipeline)

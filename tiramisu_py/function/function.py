@@ -10,35 +10,40 @@ from tiramisu_py.algorithm.expressions import Iter, Param
 from tiramisu_py.algorithm.misuse import NameTuple
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.words.stages import ForeignFunction
-from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError, UnknownNameError
+from tiramisu_py.errors import DeclarationError, TiramisuError, UnknownNameError
 from tiramisu_py.function.applying.own_calls import unknown_command
+from tiramisu_py.function.applying.public_commands import function_command
+from tiramisu_py.function.arrays import ArrayDeclarations
 from tiramisu_py.function.automatic_schedules import AutomaticSchedules
-from tiramisu_py.function.blocks import BlockCommands
-from tiramisu_py.function.commands.band_commands import apply_skew_for, nest_of
 from tiramisu_py.function.declaring import Declarations
-from tiramisu_py.function.gpu_targets import GpuTargets
-from tiramisu_py.function.handles.computations import Computation, Input, Reduction
+from tiramisu_py.function.handles.bands import apply_skew_for, nest_of
+from tiramisu_py.function.handles.computations import Computation, Input, Part, Reduction, Selection
 from tiramisu_py.function.handles.exchange_handles import Exchange, Half
-from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
-from tiramisu_py.function.handles.selection import Part, Selection
+from tiramisu_py.function.handles.operations import Barrier, Transfer, Wait
 from tiramisu_py.function.handles.several import Several, chosen
 from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.saving.files import damaged, read, written
 from tiramisu_py.function.showing import Showing
-from tiramisu_py.function.specializing import Specializing
 from tiramisu_py.function.transfer_commands import TransferCommands
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.schedule.command_arguments import loop_name
-from tiramisu_py.schedule.devices.place_waits import PlaceBarrier, Remove
+from tiramisu_py.schedule.devices.place_waits import PlaceBarrier
+from tiramisu_py.schedule.devices.set_gpu_target import SetGpuTarget
+from tiramisu_py.schedule.instances.remove import Remove
 from tiramisu_py.schedule.loops.bands import Band
-from tiramisu_py.schedule.loops.order import InOrder, Root
+from tiramisu_py.schedule.loops.order import InOrder
 from tiramisu_py.schedule.loops.wavefronts import Goal
 from tiramisu_py.schedule.ranks import exchange as messages
+from tiramisu_py.schedule.ranks.declare_blocks import DeclareBlocks
+from tiramisu_py.schedule.specialize import Specialize
 
 
-class Function(
-    Declarations, TransferCommands, GpuTargets, BlockCommands, OnRanks, Showing, Specializing, AutomaticSchedules
-):
+def _barrier(f: Function, made: PlaceBarrier, before: Program) -> Barrier:
+    return Barrier(f, "", made.made(before))
+
+
+class Function(Declarations, ArrayDeclarations, TransferCommands, OnRanks, Showing, AutomaticSchedules):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
     ::
@@ -55,6 +60,13 @@ class Function(
     checked when the compiled function is called. Raises `DeclarationError` for names that C does not allow, and for
     duplicates.
     """
+
+    order = function_command(InOrder.called)
+    barrier = function_command(PlaceBarrier, gives=_barrier)
+    remove = function_command(Remove)
+    specialize = function_command(Specialize.called)
+    gpu_target = function_command(SetGpuTarget)
+    blocks = function_command(DeclareBlocks)
 
     if not TYPE_CHECKING:
 
@@ -108,27 +120,6 @@ class Function(
         """
         written(path, self.algorithm, self.commands)
 
-    def order(self, *handles: Selection | Operation, at: Iter | Root) -> None:
-        """Put computations in order, each after the previous one, in shared loops up to `at` (whole nests at root).
-
-        ::
-
-            for i: p[i]             -->   for i:
-            for i: q[i]                       p[i]
-            for i: s[i]                       q[i]
-                                              s[i]                        (f.order(p, q, s, at=i))
-        """
-        if len(handles) < 2:
-            raise CommandError(f"{self.name}.order needs at least two computations")
-        for handle in handles:
-            if isinstance(handle, Exchange):
-                raise CommandError(f"{handle} is an exchange of two halves: order {handle}.send and {handle}.recv")
-            if isinstance(handle, tuple | list):
-                raise CommandError(f"{handle} is several handles: unpack it, as in order(..., *down.wait(), ...)")
-            self._check_own(handle, Selection | Operation)
-            handle.statement_names()
-        self.apply(InOrder(self.name, tuple(handle._named for handle in handles), at=at))
-
     def schedule(self, *handles: Selection) -> Several:
         """Several computations, or parts of them, that take each command together: all do, or none does.
 
@@ -153,43 +144,6 @@ class Function(
         to share a loop. Raises `CommandError` as that does, and if no computation has the loops.
         """
         return apply_skew_for(self, nest_of(self.program, [loop_name(loop) for loop in loops]), goal, loops, tiles)
-
-    def barrier(self, first: Selection, second: Selection, *, at: Iter, name: str | None = None) -> Barrier:
-        """Let all threads of a block reach a point between two statements of a kernel before any of them continues.
-
-        ::
-
-            for k on each thread:   -->   for k on each thread:
-                p[..]                         p[..]
-                q[..]                         barrier
-                                              q[..]                       (f.barrier(p, q, at=k))
-
-        The barrier is in the loops that both share, up to `at`; if `second` comes first, it separates an iteration of
-        this loop from the next. Barriers that dependences need are placed anyway, unless `tag_gpu` has
-        ``barriers=False``.
-        """
-        for handle in (first, second):
-            self._check_own(handle, Selection)
-            handle.statement_names()
-        command = PlaceBarrier(self.name, first._named, second._named, at=at, name=name)
-        made = command.made(self._program)
-        self.apply(command)
-        return Barrier(self, "", made)
-
-    def remove(self, handle: Operation | Selection | Exchange) -> None:
-        """Remove a transfer, an exchange or half of one, a wait, a barrier, or a copy that nothing reads.
-
-        ::
-
-            copy a to the GPU       -->   for i on the GPU: b[i] = f(a[i])     (f.remove(copy))
-            for i on the GPU: b[i] = f(a[i])
-        """
-        if not isinstance(handle, Selection | Operation | Exchange) or handle._function is not self:
-            raise CommandError(
-                f"{self.name} cannot remove {handle!r}: give a transfer, exchange, wait, barrier or copy of {self.name}"
-            )
-        handle.statement_names()
-        self.apply(Remove(self.name, handle._named))
 
 
 def load(path: str | os.PathLike[str], externs: Iterable[ForeignFunction] = ()) -> Function:

@@ -17,6 +17,7 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
 from tiramisu_py.algorithm.evaluate.given_values import GivenValues
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.proof import Report
+from tiramisu_py.proof.reductions.grades import tensorized
 
 
 def in_scheduled_order(report: Report, run_loops: Callable[[], list[Any]]) -> Any:
@@ -27,6 +28,14 @@ def in_scheduled_order(report: Report, run_loops: Callable[[], list[Any]]) -> An
             f"as_scheduled=True: no order in which the terms of {free[0]} are combined follows from the schedule, "
             f"which is {Determinism.NOT_GUARANTEED}; {report.bits}"
         )
+    program = report.program
+    for name in report.determinism:
+        instruction = None if program is None else tensorized(program, name)
+        if instruction is not None and report.determinism[name] is not Determinism.ORDERED:
+            raise ArgumentError(
+                f"as_scheduled=True: {instruction.name} adds the terms of {name} in its own way, "
+                f"{instruction.given_up}; leave tensorize out to compare bits"
+            )
     try:
         results = run_loops()
     except interpret.InterpretError as error:

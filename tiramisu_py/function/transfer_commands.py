@@ -9,7 +9,7 @@ from tiramisu_py import counting
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.derive.as_commands import derived_commands
 from tiramisu_py.derive.derive_transfers import DeriveTransfers
-from tiramisu_py.errors import CommandError
+from tiramisu_py.function.applying.public_commands import function_command
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.handles.exchange_handles import Exchange
 from tiramisu_py.function.handles.operations import Transfer
@@ -21,6 +21,9 @@ from tiramisu_py.schedule.ranks.exchange_half import Property
 
 class TransferCommands(Scheduled):
     """Commands that bring values from where they are computed to where they are read."""
+
+    grid = function_command(Grid.called)
+    derive_transfers = function_command(DeriveTransfers)
 
     @overload
     def create_xfer(
@@ -135,71 +138,6 @@ class TransferCommands(Scheduled):
         made = transfer.made(self._program)
         self.apply(transfer)
         return Transfer(self, transfer.taken, made)
-
-    def grid(self, *extents: Expr | int) -> None:
-        """Declare the process grid: the number of ranks along each axis.
-
-        ::
-
-            as many ranks as the loops need     -->   4 ranks in a row                       (f.grid(4))
-                                                -->   2 x P ranks, numbered row by row       (f.grid(2, P))
-
-        Numbers are constants or affine in the parameters, at least 1. Ranks are numbered row by row, so that on a grid
-        of 2 x 3 rank 4 has the coordinates (1, 1). Without a declaration the grid is as large as the loops that
-        `tag_distribute` runs on ranks need. The function needs at least as many ranks as the grid has; those beyond it
-        do nothing. A second call replaces the first. Raises `CommandError` where loops, arrays or messages use more
-        axes.
-        """
-        self.apply(Grid(self.name, extents))
-
-    def derive_transfers(
-        self,
-        *,
-        overlap: bool = False,
-        depth: Mapping[Any, int] | None = None,
-        collectives: bool = False,
-        pipeline: Any = None,
-    ) -> None:
-        """Add the transfers and waits that the program lacks, for values that one device computes and another reads.
-
-        ::
-
-            for r, c0, c1 on the GPU: p[..] = f(a)   -->   copy to the GPU what p reads of a
-            for r, c: q[..] = g(p)                         for r, c0, c1 on the GPU: p[..] = f(a)
-                                                           copy to the host what q reads of p
-                                                           for r, c: q[..] = g(p)
-
-        Between ranks, exactly the values that a rank reads and does not have come in messages from the nearest rank
-        that has them: one message from a rank to another in each iteration of the loops around, as far out as is legal.
-        ``depth={t: 4}`` lets ranks exchange a halo four times as deep in every fourth iteration of t, and compute the
-        overlap twice. With `collectives`, exchanges that loop over ranks (a broadcast, a gather, a transposition)
-        become calls of all ranks if every rank takes part (see ``collective=True`` of `create_xfer`): less to start,
-        more to wait for.
-
-        If the host has work of its own, kernels and transfers are started before work that they need not follow, unless
-        a command orders them after it, and the host waits just before the statements that need them; its own work keeps
-        its order. With `overlap` each GPU has an operation sequence for uploads and one for downloads beside those of
-        its kernels, and values that need no other rank (the interior) are computed while messages are under way.
-
-        ``pipeline=k`` (a host loop around kernels, or a list of such loops) moves in each iteration of k first the
-        values that no earlier one has read, and then its results, on these sequences: values of iteration k + 1 are
-        uploaded while k is computed and k - 1 is downloaded::
-
-            by.split(r, 32, k, r1)                     copy to the GPU the rows that the first k reads more than others
-            by.tag_gpu(blocks=[r1, c0], ...)    -->    for k: start to copy to the GPU what k reads and no one before it
-            f.derive_transfers(pipeline=k)                    start kernel by
-                                                              start to copy to the host what k has made
-                                                       wait for the last copy
-
-        Transfers of the user are kept, and values that are already on the device are not moved. A second call, after
-        other commands, derives the transfers and waits anew. Raises `CommandError` for a pipeline along a name that is
-        no loop, or a loop that is tagged or inside a kernel, and if nothing is to be moved in it.
-        """
-        for option, given in (("overlap", overlap), ("collectives", collectives)):
-            if not isinstance(given, bool):
-                raise CommandError(f"{self.name}.derive_transfers: {option}={given!r}: give True or False")
-        command = DeriveTransfers(self.name, overlap=overlap, depth=depth, collectives=collectives, pipeline=pipeline)
-        self.apply(command)
 
     def derived(self) -> list[str]:
         """The additions of `derive_transfers` as equivalent commands, to be edited.

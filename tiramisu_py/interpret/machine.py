@@ -15,7 +15,7 @@ import numpy as np
 
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.algorithm.visitor import Visitor
-from tiramisu_py.interpret import arithmetic
+from tiramisu_py.interpret import arithmetic, tiles
 from tiramisu_py.interpret import lane_masks as masks
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.called_stages import call_steps
@@ -36,11 +36,15 @@ from tiramisu_py.ir import (
     For,
     If,
     Let,
+    LoadTile,
     Mask,
     MemoryBlock,
+    MultiplyTiles,
     Node,
     Prefetch,
     Store,
+    StoreTile,
+    Tiles,
 )
 from tiramisu_py.program.loops import Parallel, Vector
 from tiramisu_py.program.storage import Memory
@@ -132,6 +136,18 @@ class Interpreter(Visitor[OwnSteps]):
 
     def visit_arraycall(self, node: ArrayCall, frame: Frame) -> Steps:
         return call_steps(node, frame)
+
+    def visit_tiles(self, node: Tiles, frame: Frame) -> OwnSteps:
+        yield Nested(node.body, tiles.with_tiles(frame))
+
+    def visit_loadtile(self, node: LoadTile, frame: Frame) -> Steps:
+        return tiles.loaded(node, frame)
+
+    def visit_storetile(self, node: StoreTile, frame: Frame) -> Steps:
+        return tiles.stored(node, frame)
+
+    def visit_multiplytiles(self, node: MultiplyTiles, frame: Frame) -> Steps:
+        return tiles.multiplied(node, frame)
 
     def visit_mask(self, node: Mask, frame: Frame) -> OwnSteps:
         frame.where = "the mask of a vector"

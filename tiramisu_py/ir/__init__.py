@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Events,
         LastBlock,
         Launch,
+        Mma,
         Record,
         TreeReduce,
     )
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         Private,
         Store,
     )
+    from tiramisu_py.ir.tile_statements import LoadTile, MultiplyTiles, StoreTile, Tiles
 
 front(
     __name__,
@@ -63,7 +65,7 @@ front(
         "tiramisu_py.ir.array_calls": "ArrayCall, ArraySection",
         "tiramisu_py.ir.expressions": "GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable",
         "tiramisu_py.ir.gpu_statements": (
-            "Await, Barrier, Copy, Deferred, Events, LastBlock, Launch, Record, TreeReduce"
+            "Await, Barrier, Copy, Deferred, Events, LastBlock, Launch, Mma, Record, TreeReduce"
         ),
         "tiramisu_py.ir.log": "Traced",
         "tiramisu_py.ir.loop_functions": (
@@ -76,6 +78,7 @@ front(
             "Allocate, ArrayRoom, Assign, BeginArray, Block, Comment, Declare, EndArray, For, If, Let, Mask, "
             "MemoryBlock, Prefetch, Private, Store"
         ),
+        "tiramisu_py.ir.tile_statements": "LoadTile, MultiplyTiles, StoreTile, Tiles",
     },
 )
 
@@ -112,9 +115,12 @@ __all__ = [
     "Launch",
     "Let",
     "Load",
+    "LoadTile",
     "LoopFunction",
     "Mask",
     "MemoryBlock",
+    "Mma",
+    "MultiplyTiles",
     "Node",
     "Piece",
     "Post",
@@ -130,6 +136,8 @@ __all__ = [
     "ScalarArgument",
     "Side",
     "Store",
+    "StoreTile",
+    "Tiles",
     "Traced",
     "TreeReduce",
     "Variable",

@@ -11,6 +11,7 @@ from tiramisu_py.ir.gpu_statements import (
     Events,
     LastBlock,
     Launch,
+    Mma,
     Record,
     TreeReduce,
 )
@@ -32,6 +33,7 @@ from tiramisu_py.ir.statements import (
     Prefetch,
     Store,
 )
+from tiramisu_py.ir.tile_statements import LoadTile, MultiplyTiles, StoreTile, Tiles
 
 Node = (
     Block
@@ -57,6 +59,7 @@ Node = (
     | Barrier
     | Deferred
     | TreeReduce
+    | Mma
     | LastBlock
     | Piece
     | Post
@@ -65,4 +68,8 @@ Node = (
     | Collective
     | AllReduce
     | Traced
+    | Tiles
+    | LoadTile
+    | StoreTile
+    | MultiplyTiles
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from tiramisu_py.ir import For, Node
 from tiramisu_py.ir.rewriting import variables, walk
-from tiramisu_py.program.loops import Parallel, Unroll, Vector
+from tiramisu_py.program.loops import Parallel, TensorLoop, Unroll, Vector
 
 
 def collapses_together(node: Node) -> Iterator[str]:
@@ -39,7 +39,7 @@ def _collapsed(loop: For) -> list[For]:
 
 def no_tagged_step(node: Node) -> Iterator[str]:
     """Loops to be unrolled or vectorised have step 1."""
-    yield from _loops_tagged(node, (Unroll, Vector), lambda loop: loop.step != 1, "has a step")
+    yield from _loops_tagged(node, (Unroll, Vector, TensorLoop), lambda loop: loop.step != 1, "has a step")
 
 
 def no_unrolled_loop(node: Node) -> Iterator[str]:
@@ -52,8 +52,16 @@ def no_vector_loop(node: Node) -> Iterator[str]:
     yield from _loops_tagged(node, (Vector,), lambda loop: True, "is still to be vectorised")
 
 
+def no_tensor_loop(node: Node) -> Iterator[str]:
+    """No loop is left to be run by an instruction on matrices."""
+    yield from _loops_tagged(node, (TensorLoop,), lambda loop: True, "is still to be an instruction on matrices")
+
+
 def _loops_tagged(
-    node: Node, tags: tuple[type[Unroll] | type[Vector], ...], wrong: Callable[[For], bool], said: str
+    node: Node,
+    tags: tuple[type[Unroll] | type[Vector] | type[TensorLoop], ...],
+    wrong: Callable[[For], bool],
+    said: str,
 ) -> Iterator[str]:
     for loop in walk(node):
         if isinstance(loop, For) and isinstance(loop.tag, tags) and wrong(loop):

@@ -21,12 +21,15 @@ from tiramisu_py.ir import (
     For,
     If,
     Load,
+    LoadTile,
+    Mma,
     Node,
     Prefetch,
     Request,
     Scalar,
     Side,
     Store,
+    StoreTile,
     TreeReduce,
 )
 from tiramisu_py.program.loops import Combine
@@ -39,7 +42,7 @@ Operand = Expr | Part | Store | tuple[Expr | Part | Store, ...] | None
 _Holder = TypeVar("_Holder", bound=Node | Part)
 _Kind = TypeVar("_Kind")
 #: Where an expression keeps its loads, the buffers of these, and all names in it.
-_LOADS, _BUFFERS, _NAMES = "_loads", "_buffers", "_names"
+_NAMES = "_names"
 #: Where a statement keeps what is inside.
 _CONTENTS = "_contents"
 _NONE: frozenset[str] = frozenset()
@@ -195,22 +198,16 @@ def loads(node: Node) -> Iterator[Load]:
             yield from loads_in(expression)
 
 
+@traversal.kept_on_node
 def loads_in(e: Expr) -> tuple[Load, ...]:
-    """Every load in an expression, those in its indices first. It keeps them, since passes ask again and again."""
-    kept: tuple[Load, ...] | None = e.__dict__.get(_LOADS)
-    if kept is None:
-        found = traversal.walk(e) if Load in traversal.kinds(e) else ()
-        kept = e.__dict__[_LOADS] = tuple([part for part in found if isinstance(part, Load)])
-    return kept
+    """Every load in an expression, those in its indices first."""
+    found = traversal.walk(e) if Load in traversal.kinds(e) else ()
+    return tuple([part for part in found if isinstance(part, Load)])
 
 
+@traversal.collected_from_nodes
 def buffers_in(e: Expr) -> frozenset[str]:
-    """The buffers that an expression loads from; each expression inside keeps its own."""
-    kept: frozenset[str] | None = e.__dict__.get(_BUFFERS)
-    return traversal.collected(e, _BUFFERS, _buffer) if kept is None else kept
-
-
-def _buffer(e: Expr) -> frozenset[str]:
+    """The buffers that an expression loads from."""
     return frozenset((e.buffer,)) if isinstance(e, Load) else _NONE
 
 
@@ -295,13 +292,9 @@ def naming(node: Node, name: str) -> Iterator[Node]:
             waiting += reversed(children(inner))
 
 
+@traversal.collected_from_nodes
 def names_in(e: Expr) -> frozenset[str]:
-    """Every name of a variable, size, scalar or buffer in an expression; each expression inside keeps its own."""
-    kept: frozenset[str] | None = e.__dict__.get(_NAMES)
-    return traversal.collected(e, _NAMES, _name) if kept is None else kept
-
-
-def _name(e: Expr) -> frozenset[str]:
+    """Every name of a variable, size, scalar or buffer in an expression."""
     if isinstance(e, Iter | Param | Scalar):
         return frozenset((e.name,))
     return frozenset((e.buffer,)) if isinstance(e, Load) else _NONE
@@ -318,6 +311,8 @@ def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
             needed += _factors(store.indices, extents.get(store.buffer, ()))
         elif isinstance(store, TreeReduce):
             needed += [e for buffer in store.buffers for e in _factors(store.indices, extents.get(buffer, ()))]
+        elif isinstance(store, LoadTile | StoreTile | Mma):
+            needed += extents.get(store.buffer, ())
         elif isinstance(store, ArrayCall):
             needed += [extent for buffer in store.arrays for extent in extents.get(buffer, ())]
         elif isinstance(store, For):

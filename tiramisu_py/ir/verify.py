@@ -45,9 +45,12 @@ from tiramisu_py.ir import (
     LastBlock,
     Launch,
     Let,
+    LoadTile,
     LoopFunction,
     Mask,
     MemoryBlock,
+    Mma,
+    MultiplyTiles,
     Node,
     Piece,
     Post,
@@ -55,6 +58,8 @@ from tiramisu_py.ir import (
     Record,
     Requests,
     Store,
+    StoreTile,
+    Tiles,
     TreeReduce,
 )
 from tiramisu_py.ir.expression_rules import (
@@ -68,6 +73,7 @@ from tiramisu_py.ir.expression_rules import (
     of_expressions,
 )
 from tiramisu_py.ir.rewriting import children, walk
+from tiramisu_py.ir.tile_statements import TILES
 from tiramisu_py.ir.uniform_control import is_uniform
 
 #: The number of indices of a block of memory, among handles: it is none of events or requests.
@@ -88,9 +94,13 @@ HOST_ONLY = (
     Complete,
     Collective,
     AllReduce,
+    Tiles,
+    LoadTile,
+    StoreTile,
+    MultiplyTiles,
 )
 #: Statements of the threads of a kernel.
-KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock)
+KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock, Mma)
 
 
 def verify(function: LoopFunction) -> Iterator[str]:
@@ -204,6 +214,9 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from _stored(node.buffer, node.indices, node.value, scope)
         case TreeReduce():
             yield from _combined(node, scope)
+        case Mma():
+            for indices in node.places:
+                yield from element(node.buffer, indices, scope)
         case Deferred():
             yield from _stored(node.store.buffer, node.store.indices, node.store.value, scope)
         case LastBlock():
@@ -213,6 +226,8 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from element(node.buffer, node.indices, scope)
         case ArrayCall():
             yield from _called(node, scope)
+        case LoadTile() | StoreTile():
+            yield from _tile(node, scope)
         case Mask():
             yield from expected(node.count, scope, int64)
         case Allocate() | Events():
@@ -250,6 +265,14 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
                 yield from _message(array, dtype, Block(()), scope)
             if len(node.arrays) != len(component_types(node.dtype)):
                 yield f"{node.statement} combines {node.dtype} in {len(node.arrays)} arrays"
+
+
+def _tile(node: LoadTile | StoreTile, scope: KnownNames) -> Iterator[str]:
+    """The first elements of two rows exist, and a thread has so many tiles of that size."""
+    for indices in (node.first, node.second):
+        yield from element(node.buffer, indices, scope)
+    if not 0 <= node.tile < TILES or node.rows > 16 or node.columns * node.dtype.bytes > 64:
+        yield f"{node.statement} uses tile {node.tile} for {node.rows} x {node.columns} elements of {node.dtype}"
 
 
 def _turn(buffer: str, block: str, scope: KnownNames) -> Iterator[str]:

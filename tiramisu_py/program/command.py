@@ -38,14 +38,22 @@ class Command(ABC):
     In the text, fields are written by position, or by name if they are keyword-only or follow a field that is left out
     because it has its default. `verb` is the command's name (by default that of the class, in small letters); `subject`
     is the field before the dot; `many` is the field of a variable number of arguments, ``reorder(k, i, j)``; `by_name`
-    is the field of arguments whose names the user chooses, ``specialize(K=16)``. A command that `derives` adds the
-    transfers that a program lacks.
+    is the field of arguments whose names the user chooses, ``specialize(K=16)``; the arguments of `spelled_out` are
+    written by name though they can be given by position. Iterables for the fields of `lists` are kept as lists. Files
+    of older versions have other names for fields, `former`. A command that `derives` adds the transfers that a
+    program lacks.
+
+    The public method of a command has its docstring, and its fields as arguments; where they differ, as a variable
+    number of arguments does from the tuple that is kept, a class method `called` takes the arguments.
     """
 
     verb: ClassVar[str] = ""
     subject: ClassVar[str] = ""
     many: ClassVar[str] = ""
     by_name: ClassVar[str] = ""
+    spelled_out: ClassVar[tuple[str, ...]] = ()
+    lists: ClassVar[tuple[str, ...]] = ()
+    former: ClassVar[tuple[tuple[str, str], ...]] = ()
     derives: ClassVar[bool] = False
 
     @abstractmethod
@@ -63,7 +71,7 @@ class Command(ABC):
         late: list[tuple[str, object]] = []
         left_out = False
         for one in fields(self):
-            value = getattr(self, one.name)
+            value, by_name = getattr(self, one.name), one.kw_only or one.name in self.spelled_out
             if one.name == self.subject:
                 continue
             if one.name == self.many:
@@ -71,8 +79,8 @@ class Command(ABC):
             elif one.name == self.by_name:
                 named += value.items()
             elif _is_usual(one, value):
-                left_out = left_out or not one.kw_only
-            elif one.kw_only:
+                left_out = left_out or not by_name
+            elif by_name:
                 named.append((one.name, value))
             elif left_out:
                 late.append((one.name, value))
@@ -93,6 +101,16 @@ class Command(ABC):
 def name_of(kind: type[Command]) -> str:
     """The name of a command: ``UnrollAndJam`` is ``unroll_and_jam``."""
     return kind.verb or re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def every_command() -> tuple[type[Command], ...]:
+    """The commands of this package, as far as their modules are loaded; `Function` loads all."""
+    return tuple(kind for kind in _leaves(Command) if kind.__module__.startswith("tiramisu_py."))
+
+
+def _leaves(kind: type) -> Iterator[Any]:
+    below: list[type] = kind.__subclasses__()
+    yield from (leaf for one in below for leaf in _leaves(one)) if below else (kind,)
 
 
 def _is_usual(one: Field[Any], value: object) -> bool:

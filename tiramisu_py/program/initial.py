@@ -14,10 +14,10 @@ from tiramisu_py.algorithm.domains.extents import default_extents, default_place
 from tiramisu_py.algorithm.domains.runs import stored_axes
 from tiramisu_py.algorithm.domains.scatters import update_order
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.traversal import mentions
+from tiramisu_py.algorithm.traversal import accesses, mentions
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.group_nests import in_order_of_reads
-from tiramisu_py.program.loops import Loop, Rank, RankBlock
+from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
@@ -72,15 +72,17 @@ def with_input(program: Program, declared: Input) -> Program:
 
 
 def by_index_if_moved(program: Program) -> Program:
-    """The program with values in runs kept by all indices, if there are GPUs or ranks, which move values by name.
+    """The program with values in runs kept by all indices where they cannot be moved by their positions.
 
-    Values whose place the user has chosen stay there.
+    Messages between ranks name values by all indices, and so do arrays that are dealt out to ranks; a transfer asks
+    the host where runs begin. Values whose place the user has chosen stay there.
     """
-    if program.algorithm.by_index or not _has_devices(program):
+    moved = [each for each in program.algorithm.computations.values() if _is_moved_by_index(program, each)]
+    new = [each for each in moved if each.name not in program.algorithm.by_index]
+    if not new:
         return program
-    runs = [each for each in program.algorithm.computations.values() if each.shape is None]
-    algorithm = replace(program.algorithm, by_index=True)
-    for declared in runs:
+    algorithm = replace(program.algorithm, by_index=program.algorithm.by_index.union(each.name for each in new))
+    for declared in new:
         axes = stored_axes(program.algorithm, declared)
         storage = program.storages.get(declared.name)
         if len(axes) == len(declared.iterators) or storage is None or storage.chosen:
@@ -94,13 +96,22 @@ def by_index_if_moved(program: Program) -> Program:
     return program.with_(algorithm=algorithm)
 
 
-def _has_devices(program: Program) -> bool:
-    """Whether a program has GPUs or ranks, or moves values to them."""
-    if program.grid or program.distributions or program.blocks is not None:
+def _is_moved_by_index(program: Program, declared: Computation) -> bool:
+    """Whether values in runs are in an array that is dealt out, in messages, or in runs that only a GPU knows."""
+    if not declared.guards or declared.shape is not None or declared.stage is not None:
+        return False
+    inputs = program.algorithm.inputs
+    named = {access.source for guard in declared.guards for access in accesses(guard)}
+    if not any(name in inputs and inputs[name].monotone for name in named):
+        return False
+    if declared.name in program.distributions or program.blocks is not None:
         return True
-    if any(each.is_gpu or isinstance(each.tag, Rank | RankBlock) for each in program.loops.values()):
+    own = (each for each in program.statements.values() if each.source == declared.name)
+    if any(each.message is not None for each in own):
         return True
-    return any(each.transfer is not None or each.message is not None for each in program.statements.values())
+    return any(name in inputs and inputs[name].device is not None for name in named) and any(
+        each.is_gpu for each in program.loops.values()
+    )
 
 
 def with_computation(program: Program, declared: Computation, *, order: tuple[str, ...] | None = None) -> Program:

@@ -158,8 +158,24 @@ class RankBlock:
     name = "rank block"
 
 
-Tag = Parallel | Vector | Unroll | GpuBlock | GpuThread | Bulk | Rank | RankBlock
+@dataclass(frozen=True)
+class TensorLoop:
+    """One of the three loops that an instruction on small matrices runs at once, in tiles that are full.
+
+    `instruction` is its name (see `program.machine.tensor_instructions`). `axis` says what the loop goes over: 0 for
+    rows of the sums, 1 for their columns, 2 for the terms.
+    """
+
+    instruction: str
+    axis: int
+
+    name = "tensor"
+
+
+Tag = Parallel | Vector | Unroll | GpuBlock | GpuThread | Bulk | Rank | RankBlock | TensorLoop
 AXES = ("x", "y", "z")
+#: The loops of a product on small matrices.
+TENSOR_AXES = ("rows", "columns", "terms")
 
 #: The most statements that unrolled loops, and versions of partial tiles, may become.
 MOST_COPIES = 4096

@@ -167,9 +167,14 @@ class Program:
         tag = None if loop is None else self.loops[loop].tag
         return tag.launch.device if isinstance(tag, GpuBlock) else None
 
-    def loads_at(self, statement: Statement) -> Device:
-        """The device whose instances of buffers a statement loads from."""
-        return statement.transfer.source if statement.transfer else self.device_of(statement)
+    def loads_at(self, statement: Statement, source: str | None = None) -> Device:
+        """The device whose instances of buffers a statement loads from; `source` is what it loads, if not its own.
+
+        The host evaluates the conditions of a transfer.
+        """
+        if statement.transfer is not None:
+            return statement.transfer.source if source in (None, statement.source) else None
+        return self.device_of(statement)
 
     def stores_at(self, statement: Statement) -> Device:
         """The device whose instances of buffers a statement stores to."""
@@ -247,7 +252,7 @@ class Program:
         buffer = self.buffers[storage.buffer]
         frame = statement.prefix(len(self.frame(storage)))
         index = sets.compose(sets.joined(frame, value), storage.index)
-        device = self.stores_at(statement) if stored else self.loads_at(statement)
+        device = self.stores_at(statement) if stored else self.loads_at(statement, storage.source)
         rank = self.stores_on(statement) if stored else self.rank_of(statement)
         owner = sets.joined(rank, sets.prefix(frame, len(buffer.scope)))
         return sets.renamed(sets.joined(owner, index), str(home_of(buffer, device)))

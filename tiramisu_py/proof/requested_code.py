@@ -1,4 +1,4 @@
-"""The code that commands ask for can be emitted: prefetches, shares, repeated loops, versions, strides, tuples."""
+"""The code that commands ask for can be emitted: prefetches, repeated loops, versions, products, arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.program import Program
-from tiramisu_py.proof import prefetches, thread_shares, unrolling
+from tiramisu_py.proof import prefetches, tensor_loops, thread_shares, unrolling
 from tiramisu_py.proof.violations.findings import Finding, Key, fault
 
 
@@ -18,6 +18,7 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     yield from prefetches.faults(flow)
     yield from thread_shares.faults(flow)
     yield from unrolling.faults(flow.accesses.program)
+    yield from tensor_loops.faults(flow)
     yield from _versions(flow.accesses.program)
     yield from _strides(flow.accesses.program)
     yield from _products(flow.accesses.program)

@@ -176,7 +176,9 @@ class _Check:
         computation = self.program.algorithm.computations[name]
         if bits.chooses(computation):
             return f"bits of {name} preserved, but for the sign of zero and the payload of NaN"
-        return f"{self._by_whom(name)} ({grade}: {grades.MEANING[grade]})"
+        instruction = grades.tensorized(self.program, name)
+        means = grades.MEANING[grade] if instruction is None else f"{instruction.name}: {instruction.given_up}"
+        return f"{self._by_whom(name)} ({grade}: {means})"
 
     def _by_whom(self, name: str) -> str:
         reordered = {bits.order_of_terms(self.program, name): True}

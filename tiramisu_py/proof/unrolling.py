@@ -25,6 +25,12 @@ def faults(program: Program) -> Iterator[Finding]:
                 yield from _too_long(loop, inside)
 
 
+def constant_extent(program: Program, statement: Statement, loop: Loop) -> int | None:
+    """The most iterations of a loop of a statement, if that is a constant; None if it is not."""
+    found = _Copies(program, statement)._extent(loop)
+    return None if found is None else found[0]
+
+
 def _is_unrolled(program: Program, statement: Statement) -> bool:
     return any(isinstance(program.loops[loop].tag, Unroll) for loop in statement.loops)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from tiramisu_py.build.target_processor import Target
-from tiramisu_py.build.target_processor import target as described
+from tiramisu_py import Target
+from tiramisu_py import target as described
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.records import dataclass
 

@@ -1,21 +1,19 @@
-"""The recipe for matrix products: tiles of accumulators in registers, both operands packed for the caches."""
+"""Matrix products: tiles of accumulators in registers, both operands packed for the caches.
+
+`matmul_space` has the sizes that are worth trying.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.domains.extents import extents_of
-from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Computation, Expr, Iter, Memory, Reduction, Target
+from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import Access, Binary, Cast, end_of
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.read_sums import sums_of, untouched
-from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched, with_sizes
 from tiramisu_py.records import dataclass
 
 #: The most lanes of a vector loop.
@@ -30,7 +28,7 @@ MOST_ROWS = 14
 
 def matmul(
     product: Computation, *, cpu: Cpu | Target | str | None = None, sizes: Mapping[str, int] | None = None
-) -> str:
+) -> AppliedCommands:
     """Schedule ``C[i, j] += A[i, k] * B[k, j]`` in tiles of registers, with both operands copied for the caches.
 
     ::
@@ -72,7 +70,7 @@ def matmul(
     Raises `ArgumentError` for what is no matrix product, with the reason, and the error of a command that is refused;
     then none of the commands is applied.
     """
-    recipe = Recorded("matmul", [product])
+    recipe = Recipe("matmul", [product])
     reader = None if isinstance(product, Reduction) else product
     sums = product if reader is None else sums_of(recipe, reader)
     found = _product_of(recipe, sums)
@@ -89,7 +87,7 @@ def matmul(
             _read_at_the_end(found, reader, tiled, plan)
             if reader.dtype == sums.dtype and not _in_place(recipe, reader):
                 sums.store_in(reader, list(found.iterators))
-    return recipe.text()
+    return recipe.commands()
 
 
 @dataclass(frozen=True)
@@ -127,15 +125,7 @@ class Sizes:
 
     def replaced(self, given: Mapping[str, int]) -> Sizes:
         """The sizes, those that the user gives instead; raises `ArgumentError`."""
-        known = [name for name in (each.name for each in fields(self)) if name != "lanes"]
-        if not isinstance(given, Mapping):
-            raise ArgumentError(f"matmul: sizes is {given!r}: give sizes by name, {{'rows': 6, 'columns': 64}}")
-        for name, value in given.items():
-            if name not in known:
-                raise ArgumentError(f"matmul: there is no size {name!r}: there are {', '.join(known)}")
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ArgumentError(f"matmul: {name} is {value!r}: give a positive integer")
-        return replace(self, **given)
+        return with_sizes(self, "matmul", given, fixed="lanes")
 
 
 @dataclass(frozen=True)
@@ -156,7 +146,7 @@ class Product:
     right: Access
 
 
-def _product_of(recipe: Recorded, product: Computation) -> Product:
+def _product_of(recipe: Recipe, product: Computation) -> Product:
     """The parts of a matrix product; raises `ArgumentError` for other computations."""
     if not isinstance(product, Reduction):
         raise ArgumentError(f"matmul: {product} is not a reduction: declare it with f.reduction(..., op=tm.sum)")
@@ -208,12 +198,10 @@ def _indices(product: Computation, access: Access) -> list[str]:
     return names
 
 
-def _constant_extent(recipe: Recorded, sums: Reduction, iterator: Iter) -> int | None:
+def _constant_extent(recipe: Recipe, sums: Reduction, iterator: Iter) -> int | None:
     """The number of iterations of an iterator of a reduction, if it is a positive constant."""
     declared = recipe.function.algorithm.computations[sums.name]
-    extents = extents_of(sets.named(declared.domain, None), recipe.function.program.context)
-    extent = extents[declared.iterators.index(iterator.name)]
-    return int(extent.value) if isinstance(extent, Const) and extent.value > 0 else None
+    return end_of(recipe.function.program, declared, iterator.name)
 
 
 @dataclass(frozen=True)
@@ -227,7 +215,7 @@ class TileLoops:
     column: Iter
 
 
-def _apply(recipe: Recorded, found: Product, sizes: Sizes) -> TileLoops:
+def _apply(recipe: Recipe, found: Product, sizes: Sizes) -> TileLoops:
     """Apply the commands, and return the loops of the result."""
     product, fresh = found.result, recipe.fresh
     i, j, k = found.row, found.column, found.term
@@ -264,19 +252,20 @@ def _read_at_the_end(found: Product, reader: Computation, loops: TileLoops, size
     reader.vectorize(loops.column, sizes.lanes, remainder="mask", partial="specialize")
 
 
-def _in_place(recipe: Recorded, reader: Computation) -> bool:
+def _in_place(recipe: Recipe, reader: Computation) -> bool:
     """Whether a computation is stored in the array of another value, which blocks of terms would overwrite."""
     program = recipe.function.program
     return len(list(program.storages_in(program.storages[reader.name].buffer))) > 1
 
 
-def _pack_right(recipe: Recorded, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
+def _pack_right(recipe: Recipe, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
     """Copy the operand of the columns into panels, as wide as a tile, for each block of terms."""
     loops = {loop: recipe.fresh(2 * loop) for loop in _indices(found.result, found.right)}
     jj, kk = loops[found.column.name], loops[found.term.name]
     width = sizes.columns
     source = recipe.function[found.right.source]
-    panels = tile.update.pack(source, list(loops.values()), [jj // width, kk, jj % width], level=level)
+    name = recipe.copy_name(found.right.source, "packed")
+    panels = tile.update.pack(source, list(loops.values()), [jj // width, kk, jj % width], level=level, name=name)
     outer, inner = recipe.fresh(f"{jj.name}0"), recipe.fresh(f"{jj.name}1")
     panels.split(jj, width, outer, inner)
     transposed = list(loops)[-1] != found.column.name
@@ -287,10 +276,41 @@ def _pack_right(recipe: Recorded, found: Product, tile: Reduction, level: Iter, 
     panels.vectorize(inner, width if width.bit_count() == 1 else sizes.lanes, remainder="mask")
 
 
-def _copy_left(recipe: Recorded, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
+def _copy_left(recipe: Recipe, found: Product, tile: Reduction, level: Iter, sizes: Sizes) -> None:
     """Copy a block of rows of the other operand into rows whose distance is no power of two."""
     loops = {loop: recipe.fresh(2 * loop) for loop in _indices(found.result, found.left)}
     ii, kk = loops[found.row.name], loops[found.term.name]
     source = recipe.function[found.left.source]
     layout = [ii * (sizes.terms + sizes.lanes) + kk]
-    tile.update.cache(source, level, list(loops.values()), layout=layout)
+    name = recipe.copy_name(found.left.source, "cache")
+    tile.update.cache(source, level, list(loops.values()), layout=layout, name=name)
+
+
+def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None) -> dict[str, list[int]]:
+    """Values of the `sizes` of `matmul` around those that follow from `cpu` (default: this machine's), for `tune`.
+
+    ::
+
+        def make(**sizes):
+            f, C = product()
+            tm.recipes.matmul(C, sizes=sizes)
+            return f
+
+        cpu = tm.target()
+        room = cpu.vector_registers * cpu.lanes(tm.float32)
+        space = tm.recipes.matmul_space(product()[1])       # {"terms": [...], "rows": [...], ...}
+        tm.tune(make, space, where=lambda rows, columns, **_: (rows + 1) * columns <= room, ...)
+
+    Accumulators and a row of vectors should fit in the registers, as the condition here says. Raises `ArgumentError`.
+    """
+    Recipe("matmul_space", [product])
+    plan = Sizes.of(product, processor("matmul_space", cpu))
+    lanes = plan.lanes
+    widths = [lanes * vectors for vectors in (1, 2, 4, 8) if lanes * vectors <= MOST_LANES]
+    terms = {max(plan.terms * part // 4 // lanes * lanes, lanes) for part in (1, 2, 3, 4, 8)}
+    return {
+        "terms": sorted(terms),
+        "rows": sorted({*range(2, MOST_ROWS + 1, 2), plan.rows}),
+        "columns": sorted({*widths, plan.columns}),
+        "tiles": sorted({max(plan.tiles * part // 4, 1) for part in (1, 2, 4, 8)}),
+    }

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tiramisu_py.build.target_processor import Target
-from tiramisu_py.function import Computation
+from tiramisu_py import Computation, Target
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 
 #: The block size of a computation with a single loop: threads share the blocks.
 BLOCK = 1 << 16
@@ -15,7 +14,7 @@ BLOCK = 1 << 16
 MOST_LANES = 64
 
 
-def pointwise(*stages: Computation, cpu: Cpu | Target | str | None = None) -> str:
+def pointwise(*stages: Computation, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """One loop nest for computations over the same domain: whole vectors of the narrowest type, stored past the caches.
 
     ::
@@ -35,7 +34,7 @@ def pointwise(*stages: Computation, cpu: Cpu | Target | str | None = None) -> st
     machine's). Raises `ArgumentError` if the stages are not computations of one function, and the error of a command
     that is refused; then none of the commands is applied.
     """
-    recipe = Recorded("pointwise", stages)
+    recipe = Recipe("pointwise", stages)
     cpu = processor("pointwise", cpu)
     outputs = set(recipe.function.algorithm.outputs)
     stored = [stage for stage in recipe.stages if stage.name in outputs] or recipe.stages[-1:]
@@ -56,9 +55,9 @@ def pointwise(*stages: Computation, cpu: Cpu | Target | str | None = None) -> st
             stage.compute_at(last, loops[-1])
         for stage in stored:
             stage.store_nontemporal()
-    return recipe.text()
+    return recipe.commands()
 
 
-def _narrowest(recipe: Recorded) -> int:
+def _narrowest(recipe: Recipe) -> int:
     """The size of the narrowest stored values, in bytes."""
     return min(stage.dtype.bytes for stage in recipe.stages)

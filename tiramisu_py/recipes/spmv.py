@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.build.target_processor import Target
-from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.statement import Role
+from tiramisu_py import Combine, Computation, Iter, Reduction, Target
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recorded import Recorded, processor
-from tiramisu_py.sparse.csr_product import CsrProduct, csr_product
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, untouched
+from tiramisu_py.sparse.csr_product import csr_product
 
 #: The most entries that are gathered at once: with more, the last entries of most rows would run one by one.
 MOST_LANES = 8
@@ -18,7 +13,7 @@ MOST_LANES = 8
 AHEAD = 2048
 
 
-def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
+def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """Schedule ``y[i] += value[p] * x[column[p]]`` over the rows of a matrix: ``start[i] <= p < start[i + 1]``.
 
     ::
@@ -43,9 +38,9 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
     Returns the commands as text, over the function `f`. Raises `ArgumentError` for other computations, and
     `CommandError` as the commands do; nothing is applied then.
     """
-    recipe, found = Recorded("spmv", [product]), csr_product("spmv", product)
+    recipe, found = Recipe("spmv", [product]), csr_product("spmv", product)
     assert isinstance(product, Reduction)
-    _untouched(recipe, product, found)
+    untouched(recipe, product)
     size = max(each.dtype.bytes for each in found.entries)
     lanes = min(processor("spmv", cpu).lanes(size), MOST_LANES)
     with recipe.together():
@@ -55,12 +50,4 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
         product.update.vectorize(term, lanes, combine=Combine.PRIVATE)
         for entry in found.entries:
             product.update.prefetch(recipe.function[entry.name], term, AHEAD // size)
-    return recipe.text()
-
-
-def _untouched(recipe: Recorded, product: Reduction, found: CsrProduct) -> None:
-    """Refuse a reduction that has been scheduled already."""
-    program = recipe.function.program
-    roles = {each.role: program.loop_names(each) for each in program.statements_of(product.name)}
-    if roles != {Role.INIT: (found.row,), Role.UPDATE: (found.row, found.term)}:
-        raise ArgumentError(f"spmv: {product} has been scheduled already: give the recipe before other commands")
+    return recipe.commands()

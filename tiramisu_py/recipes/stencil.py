@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiramisu_py.algorithm.declarations import value_names
-from tiramisu_py.algorithm.expressions import Access, Const, Iter
-from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Computation, Iter, Memory, Target
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import Access, Const, offsets, value_names, walk
+from tiramisu_py.queries import statement_sources as sources
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.read_offsets import offsets, sources
-from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 
 #: Narrower elements are computed in wider types: rows are kept in the first-level cache instead of registers.
 WIDE = 4
@@ -24,7 +20,7 @@ ROWS = 8
 PARTIAL = 2
 
 
-def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | str | None = None) -> str:
+def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """Schedule the stages of a stencil over two dimensions, given in order; the last one is the output.
 
     ::
@@ -53,17 +49,17 @@ def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | s
     Raises `ArgumentError` if the stages are not computations of one function with two loops, and the error of a command
     that is refused; then none of the commands is applied.
     """
-    recipe = Recorded("stencil", stages)
+    recipe = Recipe("stencil", stages)
     plan = Plan(recipe, processor("stencil", cpu), rows)
     with recipe.together():
         plan.apply()
-    return recipe.text()
+    return recipe.commands()
 
 
 class Plan:
     """The schedule of the stages of one recipe."""
 
-    def __init__(self, recipe: Recorded, cpu: Cpu, rows: int | None) -> None:
+    def __init__(self, recipe: Recipe, cpu: Cpu, rows: int | None) -> None:
         self.recipe = recipe
         self.cpu = cpu
         *self.earlier, self.last = recipe.stages
@@ -183,11 +179,11 @@ class Plan:
         return False
 
 
-def _two_loops(recipe: Recorded, stage: Computation) -> tuple[Iter, Iter]:
+def _two_loops(recipe: Recipe, stage: Computation) -> tuple[Iter, Iter]:
     loops = recipe.loops(stage)
     if len(loops) != 2:
         known = value_names(recipe.function.algorithm.computations[stage.name])
         why = ": give the recipe before other commands" if len(known) == 2 else ""
         shown = ", ".join(loop.name for loop in loops)
-        raise ArgumentError(f"{recipe.recipe}: {stage} has the loops {shown}, and needs two: rows and columns{why}")
+        raise ArgumentError(f"{recipe.name}: {stage} has the loops {shown}, and needs two: rows and columns{why}")
     return loops[0], loops[1]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, argmin
 from tiramisu_py.algorithm.expressions import Access, Expr
 from tiramisu_py.algorithm.types import TupleType, array_names, component_types
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.rewriting.partial_derivatives import dependences
 from tiramisu_py.rewriting.read_adjoints import Source, depends
@@ -85,17 +86,14 @@ def needed_sources(flow: dict[Source, set[Source]], results: Iterable[Source]) -
     return [each for each in flow if each in found]
 
 
-def check_operators(algorithm: Algorithm, needed: Iterable[Source]) -> None:
-    """Refuse reductions by operators of the user's, and calls over whole arrays, by name."""
+def check_operators(algorithm: Algorithm, needed: Iterable[Source], *, forwards: bool = False) -> None:
+    """Refuse reductions by operators of the user's, and calls over whole arrays, that have no derivative, by name."""
     for name, _ in needed:
         c = algorithm.computations.get(name)
         if c is None:
             continue
         if c.stage is not None:
-            raise DeclarationError(
-                f"{name} is computed by {c.expr}, a C function over whole arrays whose derivative is not known: leave "
-                "out of wrt= what it depends on, or write it as computations"
-            )
+            _check_stage(c, forwards)
         if c.op is None or c.op.own_name in DIFFERENTIABLE:
             continue
         if c.op.derivative is None or isinstance(c.dtype, TupleType):
@@ -106,3 +104,18 @@ def check_operators(algorithm: Algorithm, needed: Iterable[Source]) -> None:
                 f"{name} is a reduction by {c.op}, whose derivative is not known: {how}, or leave out of wrt= what it "
                 "depends on"
             )
+
+
+def _check_stage(c: Computation, forwards: bool) -> None:
+    assert isinstance(c.expr, StageCall)
+    what = f"{c.name} is computed by {c.expr}, a C function over whole arrays whose derivative"
+    if forwards:
+        raise DeclarationError(
+            f"{what} is known backwards alone, if it has adjoint=: use tm.vjp, leave out of wrt= what it depends on, "
+            "or write it as computations"
+        )
+    if c.expr.stage.adjoint is None:
+        raise DeclarationError(
+            f"{what} is not known: give tm.extern_stage({c.expr.function!r}, ..., adjoint=lambda ...), leave out of "
+            "wrt= what it depends on, or write it as computations"
+        )

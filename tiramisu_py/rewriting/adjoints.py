@@ -21,7 +21,8 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, sum_
 from tiramisu_py.algorithm.declare.declare import declare_input
-from tiramisu_py.algorithm.declare.soundness import box
+from tiramisu_py.algorithm.declare.shared_loops import shared_loops, upward_dims
+from tiramisu_py.algorithm.declare.soundness import ValueSets, box
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.runs import element_of
 from tiramisu_py.algorithm.evaluate.given_values import extents
@@ -33,9 +34,10 @@ from tiramisu_py.rewriting.activity import active_sources, array_of, check_opera
 from tiramisu_py.rewriting.isl_expressions import index_of
 from tiramisu_py.rewriting.partial_derivatives import where
 from tiramisu_py.rewriting.read_adjoints import ReadAdjoint, Source, read_adjoints
-from tiramisu_py.rewriting.read_inverses import Preimage, preimages, turned_once
+from tiramisu_py.rewriting.read_inverses import Preimage, counted_down, preimages, turned_once
 from tiramisu_py.rewriting.reading_instances import Instances, all_instances, without_chosen
 from tiramisu_py.rewriting.sketches import FreshNames, Sketch, read, replaced, with_sketches
+from tiramisu_py.rewriting.stage_adjoints import part_adjoints
 from tiramisu_py.rewriting.sums_by_parts import PartialTerm, sum_by_parts
 from tiramisu_py.rewriting.terms_of_reductions import weight_of_terms
 
@@ -99,6 +101,7 @@ class _Backward:
         self.terms: dict[Source, list[PartialTerm]] = {each: [] for each in self.adjoint_names}
         self.sums: dict[Source, list[_Sum]] = {each: [] for each in self.adjoint_names}
         self.sketches: list[Sketch] = []
+        self._found_upwards: dict[str, frozenset[str]] = {}
 
     def _give_weights(self, results: Iterable[Source]) -> None:
         """The weight of each output: 1, or an input of its shape."""
@@ -153,6 +156,12 @@ class _Backward:
                 self.sketches += extra
                 by = weight(by)
             seeds.append((source[1], by))
+        if c.stage is not None:
+            for part in part_adjoints(self.original, c, seeds[0][1], lambda s: s in self.adjoint_names, self.names):
+                self.sketches.append(part.sketch)
+                own = read(self.original, part.sketch.name, map(Iter, part.sketch.iterators), part.sketch.dtype)
+                self._turn(c, part.instances, ReadAdjoint(part.access, None, (), own))
+            return
         space = self.original.frame(c.name, c.point_iterators)
         reader = Affine(space)
         found = read_adjoints(c.expr, seeds, lambda s: s in self.adjoint_names, lambda e: _is_affine(reader, e))
@@ -186,8 +195,26 @@ class _Backward:
         else:
             relation = sets.graph(sets.function(reader.space, None, []), points)
         over = [axis for axis, name in enumerate(instances.dims) if name in c.over]
+        back: list[int] = []
+        if len(each.access.indices) < len(c.iterators):  # as many elements as the adjoint makes at a time, or fewer
+            back = [axis for axis, name in enumerate(instances.dims) if name in self._upwards(c)]
         for found in preimages(relation, over):
-            self._add(c, instances, each, found, kept, places)
+            self._add(c, instances, each, counted_down(found, back), kept, places)
+
+    def _upwards(self, c: Computation) -> frozenset[str]:
+        """The iterators along which the values of a computation depend on earlier ones, so that adjoints run back.
+
+        A sum over one of them takes its terms in the order in which the adjoint makes them.
+        """
+        if c.name not in self._found_upwards:
+            own = self.original.together(c.group) if c.group else [c]
+            reads = ValueSets(self.original).between(own)
+            ranks = {each.name: len(each.iterators) for each in own}
+            nests = (shared_loops([*ranks], reads, ranks) if reads else None) or []
+            self._found_upwards |= {
+                each.name: frozenset(each.iterators[dim] for dim in upward_dims(nests, each.name)) for each in own
+            }
+        return self._found_upwards[c.name]
 
     def _forms(
         self, reader: Affine, points: isl.Set, indices: Sequence[Expr]

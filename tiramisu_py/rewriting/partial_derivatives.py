@@ -76,9 +76,12 @@ def dependences(node: Expr, part: int | None = None) -> Iterator[ValueDependence
             yield ValueDependence(node.whole, _same, node.position)
         case Call():
             yield from _of_call(node)
-        case StageCall():  # what reads the result is refused by name
+        case StageCall():  # its own adjoint= has the factors; numbers are refused by name
             for _, _, array in node.arrays:
                 yield ValueDependence(array, _same)
+            for number, dtype in node.scalars:
+                if dtype.is_float:
+                    yield ValueDependence(number, _same)
 
 
 def zero(dtype: DType) -> Const:

@@ -10,7 +10,7 @@ Both are relations that isl computes, with strides, triangles, clipped indices a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 import islpy as isl
@@ -35,6 +35,22 @@ class Preimage:
     points: isl.Set
     summed: tuple[int, ...]
     forms: tuple[isl.Aff, ...]
+
+
+def counted_down(found: Preimage, axes: Collection[int]) -> Preimage:
+    """A preimage whose sums over some iterators, by number, take their values from the last one to the first.
+
+    The sum over t is one over ``-t``, whose values grow.
+    """
+    if not set(found.summed) & set(axes):
+        return found
+    space = found.points.get_space()
+    dims = sets.variables(space)
+    first = len(dims) - len(found.summed)
+    moved = [dim.neg() if k >= first and found.summed[k - first] in axes else dim for k, dim in enumerate(dims)]
+    back = sets.function(space, sets.tuple_name(space) or None, moved)
+    forms = tuple(form.pullback_multi_aff(back) for form in found.forms)
+    return Preimage(sets.preimage(found.points, back), found.summed, forms)
 
 
 def preimages(read: isl.Map, preferred: Sequence[int]) -> list[Preimage]:

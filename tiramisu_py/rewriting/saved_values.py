@@ -134,7 +134,7 @@ def _reading_inputs(original: Algorithm, c: Computation, arrays: dict[str, list[
         moved = element_of(original, original.computations[access.source], access.indices)
         return tuple(rewrite(index, changed) for index in moved)
 
-    def changed(e: Expr) -> Expr | None:
+    def changed(e: Expr) -> Access | None:
         if isinstance(e, Component) and isinstance(e.whole, Access) and e.whole.source in arrays:
             array = arrays[e.whole.source][e.position]
             return Access(array.name, indices(e.whole), array.dtype, e.whole.owner)
@@ -146,4 +146,9 @@ def _reading_inputs(original: Algorithm, c: Computation, arrays: dict[str, list[
     written = c.written
     if written is not None and isinstance(written.where, Expr):
         written = replace(written, where=rewrite(written.where, changed))
-    return replace(c, expr=rewrite(c.expr, changed), guards=guards, written=written)
+    stage = c.stage
+    if stage is not None:
+        kept = [(each, changed(each.access)) for each in stage.parts]
+        parts = tuple(each if moved is None else replace(each, access=moved) for each, moved in kept)
+        stage = replace(stage, parts=parts)
+    return replace(c, expr=rewrite(c.expr, changed), guards=guards, written=written, stage=stage)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from functools import cached_property, reduce
 
 import islpy as isl
@@ -12,11 +12,13 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Operator, Written
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_reduction
+from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.domains.domain import Domain
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, binary
 from tiramisu_py.algorithm.reserved import WORDS
 from tiramisu_py.algorithm.traversal import accesses, merged, substitute
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.records import dataclass
 
@@ -44,7 +46,11 @@ class FreshNames:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """A computation, or with `op` a reduction over the dimensions of `points` behind those of `domain`."""
+    """A computation, or with `op` a reduction over the dimensions of `points` behind those of `domain`.
+
+    A call over whole arrays is made for each value of the first `each` iterators; `ranges` are those of the iterators
+    of what it reads that are not its own.
+    """
 
     name: str
     dtype: DType
@@ -56,6 +62,8 @@ class Sketch:
     points: isl.Set | None = None
     op: Operator | None = None
     like: Computation | None = None
+    each: int = 0
+    ranges: Mapping[str, tuple[Expr, Expr]] = field(default_factory=dict)
 
     @cached_property
     def sources(self) -> frozenset[str]:
@@ -67,6 +75,14 @@ class Sketch:
         where = reduce(lambda a, b: binary("&", a, b), self.guards) if self.guards else None
         location = None if self.like is None else self.like.location
         domain = Domain(self.iterators, self.domain)
+        if isinstance(self.expr, StageCall):
+            over, each = {Iter(name): ends for name, ends in self.ranges.items()}, [*map(Iter, self.iterators)]
+            made = declare_stage(
+                algorithm, self.name, domain, self.expr, over=over, each=each[: self.each], owner=algorithm.owner,
+                location=location,
+            )  # fmt: skip
+            text = _text(self.domain, self.iterators)
+            return replace(made, written=Written(text, over, each=tuple(each[: self.each])))
         if self.op is None:
             made = declare_computation(
                 algorithm, self.name, domain, merged(self.expr), where=where, dtype=self.dtype, beside=beside,

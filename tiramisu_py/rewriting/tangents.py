@@ -36,7 +36,7 @@ def with_tangents(algorithm: Algorithm, wrt: Sequence[str]) -> Tangents:
     active = active_sources(algorithm, wrt)
     outputs = [s for name in algorithm.outputs for s in components(algorithm.computations[name])]
     needed = needed_sources(flows(algorithm, active), outputs)
-    check_operators(algorithm, needed)
+    check_operators(algorithm, needed, forwards=True)
     tangents: dict[Source, str] = {}
     for name in wrt:
         declared = algorithm.inputs[name]

@@ -146,3 +146,14 @@ def unused(program: Program, inside: Iterable[Statement], names: Sequence[str], 
                 raise CommandError(
                     f"{statement.name} has a loop {clash[0]} already: choose another name ({nest(program, statement)})"
                 )
+
+
+def scope_of(program: Program, consumer: Sequence[str], level: str) -> tuple[LoopId, ...]:
+    """The consumer's loops up to `level`."""
+    found = loops_named(program, consumer, level)
+    if len(found) > 1:
+        raise CommandError(
+            f"{level} names several loops ({', '.join(s.name for s, _ in found)}): name one part of the consumer"
+        )
+    statement, loop = found[0]
+    return statement.loops[: statement.depth(loop) + 1]

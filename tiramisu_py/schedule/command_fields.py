@@ -1,11 +1,13 @@
 """The objects that commands apply to, referred to by name: statements and functions.
 
 A user's handle belongs to one function. A command keeps only a `Named`, which looks up its statements in the program
-that the command is applied to.
+that the command is applied to. Fields for other handles have the type `Handle` or `StatementsHandle`: the public method
+of a command is called with handles, and what the command keeps of each is its `Named`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import fields, replace
 from typing import Any
 
@@ -17,13 +19,30 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.records import dataclass
 
 
+class Handle(ABC):
+    """A part of a function that commands can name: an input, or what has statements."""
+
+    @property
+    @abstractmethod
+    def _named(self) -> Named:
+        """The reference that commands keep."""
+
+
+class StatementsHandle(Handle):
+    """A part of a function that has statements."""
+
+
 @dataclass(frozen=True)
-class Named:
+class Named(StatementsHandle):
     """A reference by name: `source` is the input or computation, `written` is how the user writes the handle."""
 
     source: str
     written: str
     name: str
+
+    @property
+    def _named(self) -> Named:
+        return self
 
     def statements(self, program: Program) -> tuple[str, ...]:
         """The names of its statements in a program; raises `CommandError` where there are none."""
@@ -91,6 +110,24 @@ class Both(Named):
         return found
 
 
+def statements_given(program: Program, given: object) -> tuple[str, ...]:
+    """The statements of a handle that a command is given; raises `CommandError` for what has none."""
+    if isinstance(given, Both):
+        raise CommandError(f"{given} is an exchange of two halves: name {given}.send or {given}.recv")
+    if not isinstance(given, Handle) or isinstance(given, NamedInput):
+        raise CommandError(f"{given!r} is not a computation of {program.algorithm.name}")
+    return given._named.statements(program)
+
+
+def source_given(program: Program, given: object) -> str:
+    """The input or computation that a command is to copy; raises `CommandError` for anything else."""
+    if isinstance(given, NamedParts):
+        raise CommandError(f"{given.name} is a part or a copy: name the computation or the input it comes from")
+    if not isinstance(given, Handle):
+        raise CommandError(f"{given!r} is neither an input nor a computation of {program.algorithm.name}")
+    return given._named.source
+
+
 @dataclass(frozen=True, eq=False)
 class OnStatements(Command):
     """A command applied to statements: ``bx.split(...)``."""
@@ -104,7 +141,7 @@ class OnStatements(Command):
         return self.of.statements(program)
 
     @property
-    def source(self) -> str:
+    def computation(self) -> str:
         """The computation that the command applies to."""
         return self.of.source
 

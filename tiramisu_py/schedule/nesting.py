@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.kernels import axis_name, is_counted
-from tiramisu_py.program.loops import Bulk, GpuBlock, GpuThread, Loop, LoopId, Parallel, Rank, Tag, Unroll, Vector
+from tiramisu_py.program.loops import (
+    Bulk,
+    GpuBlock,
+    GpuThread,
+    Loop,
+    LoopId,
+    Parallel,
+    Rank,
+    Tag,
+    TensorLoop,
+    Unroll,
+    Vector,
+)
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -44,7 +56,9 @@ def _contradiction(a: Loop, b: Loop) -> str:
         return _rank_inside(outer, inner)
     if isinstance(outer, Parallel) and isinstance(inner, Parallel) and inner.collapse > 0:
         return "to run both on threads, name them in one parallelize"
-    if isinstance(outer, Vector) and isinstance(inner, Parallel | Vector):
+    if isinstance(outer, TensorLoop) and not isinstance(inner, TensorLoop):
+        return "an instruction on matrices runs its three loops at once: tag loops around them, or leave tensorize out"
+    if isinstance(outer, Vector) and isinstance(inner, Parallel | Vector | TensorLoop):
         return "a vector loop contains only its lanes"
     if isinstance(outer, Parallel | Vector) and isinstance(inner, GpuBlock | GpuThread):
         return "kernels are started by the host, one after another"

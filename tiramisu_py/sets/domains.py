@@ -100,6 +100,11 @@ def param_values(point: isl.Point, names: Sequence[str]) -> dict[str, int]:
     return {name: number(point.get_coordinate_val(_PARAM, i)) for i, name in enumerate(names)}
 
 
+def in_context(of: isl.Set, context: isl.Context) -> isl.Set:
+    """The same set in another isl context: sets of two contexts cannot be combined."""
+    return isl.Set.read_from_str(context, str(of))
+
+
 def largest(of: isl.Set, axis: int) -> isl.PwAff:
     """The largest coordinate of one dimension, as a function of the parameters."""
     return of.dim_max(axis)

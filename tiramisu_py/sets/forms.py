@@ -212,6 +212,16 @@ def axes_of(of: isl.Aff) -> set[int]:
     return {axis for axis in range(of.dim(_IN)) if of.involves_dims(_IN, axis, 1)}
 
 
+def involves_axes(of: isl.Aff, first: int, count: int) -> bool:
+    """Whether a form depends on one of so many of its dimensions from `first` on."""
+    return bool(of.involves_dims(_IN, first, count))
+
+
+def without_axes(of: isl.Aff, first: int) -> isl.Aff:
+    """A form that does not depend on its dimensions from `first` on, on a space without these."""
+    return of.drop_dims(_IN, first, of.dim(_IN) - first)
+
+
 def has_floors(of: isl.Aff) -> bool:
     """Whether a form has integer parts."""
     return int(of.dim(isl.dim_type.div)) > 0

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import islpy as isl
 
-from tiramisu_py.sets.affine_functions import function
-from tiramisu_py.sets.forms import plus, variables
+from tiramisu_py.sets.affine_functions import function, graph, identity
+from tiramisu_py.sets.domains import coordinates
+from tiramisu_py.sets.forms import constant, modulo, plus, variables
 from tiramisu_py.sets.frames import carrying, integer, number, params, sized_frame, tuple_name
 
 _IN = isl.dim_type.in_
@@ -70,6 +71,22 @@ def near_at(of: isl.Map, position: int, distance: int) -> isl.Map:
 def equal_at(of: isl.Map, position: int) -> isl.Map:
     """The pairs of a relation between like tuples that agree in dimension `position`."""
     return of.equate(_IN, position, _OUT, position)
+
+
+def ahead_at(of: isl.Map, position: int, other: int, distance: int) -> isl.Map:
+    """The pairs of a relation whose dimension `other` of the image is that of the argument at `position`, and so much
+    more.
+    """
+    equal = isl.Constraint.alloc_equality(isl.LocalSpace.from_space(of.get_space()))
+    for side, place, sign in ((_OUT, other, 1), (_IN, position, -1)):
+        equal = equal.set_coefficient_val(side, place, integer(of.get_ctx(), sign))
+    equal = equal.set_constant_val(integer(of.get_ctx(), -distance))
+    return of.intersect(isl.Map.universe(of.get_space()).add_constraint(equal))
+
+
+def ordered_at(space: isl.Space, position: int, other: int) -> isl.Map:
+    """The pairs of a space whose dimension `position` is at most the dimension `other` of the image."""
+    return isl.Map.universe(space).order_le(_IN, position, _OUT, other)
 
 
 def fixed_map(of: isl.Map, values: Mapping[str, int]) -> isl.Map:
@@ -324,3 +341,24 @@ def most_images(of: isl.Map, limit: int) -> int:
         return 0
     found = (number(apart.count_val()) + 1) // 2
     return found if found <= limit else 0
+
+
+def step_of_images(of: isl.Map, position: int, by: int, group: int = 1) -> tuple[int, ...] | None:
+    """The difference of the images of points that are `by` apart in one coordinate, and equal in the others.
+
+    With a `group` only points whose coordinates are in one group of so many count. None if the difference is not the
+    same for all of them, or there are none.
+    """
+    points = of.domain()
+    space = points.get_space()
+    own = variables(space)[position]
+    if group > 1:
+        within = modulo(own, group).to_pw_aff()
+        last = constant(space, group - 1 - by).to_pw_aff()
+        points = points.intersect(within.le_set(last))
+    further = shifted_out(graph(identity(space), points), position, by)
+    found = of.reverse().apply_range(further).apply_range(of).deltas()
+    found = found.project_out(isl.dim_type.param, 0, found.dim(isl.dim_type.param)).coalesce()
+    if found.is_empty() or not found.is_singleton():
+        return None
+    return coordinates(found.sample_point(), found.dim(isl.dim_type.set))

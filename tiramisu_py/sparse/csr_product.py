@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
-from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, Param
-from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.algorithm.types import int32, int64
+from tiramisu_py import Computation, Expr, Function, Iter, int32, int64
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation as Handle
-from tiramisu_py.function import Function
+from tiramisu_py.queries import (
+    Access,
+    Algorithm,
+    Binary,
+    Cast,
+    Const,
+    Declared,
+    DeclaredInput,
+    function_of,
+    same_points,
+    unused_word,
+    walk,
+)
 from tiramisu_py.records import dataclass
 
 _EXAMPLE = "f.reduction(name, {i: N}, over={p: (start[i], start[i + 1])}, ...)"
@@ -27,10 +34,10 @@ class CsrProduct:
 
     caller: str
     algorithm: Algorithm
-    declared: Computation
-    start: Input
-    entries: tuple[Input, ...]
-    others: tuple[Input, ...]
+    declared: Declared
+    start: DeclaredInput
+    entries: tuple[DeclaredInput, ...]
+    others: tuple[DeclaredInput, ...]
 
     @property
     def row(self) -> str:
@@ -55,9 +62,9 @@ class CsrProduct:
 
 def csr_product(caller: str, product: object) -> CsrProduct:
     """The parts of such a reduction; raises `ArgumentError` on behalf of `caller` for others, with the reason."""
-    if not isinstance(product, Handle) or not isinstance(product._function, Function):
+    if not isinstance(product, Computation):
         raise ArgumentError(f"{caller} takes a reduction over the rows of a matrix, and {product!r} is none")
-    algorithm = product._function.algorithm.as_declared
+    algorithm = function_of(product).algorithm
     declared = algorithm.computations.get(product.name)
     if declared is None or declared.op is None or declared.in_order:
         raise ArgumentError(f"{caller}: {product} is no reduction whose order is free: declare {_EXAMPLE}")
@@ -77,7 +84,7 @@ def csr_product(caller: str, product: object) -> CsrProduct:
     return found
 
 
-def _start(caller: str, algorithm: Algorithm, declared: Computation) -> Input:
+def _start(caller: str, algorithm: Algorithm, declared: Declared) -> DeclaredInput:
     """The input with the starts of rows, from the two conditions that the bounds of a row are."""
     row, term = declared.iterators[0], declared.over[0]
     found = [_bound(guard, row, term) for guard in declared.guards]
@@ -125,7 +132,7 @@ def _is_iterator(e: Expr, name: str) -> bool:
     return isinstance(e, Iter) and e.name == name
 
 
-def _input(caller: str, algorithm: Algorithm, declared: Computation, read: Access) -> Input:
+def _input(caller: str, algorithm: Algorithm, declared: Declared, read: Access) -> DeclaredInput:
     found = algorithm.inputs.get(read.source)
     if found is None or found.device is not None:
         raise ArgumentError(f"{caller}: {declared.name} reads {read}: its terms are made of inputs on the host")
@@ -181,13 +188,13 @@ def _check_points(found: CsrProduct) -> None:
 def _is_whole(found: CsrProduct) -> bool:
     """Whether the points are all pairs of a row and an entry."""
     declared, algorithm = found.declared, found.algorithm
-    scratch = Function(algorithm.name, params=[Param(name) for name in algorithm.params], assume=algorithm.assume)
-    pairs = scratch.computation(declared.name, {Iter(found.row): found.rows, Iter(found.term): found.count}, 0)
-    whole = scratch.algorithm.computations[pairs.name].domain
-    return bool(sets.read_set(algorithm.isl_context, str(whole)).is_equal(declared.points))
+    scratch, name = Function.of(algorithm), unused_word("pairs", {*algorithm.inputs, *algorithm.computations})
+    scratch.computation(name, {Iter(found.row): found.rows, Iter(found.term): found.count}, 0)
+    whole = scratch.algorithm.computations[name]
+    return same_points(whole, whole.iterators, declared, declared.point_iterators)
 
 
-def _rows(caller: str, declared: Computation, start: Input) -> Expr:
+def _rows(caller: str, declared: Declared, start: DeclaredInput) -> Expr:
     """N of an input of shape [N + 1]."""
     (extent,) = start.shape if len(start.shape) == 1 else (None,)
     if isinstance(extent, Binary) and extent.op == "+" and isinstance(extent.right, Const) and extent.right.value == 1:

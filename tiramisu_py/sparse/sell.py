@@ -14,18 +14,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tiramisu_py.algorithm.declarations import Computation as Product
-from tiramisu_py.algorithm.declarations import Input as Declared
-from tiramisu_py.algorithm.declarations import Operator, max_, sum_
-from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, Param, as_expr, cast, select
-from tiramisu_py.algorithm.functions import maximum, minimum
-from tiramisu_py.algorithm.spellings import fresh_name, underscored
-from tiramisu_py.algorithm.traversal import rewrite, walk
-from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py import (
+    Buffer,
+    Computation,
+    DType,
+    Expr,
+    Function,
+    Input,
+    Iter,
+    Memory,
+    Operator,
+    Param,
+    Reduction,
+    Report,
+    cast,
+    int64,
+    maximum,
+    minimum,
+    select,
+)
+from tiramisu_py import max as max_
+from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Function, Input, Reduction
-from tiramisu_py.program.storage import Buffer, Memory
-from tiramisu_py.proof import Report
+from tiramisu_py.queries import Access, Const, as_expr, rewrite, unused_word, walk
+from tiramisu_py.queries import Declared as Product
+from tiramisu_py.queries import DeclaredInput as Declared
 from tiramisu_py.records import dataclass
 from tiramisu_py.sparse.csr_product import CsrProduct, csr_product
 from tiramisu_py.sparse.sell_matrix import SellKernels
@@ -130,7 +143,7 @@ class _Programs:
         self.begin, self.order, self.length = map(self._name, ("begin", "order", "length"))
 
     def _name(self, wanted: str) -> str:
-        name = fresh_name(wanted, self.taken, underscored)
+        name = unused_word(wanted, self.taken)
         self.taken.add(name)
         return name
 

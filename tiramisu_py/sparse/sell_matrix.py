@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiramisu_py.algorithm.declarations import Input
-from tiramisu_py.algorithm.declare.assumptions import verify_facts
-from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params
-from tiramisu_py.build import Kernel
+from tiramisu_py import Kernel
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.queries import DeclaredInput, infer_params, verify_facts
 from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
@@ -39,7 +37,7 @@ class SellKernels:
     lanes: int
 
     @property
-    def declared(self) -> Mapping[str, Input]:
+    def declared(self) -> Mapping[str, DeclaredInput]:
         """The inputs of `multiply`."""
         return self.multiply.arguments.algorithm.inputs
 

@@ -6,20 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from tiramisu_py.build import gpu_count
-from tiramisu_py.build.gpu.available_gpus import as_device
-from tiramisu_py.counting.work import Counter
+from tiramisu_py import Function, gpu_count
 from tiramisu_py.errors import ArgumentError, LegalityError
-from tiramisu_py.function import Function
-from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.spread import axes
+from tiramisu_py.queries import Counter, Program, Room, as_device, axes
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.estimated import Estimate
 from tiramisu_py.tuning.levels import Level, levels
 from tiramisu_py.tuning.machine_model import Machine, published
 from tiramisu_py.tuning.measured import Measurement
 from tiramisu_py.tuning.result import Balance, BalancedPart, listed
-from tiramisu_py.tuning.room import Room
 from tiramisu_py.tuning.sample_sizes import checked_sizes, checked_small, equal_parts, short_sizes, shortened
 from tiramisu_py.tuning.splitting import Cost, fitted, makespan, split
 

@@ -10,14 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tiramisu_py.counting.amounts import Amount, Communication
-from tiramisu_py.counting.communication import communication
-from tiramisu_py.counting.work import Counter, Work
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.program.program import Program
-from tiramisu_py.tuning.levels import Level, Slot
+from tiramisu_py.queries import Amount, Communication, Counter, Program, Work, communication
+from tiramisu_py.tuning.levels import Level, Slot, owners
 from tiramisu_py.tuning.machine_model import Machine
-from tiramisu_py.tuning.owners import owners
 
 
 class Estimate:

@@ -22,8 +22,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tiramisu_py.build.machine.topology import allowed_cpus
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.queries import allowed_cpus
 from tiramisu_py.records import dataclass
 
 Values = Mapping[str, Any]

@@ -9,13 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
-from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments
-from tiramisu_py.build import Kernel, pinned_empty
-from tiramisu_py.build.traces.trace import Trace, TraceEvent
-from tiramisu_py.function import Function
-from tiramisu_py.tuning.levels import Level, Slot
-from tiramisu_py.tuning.owners import owners
+from tiramisu_py import Function, Kernel, Trace, TraceEvent, pinned_empty
+from tiramisu_py.queries import drawn_arguments as arguments
+from tiramisu_py.queries import shape_value
+from tiramisu_py.tuning.levels import Level, Slot, owners
 
 #: The kinds of events that count as a part's work: on threads of the host, and on a GPU.
 ON_CORES = ("nest",)

@@ -6,11 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.program.program import Program
+from tiramisu_py.queries import Counter, Program, Room
 from tiramisu_py.tuning.levels import Level
-from tiramisu_py.tuning.room import Room
 from tiramisu_py.tuning.splitting import Cost, split
 
 #: The least number of iterations of each part, if its level has that many.

@@ -10,6 +10,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.counting.amounts import Communication
+from tiramisu_py.counting.even_runs import with_even_runs
 from tiramisu_py.counting.lattice_points import classes, count
 from tiramisu_py.counting.work import operations
 from tiramisu_py.dependence.access import MemoryAccess
@@ -19,7 +20,6 @@ from tiramisu_py.program.loops import LoopId, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home, Memory
-from tiramisu_py.view.even_runs import with_even_runs
 from tiramisu_py.view.memory_traffic import CacheTraffic
 from tiramisu_py.view.schedule_cost import ArrayCost, EmittedFindings, MemoryCost, ScheduleCost, StatementCost, TileCost
 

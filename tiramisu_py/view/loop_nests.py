@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tiramisu_py.program.loops import AXES, Bulk, GpuBlock, GpuThread, Loop, LoopId, Parallel, Rank, Unroll, Vector
+from tiramisu_py.program.loops import (
+    AXES,
+    TENSOR_AXES,
+    Bulk,
+    GpuBlock,
+    GpuThread,
+    Loop,
+    LoopId,
+    Parallel,
+    Rank,
+    TensorLoop,
+    Unroll,
+    Vector,
+)
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
@@ -63,6 +76,8 @@ def _tag(loop: Loop) -> str:
             return f", vector of {width}{rest}"
         case Unroll(factor=factor):
             return ", unrolled" if factor is None else f", unrolled {factor} times"
+        case TensorLoop(instruction=instruction, axis=axis):
+            return f", {TENSOR_AXES[axis]} of {instruction}"
         case GpuBlock(axis=axis):
             return f", on block {AXES[axis]}"
         case GpuThread(axis=axis):

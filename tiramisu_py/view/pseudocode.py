@@ -30,9 +30,12 @@ from tiramisu_py.ir import (
     LastBlock,
     Launch,
     Let,
+    LoadTile,
     LoopFunction,
     Mask,
     MemoryBlock,
+    Mma,
+    MultiplyTiles,
     Node,
     Piece,
     Post,
@@ -40,12 +43,14 @@ from tiramisu_py.ir import (
     Record,
     Requests,
     Store,
+    StoreTile,
+    Tiles,
     Traced,
     TreeReduce,
 )
 from tiramisu_py.ir.arithmetic.build import added
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.program.loops import AXES, Parallel, Unroll, Vector
+from tiramisu_py.program.loops import AXES, TENSOR_AXES, Parallel, TensorLoop, Unroll, Vector
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html
@@ -223,6 +228,26 @@ class Pseudocode(Visitor[list[str]]):
         where = "threads" if len(node.axes) > 1 else "".join(f"threadIdx.{AXES[axis]}" for axis in node.axes)
         return [f"{_PAD * depth}{element} = {node.operator.name} of {value} over {where or 'one thread'}"]
 
+    def visit_tiles(self, node: Tiles, depth: int) -> list[str]:
+        return [f"{_PAD * depth}with tiles:", *self(node.body, depth + 1)]
+
+    def visit_loadtile(self, node: LoadTile, depth: int) -> list[str]:
+        return [f"{_PAD * depth}tile {node.tile} = {self._tile(node)}"]
+
+    def visit_storetile(self, node: StoreTile, depth: int) -> list[str]:
+        return [f"{_PAD * depth}{self._tile(node)} = tile {node.tile}"]
+
+    def _tile(self, node: LoadTile | StoreTile) -> str:
+        """The elements of a tile, by those that begin the first two rows."""
+        return f"{node.rows} x {node.columns} from {node.buffer}{_index(node.first)}, {_index(node.second)}"
+
+    def visit_multiplytiles(self, node: MultiplyTiles, depth: int) -> list[str]:
+        return [f"{_PAD * depth}tile {node.sums} += tile {node.left} * tile {node.right}"]
+
+    def visit_mma(self, node: Mma, depth: int) -> list[str]:
+        sums, left, right = (", ".join(map(str, each)) for each in ([*map(_index, node.places)], node.left, node.right))
+        return [f"{_PAD * depth}{node.buffer} at {sums} += {node.instruction} of {left} and {right}"]
+
     def visit_lastblock(self, node: LastBlock, depth: int) -> list[str]:
         head = f"{_PAD * depth}the last of {node.count} blocks, by {node.tickets}[{node.index}]:"
         return [head, *self(node.body, depth + 1)]
@@ -305,6 +330,8 @@ def _tag(node: For) -> str:
             rest = _rest(node.tag.remainder, "loop")
             said = f"{node.tag.factor or ''}{rest}".removeprefix(", ")
             return f"  unroll({said})" if said else "  unroll"
+        case TensorLoop(instruction=instruction, axis=axis):
+            return f"  {TENSOR_AXES[axis]} of {instruction}"
     return ""
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.apps.cost import Cost, cost
 from benchmarks.apps.programs import HALIDE, OPENCV, OURS, App, all_apps, missing
 from benchmarks.apps.worker import EXACT
+from benchmarks.common import one_processor
 from benchmarks.common.rounds import Contender, least, median_ratio, speedup, turns
 from benchmarks.common.shared_arrays import folder
 from benchmarks.common.tables import keep, milliseconds, report, table, versions
@@ -148,7 +149,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--size", help="instead of each app's own, such as 1600x2560")
     options.add_argument("--seconds", type=float, default=4, help="for the rounds of an app and its threads")
     options.add_argument("--rounds", type=int, default=5, help="at least so many")
+    one_processor.options(options)
     given = options.parse_args(arguments)
+    one_processor.apply(given)
     chosen = given.only.split(",") if given.only else list(apps)
     if unknown := [name for name in chosen if name not in apps]:
         options.error(f"there is no {', '.join(unknown)}: {', '.join(apps)} are the apps")

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.auto.programs import AUTO, FORMS, HAND, UNSCHEDULED, Program, all_programs
+from benchmarks.common import one_processor
 from benchmarks.common.rounds import Contender, least, turns
 from benchmarks.common.shared_arrays import folder
 from benchmarks.common.tables import keep, milliseconds, report, table, versions
@@ -105,7 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--seconds", type=float, default=4, help="for the rounds of a story and its threads")
     options.add_argument("--rounds", type=int, default=5, help="at least so many, but two of slow stories")
     options.add_argument("--keep", type=Path, help="a folder for the figures: those that are there are not measured")
+    one_processor.options(options)
     given = options.parse_args(arguments)
+    one_processor.apply(given)
     chosen = given.only.split(",") if given.only else list(programs)
     if unknown := [name for name in chosen if name not in programs]:
         options.error(f"there is no {', '.join(unknown)}: {', '.join(programs)} are the stories")

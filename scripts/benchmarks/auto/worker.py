@@ -15,7 +15,7 @@ import numpy as np
 import tiramisu_py as tm
 from benchmarks.auto.programs import APART, FAST, Array, Program, all_programs, several, threads_here
 from benchmarks.common.rounds import answers_apart
-from benchmarks.common.shared_arrays import own
+from benchmarks.common.shared_arrays import beside, own
 from tiramisu_py.build.kernel import bound_call
 
 #: A program that takes longer than so many seconds runs once in a turn.
@@ -64,6 +64,7 @@ def main() -> None:
     options.add_argument("--size", type=int, nargs="*", default=())
     options.add_argument("--folder", type=Path, required=True, help="where the results of the first form are")
     asked = options.parse_args()
+    place = beside(asked.folder)
     program, threads = all_programs()[asked.story], threads_here()
     f, scheduling = program.function(asked.contender, threads)
     kernel = f.compile(fast=FAST, threads=threads)
@@ -76,7 +77,7 @@ def main() -> None:
     results = [own(np.zeros_like(each), len(given) + n) for n, each in enumerate(several(kernel(**given)), 1)]
     run = bound_call(kernel, {**given, **dict(zip(kernel.function.outputs, results, strict=True))})
     run()
-    check_large(program, asked.contender, results, asked.folder)
+    check_large(program, asked.contender, results, place)
     once = seconds(run)
     about = json.dumps({"scheduling": scheduling, "once": once, "commands": len(f.commands), "size": size})
     serve(run, once, about, answers)

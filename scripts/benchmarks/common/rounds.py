@@ -16,6 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TextIO
 
+from benchmarks.common.one_processor import ARRAYS, alignments
+
 REST = 0.02  # seconds after a turn, so that spinning threads go to sleep
 #: The command that starts a benchmark by its name; so are the processes of its contenders.
 PYTHON, BENCHMARKS = START = (sys.executable, str(Path(__file__).resolve().parents[1]))
@@ -23,10 +25,33 @@ THREADS = ("OMP_NUM_THREADS", "HL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_N
 
 
 class Contender:
-    """A process that runs one program and answers with times."""
+    """A program that answers with times: a process for each alignment of its arrays."""
 
     def __init__(self, module: str, name: str, arguments: Sequence[str], threads: int) -> None:
-        environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
+        self.name = name
+        self.processes = [_Process(module, name, arguments, threads, alignment) for alignment in alignments()]
+
+    @property
+    def about(self) -> str:
+        """What the first process says when all are ready; several may become ready at the same time."""
+        first, *_ = [process.about for process in self.processes]
+        return first
+
+    def turn(self) -> list[float]:
+        """The least time of a few calls, in seconds, with each alignment."""
+        return [process.turn() for process in self.processes]
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self.processes:
+            process.close()
+
+
+class _Process:
+    """A process that runs one program, with arrays of one alignment."""
+
+    def __init__(self, module: str, name: str, arguments: Sequence[str], threads: int, alignment: int) -> None:
+        environment = {**os.environ, **dict.fromkeys(THREADS, str(threads)), ARRAYS: str(alignment)}
         command = [*START, module, "--contender", name, *arguments]
         self.name = name
         self.process = subprocess.Popen(
@@ -35,7 +60,7 @@ class Contender:
 
     @cached_property
     def about(self) -> str:
-        """What the process says when it is ready; several may become ready at the same time."""
+        """What the process says when it is ready."""
         return self.answer()
 
     def answer(self) -> str:
@@ -96,13 +121,20 @@ def paired(
 
 
 def turns(contenders: Sequence[Contender], seconds: float, least: int = 5) -> list[dict[str, float]]:
-    """As many rounds as fit into `seconds`, at least `least`, each with one turn for every contender."""
+    """As many rounds as fit into `seconds`, at least `least`, each with one turn for every contender.
+
+    Of the alignments of its arrays, that counts with which a contender's fastest turn is slower.
+    """
     for contender in contenders:
         assert contender.about is not None  # it waits until all are ready, so that none disturbs the turns
-    start, rounds = time.perf_counter(), list[dict[str, float]]()
+    start, rounds = time.perf_counter(), list[dict[str, list[float]]]()
     while time.perf_counter() - start < seconds or len(rounds) < least:
         rounds.append({contender.name: contender.turn() for contender in contenders})
-    return rounds
+    slower = {}
+    for name, times in rounds[0].items():
+        fastest = [min(of_round[name][k] for of_round in rounds) for k in range(len(times))]
+        slower[name] = fastest.index(max(fastest))
+    return [{name: times[slower[name]] for name, times in of_round.items()} for of_round in rounds]
 
 
 def least(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:

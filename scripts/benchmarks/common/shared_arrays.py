@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common.one_processor import alignments
+
 HUGE, LINE = 2**21, 64
 Array = np.ndarray[Any, np.dtype[Any]]
 Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
@@ -20,6 +22,13 @@ def folder() -> tempfile.TemporaryDirectory[str]:
     """A folder in memory for the arrays' files, or on disk if there is none."""
     memory = "/dev/shm"
     return tempfile.TemporaryDirectory(prefix="arrays-", dir=memory if os.access(memory, os.W_OK) else None)
+
+
+def beside(place: Path, alignment: int | None = None) -> Path:
+    """The folder in another for the results of this process, or of all whose arrays are aligned so."""
+    made = place / str(alignment or alignments()[0])
+    made.mkdir(exist_ok=True)
+    return made
 
 
 def mapped(file: Path, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -42,11 +51,12 @@ def all_mapped(place: Path, shapes: Shapes) -> dict[str, Array]:
 
 
 def own(array: Array, number: int = 0) -> Array:
-    """A private copy that starts at a cache line, on huge pages if the system provides them.
+    """A private copy that is aligned as the benchmark asks, on huge pages if the system provides them.
 
-    Arrays with different numbers start at different offsets in their pages.
+    Arrays with different numbers start at different offsets in their pages, unless they are aligned to pages.
     """
-    start = LINE * 17 * number
+    alignment = alignments()[0]
+    start = alignment * number if alignment > LINE else LINE * 17 * number + alignment % LINE
     size = -(-(array.nbytes + start + 1) // HUGE) * HUGE
     pages = mmap.mmap(-1, size + HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):

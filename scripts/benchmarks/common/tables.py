@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.common.one_processor import conditions, named
 from benchmarks.common.pictures import short
 
 RESULTS = Path(__file__).resolve().parents[3] / "docs" / "results"
@@ -56,12 +57,14 @@ def milliseconds(seconds: float) -> str:
 
 
 def report(name: str, title: str, text: str, save: bool, command: str = "") -> None:
-    """Print a page of results, and write it to ``docs/results/name.md`` if it is to be kept."""
+    """Print a page of results, and write it to ``docs/results/name.md`` if it is to be kept; one of a processor that
+    was asked for has a page of its own.
+    """
     page = _page(title, text, command or f"scripts/bench {name}")
     print(page)
     if save:
         _keep(name, page)
-        print(f"saved: {RESULTS / name}.md")
+        print(f"saved: {_place(name)}")
 
 
 def keep(name: str, title: str, text: str, command: str) -> None:
@@ -71,12 +74,19 @@ def keep(name: str, title: str, text: str, command: str) -> None:
 
 def _page(title: str, text: str, how: str) -> str:
     today = datetime.datetime.now(tz=datetime.UTC).date()
-    return f"# {title}\n\nMeasured with `{how} --save`, {today}, on {machine()}.\n\n{text}\n"
+    asked = f" --processor={named()}" if named() else ""
+    about = [f"Measured with `{how}{asked} --save`, {today}, on {machine()}.", *filter(None, [conditions()])]
+    head = f"# {title}{f', for {named()}' if named() else ''}"
+    return "\n\n".join([head, *about, text]) + "\n"
 
 
 def _keep(name: str, page: str) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.md").write_text(page)
+    _place(name).write_text(page)
+
+
+def _place(name: str) -> Path:
+    return RESULTS / (f"{name}-{named()}.md" if named() else f"{name}.md")
 
 
 def save_pictures(pictures: Mapping[str, str]) -> None:
@@ -84,4 +94,9 @@ def save_pictures(pictures: Mapping[str, str]) -> None:
     folder = RESULTS / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     for name, picture in pictures.items():
-        (folder / f"{name}.svg").write_text(picture)
+        (folder / f"{drawn(name)}.svg").write_text(picture)
+
+
+def drawn(picture: str) -> str:
+    """The name of a picture's file: one of a processor that was asked for has a file of its own."""
+    return f"{picture}-{named()}" if named() else picture

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.common import one_processor
 from benchmarks.common.rounds import Contender, turns
 from benchmarks.common.shared_arrays import folder
 from benchmarks.common.tables import keep, report, save_pictures
@@ -45,14 +46,15 @@ def started(
     """The processes of all contenders, after each one's result has been compared with ours."""
     results, expected, processes = share(workload, *size, place), dict[str, Array](), list[Contender]()
     for name in names:
-        for result in results.values():
-            result[:] = 0
+        for each in results:
+            for result in each.values():
+                result[:] = 0
         arguments = ["--workload", workload.name, "--size", *map(str, size), "--folder", str(place)]
         processes.append(Contender(WORKER, name, [*arguments, "--calls", str(calls)], threads))
         assert processes[-1].about is not None  # its result is there once it is ready
-        expected = expected or {each: np.array(result) for each, result in results.items()}
-        for each, result in results.items():
-            if difference := differs(result, expected[each], workload.tolerance(name)):
+        expected = expected or {output: np.array(result) for output, result in results[0].items()}
+        for output, result in (item for each in results for item in each.items()):
+            if difference := differs(result, expected[output], workload.tolerance(name)):
                 raise SystemExit(f"{workload.name}, {size[1]} x {size[0]}: {name} differs in {difference}")
     return processes
 
@@ -88,7 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--seconds", type=float, default=8, help="for the rounds of a workload, a size and its threads"
     )
     options.add_argument("--rounds", type=int, default=5, help="at least so many")
+    one_processor.options(options)
     given = options.parse_args(arguments)
+    one_processor.apply(given)
     chosen = given.only.split(",") if given.only else list(WORKLOADS)
     if unknown := [name for name in chosen if name not in WORKLOADS]:
         options.error(f"there is no {', '.join(unknown)}: {', '.join(WORKLOADS)} are the workloads")

@@ -49,7 +49,8 @@ def in_devito(name: str, given: Mapping[str, Any], out: Mapping[str, Array]) -> 
         return {}
     threads = int(os.environ["OMP_NUM_THREADS"])
     os.environ |= {
-        "DEVITO_LOGGING": "ERROR", "DEVITO_LANGUAGE": "openmp" if threads > 1 else "C", "DEVITO_ARCH": "gcc",
+        "DEVITO_LOGGING": "ERROR", "DEVITO_LANGUAGE": "openmp" if threads > 1 else "C",
+        "DEVITO_ARCH": os.environ.get("DEVITO_ARCH", "gcc"),
     }  # fmt: skip
     import devito  # noqa: PLC0415 (an optional peer; reads its environment when it is imported)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.common.one_processor import march
 from benchmarks.cpu.workloads import Size, Workload
 
 SOURCE = Path(__file__).with_name("limits.c")
@@ -44,7 +45,7 @@ def measured(threads: int, moves: Iterable[Move], milliseconds: float) -> Limits
     """Compile the program and run it."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "limits"
-        compiler = [os.environ.get("CC", "gcc"), "-O3", "-march=native", "-fopenmp", str(SOURCE), "-o", str(program)]
+        compiler = [os.environ.get("CC", "gcc"), "-O3", march(), "-fopenmp", str(SOURCE), "-o", str(program)]
         subprocess.run(compiler, check=True)
         wanted = [str(number) for move in dict.fromkeys(moves) for number in move]
         command = [str(program), str(threads), str(milliseconds), *wanted]

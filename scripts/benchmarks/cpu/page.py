@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from benchmarks.common.pictures import bars
 from benchmarks.common.rounds import least, speedup
-from benchmarks.common.tables import milliseconds, table, versions
+from benchmarks.common.tables import drawn, milliseconds, table, versions
 from benchmarks.cpu.cost import Cost
 from benchmarks.cpu.limits import Limits
 from benchmarks.cpu.worker import OURS, PACKAGES
@@ -133,7 +133,7 @@ def page(found: Sequence[Measured], limits: Mapping[int, Limits], costs: Mapping
     return "\n\n".join([
         f"{versions(PROJECTS)}.", f"{left_out}{RULES}", named,
         "## Ours and the best of the others", summary(found, limits),
-        *(f"![{title}](pictures/{name}.svg)" for name, title in PICTURES.items()),
+        *(f"![{title}](pictures/{drawn(name)}.svg)" for name, title in PICTURES.items()),
         "## All programs", programs(found),
         "## What the machine can do at most", machine_limits(limits),
         "With ordinary / with non-temporal stores; bytes read and written, each counted once.",

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common.one_processor import alignments
 from benchmarks.common.rounds import answers_apart, serve
-from benchmarks.common.shared_arrays import all_mapped, own
+from benchmarks.common.shared_arrays import all_mapped, beside, own
 from benchmarks.cpu import grids, halide, opencv
 from benchmarks.cpu.workloads import WORKLOADS, Array, Workload
 
@@ -88,8 +89,8 @@ def least(run: Run, calls: int) -> float:
     return min(seconds)
 
 
-def share(workload: Workload, rows: int, columns: int, folder: Path) -> dict[str, Array]:
-    """Write the arguments of all contenders to the folder, and return the arrays for the results."""
+def share(workload: Workload, rows: int, columns: int, folder: Path) -> list[dict[str, Array]]:
+    """Write the arguments of all contenders to the folder, and return the arrays for the results of each alignment."""
     named = workload.given(rows, columns)
     arrays = {name: each for name, each in named.items() if isinstance(each, np.ndarray)}
     numbers = {name: each for name, each in named.items() if name not in arrays}
@@ -97,7 +98,8 @@ def share(workload: Workload, rows: int, columns: int, folder: Path) -> dict[str
     (folder / GIVEN).write_text(json.dumps({"shapes": shapes, "numbers": numbers}))
     for name, shared in all_mapped(folder, shapes).items():
         shared[:] = arrays[name]
-    return all_mapped(folder, workload.outputs(rows, columns))
+    outputs = workload.outputs(rows, columns)
+    return [all_mapped(beside(folder, alignment), outputs) for alignment in alignments()]
 
 
 def shared(folder: Path) -> dict[str, Any]:
@@ -117,7 +119,7 @@ def main() -> None:
     options.add_argument("--calls", type=int, default=3)
     asked = options.parse_args()
     workload = WORKLOADS[asked.workload]
-    results = all_mapped(asked.folder, workload.outputs(*asked.size))
+    results = all_mapped(beside(asked.folder), workload.outputs(*asked.size))
     arrays = {**shared(asked.folder), **results}
     copies = {
         name: own(each, number) if isinstance(each, np.ndarray) else each

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from benchmarks.common import one_processor
 from benchmarks.common.rounds import Contender, least, speedup, turns
 from benchmarks.common.tables import keep, milliseconds, report, table, versions
 from benchmarks.linear.peers import missing
@@ -109,7 +110,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--only", help=f"some of {','.join(WORKLOADS)}")
     options.add_argument("--seconds", type=float, default=4, help="for the rounds of a workload and its threads")
     options.add_argument("--rounds", type=int, default=5, help="at least so many")
+    one_processor.options(options)
     given = options.parse_args(arguments)
+    one_processor.apply(given)
     chosen = given.only.split(",") if given.only else list(WORKLOADS)
     if unknown := [name for name in chosen if name not in WORKLOADS]:
         options.error(f"there is no {', '.join(unknown)}: {', '.join(WORKLOADS)} are the workloads")

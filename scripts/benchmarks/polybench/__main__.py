@@ -14,10 +14,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.common import one_processor
 from benchmarks.common.pictures import bars
 from benchmarks.common.rounds import Contender, least, turns
 from benchmarks.common.shared_arrays import folder
-from benchmarks.common.tables import keep, milliseconds, report, save_pictures, table, versions
+from benchmarks.common.tables import drawn, keep, milliseconds, report, save_pictures, table, versions
 from benchmarks.polybench.programs import AUTO, CLANG, GCC, HAND, IN_C, OURS, PLAIN, PLUTO, Bench, all_kernels
 
 WORKER = "polybench.worker"
@@ -25,7 +26,7 @@ TITLE = "PolyBench's kernels beside C and Pluto's transformations"
 NAMES = {GCC: "gcc", CLANG: "clang", PLUTO: "Pluto", PLAIN: "plain", AUTO: "auto", HAND: "by hand"}
 SLOW = 2  # rounds of kernels that take longer than the time for all rounds
 RULES = """\
-gcc and clang compile plain loops in PolyBench's order with `-O3 -march=native`; Pluto is C that we wrote by its
+gcc and clang compile plain loops in PolyBench's order with `-O3` for the processor; Pluto is C that we wrote by its
 published rules (tiles of 32, skewed time, pipelined wavefronts on threads), compiled by gcc with the same flags and
 OpenMP. Plain, auto and by hand are ours: the algorithm as declared, `f.auto_schedule()`, and the schedule of the
 example, compiled with contraction into fused multiply-adds (`fast=("contract",)`), which the C compilers use, too. One
@@ -119,7 +120,8 @@ def page(found: Sequence[Measured], size: str) -> str:
     """The whole page."""
     parts = [f"{versions(('tiramisu_py', 'numpy'))}. Sizes: {size}.", RULES]
     for threads, kernels in of_threads(found):
-        head, picture = f"## Threads: {threads}", f"![Times as fast as plain C](pictures/polybench_{threads}.svg)"
+        head, file = f"## Threads: {threads}", drawn(f"polybench_{threads}")
+        picture = f"![Times as fast as plain C](pictures/{file}.svg)"
         parts += [head, times(kernels), "Times as fast:", ratios(kernels), picture]
     return "\n\n".join(parts)
 
@@ -135,7 +137,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--size", default="LARGE", choices=["MINI", "SMALL", "LARGE"])
     options.add_argument("--seconds", type=float, default=6, help="for the rounds of a kernel and its threads")
     options.add_argument("--rounds", type=int, default=5, help="at least so many, but two of slow kernels")
+    one_processor.options(options)
     given = options.parse_args(arguments)
+    one_processor.apply(given)
     chosen = given.only.split(",") if given.only else list(kernels)
     if unknown := [name for name in chosen if name not in kernels]:
         options.error(f"there is no {', '.join(unknown)}: {', '.join(kernels)} are the kernels")

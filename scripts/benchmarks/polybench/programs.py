@@ -21,6 +21,7 @@ import numpy as np
 
 import tiramisu_py as tm
 from benchmarks.apps.programs import imported
+from benchmarks.common.one_processor import march
 from benchmarks.common.shared_arrays import own
 from tiramisu_py.build.kernel import bound_call
 
@@ -30,7 +31,7 @@ PLAIN, AUTO, HAND = OURS = ("plain", "auto", "hand")
 GCC, CLANG, PLUTO = "gcc", "clang", "Pluto"
 #: The compiler and the function of each C program.
 IN_C = {GCC: ("gcc", "plain"), CLANG: ("clang", "plain"), PLUTO: ("gcc", "pluto")}
-FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
+FLAGS = ("-O3", "-shared", "-fPIC")
 SCALARS = {"int64_t": ctypes.c_int64, "double": ctypes.c_double, "float": ctypes.c_float}
 Array = np.ndarray[Any, np.dtype[Any]]
 Run = Callable[[], object]
@@ -133,7 +134,7 @@ def in_c(bench: Bench, contender: str, folder: Path, signature: list[Argument], 
     if [(each.type, each.array) for each in found] != kinds:
         raise SystemExit(f"{name} has other arguments than {bench.name}: {found}")
     threads = ["-fopenmp"] if form == "pluto" else []
-    subprocess.run([compiler, *FLAGS, *threads, "-o", str(library), str(bench.file), "-lm"], check=True)
+    subprocess.run([compiler, *FLAGS, march(), *threads, "-o", str(library), str(bench.file), "-lm"], check=True)
     call = ctypes.CDLL(str(library))[name]
     given = [
         values[each.name].ctypes.data_as(ctypes.c_void_p) if each.array else SCALARS[each.type](values[each.name])

@@ -11,6 +11,7 @@ from typing import TextIO
 import numpy as np
 
 from benchmarks.common.rounds import answers_apart
+from benchmarks.common.shared_arrays import beside
 from benchmarks.polybench.programs import Array, Bench, Program, all_kernels
 
 #: A program that takes longer than so many seconds runs once in a turn.
@@ -73,11 +74,12 @@ def main() -> None:
     options.add_argument("--size", required=True)
     options.add_argument("--folder", type=Path, required=True, help="where results and libraries are")
     asked = options.parse_args()
+    place = beside(asked.folder)
     bench = all_kernels()[asked.kernel]
-    check_small(bench, asked.contender, asked.folder)
-    program = Program(bench, asked.contender, bench.story.SIZES[asked.size], asked.folder)
+    check_small(bench, asked.contender, place)
+    program = Program(bench, asked.contender, bench.story.SIZES[asked.size], place)
     about = seconds(program)
-    check_large(bench, asked.contender, program, asked.folder)
+    check_large(bench, asked.contender, program, place)
     serve(program, about, answers)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from benchmarks.common import one_processor
 from benchmarks.common.rounds import Contender, least, turns
 from benchmarks.common.tables import keep, milliseconds, report, table, versions
 from benchmarks.cpu.limits import measured as limits
@@ -141,7 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--seconds", type=float, default=3, help="for the rounds of a workload and its threads")
     options.add_argument("--rounds", type=int, default=5, help="at least so many")
     options.add_argument("--cut", type=int, default=0, help="extents of at most so much, to try the programs")
+    one_processor.options(options)
     given = options.parse_args(arguments)
+    one_processor.apply(given)
     asked = given.only.split(";")
     chosen = [each for each in workloads().values() if any(part in each.name for part in asked)]
     if not chosen:

@@ -18,7 +18,7 @@ from tiramisu_py.build.calls.arguments import Arguments
 from tiramisu_py.build.compilation import processor_for
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.flags import WARNINGS
-from tiramisu_py.build.toolchains.library import Recipe, load, prepare
+from tiramisu_py.build.toolchains.library import LibraryRecipe, load, prepare
 from tiramisu_py.build.toolchains.processor import Processor
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.ir import LoopFunction
@@ -28,7 +28,7 @@ AS_ERRORS = (*STRICT, *FALSE_ALARMS)
 SHARED = re.compile(r"^TM_\w+(?:\([^\n]*\)| [^\n]*\{\n.*?^\})$", re.MULTILINE | re.DOTALL)
 
 
-class StrictRecipe(Recipe):
+class StrictRecipe(LibraryRecipe):
     """A recipe whose compiler accepts no warning."""
 
     def _flags_for(self, processor: Processor) -> tuple[str, ...]:

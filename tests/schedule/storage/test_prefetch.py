@@ -125,7 +125,10 @@ def test_where_values_say_what_is_read_nothing_is_loaded_ahead():
         (lambda s: s.o.prefetch(s.a, j, locality=4), "locality=4"),
         (lambda s: s.o.prefetch(s.a, j, locality=True), "locality=True"),
         (lambda s: s.o.prefetch("a", j), "'a' is neither an input nor a computation"),
-        (lambda s: s.o.prefetch(pl.scale().a, j), "neither an input nor a computation of scale"),
+        (
+            lambda s: s.o.prefetch(pl.scale().a, j),
+            "a belongs to another function scale, not to scale: give what scale has declared",
+        ),
         (lambda s: s.o.tag_gpu([i], [j]).prefetch(s.a, j), "runs on a GPU"),
     ],
 )

@@ -18,8 +18,9 @@ import pytest
 import tiramisu_py as tm
 from tests.tuning.search.laboratory import SIZES, SPACE, K, Laboratory, M, N, i, j, k, make
 from tiramisu_py.function.results import Emission
-from tiramisu_py.tuning.search import identity, tuner
-from tiramisu_py.tuning.search.identity import program_key
+from tiramisu_py.queries import identity
+from tiramisu_py.queries.identity import program_key
+from tiramisu_py.tuning.search import tuner
 from tiramisu_py.tuning.search.proposals import EveryPoint
 from tiramisu_py.tuning.search.space import Space
 

@@ -49,6 +49,16 @@ def shared_loops(members: Iterable[str], reads: Reads, ranks: Mapping[str, int])
     return _nests(members, reads, {name: tuple(range(ranks[name])) for name in members}, 0)
 
 
+def upward_dims(nests: Sequence[SharedLoop | str], name: str) -> list[int]:
+    """The dimensions of a computation whose loops it needs, those that run upwards."""
+    found: list[int] = []
+    for nest in nests:
+        if isinstance(nest, SharedLoop) and name in nest.members:
+            found += [] if nest.is_reversed else [nest.dims[name]]
+            found += upward_dims(nest.inside, name)
+    return found
+
+
 def is_in_order(read: isl.Map) -> bool:
     """Whether each value that a computation reads of itself comes earlier, in the order of the domain."""
     return bool(read.is_subset(isl.Map.lex_gt(read.get_space().domain())))
@@ -110,9 +120,6 @@ def _apart(pair: tuple[str, str], delays: Mapping[str, int], is_reversed: bool) 
     return -later if is_reversed else later
 
 
-_IN, _OUT = isl.dim_type.in_, isl.dim_type.out
-
-
 def _least(read: isl.Map, pair: tuple[str, str], dims: Mapping[str, int], is_reversed: bool) -> int | None:
     """The least number of iterations by which values are ahead of their readers; None if there is none."""
     reader, source = (dims[name] for name in pair)
@@ -122,12 +129,7 @@ def _least(read: isl.Map, pair: tuple[str, str], dims: Mapping[str, int], is_rev
 
 def _same(read: isl.Map, pair: tuple[str, str], dims: Mapping[str, int], apart: int) -> isl.Map:
     """The reads of values whose index is greater by a number than that of the reader."""
-    space = read.get_space()
-    equal = isl.Constraint.alloc_equality(isl.LocalSpace.from_space(space))
-    for side, name, sign in ((_OUT, pair[1], 1), (_IN, pair[0], -1)):
-        equal = equal.set_coefficient_val(side, dims[name], sets.integer(read.get_ctx(), sign))
-    equal = equal.set_constant_val(sets.integer(read.get_ctx(), -apart))
-    return read.intersect(isl.Map.universe(space).add_constraint(equal))
+    return sets.ahead_at(read, dims[pair[0]], dims[pair[1]], apart)
 
 
 def _in_order(members: list[str], reads: Reads) -> list[list[str]]:

@@ -16,11 +16,14 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, a
 from tiramisu_py.algorithm.declare.declared_ranges import bounded, broken_claim
 from tiramisu_py.algorithm.declare.repairs_of_reads import edges, first_values, from_the_end, smaller
 from tiramisu_py.algorithm.declare.shared_loops import Reads, shared_loops
+from tiramisu_py.algorithm.declare.stored_elements import wrong_stores
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.boxes import box_in_words
 from tiramisu_py.algorithm.domains.conditions import missing_condition
+from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.extents import extent_of
 from tiramisu_py.algorithm.domains.reads import Reading, readings
+from tiramisu_py.algorithm.domains.runs import start_bounds
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses, branches, substitute, walk
 from tiramisu_py.errors import DeclarationError, Violation, Witness
@@ -106,6 +109,7 @@ def violations(values: ValueSets) -> list[Violation]:
     for computation in values.algorithm.computations.values():
         found += _outside(values, computation)
         found += _nonexistent(values, computation)
+        found += wrong_stores(computation, values.domain(computation.name), values.algorithm.context)
         claim = broken_claim(values.algorithm, computation)
         found += [] if claim is None else [claim]
         found += _ends_of_nothing(values, computation)
@@ -143,7 +147,7 @@ def _nonexistent(values: ValueSets, c: Computation) -> list[Violation]:
     found = []
     for reading in values.of(c):
         source = values.algorithm.computations.get(reading.access.source)
-        missing = [] if source is None else _unmet(source, reading, c)
+        missing = [] if source is None else _unmet(values.algorithm, source, reading, c)
         if missing and source is not None and not reading.relation.is_empty():
             params, point, element = first_pair(reading.relation)
             reader = (c.name, point[: len(c.iterators)])
@@ -154,12 +158,23 @@ def _nonexistent(values: ValueSets, c: Computation) -> list[Violation]:
     return _one_each(found)
 
 
-def _unmet(source: Computation, reading: Reading, c: Computation) -> list[Expr]:
+def _unmet(algorithm: Algorithm, source: Computation, reading: Reading, c: Computation) -> list[Expr]:
     """The source's guards, at the indices read, that are not guards of the reader itself."""
     at = dict(zip(source.iterators, reading.access.indices, strict=True))
     own = [g for g in source.guards if not any(isinstance(e, Iter) and e.name in source.over for e in walk(g))]
     needed = [substitute(guard, at) for guard in own]
-    return [guard for guard in needed if not any(guard.same_as(mine) for mine in c.guards)]
+    unmet = [guard for guard in needed if not any(guard.same_as(mine) for mine in c.guards)]
+    return [guard for guard in unmet if not _bounds_alike(algorithm, guard, c)]
+
+
+def _bounds_alike(algorithm: Algorithm, needed: Expr, c: Computation) -> bool:
+    """Whether a guard is bounds by elements of arrays that are guards of the reader, too, written in another way."""
+    space = c.points.get_space()
+    reader = Affine(space, dict(zip(c.point_iterators, sets.variables(space), strict=True)))
+    wanted = list(start_bounds(algorithm.inputs, reader, [needed]))
+    own = list(start_bounds(algorithm.inputs, reader, c.guards)) if wanted else []
+    found = [any(mine.is_same(bound) for mine in own) for bound in wanted]
+    return len(found) == len(conjuncts(needed)) and all(found)
 
 
 def _one_each(found: list[Violation]) -> list[Violation]:
@@ -183,7 +198,7 @@ def _out_of_bounds(
         noun = "index" if len(parts) == 1 else "indices"
         message += f": nothing is known of the {noun} {', '.join(parts)}"
         return Violation("bounds", message, witness, repair=repair)
-    repair = _repair(values, c, reading, wrong)
+    repair = _repair(values, c, reading, wrong) if c.origin is None else f"let mask= of {c.origin} leave it out"
     sizes_left = not reading.relation.params().subtract(bad.params()).is_empty()  # at which it reads anything
     needed = missing_condition(bad, values.algorithm.context) if sizes_left else ""
     if not needed:

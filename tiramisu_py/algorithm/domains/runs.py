@@ -27,11 +27,12 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """``start[row] <= position < start[row + 1]``: both are forms."""
+    """``start[row] <= position < start[row + 1]``: both are forms; `conditions` are the two comparisons."""
 
     start: str
     row: isl.Aff
     position: isl.Aff
+    conditions: tuple[Expr, Expr]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,13 @@ class StartBound:
     index: isl.Aff
     form: isl.Aff
     lower: bool
+    condition: Expr
+
+    def is_same(self, other: StartBound) -> bool:
+        """Whether two bounds are one."""
+        if (self.start, self.lower) != (other.start, other.lower):
+            return False
+        return _is_zero(self.index.sub(other.index)) and _is_zero(self.form.sub(other.form))
 
 
 def start_bounds(inputs: Mapping[str, Input], reader: Affine, guards: Sequence[Expr]) -> Iterator[StartBound]:
@@ -62,19 +70,23 @@ def runs(bounds: Sequence[StartBound]) -> Iterator[Run]:
             if not low.lower or high.lower or low.start != high.start or not _is_zero(low.form.sub(high.form)):
                 continue
             if _is_zero(sets.plus(low.index, 1).sub(high.index)):
-                yield Run(low.start, low.index, low.form)
+                yield Run(low.start, low.index, low.form, (low.condition, high.condition))
+
+
+def runs_of_values(algorithm: Algorithm, declared: Computation) -> list[Run]:
+    """The runs that a computation's values are in."""
+    space = declared.domain.get_space()
+    reader = Affine(space, dict(zip(declared.iterators, sets.variables(space), strict=True)))
+    return list(runs(list(start_bounds(algorithm.inputs, reader, declared.guards))))
 
 
 def stored_axes(algorithm: Algorithm, declared: Computation) -> tuple[int, ...]:
     """The indices of a computation's values by which its own array holds them: without rows that positions tell."""
-    axes, inputs = range(len(declared.iterators)), algorithm.inputs
-    if algorithm.by_index or declared.stage is not None or declared.shape is not None:
+    axes = range(len(declared.iterators))
+    if declared.name in algorithm.by_index or declared.stage is not None or declared.shape is not None:
         return tuple(axes)
-    space = declared.domain.get_space()
-    reader = Affine(space, dict(zip(declared.iterators, sets.variables(space), strict=True)))
-    bounds = list(start_bounds(inputs, reader, declared.guards))
     told: dict[int, int] = {}
-    for run in runs(bounds):
+    for run in runs_of_values(algorithm, declared):
         row, position = _axis(run.row), _axis(run.position)
         if row is not None and position is not None and row not in told and _end(told, position) != row:
             told[row] = position
@@ -119,7 +131,7 @@ def _bound(inputs: Mapping[str, Input], reader: Affine, condition: Expr) -> Star
             return None
         lower = op in ("<", "<=")  # element < form, or element <= form
         shifted = {"<": -1, "<=": 0, ">": 0, ">=": 1}[op]  # form < element + shifted, or element <= form + shifted
-        return StartBound(declared.name, index, sets.plus(form, shifted if lower else -shifted), lower)
+        return StartBound(declared.name, index, sets.plus(form, shifted if lower else -shifted), lower, condition)
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expression_text import Pieces, listed
 from tiramisu_py.algorithm.expressions import Access, Expr, ExternFunction, Operand, as_expr, as_typed
-from tiramisu_py.algorithm.names import check_extern_name, check_name
+from tiramisu_py.algorithm.names import check_callable, check_extern_name, check_name
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import DeclarationError, DTypeError
 from tiramisu_py.records import dataclass
@@ -53,7 +53,8 @@ class ExternStage:
     `parameters` are those of the C function, in order. `python` takes the scalars and the arrays that are read or
     updated, in this order, as numbers and NumPy arrays, and returns the array that is written, or a tuple of
     them. The C function must be pure: it reads and writes these arrays alone, and what it writes depends on its
-    arguments alone. `libraries` are linked with the generated code.
+    arguments alone. `libraries` are linked with the generated code. `adjoint`, if there is one, gives the calls that
+    compute the adjoints of what a call reads.
     """
 
     name: str
@@ -62,6 +63,7 @@ class ExternStage:
     header: str = ""
     source: str = ""
     libraries: tuple[str, ...] = ()
+    adjoint: Callable[..., Any] | None = None
 
     @property
     def passed(self) -> tuple[tuple[str, DType | ArrayParameter], ...]:
@@ -204,6 +206,7 @@ def extern_stage(
     header: str = "",
     source: str = "",
     libraries: Sequence[str] = (),
+    adjoint: Callable[..., Any] | None = None,
 ) -> ExternStage:
     """A C function ``void name(parameters)`` over whole arrays, which `f.stage` calls.
 
@@ -222,7 +225,15 @@ def extern_stage(
     are written: then each value has a component in each of them, ``c["q"]`` and ``c["r"]``. `python` takes the scalars
     and the arrays that are read or updated, as NumPy arrays, and returns what is written, of several arrays a tuple.
     `header` is included by the generated source; `source` is C text that is compiled with it; `libraries` are linked,
-    ``["openblas"]``. Raises `DeclarationError`.
+    ``["openblas"]``.
+
+    With `adjoint` the result has a gradient. It takes the scalars and arrays of a call, the result and its adjoint, and
+    returns, for each array that is read or updated, the call that computes its adjoint, by the parameter's name; None
+    for an array on which the result does not depend smoothly::
+
+        adjoint=lambda m, n, k, a, b, c, d_c: {"a": gemm_nt(m, k, n, d_c, b), "b": gemm_tn(k, n, m, a, d_c)}
+
+    Raises `DeclarationError`.
     """
     for what, text in (("header", header), ("source", source)):
         if not isinstance(text, str):
@@ -237,9 +248,24 @@ def extern_stage(
     found = tuple(
         (check_name(own, f"a parameter of {name}"), _parameter(name, own, of)) for own, of in parameters.items()
     )
-    made = ExternStage(name, found, python, header, source, tuple(libraries))
+    made = ExternStage(name, found, python, header, source, tuple(libraries), adjoint)
     _check_parameters(made)
+    if adjoint is not None:
+        _check_adjoint(made)
     return made
+
+
+def _check_adjoint(stage: ExternStage) -> None:
+    """Refuse an adjoint that is no function of a call's arguments, or of a function that stores several arrays."""
+    given = ", ".join(name for name, _ in stage.passed)
+    how = f"adjoint= of the external function {stage.name} takes {given}, the result and its adjoint"
+    check_callable(stage.adjoint, len(stage.passed) + 2, how)
+    if len(stage.stored) > 1:
+        several = ", ".join(name for name, _ in stage.stored)
+        raise DeclarationError(
+            f"adjoint= of the external function {stage.name}, which writes {several}: an adjoint is that of one array; "
+            "declare a function for each of them"
+        )
 
 
 def _parameter(function: str, name: str, given: Any) -> Parameter:

@@ -16,18 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import islpy as isl
-
-from tiramisu_py import sets
-from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Access
-from tiramisu_py.algorithm.traversal import accesses
-from tiramisu_py.auto.groups.group_orders import affine_text
-from tiramisu_py.auto.groups.nests import KeptLevels, folds_of, iterators_of, members_of, statement_handle
-from tiramisu_py.auto.model.carried import LoopDependence, LoopDependences
+from tiramisu_py import Expr, Function, Iter
+from tiramisu_py.auto.groups.kept_levels import KeptLevels, folds_of
+from tiramisu_py.auto.groups.nests import members_of
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
-from tiramisu_py.function import Function
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.queries import (
+    LoopDependence,
+    LoopDependences,
+    Role,
+    Statement,
+    accesses,
+    is_read_at_loop,
+    loop_forms,
+    loop_iterators,
+    statement_handle,
+)
 from tiramisu_py.records import dataclass
 
 #: The vectors in a row of a block.
@@ -100,18 +103,12 @@ def _assigned(
     for depth in (*inner, 0):
         trial = {**chosen, statement: depth}
         mine = [each for each in dependences if statement in (each.first, each.second)]
-        if all(_is_ordered(each, trial) for each in mine if each.first in trial and each.second in trial):
+        if all(
+            each.is_not_before(trial[each.first], trial[each.second])
+            for each in mine
+            if each.first in trial and each.second in trial
+        ):
             yield from _assigned(left[1:], dependences, trial)
-
-
-def _is_ordered(dependence: LoopDependence, depths: Mapping[Statement, int]) -> bool:
-    """Whether what depends on something belongs to the same block or a later one."""
-    before, after = depths[dependence.first], depths[dependence.second]
-    return dependence.pairs.is_subset(_not_after(dependence.pairs.get_space(), before, after))
-
-
-def _not_after(space: isl.Space, before: int, after: int) -> isl.Map:
-    return isl.Map.universe(space).order_le(isl.dim_type.in_, before, isl.dim_type.out, after)
 
 
 def _last_is_free(statement: Statement, depth: int, dependences: LoopDependences) -> bool:
@@ -128,25 +125,14 @@ def _is_local(
     if name in problem.algorithm.outputs or not set(problem.readers[name]) <= inside:
         return False
     declared = problem.computation(name)
-    column = iterators_of(writer, declared.point_iterators)[depths[writer]]
+    column = loop_iterators(writer, declared.point_iterators)[depths[writer]]
     if column is None or column != declared.iterators[-1]:
         return False
     axis = declared.iterators.index(column)
     return all(
-        _is_at(each, read, axis, depths[each])
+        is_read_at_loop(each, read, axis, depths[each])
         for each in statements for read in accesses(each.body) if read.source == name
     )  # fmt: skip
-
-
-def _is_at(statement: Statement, read: Access, axis: int, depth: int) -> bool:
-    """Whether an index of a read is the loop at this depth."""
-    space = statement.instances.get_space()
-    reader = Affine(space, dict(zip(statement.dims, sets.variables(space), strict=True)))
-    try:
-        place = reader.single(read.indices[axis])
-    except NotAffine:
-        return False
-    return statement.instances.is_subset(place.eq_set(sets.outputs(statement.coords)[depth]))
 
 
 def _apply(function: Function, blocks: ColumnBlocks, folds: Sequence[KeptLevels], lanes: int) -> None:
@@ -155,16 +141,15 @@ def _apply(function: Function, blocks: ColumnBlocks, folds: Sequence[KeptLevels]
     fresh = Fresh(function)
     width = VECTORS * lanes
     block, step, column = fresh("block"), fresh("step"), fresh("column")
-    inner = [fresh(f"inner{each}").name for each in range(max(len(each.loops) for each in blocks.ordered))]
+    inner = [fresh(f"inner{each}") for each in range(max(len(each.loops) for each in blocks.ordered))]
     columned = []
     for each in blocks.ordered:
-        forms, depth = [affine_text(form) for form in sets.outputs(each.coords)], blocks.depths[each]
-        own = forms[depth] if forms[depth].isidentifier() else f"({forms[depth]})"
+        forms, depth = loop_forms(each), blocks.depths[each]
         others = [form for position, form in enumerate(forms) if position not in (0, depth)]
-        loops = [f"{block.name} = floor({own} / {width})", f"{step.name} = {forms[0]}"]
-        loops += [f"{name} = {form}" for name, form in zip(inner, others, strict=False)]
-        loops += [f"{column.name} = {own} mod {width}"] if depth else []
-        statement_handle(function, each).set_schedule(f"{{ [{', '.join(each.dims)}] -> [{', '.join(loops)}] }}")
+        loops: dict[Iter, Expr] = {block: forms[depth] // width, step: forms[0]}
+        loops |= dict(zip(inner, others, strict=False))
+        loops |= {column: forms[depth] % width} if depth else {}
+        statement_handle(function, each).set_schedule(loops)
         columned += [each] if depth else []
     handles = [statement_handle(function, each) for each in blocks.ordered]
     function.order(*handles, at=step)

@@ -19,19 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import islpy as isl
-
-from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation, sum_
-from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Access, Iter, Select
-from tiramisu_py.algorithm.traversal import accesses, kinds
+from tiramisu_py import Expr, Function, Iter
+from tiramisu_py import sum as sum_
 from tiramisu_py.auto.groups.nests import members_of
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.single.contractions import in_tiles
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function import Function
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.queries import Access, Role, Select, Statement, accesses, kinds, meets, reads_backwards
 from tiramisu_py.records import dataclass
 
 #: The rows of a tile, which is two vectors wide, with 32 registers and with fewer; and the tiles of a block each way.
@@ -54,29 +48,43 @@ class FactorTile:
 
 @dataclass(frozen=True)
 class _TileLoops:
-    """The loops of tiles in the words of isl: those outside of all terms, and names and forms of those inside."""
+    """The loops of tiles: over the blocks of a diagonal, the tiles of a block, terms, and the elements of a tile."""
 
-    outer: str
+    size: FactorTile
+    diagonal: Iter
     block: Iter
+    across: Iter
     tile: Iter
     term: Iter
     row: Iter
     column: Iter
-    in_row: str
-    in_column: str
 
     @classmethod
     def of(cls, fresh: Fresh, size: FactorTile) -> _TileLoops:
-        diagonal, block = fresh("diagonal"), fresh("block")
-        across, down = fresh(f"{size.column}0"), fresh(f"{size.row}0")
-        row, column = fresh(f"{size.row}1"), fresh(f"{size.column}1")
-        high, wide = f"floor(i / {TILES * size.rows})", f"floor(j / {TILES * size.columns})"
-        outer = f"{diagonal.name} = {high} + {wide}, {block.name} = {high}"
-        outer += f", {across.name} = floor(j / {size.columns}), {down.name} = floor(i / {size.rows})"
-        return cls(
-            outer, block, down, fresh(f"{size.term}0"), row, column,
-            f"{row.name} = i mod {size.rows}", f"{column.name} = j mod {size.columns}",
-        )  # fmt: skip
+        names = (
+            "diagonal",
+            "block",
+            f"{size.column}0",
+            f"{size.row}0",
+            f"{size.term}0",
+            f"{size.row}1",
+            f"{size.column}1",
+        )
+        return cls(size, *map(fresh, names))
+
+    def outer(self, i: Iter, j: Iter) -> dict[Iter, Expr]:
+        """The loops outside of all terms, for an element of row i and column j."""
+        high, wide = i // (TILES * self.size.rows), j // (TILES * self.size.columns)
+        tile = {self.across: j // self.size.columns, self.tile: i // self.size.rows}
+        return {self.diagonal: high + wide, self.block: high, **tile}
+
+    def in_row(self, i: Iter) -> dict[Iter, Expr]:
+        """The loop over the rows of a tile."""
+        return {self.row: i % self.size.rows}
+
+    def in_column(self, j: Iter) -> dict[Iter, Expr]:
+        """The loop over the columns of a tile."""
+        return {self.column: j % self.size.columns}
 
 
 def factored(problem: Problem, name: str) -> Iterator[Offer]:
@@ -113,26 +121,12 @@ def _tile_of(problem: Problem, names: Sequence[str]) -> FactorTile | None:
     if (
         len(own) < 2
         or any(len(touch.alone or ()) != 2 for touch in own)
-        or not _reads_before(declared, [each.access for each in own])
+        or not all(reads_backwards(declared, each.access) for each in own)
     ):
         return None
     rows = MOST_ROWS if problem.cpu.registers >= 32 else FEW_ROWS
     lanes = problem.lanes(total)
     return FactorTile(total, value, row, column, declared.over[0], rows, VECTORS * lanes, lanes)
-
-
-def _reads_before(declared: Computation, reads: Sequence[Access]) -> bool:
-    """Whether all elements that terms read are in rows above or the same, and in columns to the left or the same."""
-    reader = Affine(declared.points.get_space())
-    for read in reads:
-        for index, own in zip(read.indices, declared.iterators, strict=True):
-            try:
-                place, here = reader.single(index), reader.single(Iter(own))
-            except NotAffine:
-                return False
-            if not declared.points.is_subset(place.le_set(here)):
-                return False
-    return True
 
 
 def _apply(function: Function, size: FactorTile) -> None:
@@ -149,19 +143,20 @@ def _apply(function: Function, size: FactorTile) -> None:
     parts = _readers_last(parts, statements, size.value)
     in_rows = {each: _is_read_by_row(statements[each], update, reads, size) for each in parts}
     loops = _TileLoops.of(fresh, size)
-    inside = f"{loops.in_row}, {loops.in_column}"
-    total.init.set_schedule(f"{{ [i, j] -> [{loops.outer}, {inside}] }}")
-    total.update.set_schedule(f"{{ [i, j, k] -> [{loops.outer}, {loops.term.name} = k, {inside}] }}")
-    in_column = f"{{ [i, j] -> [{loops.outer}, {loops.term.name} = j, {loops.in_row}] }}"
+    i, j, k = Iter(size.row), Iter(size.column), Iter(size.term)
+    inside = {**loops.in_row(i), **loops.in_column(j)}
+    total.init.set_schedule({**loops.outer(i, j), **inside})
+    total.update.set_schedule({**loops.outer(i, j), loops.term: k, **inside})
     for each in parts:
-        in_row = f"{{ [i, j] -> [{loops.outer}, {loops.term.name} = i, {loops.in_column}] }}"
-        each.set_schedule(in_row if in_rows[each] else in_column)
+        x, y = map(Iter, statements[each].dims)
+        own = {loops.term: x, **loops.in_column(y)} if in_rows[each] else {loops.term: y, **loops.in_row(x)}
+        each.set_schedule({**loops.outer(x, y), **own})
     copies = []
     for read in reads:
         if read.indices[0].key() == Iter(size.column).key():
             x, y = fresh("x"), fresh("y")
             copies.append(total.update.pack(value, [x, y], [y, x]))
-            copies[-1].set_schedule(in_column)
+            copies[-1].set_schedule({**loops.outer(x, y), loops.term: y, **loops.in_row(x)})
     function.order(total.init, parts[0], at=loops.tile)
     function.order(*parts, *copies, total.update, at=loops.term)
     total.store_at(total.update, loops.tile)
@@ -178,8 +173,8 @@ def _readers_last(parts: Sequence[Any], statements: Mapping[Any, Statement], val
     while left:
         ready = []
         for each in left:
-            others = [statements[other].instances for other in left if other is not each]
-            if not any(_reads(statements[each], value, elements) for elements in others):
+            others = [statements[other] for other in left if other is not each]
+            if not any(_reads(statements[each], value, other) for other in others):
                 ready.append(each)
         if not ready:
             raise CommandError(f"the cases of {value} read each other: none of them can come first in a step")
@@ -188,28 +183,16 @@ def _readers_last(parts: Sequence[Any], statements: Mapping[Any, Statement], val
     return found
 
 
-def _reads(statement: Statement, value: str, elements: isl.Set) -> bool:
-    """Whether a statement reads some of these elements of a value."""
-    places = [each for each in accesses(statement.body) if each.source == value]
-    return any(not _places(statement, each, elements).is_empty() for each in places)
-
-
-def _places(statement: Statement, read: Access, elements: isl.Set) -> isl.Set:
-    """The executions of a statement in which a read is of some elements."""
-    space = statement.instances.get_space()
-    reader = Affine(space, dict(zip(statement.dims, sets.variables(space), strict=True)))
-    try:
-        place = sets.function(space, None, [reader.single(index) for index in read.indices])
-    except NotAffine as error:
-        raise CommandError(f"{read} is read at computed places") from error
-    return sets.graph(place, statement.instances).intersect_range(sets.named(elements, None)).domain()
+def _reads(statement: Statement, value: str, other: Statement) -> bool:
+    """Whether a statement reads some of the elements of a value that another one has."""
+    return any(meets(statement, each, other) for each in accesses(statement.body) if each.source == value)
 
 
 def _is_read_by_row(statement: Statement, update: Statement, reads: Sequence[Access], size: FactorTile) -> bool:
     """Whether a term with the number of a row reads the elements of this case, not one with that of a column."""
     axes = set()
     for read in reads:
-        if not _places(update, read, statement.instances).is_empty():
+        if meets(update, read, statement):
             axes.add([index.key() for index in read.indices].index(Iter(size.term).key()))
     if len(axes) > 1:
         raise CommandError(f"terms of {size.total} read the same elements of {size.value} as rows and as columns")

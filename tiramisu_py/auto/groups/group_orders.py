@@ -1,6 +1,4 @@
-"""Orders for computations that depend on each other: sums with their terms outside, and sweeps of one step in one nest.
-
-Sums and the values that they depend on, with the terms outside: each value is passed on to all sums that use it.
+"""Sums and the values that they depend on, with the terms outside: each value is passed on to all sums that use it.
 
 ::
 
@@ -12,35 +10,17 @@ Sums and the values that they depend on, with the terms outside: each value is p
 
 The innermost loop is then over sums, whose terms are neighbours in memory. Whether all that a term reads is there in
 time, the proof says.
-
-Sweeps of one step in one nest: each row of a computation as soon as the rows are there that it reads.
-
-::
-
-    for t:                              for t:
-        for i, j: e[t, i, j]                for i:
-        for i, j: h[t, i, j]      -->           for j: e[t, i, j]
-                                                for j: h[t, i - 1, j]
-
-A row is then in the cache when the next computation reads it. Rows depend on each other: threads cannot share them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator
 
-import islpy as isl
-
-from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.groups.nests import iterators_of, members_of, statement_handle
-from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py import Function, Iter
+from tiramisu_py.auto.groups.nests import members_of
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import loop_cost
-from tiramisu_py.function import Function
-from tiramisu_py.program.ordering import shared
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.queries import Role, Statement, loop_forms, loop_iterators, shared, statement_handle
 from tiramisu_py.records import dataclass
 
 #: The vectors of a strip whose sums stay in registers.
@@ -63,7 +43,7 @@ def terms_outside(problem: Problem, name: str) -> Iterator[Offer]:
     depth = len(update.loops) - 1
     if depth < 2 or any(shared(each, update) != depth or len(each.loops) != depth for each in others):
         return
-    iterators = iterators_of(update, declared.point_iterators)
+    iterators = loop_iterators(update, declared.point_iterators)
     along, term = iterators[depth - 1], iterators[depth]
     touched = problem.touches(update.source)
     if along is None or term is None or loop_cost(touched, declared, along) >= loop_cost(touched, declared, term):
@@ -99,111 +79,36 @@ class _TermsOutside:
     def apply(self, function: Function, in_strips: bool) -> None:
         """The orders of the loops, or with strips of the last loop outside of all others."""
         fresh, depth = Fresh(function), len(self.update.loops) - 1
-        names = _loop_names(self.update, function.program.loop_names(self.update))
+        names = [fresh(name) if self._is_moved(k) else Iter(name) for k, name in enumerate(self._names(function))]
         outer, inner, terms = names[: depth - 1], names[depth - 1], names[depth]
         lanes = self.problem.lanes(self.update.source)
-        strip = None
-        if in_strips:
-            strip = fresh(f"{inner}0").name, fresh(f"{inner}1").name, STRIP * lanes
+        strip = (fresh(f"{inner}0"), fresh(f"{inner}1")) if in_strips else None
         for each in (self.update, *self.values, self.first):
-            inside = (inner,) if each is self.first else (terms, inner) if each is self.update else (terms,)
-            text = _time_map(each, (*outer, *inside), each is self.update, strip, each in self.values)
-            statement_handle(function, each).set_schedule(text)
+            *around, last = loop_forms(each)
+            if each is self.update:  # the last two loops change places
+                *around, last = *around[:-1], last, around[-1]
+            own = [inner] if each is self.first else [terms, inner] if each is self.update else [terms]
+            loops = dict(zip([*outer, *own], [*around, last], strict=True))
+            if strip is not None:  # a value has only the loop over strips
+                inside = {} if each in self.values else {strip[1]: last % (STRIP * lanes)}
+                kept = loops if each in self.values else dict([*loops.items()][:-1])
+                loops = {strip[0]: last // (STRIP * lanes), **kept, **inside}
+            statement_handle(function, each).set_schedule(loops)
         before = self.first
         for each in (*self.values, self.update):
-            level = Iter(outer[-1] if before is self.first else terms)
+            level = outer[-1] if before is self.first else terms
             statement_handle(function, each).after(statement_handle(function, before), level)
             before = each
         update = statement_handle(function, self.update)
         if in_strips:
-            function[self.update.source].store_at(update, Iter(outer[-1]))
+            function[self.update.source].store_at(update, outer[-1])
         for each in (self.update, self.first):
-            statement_handle(function, each).vectorize(Iter(strip[1] if strip else inner), lanes, remainder="mask")
+            statement_handle(function, each).vectorize(strip[1] if strip else inner, lanes, remainder="mask")
 
+    def _names(self, function: Function) -> tuple[str, ...]:
+        return function.program.loop_names(self.update)
 
-def _loop_names(update: Statement, names: Sequence[str]) -> list[str]:
-    """Names of loops in a time map: another one for a loop whose iteration is not the iterator of the same name."""
-    forms = [affine_text(form) for form in sets.outputs(update.coords)]
-    return [
-        f"{name}_" if name in update.dims and form != name else name for name, form in zip(names, forms, strict=True)
-    ]
-
-
-def _time_map(
-    statement: Statement, order: Sequence[str], swaps: bool, strip: tuple[str, str, int] | None, is_value: bool
-) -> str:
-    """The isl text of a statement's loops in an order; `swaps` says that the last two were exchanged.
-
-    With a strip, its loop is outermost, and that inside of it innermost, but for a value, which has only one of them.
-    """
-    forms = [affine_text(form) for form in sets.outputs(statement.coords)]
-    if swaps:
-        forms = [*forms[:-2], forms[-1], forms[-2]]
-    pairs = [*zip(order, forms, strict=True)]
-    if strip is not None:
-        block, lane, width = strip
-        form = f"({forms[-1]})" if " " in forms[-1] else forms[-1]
-        inside = pairs if is_value else [*pairs[:-1], (lane, f"{form} mod {width}")]
-        pairs = [(block, f"floor({form} / {width})"), *inside]
-    outputs = ", ".join(name if name == form else f"{name} = {form}" for name, form in pairs)
-    return f"{{ [{', '.join(statement.dims)}] -> [{outputs}] }}"
-
-
-def affine_text(form: isl.Aff) -> str:
-    """An affine form as isl writes it, without the frame."""
-    text = str(form)
-    return text[text.index("[(") + 2 : text.rindex(")]")]
-
-
-def fused(problem: Problem, name: str) -> Iterator[Offer]:
-    """The offer of a group whose computations share the loop over steps, and have the same number of loops inside."""
-    names = members_of(problem, name)
-    program = problem.function.program
-    statements = tuple(each for source in names for each in program.statements_of(source))
-    alike = len({len(each.loops) for each in statements}) == 1 and all(each.role is Role.VALUE for each in statements)
-    if problem.threads > 1 or len(statements) < 2 or not alike or len(statements[0].loops) < 3:
-        return
-    if any(shared(a, b) != 1 for a, b in pairwise(statements)):
-        return
-    dependences = LoopDependences(program, statements)
-    ordered = sorted(statements, key=lambda each: program.positions[each.name])
-    delays = _delays(dependences, ordered)
-    inner = [each.loops[-1] for each in statements]
-    if delays is None or dependences.carrying & set(inner):
-        return
-    lanes = problem.lanes(name)
-
-    def apply(function: Function) -> None:
-        for before, after in pairwise(ordered):
-            function[after.source].fuse(function[before.source], Iter(program.loop_names(after)[1]))
-        for each, delay in zip(ordered, delays, strict=True):
-            if delay:
-                now = function.program.statements[each.name]
-                function[each.source].shift(Iter(function.program.loop_names(now)[1]), delay)
-            function[each.source].vectorize(Iter(program.loop_names(each)[-1]), lanes, remainder="mask")
-
-    rows = program.loop_names(ordered[0])[1]
-    said = ", ".join(f"{each.source} {delay} later" for each, delay in zip(ordered, delays, strict=True) if delay)
-    last = problem.computation(name).iterators[-1]
-    yield Offer(
-        name, f"{', '.join(each.source for each in ordered)} in one loop over {rows}{f', {said}' if said else ''}",
-        "a row is in the cache when the next computation reads it", apply, names,
-        problem.work(name, last, lanes, moved=0.4),
-    )  # fmt: skip
-
-
-def _delays(dependences: LoopDependences, ordered: Sequence[Statement]) -> list[int] | None:
-    """How many rows later each computation runs, so that what it needs of the same step is there; None if none do."""
-    delays: list[int] = []
-    for position, statement in enumerate(ordered):
-        least = 0
-        for before, delay in zip(ordered[:position], delays, strict=True):
-            for each in dependences.all:
-                if each.first is before and each.second is statement:
-                    inside = sets.equal_prefix(each.pairs, 1)
-                    distance = 0 if inside.is_empty() else sets.least_distance(inside, 1)
-                    if distance is None:
-                        return None
-                    least = max(least, delay - distance if not inside.is_empty() else 0)
-        delays.append(least)
-    return delays
+    def _is_moved(self, depth: int) -> bool:
+        """Whether a loop does not run over the iterator of its name: in forms that would mean another one."""
+        name = self.problem.function.program.loop_names(self.update)[depth]
+        return name in self.update.dims and not loop_forms(self.update)[depth].same_as(Iter(name))

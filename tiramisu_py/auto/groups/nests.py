@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py import Combine, Function, Iter
+from tiramisu_py.auto.groups.kept_levels import KeptLevels, folds_of, kept_levels
 from tiramisu_py.auto.model.cost import LATENCY, ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
-from tiramisu_py.auto.model.strides import APART, Touch, loop_cost
+from tiramisu_py.auto.model.strides import APART, loop_cost, read_cost
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function import Function, Selection
-from tiramisu_py.program.loops import Combine, LoopId
-from tiramisu_py.program.ordering import shared
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.queries import LoopDependences, LoopId, Role, Statement, loop_iterators, shared, statement_handle
 from tiramisu_py.recipes.reductions.rows import accumulating
 from tiramisu_py.records import dataclass
 
@@ -54,16 +49,6 @@ class LoopPlan:
             handle.vectorize(Iter(self.vector), self.lanes, remainder="mask")
 
 
-def statement_handle(function: Function, statement: Statement) -> Selection:
-    """The handle of a statement: a computation, or the start or the update of a reduction."""
-    whole: Any = function[statement.source]
-    if statement.role is Role.INIT:
-        found: Selection = whole.init
-    else:
-        found = whole.update if statement.role is Role.UPDATE else whole
-    return found
-
-
 def members_of(problem: Problem, name: str) -> tuple[str, ...]:
     """The computations that are scheduled with one: those of its group that have loops."""
     group = problem.computation(name).group
@@ -90,7 +75,7 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
 
         def apply(function: Function) -> None:
             for each, reader in beside:
-                _follow(problem, function, each, reader, threads, vectors)
+                reader.follow(problem, function, each, threads, vectors)
             for fold in folds:
                 fold.apply(function)
             for plan in plans:
@@ -98,7 +83,7 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
 
         said = [each.words for each in folds]
         said += [text for plan in plans if (text := _said(plan, threads, vectors))]
-        covered = (*names, *dict.fromkeys(reader for _, reader in beside))
+        covered = (*names, *dict.fromkeys(reader.name for _, reader in beside))
         if said:
             yield Offer(name, "; ".join(said), why, apply, covered, _work(problem, plans, bool(folds), vectors))
 
@@ -124,44 +109,10 @@ def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bo
     return problem.work(source, vector, lanes, moved=moved, stores=stores, chain=chain)
 
 
-@dataclass(frozen=True)
-class KeptLevels:
-    """Few levels of a computation are kept along its first loop: `levels`, or the `fewest` where a value is stored over
-    the one that it alone reads, at its own place. Readers `beside` it are computed in the same loop, after it.
-    """
-
-    source: str
-    time: str
-    levels: int
-    fewest: int
-    beside: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """What it does, for an offer."""
-        said = f"{self.source} keeps {self.levels} of {self.time}"
-        return f"{said}, each followed by {', '.join(self.beside)}" if self.beside else said
-
-    def apply(self, function: Function) -> None:
-        """Give the command."""
-        function[self.source].fold(Iter(self.time), self.levels)
-
-
-def folds_of(problem: Problem, names: Sequence[str]) -> Iterator[KeptLevels]:
-    """The computations that are read only some iterations of their first loop later, and how many of these to keep.
-
-    What reads the last ones after the loop is left to the proof. Computations that the user has stored are left out.
-    """
-    for name in names:
-        found = _fold(problem, names, name)
-        if isinstance(found, KeptLevels):
-            yield found
-
-
 def _kept_whole(problem: Problem, names: tuple[str, ...], work: ValueWork) -> Iterator[Offer]:
     """The offers to keep few levels that readers outside prevent: they say who, when they are tried."""
     for name in names:
-        found = _fold(problem, names, name)
+        found = kept_levels(problem, names, name)
         if isinstance(found, str):
             why = f"{found} reads {name} at other levels than its own ones: all levels of {name} are kept"
             time = problem.computation(name).iterators[0]
@@ -173,81 +124,6 @@ def _refusing(why: str) -> Callable[[Function], object]:
         raise CommandError(why)
 
     return apply
-
-
-def _fold(problem: Problem, names: Sequence[str], name: str) -> KeptLevels | str | None:
-    """The levels to keep of a computation; the reader outside that prevents it; None if nothing is to be folded."""
-    declared = problem.computation(name)
-    if name in problem.algorithm.outputs or declared.is_reduction or len(declared.iterators) < 2:
-        return None
-    if not problem.has_first_storage(name):
-        return None
-    time = declared.iterators[0]
-    readers = [each for each in problem.readers[name] if each in names and time in problem.computation(each).iterators]
-    back = [touch.offset(0, time) for each in readers for touch in _touching(problem, each, name)]
-    if not back or None in back or not _are_earlier(back):
-        return None
-    apart = {each: _levels_back(problem, each, name) for each in problem.readers[name] if each not in names}
-    if None in apart.values():
-        return next(each for each, found in apart.items() if found is None)
-    later = max([0, *(-least for found in apart.values() for least in found or ())])
-    own = max(-(each or 0) for each in back)
-    over = own if names == (name,) and _is_in_place(problem, name, -own) else 1 + own
-    return KeptLevels(
-        name, time, 1 + max(own, later), max(over, 1 + later), tuple(each for each in apart if apart[each])
-    )
-
-
-def _touching(problem: Problem, reader: str, source: str) -> list[Touch]:
-    return [touch for touch in problem.touches(reader) if touch.access.source == source]
-
-
-def _are_earlier(back: Sequence[int | None]) -> bool:
-    return max(each or 0 for each in back) <= 0 and min(each or 0 for each in back) < 0
-
-
-def _levels_back(problem: Problem, reader: str, source: str) -> tuple[int, ...] | None:
-    """How many levels before that of its own first iterator a computation outside reads, each at most 0; () if it reads
-    the same ones at each iteration, None if it cannot follow the source level by level.
-    """
-    touched, declared = _touching(problem, reader, source), problem.computation(reader)
-    if all(touch.forms[0] == {} for touch in touched):
-        return ()
-    if not declared.iterators or declared.group or declared.stage is not None or reader in problem.given:
-        return None
-    found = [touch.offset(0, declared.iterators[0]) for touch in touched]
-    if problem.is_recurrent(reader) or None in found or max(each or 0 for each in found) > 0:
-        return None
-    return tuple(each or 0 for each in found)
-
-
-def _is_in_place(problem: Problem, name: str, furthest: int) -> bool:
-    """Whether the values of the furthest level that a value reads are the one at its own place."""
-    _, *space = problem.computation(name).iterators
-    last = [
-        touch
-        for touch in _touching(problem, name, name)
-        if touch.offset(0, problem.computation(name).iterators[0]) == furthest
-    ]
-    return all(touch.offset(axis, each) == 0 for touch in last for axis, each in enumerate(space, 1))
-
-
-def _follow(problem: Problem, function: Function, fold: KeptLevels, reader: str, threads: bool, vectors: bool) -> None:
-    """Compute a reader of a folded computation in each iteration of its first loop, after it."""
-    handle: Any = function[reader]
-    declared = problem.computation(reader)
-    handle.after(function[fold.source], Iter(fold.time))
-    if declared.is_reduction and len(declared.over) > 1 and not declared.in_order and threads:
-        handle.update.parallelize(Iter(declared.over[0]), combine=Combine.PRIVATE)
-    elif not declared.is_reduction and len(declared.iterators) > 2 and threads:
-        handle.parallelize(Iter(declared.iterators[1]))
-    if not vectors:
-        return
-    if declared.is_reduction and not declared.in_order:
-        lanes = accumulating(problem.lanes(reader), problem.cpu)
-        handle.update.vectorize(Iter(declared.over[-1]), lanes, combine=Combine.PRIVATE)
-    elif not declared.is_reduction and len(declared.iterators) > 1:
-        handle.vectorize(Iter(declared.iterators[-1]), problem.lanes(reader), remainder="mask")
 
 
 def _said(plan: LoopPlan, threads: bool, vectors: bool) -> str:
@@ -271,7 +147,7 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
     """The vector loop of a statement among its own free loops, and its outermost parallel one."""
     names = problem.function.program.loop_names(statement)
     declared = problem.computation(statement.source)
-    iterators = iterators_of(statement, declared.point_iterators)
+    iterators = loop_iterators(statement, declared.point_iterators)
     over = [each in declared.over for each in iterators]
     common = max((shared(statement, each) for each in dependences.statements if each is not statement), default=0)
     free = [
@@ -286,7 +162,7 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
     jam = None
     outer = [depth for depth in free if not over[depth]]
     if statement.role is Role.VALUE and len(names) > 1 and statement.loops[-1] in dependences.carrying and outer:
-        far = [touch.cost(iterators[outer[-1]] or "") >= APART for touch in touched]
+        far = [read_cost(touch, iterators[outer[-1]] or "") >= APART for touch in touched]
         jammed = statement.loops[outer[-1]]
         inside = [each for each in dependences.statements if jammed in each.loops]
         if any(far) and all(each.loops == statement.loops for each in inside):
@@ -305,18 +181,3 @@ def _planned(problem: Problem, dependences: LoopDependences, statement: Statemen
         None if vector is None else iterators[vector],
         accumulating(lanes, problem.cpu) if sums else lanes, sums, names[parallel[0]] if parallel else None, jam,
     )  # fmt: skip
-
-
-def iterators_of(statement: Statement, names: Sequence[str]) -> list[str | None]:
-    """The iterator that each loop runs over; None for a loop over a combination of several."""
-    found: list[str | None] = []
-    points = [sets.terms(form).dims for form in sets.outputs(statement.point)]
-    for form in sets.outputs(statement.coords):
-        dims = sets.terms(form).dims
-        own = [name for name, point in zip(names, points, strict=False) if _same_line(point, dims)]
-        found.append(own[0] if own else None)
-    return found
-
-
-def _same_line(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    return sum(map(bool, a)) == 1 and [bool(x) for x in a] == [bool(x) for x in b]

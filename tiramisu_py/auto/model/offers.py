@@ -6,17 +6,20 @@ from collections.abc import Callable
 from dataclasses import field
 from functools import cached_property
 
-import islpy as isl
-
-from tiramisu_py.algorithm.declarations import Algorithm, Computation
-from tiramisu_py.algorithm.expressions import Access, Iter
-from tiramisu_py.algorithm.spellings import fresh_name, underscored
+from tiramisu_py import Function, Iter
 from tiramisu_py.auto.model.cost import CostModel, ValueWork, cycles
-from tiramisu_py.auto.model.strides import APART, Touch, operations, result_cost, touches
-from tiramisu_py.function import Function
-from tiramisu_py.program.fresh_names import names_in
-from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.auto.model.strides import APART, operations, read_cost, result_cost
+from tiramisu_py.queries import (
+    Access,
+    Algorithm,
+    Declared,
+    LinearRead,
+    Program,
+    Statement,
+    extents,
+    linear_reads,
+    unused_iterator,
+)
 from tiramisu_py.recipes import Cpu
 from tiramisu_py.records import dataclass
 
@@ -56,7 +59,7 @@ class Problem:
     threads: int
     cost: CostModel = cycles
     tiles: bool = True
-    _touches: dict[str, tuple[Touch, ...]] = field(default_factory=dict)
+    _touches: dict[str, tuple[LinearRead, ...]] = field(default_factory=dict)
     _extents: dict[str, list[int | None]] = field(default_factory=dict)
 
     @cached_property
@@ -86,17 +89,17 @@ class Problem:
     def _in_one_group(self, *names: str) -> bool:
         statements = self.function.program.statements
         sources = [self.algorithm.source(statements[name].source) for name in names if name in statements]
-        groups = {source.group if isinstance(source, Computation) else None for source in sources}
+        groups = {source.group if isinstance(source, Declared) else None for source in sources}
         return len(groups) == 1 and None not in groups
 
-    def computation(self, name: str) -> Computation:
+    def computation(self, name: str) -> Declared:
         return self.algorithm.computations[name]
 
     def extents(self, name: str) -> list[int | None]:
         """How many values each iterator of a computation has; None where that depends on parameters."""
         declared = self.computation(name)
         if name not in self._extents:
-            self._extents[name] = [_extent(declared.domain, axis) for axis in range(len(declared.iterators))]
+            self._extents[name] = extents(declared)
         return self._extents[name]
 
     def point_extents(self, name: str) -> list[int | None]:
@@ -104,13 +107,13 @@ class Problem:
         declared = self.computation(name)
         key = f"{name}, points"
         if key not in self._extents:
-            self._extents[key] = [_extent(declared.points, axis) for axis in range(len(declared.point_iterators))]
+            self._extents[key] = extents(declared, terms=True)
         return self._extents[key]
 
-    def touches(self, name: str) -> tuple[Touch, ...]:
+    def touches(self, name: str) -> tuple[LinearRead, ...]:
         """The accesses of a computation."""
         if name not in self._touches:
-            self._touches[name] = touches(self.algorithm, self.computation(name))
+            self._touches[name] = linear_reads(self.computation(name))
         return self._touches[name]
 
     @cached_property
@@ -171,12 +174,12 @@ class Problem:
         `moved` is the share of its values that come from memory, and `stores` how often a term loads or stores its sum.
         """
         declared, touched = self.computation(name), self.touches(name)
-        accesses = sum(touch.cost(vector) if vector else 1.0 for touch in touched)
+        accesses = sum(read_cost(touch, vector) if vector else 1.0 for touch in touched)
         if vector is not None:
             stores *= result_cost(declared, vector)
         inner = vector or next(reversed(declared.point_iterators), "")
         large = [touch for touch in touched if len(touch.access.indices) >= len(declared.iterators)]
-        apart = {touch.access.source: touch.cost(inner) >= APART for touch in large}
+        apart = {touch.access.source: read_cost(touch, inner) >= APART for touch in large}
         if not declared.is_reduction:
             apart[name] = result_cost(declared, inner) >= APART
         size = sum(LINE if far else declared.dtype.bytes for far in apart.values())
@@ -195,11 +198,6 @@ def _is_as_declared(first: Program, statement: Statement, joined: bool) -> bool:
     return before is statement or (joined and before.coords.plain_is_equal(statement.coords))
 
 
-def _extent(domain: isl.Set, axis: int) -> int | None:
-    low, high = domain.dim_min_val(axis), domain.dim_max_val(axis)
-    return high.to_python() - low.to_python() + 1 if low.is_int() and high.is_int() else None
-
-
 class Fresh:
     """New iterators for commands on a function: names that neither it nor an earlier one has."""
 
@@ -208,8 +206,6 @@ class Fresh:
         self._given: set[str] = set()
 
     def __call__(self, name: str) -> Iter:
-        program = self._function.program
-        taken = names_in(program) | {loop.name for loop in program.loops.values()} | self._given
-        found = fresh_name(name, taken, underscored)
-        self._given.add(found)
-        return Iter(found)
+        found = unused_iterator(self._function, name, self._given)
+        self._given.add(found.name)
+        return found

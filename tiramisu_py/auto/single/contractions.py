@@ -10,15 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import islpy as isl
-
-from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py import Function, Iter, Memory
 from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
-from tiramisu_py.auto.model.strides import Touch
-from tiramisu_py.function import Function
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import LinearRead
 from tiramisu_py.records import dataclass
 
 #: Vectors in a row of a tile, the most rows, terms summed in registers, and tiles of a block of rows.
@@ -38,7 +33,7 @@ class TileIterators:
     row: str
     column: str
     term: str
-    panels: tuple[Touch, ...]
+    panels: tuple[LinearRead, ...]
 
 
 def contracted(problem: Problem, name: str) -> Iterator[Offer]:
@@ -61,11 +56,6 @@ def in_tiles(problem: Problem, name: str, vectors: int) -> ValueWork:
     """What a term needs in a tile of so many vectors of results: each operand is loaded once for a row or a column."""
     work = problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / TERMS)
     return replace(work, accesses=work.accesses / vectors)
-
-
-def is_box(points: isl.Set) -> bool:
-    """Whether no bound of an iterator depends on another one."""
-    return all(sum(map(bool, sets.terms(form).dims)) < 2 for form, _ in sets.constraints(points))
 
 
 def roles_of(problem: Problem, name: str) -> TileIterators | None:
@@ -117,16 +107,19 @@ def _apply(function: Function, name: str, roles: TileIterators, sizes: tuple[int
 
 
 def _packed(
-    function: Function, tile: Any, touch: Touch, of: TileIterators, block: tuple[Iter, int, int], fresh: Fresh
+    function: Function, tile: Any, touch: LinearRead, of: TileIterators, block: tuple[Iter, int, int], fresh: Fresh
 ) -> None:
     """Copy an operand into panels as wide as a tile, for each block of terms."""
     level, width, lanes = block
     assert touch.alone is not None
     loops = {each: fresh(2 * each) for each in touch.alone}
     jj, kk = loops[of.column], loops[of.term]
+    source, usual = touch.access.source, f"{touch.access.source}_packed"
+    name = fresh(usual).name
     panels = tile.update.pack(
-        function[touch.access.source], list(loops.values()), [jj // width, kk, jj % width], level=level
-    )
+        function[source], list(loops.values()), [jj // width, kk, jj % width], level=level,
+        name=None if name == usual else name,
+    )  # fmt: skip
     outer, inner = fresh(f"{jj.name}0"), fresh(f"{jj.name}1")
     panels.split(jj, width, outer, inner)
     if touch.alone[-1] != of.column:

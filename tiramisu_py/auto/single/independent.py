@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from tiramisu_py.algorithm.expressions import Access, Iter
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py import Function, Iter
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
-from tiramisu_py.function import Function
+from tiramisu_py.queries import Access, walk
 
 #: The block of a single loop that threads share.
 BLOCK = 1 << 14

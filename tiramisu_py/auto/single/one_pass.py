@@ -15,15 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py import Combine, Function, Iter, Memory
+from tiramisu_py import sum as sum_
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
-from tiramisu_py.auto.single.contractions import is_box
-from tiramisu_py.function import Function
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.queries import is_box, same_points
 from tiramisu_py.records import dataclass
 
 #: The rows of a block, and how many elements ahead the matrix is fetched.
@@ -78,9 +74,10 @@ def _makes(problem: Problem, matrix: str, columns: str) -> bool:
     place = _row_and_column(problem, columns)
     if not any(touch.alone == place for touch in problem.touches(columns) if touch.access.source == matrix):
         return False
-    points = sets.rearranged(sets.named(problem.computation(columns).points, None), [1, 0])
+    summed = problem.computation(columns)
+    turned = summed.point_iterators[::-1]
     contiguous = best_iterator(problem.touches(matrix), made, made.iterators) == made.iterators[1]
-    if not contiguous or not points.is_equal(sets.rearranged(sets.named(made.points, None), [0, 1])):
+    if not contiguous or not same_points(summed, turned, made, made.iterators):
         return False
     reads = problem.reads_of(columns, matrix)
     others = {
@@ -106,8 +103,7 @@ def _pair(problem: Problem, rows: str, columns: str) -> SumPair | None:
     matrices = [each for each in reads if each in shared]
     if not matrices or of_rows.dtype != of_columns.dtype:
         return None
-    turned = sets.rearranged(sets.named(of_columns.points, None), [1, 0])
-    if not turned.is_equal(sets.rearranged(sets.named(of_rows.points, None), [0, 1])):
+    if not same_points(of_columns, of_columns.point_iterators[::-1], of_rows, of_rows.point_iterators):
         return None
     used = {
         each for source in problem.sources(columns) if source != rows for each in (source, *_needed(problem, source))
@@ -124,7 +120,7 @@ def _is_sum(problem: Problem, name: str) -> bool:
     declared = problem.computation(name)
     if declared.op is not sum_ or declared.ordered or declared.guards or declared.group or name in problem.given:
         return False
-    return len(declared.iterators) == len(declared.over) == 1 and is_box(declared.points)
+    return len(declared.iterators) == len(declared.over) == 1 and is_box(declared)
 
 
 def _needed(problem: Problem, name: str) -> set[str]:

@@ -6,18 +6,14 @@ import math
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from tiramisu_py.algorithm.declarations import Computation
-from tiramisu_py.algorithm.domains.scatters import chosen_by_values
-from tiramisu_py.algorithm.expressions import Access, Iter
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py import Combine, Function, Iter
 from tiramisu_py.auto.model.cost import LATENCY
 from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
-from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles, is_box, roles_of
+from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles, roles_of
 from tiramisu_py.auto.single.one_pass import one_pass, pair_of
 from tiramisu_py.auto.single.windows import filled_lanes, windowed
-from tiramisu_py.function import Function
-from tiramisu_py.program.loops import Combine
+from tiramisu_py.queries import Access, Declared, chosen_by_values, is_box, walk
 from tiramisu_py.recipes import columns, convolution, matmul, rows, spmv
 from tiramisu_py.recipes.reductions.rows import accumulating
 
@@ -29,7 +25,7 @@ def reduced(problem: Problem, name: str) -> Iterator[Offer]:
     """The candidates of a reduction that stands alone."""
     declared = problem.computation(name)
     cpu = problem.cpu
-    if len(declared.iterators) > 1 and len(declared.over) == 1 and is_box(declared.points):
+    if len(declared.iterators) > 1 and len(declared.over) == 1 and is_box(declared):
         yield Offer(
             name, "a matrix product in tiles of registers, operands packed for the caches",
             "each operand is read again for every row or column of the other one",
@@ -107,7 +103,7 @@ def scattered(problem: Problem, name: str) -> Iterator[Offer]:
         yield Offer(name, along, why, apply, (name,), alone)
 
 
-def _places_move(declared: Computation, iterator: str) -> bool:
+def _places_move(declared: Declared, iterator: str) -> bool:
     """Whether the values that say where terms go are others along an iterator: its lanes would go to far places."""
     places = [node for guard in declared.guards for node in walk(guard) if isinstance(node, Access)]
     return any(isinstance(node, Iter) and node.name == iterator for place in places for node in walk(place))
@@ -138,7 +134,7 @@ def read_at_the_end(problem: Problem, name: str) -> Iterator[Offer]:
     for source in problem.sources(name):
         declared = problem.computation(source)
         alone = problem.readers[source] == (name,) and source not in problem.algorithm.outputs
-        if not declared.is_reduction or not is_box(declared.points) or len(declared.iterators) < 2:
+        if not declared.is_reduction or not is_box(declared) or len(declared.iterators) < 2:
             continue
         if not alone or declared.group or not problem.is_pointwise(name, source):
             continue

@@ -17,13 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py import Function, Iter
 from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
-from tiramisu_py.auto.model.strides import APART
-from tiramisu_py.function import Function
+from tiramisu_py.auto.model.strides import APART, read_cost
+from tiramisu_py.queries import Declared, congruences
 from tiramisu_py.records import dataclass
 
 #: The most terms of a value that are written out, and operations of them.
@@ -97,18 +95,15 @@ def filled_lanes(problem: Problem, name: str, vector: str) -> int:
     return max(problem.lanes(name) // phases.get(vector, 1), 1)
 
 
-def _phases(declared: Computation, terms: Sequence[str]) -> dict[str, int] | None:
+def _phases(declared: Declared, terms: Sequence[str]) -> dict[str, int] | None:
     """The moduli of conditions on values and terms, by value; None if one is on anything else."""
     found: dict[str, int] = {}
-    for form, is_equality in sets.constraints(declared.points):
-        for _, under in sets.terms(form).divs if is_equality else ():
-            inside = sets.terms(under)
-            names = [each for each, c in zip(declared.point_iterators, inside.dims, strict=True) if c]
-            values = [each for each in names if each in declared.iterators]
-            if inside.params or inside.divs or any(each not in (*values, *terms) for each in names):
-                return None
-            for each in values:
-                found[each] = math.lcm(found.get(each, 1), inside.denominator)
+    for condition in congruences(declared):
+        values = [each for each in condition.iterators if each in declared.iterators]
+        if not condition.is_plain or any(each not in (*values, *terms) for each in condition.iterators):
+            return None
+        for each in values:
+            found[each] = math.lcm(found.get(each, 1), condition.modulus)
     return found
 
 
@@ -121,7 +116,7 @@ def _work(problem: Problem, name: str, window: TermWindow, lanes: int) -> ValueW
     work = problem.work(name, window.vector, lanes, stores=stores)
     if not window.phases:
         return work
-    known = (1.0 if None in touch.forms else touch.cost(window.vector) for touch in problem.touches(name))
+    known = (1.0 if None in touch.forms else read_cost(touch, window.vector) for touch in problem.touches(name))
     result = APART if window.vector in window.phases else 1.0
     return replace(work, accesses=sum(known) + stores * result)
 

@@ -1,1 +1,1 @@
-"""Recurrences over steps and space: steps that follow one another, wavefronts, lines side by side, pivots."""
+"""Recurrences over steps and space: steps that follow one another, diagonals, lines side by side."""

@@ -15,19 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.auto.model.carried import LoopDependences
+from tiramisu_py import Function, Iter
 from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import APART
 from tiramisu_py.auto.waves.step_pipelines import MOST_STEPS, MOVED, ROW
 from tiramisu_py.errors import TiramisuError
-from tiramisu_py.function import Function
-from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.queries import LoopDependences, Role, Statement, distances, have_one_end
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.loops.nest_dependences import nest_dependences
 
 #: Diagonals that are steeper have few values.
 STEEPEST = 4
@@ -48,7 +43,7 @@ def diagonal(problem: Problem, name: str) -> Iterator[Offer]:
         return
     if not set(statement.loops[-2:]) <= LoopDependences(program, (statement,)).carrying:
         return
-    slope = _slope(_distances(program, name))
+    slope = _slope(distances(program, name))
     if slope is None:
         return
     for found in _stored(problem, statement, slope):
@@ -67,8 +62,7 @@ def _stored(problem: Problem, statement: Statement, slope: int) -> Iterator[_Dia
         back = _furthest(problem, statement.source, slope)
         if back is not None:
             yield _Diagonals(problem, statement.source, names, slope, (), back + 1)
-    rows, columns = (sets.largest(statement.instances, len(names) - k) for k in (2, 1))
-    if rows.plain_is_equal(columns):
+    if have_one_end(statement, len(names) - 2, len(names) - 1):
         for kept in (names[1:-2], names[:-2])[len(names) == 2 :]:
             yield _Diagonals(problem, statement.source, names, slope, tuple(kept))
 
@@ -110,13 +104,13 @@ class _Diagonals:
             self._store(stored)
         except TiramisuError:
             return None
-        distances = _distances(stored.program, self.name)
-        slope = _slope(distances)
+        found = distances(stored.program, self.name)
+        slope = _slope(found)
         if slope is None or slope > self.slope:
             return None
         delays = [0]
         if len(self.loops) == 3:
-            late = [vector for vector in distances if vector[0] > 0]
+            late = [vector for vector in found if vector[0] > 0]
             delays += [-((self.slope * rows + columns) // steps) for steps, rows, columns in late]
         return max(delays)
 
@@ -170,13 +164,6 @@ class _Diagonals:
                 computation.split(time, self._steps(delay), outer, time)
                 computation.reorder(outer, wave, time)
         computation.vectorize(rows, self.problem.lanes(self.name), remainder="mask")
-
-
-def _distances(program: Program, name: str) -> list[Sequence[int]]:
-    """The corners and directions of the distances of a computation's dependences, without that of a value to itself."""
-    (statement,) = program.statements_of(name)
-    found = nest_dependences(program, program, [statement.name], 0, len(statement.loops))
-    return [vector for one in found for _, vector in one.generators if any(vector)]
 
 
 def _slope(distances: Sequence[Sequence[int]]) -> int | None:

@@ -17,7 +17,7 @@ from tiramisu_py.build.calls.communicators import Ranks
 from tiramisu_py.build.machine.first_touch import FirstTouch, Turn, first_touch
 from tiramisu_py.build.machine.topology import MemoryNode, allowed_cpus, listed, memory_nodes
 from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.library import Library, Recipe
+from tiramisu_py.build.toolchains.library import Library, LibraryRecipe
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import Allocate, ArrayArgument, LoopFunction
 from tiramisu_py.program.machine.pages import Policy
@@ -26,7 +26,7 @@ from tiramisu_py.program.machine.pages import Policy
 class PagePlacement:
     """The threads and the memory of a kernel whose library is loaded."""
 
-    def __init__(self, library: Library, recipe: Recipe, threads: int | None) -> None:
+    def __init__(self, library: Library, recipe: LibraryRecipe, threads: int | None) -> None:
         self.recipe = recipe
         self.threads = threads
         self.touch = first_touch(library.cache if recipe.processor.machine else open_cache(), recipe.toolchain)

@@ -11,7 +11,7 @@ import cgen
 
 from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.backends.c.definitions import declarer, given, prototype, signature_check
-from tiramisu_py.build.toolchains.library import Recipe
+from tiramisu_py.build.toolchains.library import LibraryRecipe
 from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
 
@@ -21,7 +21,7 @@ _TWICE = re.compile(r"multiple definition of [`'‘](\w+)|duplicate symbol '?_?(
 _MISSING = re.compile(r"undefined (?:symbol|reference)[: to`']*\s*`?(\w+)")
 
 
-def refusal(error: ToolchainError, recipe: Recipe, externs: Sequence[ForeignFunction]) -> ToolchainError:
+def refusal(error: ToolchainError, recipe: LibraryRecipe, externs: Sequence[ForeignFunction]) -> ToolchainError:
     """The error of an external function, if that prevents the build of a library; else the original error."""
     missing = set(_MISSING.findall(str(error)))
     twice = {name for pair in _TWICE.findall(str(error)) for name in pair}
@@ -46,7 +46,7 @@ def refusal(error: ToolchainError, recipe: Recipe, externs: Sequence[ForeignFunc
     return error
 
 
-def _obstacle(folder: Path, recipe: Recipe, before: Sequence[ForeignFunction], extern: ForeignFunction) -> str:
+def _obstacle(folder: Path, recipe: LibraryRecipe, before: Sequence[ForeignFunction], extern: ForeignFunction) -> str:
     """The compiler's objection to an external function, compiled after those `before` it; empty if there is none."""
     own = "header" if extern.header and not extern.source else "source"
     said = _said(folder, recipe, before, "")
@@ -65,12 +65,16 @@ def _obstacle(folder: Path, recipe: Recipe, before: Sequence[ForeignFunction], e
     )
 
 
-def _is_undeclared(folder: Path, recipe: Recipe, before: Sequence[ForeignFunction], extern: ForeignFunction) -> bool:
+def _is_undeclared(
+    folder: Path, recipe: LibraryRecipe, before: Sequence[ForeignFunction], extern: ForeignFunction
+) -> bool:
     named = f"#ifndef {extern.name}\nint tm_any = sizeof(&{extern.name});\n#endif"
     return any("undeclared" in line for line in _said(folder, recipe, before, named))
 
 
-def _pointer(folder: Path, recipe: Recipe, before: Sequence[ForeignFunction], extern: ForeignFunction) -> list[str]:
+def _pointer(
+    folder: Path, recipe: LibraryRecipe, before: Sequence[ForeignFunction], extern: ForeignFunction
+) -> list[str]:
     """The compiler's message if a function's address is assigned to a wrong type: it contains the function's type."""
     line = f"struct tm_any; static struct tm_any *const tm_any = &{extern.name};"
     return _said(folder, recipe, before, line, flags=("-Werror=incompatible-pointer-types", "-Wno-unused-variable"))
@@ -78,7 +82,7 @@ def _pointer(folder: Path, recipe: Recipe, before: Sequence[ForeignFunction], ex
 
 def _said(
     folder: Path,
-    recipe: Recipe,
+    recipe: LibraryRecipe,
     externs: Sequence[ForeignFunction],
     more: str,
     checked: ForeignFunction | None = None,

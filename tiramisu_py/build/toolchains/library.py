@@ -45,7 +45,7 @@ SHORTER = "unrolled loops and many versions of loops make long functions; the ne
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LibraryRecipe:
     """The complete input of a library's build, from which the key of the cache is computed.
 
     `sources` are the emitted files; `embedded` are files made from them, with the GPU kernels. `mpi` is the MPI of a
@@ -227,7 +227,7 @@ def prepare(
     sanitize: Collection[str] = (),
     embedded: Mapping[str, str] | None = None,
     mpi: Mpi | None = None,
-) -> Recipe:
+) -> LibraryRecipe:
     """The recipe of a library; raises `ToolchainError` for unknown options, or if there is no compiler."""
     fast_flags(fast), sanitize_flags(sanitize)
     for file in sources:
@@ -236,7 +236,7 @@ def prepare(
     toolchain = known_toolchain(cache, compiler)
     if sanitize and toolchain.family != "gcc":  # clang links its run-time library into programs only
         raise ToolchainError(f"sanitize= needs gcc, and the compiler is {toolchain}; give compiler='gcc'")
-    recipe = Recipe(
+    recipe = LibraryRecipe(
         name, sources, toolchain, resolve_processor(cache, toolchain, target), tuple(sorted(set(fast))),
         tuple(sorted(set(sanitize))), dict(embedded or {}), mpi,
     )  # fmt: skip
@@ -254,7 +254,7 @@ class Library:
     cache: Cache
 
 
-def load(recipe: Recipe, cache: Cache | None = None) -> Library:
+def load(recipe: LibraryRecipe, cache: Cache | None = None) -> Library:
     """The library of `recipe`, built if the cache has none, and loaded. Raises `ToolchainError`."""
     _require_sanitizer(recipe)
     cache = cache or open_cache()
@@ -271,7 +271,7 @@ def load(recipe: Recipe, cache: Cache | None = None) -> Library:
     raise ToolchainError(f"{recipe.file_name} cannot be loaded")
 
 
-def _require_sanitizer(recipe: Recipe) -> None:
+def _require_sanitizer(recipe: LibraryRecipe) -> None:
     """Checks that the address sanitizer is loaded: otherwise its libraries would end the process."""
     if "address" in recipe.sanitize and not hasattr(ctypes.CDLL(None), "__asan_init"):
         runtime = run([*recipe.toolchain.command, "-print-file-name=libasan.so"]).stdout.strip()

@@ -30,6 +30,8 @@ _UNUSED = frozenset((
     "ARM_FEATURE_MEMORY_TAGGING", "ARM_FEATURE_RNG", "ARM_FEATURE_SVE_PREDICATE_OPERATORS",
     "ARM_FEATURE_SVE_VECTOR_OPERATORS", "ARM_FEATURE_TME",
 ))  # fmt: skip
+#: The beginning of those that code needs only if it names their instructions: tiles.
+BY_NAME = "AMX_"
 #: The instruction sets that tm_processor.h can ask for when a program runs.
 _ASKED = re.compile(r"^ +X\((\w+),", re.MULTILINE)
 
@@ -289,7 +291,7 @@ def needed_instruction_sets(cache: Cache, toolchain: Toolchain, processor: Proce
             f"target={processor.name!r}: a program cannot ask for {', '.join(unknown)}, which its code may use: name "
             "another processor for this version"
         )
-    return tuple(sorted(needed & asked))
+    return tuple(sorted(name for name in needed & asked if not name.startswith(BY_NAME)))
 
 
 def used_by_compilers(sets: Collection[str]) -> set[str]:
@@ -297,7 +299,8 @@ def used_by_compilers(sets: Collection[str]) -> set[str]:
     others.
     """
     asked = _asked()
-    return {name for name in sets if name not in _UNUSED and (name in asked or _USED.match(name))}
+    named = {name for name in sets if name not in _UNUSED and (name in asked or _USED.match(name))}
+    return {name for name in named if not name.startswith(BY_NAME)}
 
 
 def _asked() -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from types import FunctionType
 from typing import Any
 
@@ -49,7 +49,7 @@ class OwnCalls:
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
         for name, method in list(vars(cls).items()):
-            if isinstance(method, FunctionType) and not name.startswith("_"):
+            if isinstance(method, FunctionType) and not name.startswith("_") and not hasattr(method, "command"):
                 setattr(cls, name, _checked(method))
 
 
@@ -68,32 +68,32 @@ def _checked(method: FunctionType) -> Callable[..., Any]:
             return method(self, *arguments, **named)
         except TypeError as error:
             inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
-            if inside or not (words := _misfit(self, method, arguments, named)):
+            if inside or not (words := misfit(self, signature(method), method.__name__, arguments, named)):
                 raise
         raise CallError(words)
 
     return checked
 
 
-def _misfit(of: object, method: FunctionType, arguments: Sequence[Any], named: Mapping[str, Any]) -> str:
-    """What is wrong with a call of a method, and the call to write; "" if it fits."""
-    own = list(signature(method).parameters.values())[1:]
+def misfit(of: object, taken_by: Signature, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """What is wrong with a call of the method `name`, and the call to write; "" if it fits."""
+    own = list(taken_by.parameters.values())[1:]
     listed = [p for p in own if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
     shown = [_shown(each) for each in arguments]
     handle = getattr(of, "name", None) or repr(of)
-    call = f"{handle}.{method.__name__}"
-    given = f"{call}({', '.join([*shown, *(f'{name}={_shown(value)}' for name, value in named.items())])})"
+    call = f"{handle}.{name}"
+    given = f"{call}({', '.join([*shown, *(f'{each}={_shown(value)}' for each, value in named.items())])})"
     taken = {p.name for p in listed[: len(arguments)]}
     lacks = [p for p in listed[len(arguments) :] if p.default is p.empty and p.name not in named]
     lacks += [p for p in own if p.kind is Parameter.KEYWORD_ONLY and p.default is p.empty and p.name not in named]
     names = ", ".join(p.name for p in own if p.kind in _NAMED)
-    unknown = [name for name in named if name not in {p.name for p in own if p.kind in _NAMED}]
+    unknown = [each for each in named if each not in {p.name for p in own if p.kind in _NAMED}]
     if unknown and not any(p.kind is Parameter.VAR_KEYWORD for p in own):
-        return f"{given} has the argument {unknown[0]}=, and {method.__name__} takes {names or 'none'}"
+        return f"{given} has the argument {unknown[0]}=, and {name} takes {names or 'none'}"
     if len(arguments) > len(listed) and not any(p.kind is Parameter.VAR_POSITIONAL for p in own):
         count = f"{len(listed)} argument{'' if len(listed) == 1 else 's'} without a name"
-        return f"{given} has {len(arguments)} of at most {count}: {method.__name__} takes {names or 'none'}"
-    twice = [name for name in named if name in taken]
+        return f"{given} has {len(arguments)} of at most {count}: {name} takes {names or 'none'}"
+    twice = [each for each in named if each in taken]
     if twice:
         return f"{given} gives {twice[0]} twice"
     if not lacks:
@@ -106,7 +106,7 @@ def _misfit(of: object, method: FunctionType, arguments: Sequence[Any], named: M
             f"{p.name}={each}" if named or p.kind is Parameter.KEYWORD_ONLY else each
             for p, each in zip(lacks, added, strict=True)
         ),
-        *(f"{name}={_shown(value)}" for name, value in named.items()),
+        *(f"{each}={_shown(value)}" for each, value in named.items()),
     ]
     return f"{given} lacks {', '.join(p.name for p in lacks)}: write {call}({', '.join(words)})"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -50,6 +51,7 @@ class Scheduled(OwnCalls):
         self._completed: tuple[Program, Program] | None = None
         self._checked: tuple[Program, Report] | None = None
         self._lowered: tuple[Program, tuple[int, str | None], view.ReadableLoops] | None = None
+        self._arrays: Mapping[str, Any] = {}  # those that programs fill
         self._drafted: dict[str, tuple[DType | None, int]] = {}  # the types and ranks of a group before its end
 
     @classmethod
@@ -147,6 +149,32 @@ class Scheduled(OwnCalls):
         except (CommandError, DeclarationError) as error:
             raise type(error)(f"{command}: {error}") from None
         self._program = changed.after(self._program, Entry(command, caller()))
+
+    @property
+    def _subject(self) -> tuple[str, Self]:
+        return self.name, self
+
+    def _apply(self, command: Command) -> None:
+        self.apply(command)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Apply all commands of a ``with`` statement, or none: an error takes back those before it.
+
+        ::
+
+            with f.all_or_nothing():
+                p.split(i, 8, i0, i1)       -->     both, or neither: where q refuses, p is not split
+                q.compute_at(p, i0)
+
+        What the statement declares stays. The error is raised as it is.
+        """
+        before = self._program
+        try:
+            yield
+        except BaseException:
+            self._program = caught_up(before, self._program)
+            raise
 
     @property
     def _open_domains(self) -> str:

@@ -1,30 +1,215 @@
-"""The handles that declarations return: names that can be indexed in expressions and take commands."""
+"""The handles that declarations return, with the commands of computations: names that are indexed in expressions.
+
+Every command checks its arguments, returns its handle (or the new ones), and leaves the program as it was when it
+raises `CommandError`. `Function.check` proves whether the result is correct.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.domains.extents import extents_of
 from tiramisu_py.algorithm.domains.linearised import indices_in
 from tiramisu_py.algorithm.domains.references import access
-from tiramisu_py.algorithm.expressions import Expr, Operand
+from tiramisu_py.algorithm.expressions import Expr, Iter, Operand
 from tiramisu_py.algorithm.misuse import ManyValues, unknown_name
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.function.applying.applied import Nameable
 from tiramisu_py.function.applying.own_calls import unknown_command
-from tiramisu_py.function.commands.rank_commands import Distributable
-from tiramisu_py.function.handles.operations import Awaitable
-from tiramisu_py.function.handles.selection import Part, Selection
+from tiramisu_py.function.applying.public_commands import command
+from tiramisu_py.function.handles.bands import apply_skew_for
+from tiramisu_py.function.handles.operations import Awaitable, Distributed, Loops
 from tiramisu_py.function.handles.views import View, view
+from tiramisu_py.program.command import Command
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
-from tiramisu_py.schedule.command_fields import Named, NamedInput
+from tiramisu_py.schedule.command_arguments import loop_name
+from tiramisu_py.schedule.command_fields import Named, NamedInput, NamedParts, source_given
+from tiramisu_py.schedule.devices.kernel_copies import CacheLocal, CacheShared
+from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
+from tiramisu_py.schedule.instances.partition import DealOut
+from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
+from tiramisu_py.schedule.instances.separate_cases import SeparateCases
+from tiramisu_py.schedule.locality.cached_copies import CacheAt, Copies, Pack
+from tiramisu_py.schedule.locality.compute_at import ComputeAt
+from tiramisu_py.schedule.locality.reverse_compute_at import ReverseComputeAt
+from tiramisu_py.schedule.locality.slide import Slide
+from tiramisu_py.schedule.locality.time_tile import TimeTiles
+from tiramisu_py.schedule.loops.bands import Band, permutable_band
+from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
+from tiramisu_py.schedule.loops.wavefronts import Goal
+from tiramisu_py.schedule.ranks.distribute import Distribute
+from tiramisu_py.schedule.reductions.rfactor import Rfactor
+from tiramisu_py.schedule.storage.fold import Fold
+from tiramisu_py.schedule.storage.keep import Keep
+from tiramisu_py.schedule.storage.memory_hints import Prefetch, StoreNontemporal
+from tiramisu_py.schedule.storage.place import Place
+from tiramisu_py.schedule.storage.store_at import StoreAt
+from tiramisu_py.schedule.storage.store_in import StoreIn
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
-    from tiramisu_py.program.program import Program
+
+
+def _partial(handle: Selection, made: Rfactor, before: Program) -> Reduction:
+    found: Reduction = handle._function[made.made()]
+    return found
+
+
+def _copy(handle: Selection, made: Copies | CacheShared | CacheLocal, before: Program) -> Selection:
+    return handle._made([made.made(before)], source_given(before, made.source))[0]
+
+
+def _all_parts(handle: Selection, made: Command, before: Program) -> tuple[Selection, ...]:
+    return handle._parts()
+
+
+def _parts_of_partition(handle: Selection, made: Command, before: Program) -> tuple[Selection, ...]:
+    return handle._pieces(handle._function.program.partitions[-1].parts)
+
+
+def _new_parts(handle: Selection, made: Command, before: Program) -> tuple[Selection, ...]:
+    made_of = {s.name: s.source for s in handle._function.program.statements.values()}
+    return handle._made([s for s, of in made_of.items() if of == handle._source and s not in before.statements])
+
+
+class Selection(Loops, Distributed, Awaitable):
+    """Some statements of one computation; commands apply to those that have the named loop."""
+
+    rfactor = command(Rfactor.called, gives=_partial)
+
+    def skew_for(self, goal: Goal, *loops: Iter, tiles: Mapping[Iter, int] | None = None) -> Band:
+        """Find and apply the commands that make loops tilable (`tm.LOCALITY`), or run them on threads (`tm.PARALLEL`).
+
+        ::
+
+            for t: for i: h[t, i]   -->   h.skew(t, i, 1)
+                                          h.tile({t: 32, i: 256})
+                                          h.transform([t0, i0], [[1, 1], [0, 1]], [wave, i0])
+                                          h.parallelize(i0)        (skew_for(tm.PARALLEL, tiles={t: 32, i: 256}))
+
+        From the exact dependences follow the least skews, reversals and shifts after which none points backwards along
+        any of the loops: they are a band, which can be tiled and permuted. Without `loops` the band has as many of the
+        outermost loops as possible. `tiles` are the sizes of tiles along some of them. For threads, a loop that carries
+        no dependence is taken, if need be moved outwards; where each carries one, the first two are skewed to a
+        wavefront, whose inner loop is parallel. Without `tiles`, a loop that is parallel as it stands is enough.
+
+        The commands are ordinary ones, in the log one by one. Returns the `Band`: its printed form is their text.
+        Several computations, ``f.schedule(p, q).skew_for(...)``, are fused and shifted first. Raises `CommandError` if
+        no constant skews do, with a pair of iterations that shows it. Source: Feautrier; Bondhugula et al., Pluto.
+        """
+        return apply_skew_for(self._function, self.statement_names(), goal, loops, tiles)
+
+    def band(self, *loops: Iter) -> Band:
+        """The band that `skew_for(tm.LOCALITY, ...)` would make of loops, without a change of the program.
+
+        ::
+
+            for t in 0..T:          -->   the same loops; what would make them tilable is
+                for i in 0..N:            h.skew(t, i, 1)                 (print(h.band(t, i)))
+                    h[t, i]
+        """
+        wanted = [loop_name(loop) for loop in loops] or None
+        return permutable_band(self._function.program, self.statement_names(), wanted)
+
+    tag_gpu = command(TagGpu)
+    gpu_tile = command(GpuTile.called)
+    coarsen = command(Coarsen)
+
+    store_in = command(StoreIn)
+    store_at = command(StoreAt)
+    slide = command(Slide)
+    fold = command(Fold)
+    keep = command(Keep)
+    place = command(Place)
+    store_nontemporal = command(StoreNontemporal)
+    prefetch = command(Prefetch)
+
+    cache = command(CacheAt, gives=_copy)
+    pack = command(Pack, gives=_copy)
+    cache_shared = command(CacheShared, gives=_copy)
+    cache_local = command(CacheLocal, gives=_copy)
+
+    compute_at = command(ComputeAt)
+    reverse_compute_at = command(ReverseComputeAt)
+    inline = command(Inline)
+    set_schedule = command(SetSchedule.called)
+    time_tile = command(TimeTiles, gives=_new_parts)
+    partition = command(DealOut, gives=_parts_of_partition)
+    separate_at = command(SeparateAt, gives=_all_parts)
+    separate_cases = command(SeparateCases, gives=_all_parts)
+
+    def get_update(self, number: int) -> Selection:
+        """The part (or, for a reduction, the statement) with this number: 0 for the first.
+
+        ::
+
+            C, a reduction                      -->   its start C.init: C.get_update(0); its update: C.get_update(1)
+            S after S.separate_at(i, [8])       -->   for i in 0..8: S.get_update(0); the others: S.get_update(1)
+        """
+        found = self._parts()
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(found):
+            raise CommandError(f"{self} has {len(found)} statements: {number!r} is not one of 0 to {len(found) - 1}")
+        return found[number]
+
+    def _parts(self) -> tuple[Selection, ...]:
+        return self._made(self.statement_names())
+
+    def _made(self, names: Sequence[str], source: str | None = None) -> tuple[Selection, ...]:
+        return tuple(Part(self._function, source or self._source, name) for name in names)
+
+    def _pieces(self, groups: Sequence[tuple[str, ...]]) -> tuple[Selection, ...]:
+        made = [Piece(self, f"{self.name}_{k}", names) for k, names in enumerate(groups)]
+        return tuple(piece._each[0] if len(piece._each) == 1 else piece for piece in made)
+
+
+class Part(Selection):
+    """One statement: a part of a computation, the initialisation or the update of a reduction, or a copy."""
+
+    def __init__(self, function: Scheduled, source: str, statement: str) -> None:
+        super().__init__(function, source)
+        self._statement = statement
+
+    @property
+    def name(self) -> str:
+        """The name of the statement."""
+        return self._statement
+
+    @property
+    def _named(self) -> Named:
+        return NamedParts(self._source, repr(self), self.name, (self._statement,))
+
+    def __repr__(self) -> str:
+        for role in ("init", "update"):
+            if self._statement == f"{self._source}_{role}":
+                return f"{self._source}.{role}"
+        return self._statement
+
+
+class Piece(Selection):
+    """A part of a reduction: a part of its start and one of its update (`get_update` returns each)."""
+
+    def __init__(self, whole: Selection, name: str, statements: Sequence[str]) -> None:
+        super().__init__(whole._function, whole._source)
+        self._name, self._each = name, [Part(whole._function, whole._source, statement) for statement in statements]
+
+    @property
+    def name(self) -> str:
+        """The name of the computation and the number of the part."""
+        return self._name
+
+    @property
+    def _named(self) -> Named:
+        return NamedParts(self._source, self._name, self._name, tuple(part._statement for part in self._each))
+
+    def __repr__(self) -> str:
+        return self._name
+
 
 Indices = Operand | tuple[Operand, ...]
 
@@ -64,8 +249,10 @@ class Indexed(ManyValues, ABC):
         return view(self, self._extents(), whole)
 
 
-class Input(Indexed, Distributable):
+class Input(Indexed, Nameable):
     """An array that the caller passes; ``image[r, c + 1]`` is a value of it."""
+
+    distribute = command(Distribute)
 
     def __init__(self, function: Scheduled, name: str) -> None:
         self._function = function
@@ -128,8 +315,10 @@ class Input(Indexed, Distributable):
             raise unknown_name(self, name)
 
 
-class Computation(Indexed, Selection, Distributable):
+class Computation(Indexed, Selection):
     """A set of values; ``bx[r + 1, c]`` is one of them. Commands apply to all its statements that have the loop."""
+
+    distribute = command(Distribute)
 
     @property
     def dtype(self) -> DType:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function.commands.rank_commands import RankCommands
-from tiramisu_py.function.handles.operations import Awaitable, Operation, Wait
-from tiramisu_py.schedule.command_fields import Both, Named
+from tiramisu_py.function.applying.public_commands import command
+from tiramisu_py.function.handles.operations import Awaitable, Distributed, Operation, Wait
+from tiramisu_py.schedule.command_fields import Both, Handle, Named
 from tiramisu_py.schedule.ranks import exchange as messages
 from tiramisu_py.schedule.ranks.exchange import CollapseMany, SetWaitAccess
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
 
 
-class Half(RankCommands, Operation, Awaitable):
+class Half(Distributed, Operation, Awaitable):
     """One half of an exchange between ranks: its sends, or its receives. Scheduled, and waited for, on its own."""
 
     def __repr__(self) -> str:
@@ -44,35 +44,11 @@ class Half(RankCommands, Operation, Awaitable):
             raise CommandError(f"{self}.wait: messages are waited for by the host: on= and device= are for GPUs")
         return super().wait(domain, name=name)
 
-    def collapse_many(self, *loops: Iter) -> Self:
-        """Make all iterations of the innermost loops one message.
-
-        ::
-
-            for r in 0..R:          -->   for r in 0..R:
-                for c in 0..C:                send a[r, 0..C]
-                    send a[r, c]                                  (collapse_many(c))
-
-        The values may have any strides in memory, and need not be packed by hand. After ``split(c, 64, c0, c1)``,
-        ``collapse_many(c1)`` makes 64 values a message. Both halves must have equally many messages, of the same
-        values. Source: TIRAMISU, ``collapse_many``.
-        """
-        self._apply(CollapseMany(self._named, loops))
-        return self
-
-    def set_wait_access(self, *indices: Expr | int) -> Self:
-        """Choose the element of the array of requests that each message uses: ``down.send.set_wait_access(t % 2)``.
-
-        The compiler assigns requests by itself; use this command if two messages are to share one request, or if
-        requests need a particular order. Indices are affine in the iterators of the half, with floor division and
-        modulo. A request may be reused only after a wait for its previous message. Source: TIRAMISU,
-        ``set_wait_access``.
-        """
-        self._apply(SetWaitAccess(self._named, indices))
-        return self
+    collapse_many = command(CollapseMany.called)
+    set_wait_access = command(SetWaitAccess.called)
 
 
-class Exchange:
+class Exchange(Handle):
     """Messages between ranks: the sends (`send`) and the receives (`recv`). See `Function.create_xfer`."""
 
     def __init__(self, function: Scheduled, source: str, name: str) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function.commands.band_commands import apply_skew_for
-from tiramisu_py.function.handles.selection import Selection
+from tiramisu_py.function.handles.bands import apply_skew_for
+from tiramisu_py.function.handles.computations import Selection
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.command_arguments import loop_name
@@ -17,7 +17,8 @@ from tiramisu_py.schedule.loops.wavefronts import Goal
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
-    from tiramisu_py.function.commands.all_commands import Commands as _Commands  # so that editors complete them
+
+    _Commands = Selection  # so that editors complete them
 else:
     _Commands = object
 
@@ -72,13 +73,10 @@ class Several(_Commands):
         """Apply a command to each handle whose loops it has not changed yet; if one refuses, nothing is changed."""
         before = self._function.program
         found: list[Any] = []
-        try:
+        with self._function.all_or_nothing():
             for handle in self._handles:
                 if not self._is_changed(before, handle):
                     found.append(getattr(handle, name)(*arguments, **named))
-        except BaseException:
-            self._function._program = before
-            raise
         results = [one for one in found if one not in self._handles]
         return tuple(results) if results else self
 

@@ -20,7 +20,7 @@ from tiramisu_py.algorithm.misuse import unknown_name
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import weak_int
 from tiramisu_py.errors import CommandError, DeclarationError
-from tiramisu_py.function.commands.all_commands import Commands
+from tiramisu_py.program.command import every_command, name_of
 from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class View:
 
         def __getattr__(self, name: str) -> NoReturn:
             """Raises `CommandError` for commands, which are for what has loops, else `AttributeError`."""
-            if not name.startswith("_") and hasattr(Commands, name):
+            if name in map(name_of, every_command()):
                 raise CommandError(
                     f"{self} is a view and has no loops: give {name} to {self._of.name}, or to what reads it"
                 )

@@ -19,8 +19,9 @@ from tiramisu_py.function.saving.plain import plain
 from tiramisu_py.program.command import Command
 from tiramisu_py.sets import IslTextError
 
-#: The format number: increased whenever a file may contain something that the previous version cannot read.
-FORMAT = 4
+#: The format number: increased when files hold what they held before in another form. A command that a version does not
+#: know needs no number: reading it says so.
+FORMAT = 5
 _WHAT = "tiramisu_py function"
 #: The errors that reading a damaged file may raise.
 _DAMAGED = (

@@ -26,7 +26,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType, TupleType, named_type, tuple_type
 from tiramisu_py.algorithm.words.stages import ArrayParameter, ExternStage, ForeignFunction, StageCall, StrideParameter
 from tiramisu_py.errors import SavedError
-from tiramisu_py.function.saving.commands import COMMANDS
+from tiramisu_py.program.command import Command, every_command
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.machine.pages import Policy
@@ -47,13 +47,13 @@ _NODES = (
     ex.Component, StageCall, RankNumber,
 )  # fmt: skip
 _RECORDS = (
-    *_NODES, *COMMANDS, named.NamedInput, named.Whole, named.NamedParts, named.Single, named.Both,
+    *_NODES, named.NamedInput, named.Whole, named.NamedParts, named.Single, named.Both,
     ex.ExternFunction, ExternStage, ArrayParameter, StrideParameter, Location, Buffer, Shares, Cores, Gpu, GpuTarget,
     Cut,
 )  # fmt: skip
 _CHOICES = (Combine, Memory, Policy, Direction, Mode, Property)
 #: Fields left out of a file: the owner follows from the file, and Python functions cannot be saved.
-_LEFT_OUT = ("owner", "python", "derivative")
+_LEFT_OUT = ("owner", "python", "derivative", "adjoint")
 
 
 def kind_of(of: type) -> str:
@@ -98,7 +98,7 @@ def plain(value: object) -> Plain:
             return {"is": "range", "start": value.start, "stop": value.stop}
         case Fraction():
             return {"is": "fraction", "terms": [value.numerator, value.denominator]}
-    if type(value) in _RECORDS:
+    if type(value) in _RECORDS or type(value) in every_command():
         return _record(value, {})
     raise SavedError(f"{value!r} cannot be saved: it is a {type(value).__name__}")
 
@@ -189,7 +189,7 @@ class Reader:
                 return range(data["start"], data["stop"])
             case "fraction":
                 return Fraction(*data["terms"])
-        found = _BY_KIND.get(kind)
+        found: Any = _BY_KIND.get(kind) or next((each for each in every_command() if kind_of(each) == kind), None)
         if found is None:
             raise SavedError(f"there is a {kind!r}, which this version does not know")
         return found[data["name"]] if issubclass(found, Enum) else self._record(found, data, nodes)
@@ -201,7 +201,8 @@ class Reader:
         return nodes[-1]
 
     def _record(self, of: Any, data: Mapping[str, Plain], nodes: Sequence[Expr]) -> Any:
-        given = {name: self.value(one, nodes) for name, one in data.items() if name != "is"}
+        former = dict(of.former) if issubclass(of, Command) else {}
+        given = {former.get(name, name): self.value(one, nodes) for name, one in data.items() if name != "is"}
         known = {one.name: one for one in fields(of)}
         unknown = [name for name in given if name not in known or name in _LEFT_OUT]
         if unknown:
@@ -221,7 +222,8 @@ class Reader:
         if name not in self.externs:
             return made
         own = self.externs[name]
-        if type(own) is not of or replace(own, python=made.python) != made:
+        written = {one.name: getattr(made, one.name) for one in fields(of) if one.name in _LEFT_OUT}
+        if type(own) is not of or replace(own, **written) != made:
             raise SavedError(f"the external function {name} is another one than that which was saved")
         return own
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.traversal import kinds, walk
+from tiramisu_py.algorithm.traversal import kept_on_node, kinds, walk
 from tiramisu_py.algorithm.types import DType, float16, float64, strong
 from tiramisu_py.ir import Joined, Lane, Load, Ramp, Scalar
 from tiramisu_py.ir.rewriting import loads_in, names_in
@@ -18,7 +18,6 @@ from tiramisu_py.records import dataclass
 #: Expressions that have lanes by themselves.
 _WITH_LANES = frozenset((Ramp, Joined))
 #: Where an expression keeps its own lanes.
-_OWN_LANES = "_own_lanes"
 #: Functions with more arguments are called lane by lane.
 MOST_ARGUMENTS = 2
 
@@ -151,13 +150,10 @@ def guards(condition: Expr, values: frozenset[str] = frozenset()) -> bool:
     return variables or any(not any(map(is_value, walk(comparison))) for comparison in compared)
 
 
+@kept_on_node
 def _own_lanes(e: Expr) -> int:
-    """The lanes of an expression without variables and buffers of vectors, which keeps them."""
-    kept: int | None = e.__dict__.get(_OWN_LANES)
-    if kept is None:
-        has_lanes = not kinds(e).isdisjoint(_WITH_LANES)
-        kept = e.__dict__[_OWN_LANES] = Lanes()._of_node(e) if has_lanes else 1
-    return kept
+    """The lanes of an expression without variables and buffers of vectors."""
+    return 1 if kinds(e).isdisjoint(_WITH_LANES) else Lanes()._of_node(e)
 
 
 @dataclass(frozen=True, eq=False)

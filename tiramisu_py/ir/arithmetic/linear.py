@@ -16,7 +16,7 @@ from typing import Any
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.traversal import iterators, kinds
+from tiramisu_py.algorithm.traversal import iterators, kept_on_node, kinds
 from tiramisu_py.algorithm.types import DType, int64, weak_int
 from tiramisu_py.ir import GpuIndex, Ramp, Variable
 from tiramisu_py.records import dataclass
@@ -28,7 +28,6 @@ MOST_FACTORS = 2**15
 MOST_CONSTANT = 2**60
 
 #: Where an expression keeps its values along lanes.
-_SPACED = "_spaced"
 
 #: The lane of a vector, as a variable; no user's name looks like this.
 LANE = Iter("<lane>", int64)
@@ -155,12 +154,17 @@ def linear(e: Expr, lanes: bool = False) -> Linear:
 
     An expression keeps its forms, since passes ask again and again for the same ones.
     """
-    mark = "_linear_lanes" if lanes else "_linear"
-    kept: Linear | None = e.__dict__.get(mark)
-    if kept is None:
-        kept = _form(e, lanes) if e.children() else _leaf(e)
-        e.__dict__[mark] = kept
-    return kept
+    return _with_lanes(e) if lanes else _plain(e)
+
+
+@kept_on_node
+def _plain(e: Expr) -> Linear:
+    return _form(e, False) if e.children() else _leaf(e)
+
+
+@kept_on_node
+def _with_lanes(e: Expr) -> Linear:
+    return _form(e, True) if e.children() else _leaf(e)
 
 
 def _leaf(e: Expr) -> Linear:
@@ -199,18 +203,9 @@ def difference(a: Expr, b: Expr) -> int | None:
     return form.constant if form.is_constant else None
 
 
+@kept_on_node
 def along_lanes(e: Expr) -> tuple[Expr, int] | None:
-    """(value in lane 0, step from lane to lane) of an index, or None where lanes are not evenly spaced.
-
-    An expression keeps the result, since passes ask again and again for the same ones.
-    """
-    if _SPACED not in e.__dict__:
-        e.__dict__[_SPACED] = _along_lanes(e)
-    spaced: tuple[Expr, int] | None = e.__dict__[_SPACED]
-    return spaced
-
-
-def _along_lanes(e: Expr) -> tuple[Expr, int] | None:
+    """(value in lane 0, step from lane to lane) of an index, or None where lanes are not evenly spaced."""
     form = linear(e, lanes=True)
     step = form.factor(LANE)
     base = form.without(LANE.key()).expression()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.runs import Run
 from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.lower.operations.transfer_spans import RunSpan, runs_of, spans_of
 from tiramisu_py.lower.statements.index_set_splitting import point_forms
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -23,6 +27,8 @@ class TransferBox:
     first: list[isl.PwAff]
     extents: list[isl.PwAff]
     into: list[isl.PwAff]
+    #: Of values in runs, what says which of the elements are copied.
+    spans: list[RunSpan]
 
 
 def boxes_of(program: Program, statement: Statement) -> tuple[int, list[TransferBox]]:
@@ -33,11 +39,12 @@ def boxes_of(program: Program, statement: Statement) -> tuple[int, list[Transfer
     instances = statement.instances.intersect_params(program.context).coalesce()
     if instances.is_empty():
         return program.host_depth(statement), []
+    within = runs_of(program, statement)
     for depth in range(program.host_depth(statement), len(statement.loops) + 1):
-        whole = _box(program, statement, instances, depth)
+        whole = _box(program, statement, instances, depth, within)
         if whole is not None:
             return depth, [whole]
-        parts = [_box(program, statement, part, depth) for part in sets.basic_sets(instances)]
+        parts = [_box(program, statement, part, depth, within) for part in sets.basic_sets(instances)]
         found = [part for part in parts if part is not None]
         if len(found) == len(parts):
             return depth, found
@@ -52,7 +59,9 @@ def storages_of(program: Program, statement: Statement) -> tuple[Storage, Storag
     return program.storage_for(statement, statement.source), program.storages[statement.target]
 
 
-def _box(program: Program, statement: Statement, instances: isl.Set, depth: int) -> TransferBox | None:
+def _box(
+    program: Program, statement: Statement, instances: isl.Set, depth: int, within: list[Run]
+) -> TransferBox | None:
     source, target = storages_of(program, statement)
     at_source = _elements(program, statement, source, _read(program, statement))
     at_target = _elements(program, statement, target, sets.outputs(program.value_of(statement)))
@@ -61,8 +70,12 @@ def _box(program: Program, statement: Statement, instances: isl.Set, depth: int)
         return None
     outside = sets.graph(statement.prefix(depth), instances)
     moved = [b.sub(a) for a, b in zip(at_source, at_target, strict=True)]
-    both = sets.function(statement.frame, None, [*at_source, *moved])
-    relation = outside.reverse().apply_range(sets.graph(both)).coalesce()
+
+    def images(forms: Sequence[isl.Aff]) -> isl.Map:
+        values = sets.graph(sets.function(statement.frame, None, list(forms)))
+        return outside.reverse().apply_range(values).coalesce()
+
+    relation = images([*at_source, *moved])
     elements, distance = sets.out_parts(relation, 0, rank), sets.out_parts(relation, rank, rank)
     lows, highs = sets.component_bounds(elements)
     domain = elements.domain()
@@ -70,11 +83,14 @@ def _box(program: Program, statement: Statement, instances: isl.Set, depth: int)
         return None
     if not sets.box(lows, highs, domain.get_space()).intersect_domain(domain).is_subset(elements):
         return None
+    spans = spans_of(within, at_source, images)
+    if spans is None:
+        return None
     apart, _ = sets.component_bounds(distance)
     into = [low.add(by) for low, by in zip(lows, apart, strict=True)]
     extents = [sets.extent_between(low, high) for low, high in zip(lows, highs, strict=True)]
-    listed = [[form.gist(domain) for form in forms] for forms in (lows, extents, into)]
-    return TransferBox(domain, *listed)
+    first, extents, into = ([form.gist(domain) for form in forms] for forms in (lows, extents, into))
+    return TransferBox(domain, first, extents, into, spans)
 
 
 def _read(program: Program, statement: Statement) -> list[isl.Aff]:

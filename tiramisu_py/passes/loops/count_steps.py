@@ -15,7 +15,7 @@ from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.properties import no_tagged_step
 from tiramisu_py.ir.rewriting import substitute, with_children
 from tiramisu_py.passes.base import About, NestPass
-from tiramisu_py.program.loops import Unroll, Vector
+from tiramisu_py.program.loops import TensorLoop, Unroll, Vector
 from tiramisu_py.records import dataclass
 
 
@@ -38,7 +38,7 @@ class CountSteps(NestPass):
 def counted(node: Node) -> Node:
     """The statement with loops tagged Unroll or Vector counted from 0 with step 1, if they have another step."""
     node = with_children(node, counted)
-    if not isinstance(node, For) or node.step == 1 or not isinstance(node.tag, Unroll | Vector):
+    if not isinstance(node, For) or node.step == 1 or not isinstance(node.tag, Unroll | Vector | TensorLoop):
         return node
     last = _of("+", _of("-", node.upper, node.lower), number(node.step - 1))
     count = simplified(_of("//", last, number(node.step)))

@@ -7,17 +7,16 @@ from dataclasses import replace
 from functools import reduce
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
+from tiramisu_py.algorithm.traversal import kept_on_node
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For
 from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, number
 from tiramisu_py.ir.arithmetic.linear import operands as operands_of
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.passes.loops.strip_versions import strip_tile
-from tiramisu_py.program.loops import MOST_STRIPS, Unroll, Vector
+from tiramisu_py.program.loops import MOST_STRIPS, TensorLoop, Unroll, Vector
 from tiramisu_py.records import dataclass
 
-#: Where a loop keeps its full tile.
-_TILE = "_full_tile"
 Conditions = Mapping[Key, Expr]
 
 
@@ -30,19 +29,13 @@ class FullTile:
     conditions: Conditions
 
 
+@kept_on_node
 def full_tile(loop: For) -> FullTile | None:
     """The full tile of a loop, if its extent is constant and needs a test; None for loops that gain nothing by it.
 
     A loop keeps it, since each version of the loops around it asks again.
     """
-    if _TILE not in loop.__dict__:
-        loop.__dict__[_TILE] = _full_tile(loop)
-    kept: FullTile | None = loop.__dict__[_TILE]
-    return kept
-
-
-def _full_tile(loop: For) -> FullTile | None:
-    if not isinstance(loop.tag, Unroll | Vector) or loop.step != 1:
+    if not isinstance(loop.tag, Unroll | Vector | TensorLoop) or loop.step != 1:
         return None
     strips = strip_tile(loop)
     if strips is not None:
@@ -101,7 +94,7 @@ def in_all_copies(condition: Expr, loop: For) -> Expr | None:
 def _gains(loop: For, extent: int) -> bool:
     if isinstance(loop.tag, Vector):
         return extent % loop.tag.width == 0 and extent <= MOST_STRIPS * loop.tag.width
-    return isinstance(loop.tag, Unroll) and loop.tag.factor is None
+    return isinstance(loop.tag, TensorLoop) or (isinstance(loop.tag, Unroll) and loop.tag.factor is None)
 
 
 def at_least(a: Expr, b: Expr) -> Expr:

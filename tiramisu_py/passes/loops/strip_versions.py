@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, constant
+from tiramisu_py.algorithm.traversal import kept_on_node
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, Node
 from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, number, operands
@@ -21,7 +22,6 @@ from tiramisu_py.program.loops import MOST_STRIPS, Vector
 from tiramisu_py.records import dataclass
 
 #: Where a loop keeps its tile, which each version of the loops around it asks for again.
-_TILE = "_strip_tile"
 #: What `partial` of a loop becomes where its tile has no versions.
 PLAIN = "plain"
 Conditions = Mapping[Key, Expr]
@@ -62,6 +62,7 @@ class StripTile:
         return replace(loop, upper=upper) if strips else EMPTY
 
 
+@kept_on_node
 def strip_tile(loop: Node) -> StripTile | None:
     """The tile of a vector loop that is to have a version for each number of strips; None for other loops.
 
@@ -69,26 +70,19 @@ def strip_tile(loop: Node) -> StripTile | None:
     """
     if not isinstance(loop, For) or not isinstance(loop.tag, Vector) or loop.tag.partial == "loop":
         return None
-    if _TILE not in loop.__dict__:
-        loop.__dict__[_TILE] = _strip_tile(loop, loop.tag)
-    kept: StripTile | None = loop.__dict__[_TILE]
-    return kept
-
-
-def _strip_tile(loop: For, tag: Vector) -> StripTile | None:
     uppers = operands("min", loop.upper)
     sized = [(extent, each) for each in uppers if (extent := difference(each, loop.lower)) is not None]
     if len(uppers) != 2 or len(sized) != 1 or loop.step != 1 or loop.reductions:
         return None
     ((extent, high),) = sized
     (rest,) = (each for each in uppers if each is not high)
-    width, padded = tag.width, tag.remainder == "pad"
+    width, padded = loop.tag.width, loop.tag.remainder == "pad"
     left: Linear | None = linear(rest).plus(linear(loop.lower), -1)
     if left is not None and padded:
         left = _before_padding(left, width)
     if left is None or not left.exact or extent % width != 0 or not 0 < extent <= MOST_STRIPS * width:
         return None
-    return StripTile(loop.lower, high, rest, left, extent, width, padded, tag.partial == PLAIN)
+    return StripTile(loop.lower, high, rest, left, extent, width, padded, loop.tag.partial == PLAIN)
 
 
 def _before_padding(form: Linear, width: int) -> Linear | None:

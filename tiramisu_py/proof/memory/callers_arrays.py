@@ -2,7 +2,8 @@
 
 Elements of an output's array for which the output has no value keep what the caller passed; another computation kept
 in the same array must stay within the output's elements. A transfer to the array moves boxes: where conditions on
-values decide which values there are, it would move what is there in their place.
+values decide which values there are, it would move what is there in their place. The conditions of runs are those of
+the transfer, which then moves the positions of the runs and no others.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.domains.domain import conjuncts
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
@@ -42,8 +45,11 @@ def _moved_whole(flow: Flow, buffer: Buffer) -> Iterator[MemoryAccess]:
     }
     for write in flow.accesses.writers(home_of(buffer, buffer.device)) if outputs else ():
         statement = write.actor.statement
-        moves = statement is not None and statement.transfer is not None and write.source in outputs
-        if moves and _is_conditional(flow, write.source) and not write.domain.is_empty():
+        if statement is None or statement.transfer is None or write.source not in outputs:
+            continue
+        moved = {part.key() for guard in statement.guards for part in conjuncts(guard)}
+        left = [part for part in _conditions(flow, write.source) if part.key() not in moved]
+        if left and not write.domain.is_empty():
             yield write
 
 
@@ -80,9 +86,14 @@ def _is_output(flow: Flow, name: str) -> bool:
 
 def _is_conditional(flow: Flow, source: str) -> bool:
     """Whether some condition on values decides which values of a source exist."""
+    return bool(_conditions(flow, source))
+
+
+def _conditions(flow: Flow, source: str) -> list[Expr]:
+    """The conditions on values that decide which values of a source exist."""
     computation = flow.accesses.program.algorithm.computations[source]
-    inner = [{e.name for e in walk(g) if isinstance(e, Iter)} & set(computation.over) for g in computation.guards]
-    return not all(inner)
+    outer = (guard for guard in computation.guards if not mentions(guard, computation.over))
+    return [part for guard in outer for part in conjuncts(typed(guard))]
 
 
 def _stray(write: MemoryAccess, bad: isl.Set) -> Violation:

@@ -44,7 +44,9 @@ def _fault(
     program: Program, nest: KernelNest | None, statement: Statement, buffer: Buffer, does: str
 ) -> tuple[str, str] | None:
     who = f"{statement.handle} {does} {buffer.name}"
-    if statement.transfer is not None:
+    if statement.transfer is not None and buffer.name in _ends(
+        program, statement
+    ):  # the host reads what its conditions name
         return _transferred(program, statement, buffer)
     if nest is None:
         return _from_host(program, statement, who, buffer) or _in_threads(program, who, buffer)
@@ -59,6 +61,11 @@ def _fault(
         repair = f"{own[0]}.store_in(tm.SHARED), or tm.REGISTER where one thread alone uses it"
         return f"{who}, which is {where}: a kernel cannot allocate such memory", repair
     return None
+
+
+def _ends(program: Program, transfer: Statement) -> tuple[str, str]:
+    """The buffers that a transfer copies from and to."""
+    return program.storage_for(transfer, transfer.source).buffer, program.storages[transfer.target].buffer
 
 
 def _from_host(program: Program, statement: Statement, who: str, buffer: Buffer) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Parallel, Rank, Tag, Vector
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Parallel, Rank, Tag, TensorLoop, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
@@ -101,7 +101,7 @@ def may_be_combined(program: Program, name: str) -> bool:
         if sets.size(statement.frame) != len(whole.point_iterators):
             return True
         for loop, form in zip(statement.loops, sets.outputs(statement.coords), strict=True):
-            of_terms = form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over))
+            of_terms = sets.involves_axes(form, len(whole.iterators), len(whole.over))
             if of_terms and isinstance(program.loops[loop].tag, GpuThread | Rank):
                 return True
     return False
@@ -153,7 +153,8 @@ def _late(chains: Chains, a: MemoryAccess, b: MemoryAccess, neighbours: bool) ->
         loop = flow.accesses.program.loops[first.loops[depth]]
         if neighbours and _in_ranges(loop.tag):
             continue
-        if isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine is not None:
+        combined = isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine is not None
+        if combined or isinstance(loop.tag, TensorLoop):
             late = late.union(race_at(a, b, ascending, depth, None))
     return late
 

@@ -7,7 +7,8 @@ grade                  causes
 ====================== ===================================================================================
 ``ordered``            none; or no order changes a bit: integers, minima and maxima, argmin and argmax
 ``everywhere``         loops in another order, lanes, `rfactor`, the tree of one block
-``run_to_run``         private copies of threads in a static schedule; what depends on the number of ranks
+``run_to_run``         private copies of threads in a static schedule; what depends on the number of ranks;
+                       instructions that multiply matrices of floats
 ``not_guaranteed``     atomic updates, dynamic schedules, several blocks that add to one element, MPI
 ====================== ===================================================================================
 
@@ -29,7 +30,8 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
-from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, Parallel, Tag, Vector
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, Parallel, Tag, TensorLoop, Vector
+from tiramisu_py.program.machine.tensor_instructions import TensorInstruction, tensor_instruction
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -215,10 +217,21 @@ def _of_loop(loop: Loop, handle: str) -> Cause | None:
     if isinstance(tag, Parallel) and combine is Combine.PRIVATE:
         what = f"loop {name} combines the partial results of threads, so that bits depend on the number of threads"
         return Cause(Determinism.RUN_TO_RUN, what, parts)
+    if isinstance(tag, TensorLoop):
+        instruction = tensor_instruction(tag.instruction)
+        what = f"{instruction.name} adds the terms of loop {name} in its own way: {instruction.given_up}"
+        return Cause(Determinism.RUN_TO_RUN, what, f"leave {handle}.tensorize(..) out")
     if isinstance(tag, Vector | GpuThread) and combine is not None:
         what = f"loop {name} combines the partial results of its {'lanes' if isinstance(tag, Vector) else 'threads'}"
         return Cause(Determinism.EVERYWHERE, what, f"leave out combine=tm.{combine.name} of loop {name}")
     return None
+
+
+def tensorized(program: Program, name: str) -> TensorInstruction | None:
+    """The instruction on matrices that adds terms of a reduction; None if there is none."""
+    tags = (program.loops[loop].tag for part in _parts(program.algorithm, name) for s in program.statements_of(part)
+            for loop in s.loops)  # fmt: skip
+    return next((tensor_instruction(tag.instruction) for tag in tags if isinstance(tag, TensorLoop)), None)
 
 
 def _instead_of_atomic(tag: Tag | None, handle: str, name: str) -> str:

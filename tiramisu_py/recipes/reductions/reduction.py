@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Combine, Computation, Cores, Gpu, Reduction, Target, cores
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.function.handles.computations import reductions_behind
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.ranks.combined_reductions import not_combined
-from tiramisu_py.program.statement import Role
-from tiramisu_py.program.targets import Cores, Gpu
-from tiramisu_py.proof.reductions.bits import rounds
+from tiramisu_py.queries import Role, not_combined, reductions_behind, rounds
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recorded import Recorded, processor
-from tiramisu_py.recipes.reductions.families import Stages
-from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
-from tiramisu_py.recipes.reductions.reduction_on_cores import CoreReductionSizes, ReductionOnCores
-from tiramisu_py.recipes.reductions.reduction_on_gpu import sizes_on_gpu
-from tiramisu_py.recipes.reductions.reduction_on_ranks import ReductionOnRanks
-from tiramisu_py.recipes.reductions.reductions_on_cores import ReductionsOnCores
-from tiramisu_py.recipes.reductions.reductions_on_gpu import ReductionsOnGpu
-from tiramisu_py.schedule.instances.target_kinds import cores
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
+from tiramisu_py.recipes.reductions.forms import Options, ReductionForm, Stages
+from tiramisu_py.recipes.reductions.on_cores import CoreReductionSizes, ReductionOnCores, ReductionsOnCores
+from tiramisu_py.recipes.reductions.on_gpu import ReductionsOnGpu, sizes_on_gpu
+from tiramisu_py.recipes.reductions.on_ranks import ReductionOnRanks
 
 GRADES = ("ordered", "everywhere", "run_to_run", "not_guaranteed", "gpu_to_gpu")
 #: The GPU whose blocks are counted, where the user names none.
@@ -38,7 +28,7 @@ def reduction(
     across: Combine | None = None,
     coalesce: bool = True,
     sizes: Mapping[str, int] | None = None,
-) -> str:
+) -> AppliedCommands:
     """Schedule reductions over any dimensions for cores, a GPU or ranks, with what comes before and after.
 
     ::
@@ -86,7 +76,7 @@ def reduction(
     Raises `ArgumentError` for what depends on no reduction, or has been scheduled, and the error of a command that is
     refused; then none of the commands is applied.
     """
-    recipe = Recorded("reduction", list(reductions))
+    recipe = Recipe("reduction", list(reductions))
     target = checked_target("reduction", on)
     if determinism is not None and determinism not in GRADES:
         raise ArgumentError(f"reduction: determinism={determinism!r}: give one of {', '.join(GRADES)}")
@@ -105,7 +95,7 @@ def reduction(
                 form.inline_chain()
         else:
             ReductionsOnCores(recipe, machine, options, sizes or {}).apply(stages)
-    return recipe.text()
+    return recipe.commands()
 
 
 def reduction_space(
@@ -126,7 +116,7 @@ def reduction_space(
     ``{"threads": [...], "group": [...], "vector": [...], "loads": [...]}``, of which `group` divides `threads`; a
     number that the form of the reduction does not use has one value. Raises `ArgumentError`.
     """
-    recipe = Recorded("reduction_space", [of])
+    recipe = Recipe("reduction_space", [of])
     target = checked_target("reduction_space", on)
     form = ReductionForm(recipe, _checked(recipe, of))
     if isinstance(target, Gpu):
@@ -169,7 +159,7 @@ def _over_ranks(form: ReductionForm, determinism: str | None) -> Combine:
     return Combine.PRIVATE if any_order and not not_combined(form.declared) else Combine.TREE
 
 
-def _checked(recipe: Recorded, given: Computation) -> Reduction:
+def _checked(recipe: Recipe, given: Computation) -> Reduction:
     """A reduction that nothing has scheduled; raises `ArgumentError` for anything else."""
     if not isinstance(given, Reduction):
         behind = [f'f["{each}"]' for each in reductions_behind(recipe.function.program, given.name)]

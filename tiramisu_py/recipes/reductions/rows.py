@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.declarations import Computation as Declared
-from tiramisu_py.algorithm.expressions import Access, Iter
-from tiramisu_py.algorithm.traversal import accesses
-from tiramisu_py.build.target_processor import Target
+from tiramisu_py import Combine, Computation, Iter, Reduction, Target
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Reduction
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.statement import Role
+from tiramisu_py.queries import Access, Declared, Role, accesses
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 from tiramisu_py.records import dataclass
 
 #: The most lanes of a vector loop.
@@ -20,7 +15,7 @@ MOST_LANES = 64
 UNDER_WAY = 8
 
 
-def rows(result: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
+def rows(result: Computation, *, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """Schedule reductions over the last dimension, and what is computed from them, one row at a time.
 
     ::
@@ -56,12 +51,12 @@ def rows(result: Computation, *, cpu: Cpu | Target | str | None = None) -> str:
     Raises `ArgumentError` for stages of another form, with the reason, and the error of a command that is refused; then
     none of the commands is applied.
     """
-    recipe = Recorded("rows", [result])
+    recipe = Recipe("rows", [result])
     cpu = processor("rows", cpu)
     chain = Chain.of(recipe, result)
     with recipe.together():
         in_rows(recipe, chain, cpu)
-    return recipe.text()
+    return recipe.commands()
 
 
 @dataclass(frozen=True)
@@ -73,7 +68,7 @@ class Chain:
     count: int
 
     @classmethod
-    def of(cls, recipe: Recorded, result: Computation) -> Chain:
+    def of(cls, recipe: Recipe, result: Computation) -> Chain:
         """The stages of a result; raises `ArgumentError` for those of another form."""
         computations = recipe.function.algorithm.computations
         names = _dependencies(computations[result.name], recipe)
@@ -96,7 +91,7 @@ class Chain:
         return cls(result, tuple(recipe.function[name] for name in names), count)
 
 
-def _dependencies(declared: Declared, recipe: Recorded) -> list[str]:
+def _dependencies(declared: Declared, recipe: Recipe) -> list[str]:
     """The names of all computations that one depends on, each before those that read it."""
     computations, found = recipe.function.algorithm.computations, dict[str, None]()
 
@@ -119,7 +114,7 @@ def _reads(declared: Declared) -> list[Access]:
     return [access for part in (declared.expr, *declared.guards) for access in accesses(part)]
 
 
-def _check(recipe: Recorded, declared: Declared, count: int) -> None:
+def _check(recipe: Recipe, declared: Declared, count: int) -> None:
     """Refuse a stage that is not of rows, that reads another row, or that has been scheduled."""
     name, iterators = declared.name, ", ".join(declared.point_iterators)
     if declared.is_reduction and (declared.in_order or len(declared.over) != 1 or len(declared.iterators) != count):
@@ -151,7 +146,7 @@ def _check(recipe: Recorded, declared: Declared, count: int) -> None:
         raise ArgumentError(f"rows: {name} has been scheduled already, or cut: give the recipe before other commands")
 
 
-def in_rows(recipe: Recorded, chain: Chain, cpu: Cpu) -> None:
+def in_rows(recipe: Recipe, chain: Chain, cpu: Cpu) -> None:
     """Apply the commands: all stages of a row before the next one."""
     result, algorithm = chain.result, recipe.function.algorithm
     declared = algorithm.computations[result.name]
@@ -175,7 +170,7 @@ def in_rows(recipe: Recorded, chain: Chain, cpu: Cpu) -> None:
             statements.prefetch(recipe.function[source], loop, 1)
 
 
-def _in_vectors(recipe: Recorded, stage: Computation, cpu: Cpu, count: int) -> None:
+def _in_vectors(recipe: Recipe, stage: Computation, cpu: Cpu, count: int) -> None:
     """The loop of a stage over the elements of a row, in vectors; a reduction has several accumulators."""
     declared = recipe.function.algorithm.computations[stage.name]
     lanes = 1 << (min(cpu.lanes(stage.dtype.bytes), MOST_LANES).bit_length() - 1)  # a power of two, also of tuples
@@ -191,7 +186,7 @@ def accumulating(lanes: int, cpu: Cpu) -> int:
     return min(lanes * vectors, MOST_LANES)
 
 
-def _prefetching(recipe: Recorded, chain: Chain) -> dict[str, list[str]]:
+def _prefetching(recipe: Recipe, chain: Chain) -> dict[str, list[str]]:
     """By stage, the inputs of whose rows it is the last reader, of those that are read more than once."""
     algorithm = recipe.function.algorithm
     readers = dict[str, list[str]]()

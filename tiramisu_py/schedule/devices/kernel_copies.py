@@ -22,13 +22,14 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import listed, loop_name, size, statements
-from tiramisu_py.schedule.command_fields import Named, OnStatements
+from tiramisu_py.schedule.command_arguments import listed, loop_name, scope_of, size, statements
+from tiramisu_py.schedule.command_fields import Handle, OnStatements, source_given
 from tiramisu_py.schedule.devices.copy_threads import spread
 from tiramisu_py.schedule.devices.tag_gpu import check_limits, kernel_around
 from tiramisu_py.schedule.locality.cached_copies import check_copy, laid_out
-from tiramisu_py.schedule.locality.compute_at import inner_level, loads, scope_of
+from tiramisu_py.schedule.locality.compute_at import loads
 from tiramisu_py.schedule.locality.holes import without_holes
+from tiramisu_py.schedule.loops.order import inner_level
 from tiramisu_py.schedule.nesting import check_nesting
 
 #: Bytes that one asynchronous copy into shared memory can take.
@@ -305,9 +306,32 @@ def _after_origin(program: Program, place: CopyPlace, name: str, wanted: KernelC
 
 @dataclass(frozen=True, eq=False)
 class CacheShared(OnStatements):
-    """The values that a block of threads reads are copied into its shared memory."""
+    """Copy the values of a source that a block of threads reads into its shared memory, and read the copy.
 
-    copied: Named
+    ::
+
+        for r0, c0 on blocks:         -->   for r0, c0 on blocks:
+            for r1, c1 on threads:              for y, x on threads: image_shared[y, x] = image[..]
+                by[..] = f(image)               for r1, c1 on threads: by[..] = f(image_shared)
+
+    `level` is the innermost block loop or a loop inside it; the copy is made anew in each iteration of the
+    sequential loops down to it. (A thread loop as the level changes nothing: the copy is for all threads of the
+    block.) `iterators` name its loops, one for each dimension of the source. The threads of the block share the
+    work, neighbouring threads copying neighbours along the last dimension; with `threads`, the iterators named
+    there run on threads instead, the last along x. `pad` adds elements to the last dimension, so that columns lie
+    in different banks. With `deferred` the copies are only started, and complete at the next barrier
+    (``cp.async``). With ``buffers=2`` two buffers alternate: the copy for the next iteration of `level` is made
+    during this one. With ``vector=4`` a thread copies 4 neighbours along the last dimension at once, where they are
+    aligned: the function may have to assume that rows are multiples of 4 elements long. `layout` gives the indices
+    of an element in the copy from its indices within the copied box, as in `cache`: for another order, or for rows
+    shifted against bank conflicts. The box must have constant extents. Returns the copy, which can be scheduled
+    like a computation.
+    """
+
+    former = (("copied", "source"),)
+    lists = ("iterators",)
+
+    source: Handle
     level: Iter
     iterators: Sequence[Iter]
     _: KW_ONLY
@@ -321,7 +345,7 @@ class CacheShared(OnStatements):
 
     def made(self, program: Program) -> str:
         """The name of the copy."""
-        return self.name or free_name(program, f"{self.copied.source}_shared")
+        return self.name or free_name(program, f"{source_given(program, self.source)}_shared")
 
     def applied(self, program: Program) -> Program:
         return cache(program, self.names(program), inner_level(self.level), self._copy(program), self.text)
@@ -340,7 +364,7 @@ class CacheShared(OnStatements):
             raise CommandError(f"threads={unknown}: name iterators of the copy, {', '.join(iterators)}")
         return KernelCopy(
             self.made(program),
-            self.copied.source,
+            source_given(program, self.source),
             iterators,
             Memory.SHARED,
             threads,
@@ -358,9 +382,23 @@ def _names(given: Sequence[Iter], what: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class CacheLocal(OnStatements):
-    """The values that a thread reads are copied into its registers."""
+    """Copy the values of a source that each thread of a kernel reads in an iteration of a loop into its registers.
 
-    copied: Named
+    ::
+
+        for k on a thread:            -->   for k on a thread:
+            for u in 0..4:                      for x in 0..4: a_local[x] = a[..]
+                S[..] = f(a)                    for u in 0..4: S[..] = f(a_local)
+
+    `level` is the innermost thread loop of the reading statements, or a loop inside it. The copied box must have
+    constant extents; unroll all loops that index the copy, so that it needs no memory. A source that has been
+    copied to shared memory is copied from there.
+    """
+
+    former = (("copied", "source"),)
+    lists = ("iterators",)
+
+    source: Handle
     level: Iter
     iterators: Sequence[Iter]
     _: KW_ONLY
@@ -368,9 +406,9 @@ class CacheLocal(OnStatements):
 
     def made(self, program: Program) -> str:
         """The name of the copy."""
-        return self.name or free_name(program, f"{self.copied.source}_local")
+        return self.name or free_name(program, f"{source_given(program, self.source)}_local")
 
     def applied(self, program: Program) -> Program:
         iterators = _names(self.iterators, "iterators")
-        wanted = KernelCopy(self.made(program), self.copied.source, iterators, Memory.REGISTER)
+        wanted = KernelCopy(self.made(program), source_given(program, self.source), iterators, Memory.REGISTER)
         return cache(program, self.names(program), inner_level(self.level), wanted, self.text)

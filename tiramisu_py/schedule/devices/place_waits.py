@@ -16,7 +16,6 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.editing import removed
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.kernels import KernelNest, all_threads, kernels
 from tiramisu_py.program.loops import GpuThread, Loop, LoopId, Tag
@@ -24,9 +23,14 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement, Waiting
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import check_new_name, find, size, statements
-from tiramisu_py.schedule.command_fields import Named, OnFunction, OnStatements
-from tiramisu_py.schedule.locality.compute_at import inner_level, scope_of
+from tiramisu_py.schedule.command_arguments import check_new_name, find, scope_of, size, statements
+from tiramisu_py.schedule.command_fields import (
+    OnFunction,
+    OnStatements,
+    StatementsHandle,
+    statements_given,
+)
+from tiramisu_py.schedule.loops.order import inner_level
 from tiramisu_py.schedule.nesting import check_nesting
 
 
@@ -242,12 +246,24 @@ def _moved(points: isl.Set, apart: Sequence[isl.Aff]) -> tuple[isl.Set, list[isl
 
 @dataclass(frozen=True, eq=False)
 class PlaceBarrier(OnFunction):
-    """All threads of a block reach a point between two statements before any of them continues."""
+    """Let all threads of a block reach a point between two statements of a kernel before any of them continues.
+
+    ::
+
+        for k on each thread:   -->   for k on each thread:
+            p[..]                         p[..]
+            q[..]                         barrier
+                                          q[..]                       (f.barrier(p, q, at=k))
+
+    The barrier is in the loops that both share, up to `at`; if `second` comes first, it separates an iteration of
+    this loop from the next. Barriers that dependences need are placed anyway, unless `tag_gpu` has
+    ``barriers=False``.
+    """
 
     verb = "barrier"
 
-    first: Named
-    second: Named
+    first: StatementsHandle
+    second: StatementsHandle
     _: KW_ONLY
     at: Iter
     name: str | None = None
@@ -257,19 +273,34 @@ class PlaceBarrier(OnFunction):
         return free_name(program, "barrier") if self.name is None else self.name
 
     def applied(self, program: Program) -> Program:
-        before, after = self.first.statements(program), self.second.statements(program)
+        before, after = statements_given(program, self.first), statements_given(program, self.second)
         return barrier(program, self.made(program), before, after, inner_level(self.at), self.text)
 
 
 @dataclass(frozen=True, eq=False)
 class WaitFor(OnStatements):
-    """The host, or an operation sequence, waits for operations."""
+    """Wait for the operations of this handle, and return the wait, to be ordered like a computation.
+
+    ::
+
+        for r: copy row r of a (asynchronously)   -->   for r: copy row r of a (asynchronously)
+        for r: p[r] = f(a[r])                           for r: wait for row r of a
+                                                        for r: p[r] = f(a[r])              (copy.wait({r: R}))
+
+    `domain` gives the iterations of the wait, each for the operations with these values: its iterators are
+    iterators of the computation or the transfer, or else host loops around them. Without a domain the wait is for
+    all operations at once. ``wait({t: T}).shift(t, 1)`` waits an iteration later. The host waits; with ``on=2``
+    operation sequence 2 of the GPU `device` waits instead, and the host continues. A wait comes after the
+    operations that it waits for; `Function.order` places it. Each wait is proven needed, or reported as
+    superfluous. Source: TIRAMISU, ``wait``.
+    """
 
     verb = "wait"
+    spelled_out = ("on",)
 
     domain: Any = None
-    _: KW_ONLY
     on: int | None = None
+    _: KW_ONLY
     device: int = 0
     name: str | None = None
 
@@ -288,15 +319,3 @@ class WaitFor(OnStatements):
             points = (found.iterators, found.points)
         names = self.names(program)
         return wait(program, made, self.of.name, names, points, stream, size(self.device, "device", 0))
-
-
-@dataclass(frozen=True, eq=False)
-class Remove(OnFunction):
-    """A transfer, an exchange, a wait, a barrier, or a copy that nothing reads, is removed."""
-
-    handle: Named
-
-    def applied(self, program: Program) -> Program:
-        for statement in statements(program, self.handle.statements(program)):
-            program = removed(program, statement)
-        return program

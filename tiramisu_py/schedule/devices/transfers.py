@@ -10,11 +10,12 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, value_names
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, value_names
 from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import parse_domain
 from tiramisu_py.algorithm.domains.references import Owner
+from tiramisu_py.algorithm.domains.runs import runs_of_values
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.dependence.values_read import existing
@@ -170,9 +171,30 @@ def _declared(
         coords=sets.renamed(sets.identity(space), None),
         body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
         target=source,
+        guards=_conditions(program, source),
         transfer=transfer,
     )
     return _in_place(program.with_loop(*loops), statement), statement
+
+
+def _conditions(program: Program, source: str) -> tuple[Expr, ...]:
+    """The conditions under which a transfer moves a value in runs: those of the runs.
+
+    Values that have a place each are moved without them, except where they are the caller's, who keeps the others.
+    """
+    declared = program.algorithm.source(source)
+    if not isinstance(declared, Computation) or not declared.guards:
+        return ()
+    storage = program.storages[source]
+    if source not in program.algorithm.outputs and not program.frame(storage):
+        places = sets.graph(storage.index, sets.named(declared.domain, None))
+        if places.is_injective():
+            return ()
+    found = runs_of_values(program.algorithm, declared)
+    inputs = program.algorithm.inputs
+    if any(inputs[run.start].device is not None for run in found):
+        return ()
+    return tuple(condition for run in found for condition in run.conditions)
 
 
 def check_values(program: Program, name: str, source: str, values: isl.Set) -> None:

@@ -207,7 +207,19 @@ def _without(program: Program, gone: Statement, source: str) -> Program:
 
 @dataclass(frozen=True, eq=False)
 class SeparateAt(OnStatements):
-    """The iterations of a loop are cut into parts at some of its values."""
+    """Cut the computation into parts at values of a loop; each part is scheduled separately.
+
+    ::
+
+        for i in 0..N: S[i]     -->   for i in 0..8: S_0[i]
+                                      for i in 8..N: S_1[i]           (separate_at(i, [8]))
+
+    Points are integers or affine in the parameters; parts may be empty. ``separate_at(tm.rank, [1])`` separates the
+    first rank from the others, wherever the loop over ranks is. Returns the parts, in order. For a reduction, each
+    statement that has the loop is cut: if both its start and its update have it, ``s.separate_at(i, [8])`` returns
+    four parts, the two of the start and then the two of the update. (`partition` returns one handle for each part,
+    with its start and its update.) All parts keep the one buffer of the computation.
+    """
 
     loop: Iter
     points: Sequence[Expr | int]
@@ -222,7 +234,13 @@ class SeparateAt(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Inline(OnStatements):
-    """The expression is substituted where it is read."""
+    """Substitute the expression where it is read; the computation keeps no buffer and no loop of its own.
+
+    ::
+
+        p[i] = 2 * a[i]         -->   q[i] = 2 * a[i] + 1
+        q[i] = p[i] + 1
+    """
 
     def applied(self, program: Program) -> Program:
-        return inline(program, self.names(program), self.source)
+        return inline(program, self.names(program), self.computation)

@@ -70,7 +70,18 @@ def _cases(program: Program, statement: Statement) -> list[Part]:
 
 @dataclass(frozen=True, eq=False)
 class SeparateCases(OnStatements):
-    """The computation is cut into parts by the cases of its selects."""
+    """Cut the computation into parts by the cases of its selects; each part is scheduled separately.
+
+    ::
+
+        for i in 0..N:                        -->   for i in {0}: S_0[i] = a
+            S[i] = select(i == 0, a, b)             for i in 1..N: S_1[i] = b         (separate_cases())
+
+    Affine conditions are resolved: the parts contain no such select, so that the inside of a picture is a loop of
+    its own, without its border. The parts share the loops up to `level`; without a level they are separate nests.
+    (The compiler splits loops by such selects in any case; use this command to schedule the parts differently.)
+    Returns the parts, that of the first branch first.
+    """
 
     level: Iter | None = None
 

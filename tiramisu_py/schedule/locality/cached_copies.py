@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, replace
+from typing import ClassVar
 
 import islpy as isl
 
@@ -22,11 +23,11 @@ from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.program.storage import Buffer, Memory, Storage, as_memory
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, statements
-from tiramisu_py.schedule.command_fields import Named, OnStatements
-from tiramisu_py.schedule.locality.compute_at import needed_by, reads, scope_of
+from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, scope_of, statements
+from tiramisu_py.schedule.command_fields import Handle, OnStatements, source_given
+from tiramisu_py.schedule.locality.compute_at import needed_by, reads
 from tiramisu_py.schedule.loops.order import Level, Root, level_of, root
 
 
@@ -160,18 +161,21 @@ def laid_out(
 class Copies(OnStatements):
     """The common base of `cache` and `pack`."""
 
-    copied: Named
+    former = (("copied", "source"),)
+    lists: ClassVar[tuple[str, ...]] = ("iterators",)
+
+    source: Handle
 
     @abstractmethod
-    def made(self) -> str:
+    def made(self, program: Program) -> str:
         """The name of the copy."""
 
-    def copy(self, iterators: object, layout: object, memory: Memory) -> CachedCopy:
+    def copy(self, program: Program, iterators: object, layout: object, memory: Memory) -> CachedCopy:
         """The copy that is asked for, checked; raises `CommandError`."""
         verb = name_of(type(self))
         laid = None if layout is None else _several(verb, "layout", layout)
         outer = tuple(map(loop_name, _several(verb, "iterators", iterators)))
-        return CachedCopy(self.made(), self.copied.source, outer, memory, laid)
+        return CachedCopy(self.made(program), source_given(program, self.source), outer, memory, laid)
 
 
 def _several(verb: str, what: str, given: object) -> tuple[object, ...]:
@@ -183,7 +187,18 @@ def _several(verb: str, what: str, given: object) -> tuple[object, ...]:
 
 @dataclass(frozen=True, eq=False)
 class CacheAt(Copies):
-    """The values read of a source are copied at a level, and read from the copy."""
+    """Copy the values of a source that this computation reads, at a level of its loops, and read the copy instead.
+
+    ::
+
+        for r0: for r1, for c:  -->   for r0:
+            by[..] = image[..]            for y, for x: image_cache[y, x] = image[..]
+                                          for r1, for c: by[..] = image_cache[..]
+
+    `iterators` name the loops of the copy, one for each dimension of the source. `layout` gives the index in the
+    copy as expressions of the iterators, counted from the corner of the copied box: ``layout=[x // 8, y, x % 8]``.
+    Returns the copy, which can be scheduled like a computation.
+    """
 
     verb = "cache"
 
@@ -191,30 +206,39 @@ class CacheAt(Copies):
     iterators: Sequence[Iter]
     _: KW_ONLY
     name: str | None = None
-    memory: Memory = Memory.HOST
+    memory: Memory | str = Memory.HOST
     layout: Sequence[Expr | int] | None = None
 
-    def made(self) -> str:
-        return self.name or f"{self.copied.source}_cache"
+    def made(self, program: Program) -> str:
+        return self.name or f"{source_given(program, self.source)}_cache"
 
     def applied(self, program: Program) -> Program:
-        copy = self.copy(self.iterators, self.layout, self.memory)
+        copy = self.copy(program, self.iterators, self.layout, as_memory(self.memory))
         return copy_at(program, self.names(program), level_of(self.level), copy, self.text)
 
 
 @dataclass(frozen=True, eq=False)
 class Pack(Copies):
-    """The values read of a source are copied into another layout."""
+    """Copy the values read of a source into another layout, once for the whole call or at a level: see `cache`.
+
+    ::
+
+        for i, for j:           -->   for k, for x: a_packed[x, k] = a[k, x]
+            b[..] = f(a[j, i])        for i, for j:
+                                          b[..] = f(a_packed[i, j])   (b.pack(a, [k, x], [x, k]))
+    """
+
+    lists = ("iterators", "layout")
 
     iterators: Sequence[Iter]
     layout: Sequence[Expr | int]
     _: KW_ONLY
-    name: str | None = None
     level: Iter | Root = root
+    name: str | None = None
 
-    def made(self) -> str:
-        return self.name or f"{self.copied.source}_packed"
+    def made(self, program: Program) -> str:
+        return self.name or f"{source_given(program, self.source)}_packed"
 
     def applied(self, program: Program) -> Program:
-        copy = self.copy(self.iterators, self.layout, Memory.HOST)
+        copy = self.copy(program, self.iterators, self.layout, Memory.HOST)
         return copy_at(program, self.names(program), level_of(self.level), copy, self.text)

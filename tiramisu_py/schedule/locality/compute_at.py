@@ -20,17 +20,17 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import loop_name, loops_named, statements
-from tiramisu_py.schedule.command_fields import Named, OnStatements
+from tiramisu_py.schedule.command_arguments import loops_named, scope_of, statements
+from tiramisu_py.schedule.command_fields import OnStatements, StatementsHandle, statements_given
 from tiramisu_py.schedule.locality.holes import without_holes
 from tiramisu_py.schedule.locality.needed_inside import is_closed, recurring, through_others
 from tiramisu_py.schedule.locality.reduction_ends import first_iterations, is_start_of, makers_in, without_others
-from tiramisu_py.schedule.loops.order import Root
+from tiramisu_py.schedule.loops.order import inner_level
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
 from tiramisu_py.schedule.storage.shared_scope import settled
-from tiramisu_py.schedule.storage.store import scoped, store_at
+from tiramisu_py.schedule.storage.store import scoped
 
 
 def compute_at(
@@ -84,24 +84,6 @@ def placed_once(program: Program, statement: Statement, scope: tuple[LoopId, ...
     for loop in moved.loops:
         check_nesting(program, loop)
     return program
-
-
-def inner_level(given: Iter | Root) -> str:
-    """The name of the loop that an iterator gives; raises `CommandError` for `root`, and for anything else."""
-    if isinstance(given, Root):
-        raise CommandError("root is outside all loops: name a loop of the consumer")
-    return loop_name(given)
-
-
-def scope_of(program: Program, consumer: Sequence[str], level: str) -> tuple[LoopId, ...]:
-    """The consumer's loops up to `level`."""
-    found = loops_named(program, consumer, level)
-    if len(found) > 1:
-        raise CommandError(
-            f"{level} names several loops ({', '.join(s.name for s, _ in found)}): name one part of the consumer"
-        )
-    statement, loop = found[0]
-    return statement.loops[: statement.depth(loop) + 1]
 
 
 def _reading_scope(program: Program, source: str, consumer: Sequence[str], level: str) -> tuple[LoopId, ...]:
@@ -249,17 +231,39 @@ def _without_repeated_loops(program: Program, statement: Statement, scope: int) 
 
 @dataclass(frozen=True, eq=False)
 class ComputeAt(OnStatements):
-    """Each iteration of a loop of the consumer computes the values that it reads."""
+    """Compute, in each iteration of a loop of the consumer, the values that this iteration reads.
 
-    consumer: Named
+    ::
+
+        for r, for c: bx[r, c]  -->   for r0, for c0:
+        for r0, c0, r1, c1:               for r, for c: bx[r, c]      (what the tile needs)
+            by[..]                        for r1, for c1: by[..]
+
+    Values that several iterations need are recomputed. The buffer shrinks to the values that one iteration needs,
+    with one copy for each iteration; outputs, and computations placed by `store_in` or `store_at`, keep their
+    place. If computations outside the loop read this one, and the iterations read theirs, the values for these are
+    computed as well: the computations are moved into the loop by later commands. What earlier commands compute in
+    the loops of this computation moves along.
+
+    In the loop it comes before what reads it, and the whole nest after what it reads itself. Of the loops of this
+    name in a reduction (of its start and its update) the one that reads is meant. A recurrence is moved with all
+    values that lead to those read; `CommandError` is raised if iterations would repeat those of others.
+    Source: Halide and TIRAMISU, ``compute_at``.
+
+    The start of a reduction, ``C.init.compute_at(C.update, i0)``, moves into the loops of its update: each value is
+    started once, in the first iteration of `level` that adds a term to it. Values without terms are started where
+    all were, as a part of their own. Source: TVM, ``decompose_reduction``.
+    """
+
+    consumer: StatementsHandle
     level: Iter
 
     def applied(self, program: Program) -> Program:
-        names, others = self.names(program), self.consumer.statements(program)
+        names, others = self.names(program), statements_given(program, self.consumer)
         first = self._moved_in(program, names)
         if first is not None:
             return self._before(program, first)
-        return compute_at(program, self.source, names, others, inner_level(self.level), self.text)
+        return compute_at(program, self.computation, names, others, inner_level(self.level), self.text)
 
     def _moved_in(self, program: Program, names: Sequence[str]) -> int | None:
         """The number of the first command that moved another computation into these loops; None if none did."""
@@ -267,9 +271,9 @@ class ComputeAt(OnStatements):
         guests = {s.source for s in program.statements.values() if s.name not in names and loops.intersection(s.loops)}
         for number, entry in enumerate(program.log):
             command = entry.command
-            if not isinstance(command, ComputeAt) or command.source == self.source:
+            if not isinstance(command, ComputeAt) or command.computation == self.computation:
                 continue  # the start of a reduction moves into the loops of its own update
-            if command.source in guests and command.consumer.source == self.source:
+            if command.computation in guests and command.consumer._named.source == self.computation:
                 return number
         return None
 
@@ -280,16 +284,3 @@ class ComputeAt(OnStatements):
         for command in (self, *commands[first:]):
             changed = command.applied(changed).after(changed, Entry(command))
         return changed
-
-
-@dataclass(frozen=True, eq=False)
-class StoreAt(OnStatements):
-    """The buffer has one copy for each iteration of a surrounding loop."""
-
-    consumer: Named
-    level: Iter | Root
-
-    def applied(self, program: Program) -> Program:
-        names, others = self.names(program), self.consumer.statements(program)
-        scope = () if isinstance(self.level, Root) else scope_of(program, others, loop_name(self.level))
-        return settled(store_at(program, self.source, names, scope))

@@ -20,10 +20,11 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import statements
-from tiramisu_py.schedule.command_fields import Named, OnStatements
-from tiramisu_py.schedule.locality.compute_at import check_movable, inner_level, placed_once, reads, scope_of
+from tiramisu_py.schedule.command_arguments import scope_of, statements
+from tiramisu_py.schedule.command_fields import OnStatements, StatementsHandle, statements_given
+from tiramisu_py.schedule.locality.compute_at import check_movable, placed_once, reads
 from tiramisu_py.schedule.locality.reduction_ends import last_iterations, makers_in
+from tiramisu_py.schedule.loops.order import inner_level
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 
 
@@ -58,11 +59,24 @@ def _check_reader(program: Program, reader: Statement, source: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ReverseComputeAt(OnStatements):
-    """Executions run in the last iteration of a loop of the producer that makes what they read."""
+    """Compute each value in the iteration of a producer's loop that makes the last of what it reads.
 
-    producer: Named
+    ::
+
+        for k0, for i0, for i1:        -->   for k0, for i0:
+            C[i] += p[i, k0]                     for i1: C[i] += p[i, k0]
+        for i: out[i] = max(C[i], 0)             if k0 is the last:
+                                                     for i: out[i] = max(C[i], 0)     (what the block has made)
+
+    The loops up to `level` may be those of a reduction's terms: a value is then computed after the last term of
+    all that it reads. Each value is computed once; those that read nothing made in the loops, results of no terms,
+    stay where they are, as a part of their own. The producer must be complete by then: that is proven, as for any
+    order. Source: TVM, ``reverse_compute_at``.
+    """
+
+    producer: StatementsHandle
     level: Iter
 
     def applied(self, program: Program) -> Program:
-        names, others = self.names(program), self.producer.statements(program)
+        names, others = self.names(program), statements_given(program, self.producer)
         return reverse_compute_at(program, names, others, inner_level(self.level), self.text)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
+from typing import Self
 
 import islpy as isl
 
@@ -27,7 +28,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name
-from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.loops.coalesce import coalesce
 from tiramisu_py.schedule.loops.order import merged
 
@@ -133,7 +134,41 @@ def _joined(
 
 @dataclass(frozen=True, eq=False)
 class Coalesce(OnStatements):
-    """``for x: for y`` --> ``for j``, over a box."""
+    """Join nested loops over a box into one loop, with the same order of iterations.
+
+    ::
+
+        for h in 0..H:          -->   for j in 0..50*H:
+            for x in 0..10:               S[j // 50, j // 5 % 10, j % 5]
+                for y in 0..5:
+                    S[h, x, y]                                        (coalesce(h, x, y, into=j))
+
+    Every statement that shares the loops is changed. Where all arrays have these dimensions one after another,
+    their elements are read in one run, and nothing is divided: a sum over a whole array is one loop for
+    `vectorize`, and threads share all of its iterations.
+
+    If not only the outermost of the loops has as many iterations as a size says, they stay in the program as a
+    bundle, which `parallelize`, `split`, `reorder` and `tag_gpu` take as one loop::
+
+        for h in 0..N:          -->   for j = (h, x, y):
+            for x in 0..M:                S[h, x, y]
+                for y in 0..K:
+                    S[h, x, y]                                        (coalesce(h, x, y, into=j))
+
+    Code numbers its iterations, and divides when a range of them begins. A call whose numbers would not fit 64
+    bits is refused.
+
+    With `producers`, the computations that are read point by point in these loops are joined alike, and run in the
+    same iterations, outputs too; so are theirs::
+
+        for h, for x: p[h, x] = e(h, x)     -->     for j: p[j // 10, j % 10] = e(j // 10, j % 10)
+        for h, for x: C[] += p[h, x]                       C[] += p[j // 10, j % 10]
+
+    ``p.inline()`` of one that is no output, before or after, saves its array.
+
+    Raises `CommandError` for loops that are tagged, not directly nested, or no box, with an iteration that is
+    missing. Source: Zhao et al., Panamera; OpenMP's ``collapse``, Halide's ``fuse``.
+    """
 
     many = "loops"
 
@@ -141,6 +176,13 @@ class Coalesce(OnStatements):
     _: KW_ONLY
     into: Iter
     producers: bool = False
+
+    @classmethod
+    def called(cls, of: Named, *loops: Iter, into: Iter | None = None, producers: bool = False) -> Self:
+        if into is None:
+            names = ", ".join(map(str, loops))
+            raise CommandError(f"coalesce({names}) needs a name for the loop that it makes: coalesce({names}, into=j)")
+        return cls(of, loops, into=into, producers=producers)
 
     def applied(self, program: Program) -> Program:
         names, loops, into = self.names(program), [loop_name(x) for x in self.loops], loop_name(self.into)

@@ -1,30 +1,33 @@
-"""The escape hatch: a statement's loops given as an isl map."""
+"""All loops of a statement at once: a form of its iterators for each, or an isl map."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.expressions import Expr, Iter, as_expr
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import statements
-from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 
 
-def raw_schedule(program: Program, names: Sequence[str], text: object) -> Program:
-    """Replace the loops of a statement by those of an isl map ``{ [i, j] -> [a, b] }``, named by its outputs."""
+def raw_schedule(program: Program, names: Sequence[str], given: object) -> Program:
+    """Replace the loops of a statement by those of ``{a: i + j, b: j}``, or of an isl map ``{ [i, j] -> [a, b] }``."""
     own = statements(program, names)
     if len(own) != 1:
         raise CommandError(f"a time map is for one statement; choose one of {', '.join(s.name for s in own)}")
     statement = own[0]
-    if not isinstance(text, str):
-        raise CommandError(f"a time map is isl text, not {type(text).__name__}")
+    if not isinstance(given, str | Mapping):
+        raise CommandError(f"a time map is loops with their forms, {{i0: i // 8, ...}}, not {type(given).__name__}")
     for buffer in program.buffers.values():
         if scoped := [program.loops[loop].name for loop in buffer.scope if loop in statement.loops]:
             raise CommandError(
@@ -37,10 +40,15 @@ def raw_schedule(program: Program, names: Sequence[str], text: object) -> Progra
                 f"loop {loop.name} of {statement.handle} runs on ranks ({loop.tagged_by}), and a time map makes all "
                 "loops anew: give it the time map before tag_distribute"
             )
-    relation = _parsed(program, statement, text)
-    coords = _as_function(statement, relation, text)
+    if isinstance(given, Mapping):
+        relation, loop_names = _of_forms(program, statement, given), [str(loop) for loop in given]
+        text = "{" + ", ".join(f"{loop}: {form}" for loop, form in given.items()) + "}"
+        coords = _as_function(statement, relation, text)
+    else:
+        relation = _parsed(program, statement, given)
+        coords = _as_function(statement, relation, given)
+        loop_names = _output_names(relation, statement, coords)
     first = program.next_loop()
-    loop_names = _output_names(relation, statement, coords)
     loops = [Loop(first + k, name) for k, name in enumerate(loop_names)]
     changed = replace(statement, coords=coords, loops=tuple(loop.id for loop in loops))
     return _outside(program, statement).with_loop(*loops).with_statement(changed)
@@ -53,6 +61,24 @@ def _outside(program: Program, statement: Statement) -> Program:
         if statement.name not in (order.before, order.after) or order.level not in statement.loops
     ]  # fmt: skip
     return program.with_(orders=tuple(kept))
+
+
+def _of_forms(program: Program, statement: Statement, given: Mapping[object, object]) -> isl.Map:
+    """The map of loops with their forms; raises `CommandError` for what is no form of the statement's iterators."""
+    reader, forms = Affine(statement.frame), []
+    for loop, form in given.items():
+        if not isinstance(loop, Iter):
+            raise CommandError(f"{loop!r} is no loop of a time map: name loops by iterators, {{i0: i // 8, ...}}")
+        if not isinstance(form, Expr | int) or isinstance(form, bool):
+            raise CommandError(f"the loop {loop} of a time map is {form!r}, and no form of iterators")
+        try:
+            forms.append(reader.single(as_expr(form)))
+        except NotAffine as error:
+            raise CommandError(
+                f"the loop {loop} of a time map is {form}, and {error.part} is no linear form of "
+                f"{', '.join(statement.dims)}: {nest(program, statement)}"
+            ) from None
+    return sets.graph(sets.function(statement.frame, None, forms))
 
 
 def _parsed(program: Program, statement: Statement, text: str) -> isl.Map:
@@ -104,9 +130,30 @@ def _output_names(relation: isl.Map, statement: Statement, coords: isl.MultiAff)
 
 @dataclass(frozen=True, eq=False)
 class SetSchedule(OnStatements):
-    """All loops are replaced by those of an isl map."""
+    """Replace all loops: each new loop is a form of the iterators, or they are given by an isl map.
 
-    map: str
+    ::
+
+        for i in 0..N:          -->   for d in 0..N + M - 1:
+            for j in 0..M:                for j in max(0, d - N + 1)..min(M, d + 1):
+                S[i, j]                       S[d - j, j]
+                                                     (set_schedule({d: i + j, j: j}))
+
+    Loops are given outermost first, and may have quotients and remainders, ``{i0: i // 8, j: j, i1: i % 8}``. An isl
+    map, ``"{ [i, j] -> [i0 = floor(i / 8), j, i1 = i mod 8] }"``, takes the statement's instances to its loops; names
+    of output dimensions become the names of the loops (t0, t1, ... where they have none). A statement that shares loops
+    leaves them to the others, so that the members of a group can have loops of their own, and share those afterwards
+    (`Function.order`). Raises `CommandError` for what is no linear form, for loops that leave out instances or have
+    several at one time, for a map of several pieces, and if a buffer has a copy for each iteration of one of the loops.
+    """
+
+    map: str | Mapping[Iter, Expr]
+
+    @classmethod
+    def called(cls, of: Named, text: str | Mapping[Iter, Expr | int]) -> Self:
+        if isinstance(text, Mapping):
+            return cls(of, {loop: as_expr(form) if isinstance(form, int) else form for loop, form in text.items()})
+        return cls(of, text)
 
     def applied(self, program: Program) -> Program:
         return raw_schedule(program, self.names(program), self.map)

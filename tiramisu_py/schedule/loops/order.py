@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from itertools import pairwise
+from typing import Self
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
@@ -15,7 +16,7 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name, statements
-from tiramisu_py.schedule.command_fields import Named, OnFunction, OnStatements
+from tiramisu_py.schedule.command_fields import OnFunction, OnStatements, StatementsHandle, statements_given
 from tiramisu_py.schedule.nesting import check_nesting
 
 
@@ -38,6 +39,13 @@ Combining = Parallel | Vector | GpuBlock | GpuThread | Rank
 def level_of(given: Iter | Root) -> Level:
     """The level that an iterator, or `root`, gives; raises `CommandError` for anything else."""
     return given if isinstance(given, Root) else loop_name(given, "a level")
+
+
+def inner_level(given: Iter | Root) -> str:
+    """The name of the loop that an iterator gives; raises `CommandError` for `root`, and for anything else."""
+    if isinstance(given, Root):
+        raise CommandError("root is outside all loops: name a loop of the consumer")
+    return loop_name(given)
 
 
 def place_after(
@@ -205,39 +213,62 @@ def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:
 
 @dataclass(frozen=True, eq=False)
 class After(OnStatements):
-    """The statements come after `other`, in shared loops up to `level`."""
+    """Come after `other`, in its loops up to and including `level` (at `root`: after its whole nest).
 
-    other: Named
-    level: Iter | Root
+    ::
+
+        for i: p[i]             -->   for i:
+        for i: q[i]                       p[i]
+                                          q[i]                        (q.after(p, i))
+    """
+
+    other: StatementsHandle
+    level: Iter | Root = root
 
     def applied(self, program: Program) -> Program:
-        names, others = self.names(program), self.other.statements(program)
+        names, others = self.names(program), statements_given(program, self.other)
         return place_after(program, others, names, level_of(self.level), True, self.text)
 
 
 @dataclass(frozen=True, eq=False)
 class Before(OnStatements):
-    """The statements come before `other`, in shared loops up to `level`."""
+    """Come before `other`, in its loops up to and including `level` (at `root`: before its whole nest).
 
-    other: Named
-    level: Iter | Root
+    ::
+
+        for i: p[i]             -->   for i:
+        for i: q[i]                       q[i]
+                                          p[i]                        (q.before(p, i))
+    """
+
+    other: StatementsHandle
+    level: Iter | Root = root
 
     def applied(self, program: Program) -> Program:
-        names, others = self.names(program), self.other.statements(program)
+        names, others = self.names(program), statements_given(program, self.other)
         return place_after(program, names, others, level_of(self.level), False, self.text)
 
 
 @dataclass(frozen=True, eq=False)
 class Between(OnStatements):
-    """The statements come after `first` at one level, and before `second` at another."""
+    """Come after `first` at one level and before `second` at another.
 
-    first: Named
+    ::
+
+        for i: p[i]             -->   for i:
+        for i: q[i]                       p[i]
+        for i: s[i]                       s[i]
+                                          q[i]                        (s.between(p, i, q, i))
+    """
+
+    first: StatementsHandle
     first_level: Iter | Root
-    second: Named
+    second: StatementsHandle
     second_level: Iter | Root
 
     def applied(self, program: Program) -> Program:
-        names, first, second = (named.statements(program) for named in (self.of, self.first, self.second))
+        names = self.names(program)
+        first, second = statements_given(program, self.first), statements_given(program, self.second)
         program = place_after(program, first, names, level_of(self.first_level), True, self.text)
         return place_after(program, names, second, level_of(self.second_level), False, self.text)
 
@@ -246,30 +277,47 @@ class Between(OnStatements):
 class Fuse(OnStatements):
     """The statements share the loops of `other` up to `level`."""
 
-    other: Named
+    other: StatementsHandle
     level: Iter
 
     def applied(self, program: Program) -> Program:
         level = level_of(self.level)
         if isinstance(level, Root):
             raise CommandError("fuse needs a loop to share; at root there is none")
-        return fuse(program, self.other.statements(program), self.names(program), level, self.text)
+        return fuse(program, statements_given(program, self.other), self.names(program), level, self.text)
 
 
 @dataclass(frozen=True, eq=False)
 class InOrder(OnFunction):
-    """Each computation comes after the previous one, in shared loops up to `at`."""
+    """Put computations in order, each after the previous one, in shared loops up to `at` (whole nests at root).
+
+    ::
+
+        for i: p[i]             -->   for i:
+        for i: q[i]                       p[i]
+        for i: s[i]                       q[i]
+                                          s[i]                        (f.order(p, q, s, at=i))
+    """
 
     verb = "order"
 
     many = "handles"
 
-    handles: tuple[Named, ...]
+    handles: tuple[StatementsHandle, ...]
     _: KW_ONLY
     at: Iter | Root
 
+    @classmethod
+    def called(cls, function: str, *handles: StatementsHandle, at: Iter | Root) -> Self:
+        return cls(function, handles, at=at)
+
     def applied(self, program: Program) -> Program:
-        names = [named.statements(program) for named in self.handles]
+        if len(self.handles) < 2:
+            raise CommandError("order needs at least two computations")
+        for handle in self.handles:
+            if isinstance(handle, tuple | list):
+                raise CommandError(f"{handle} is several handles: unpack it, as in order(..., *down.wait(), ...)")
+        names = [statements_given(program, handle) for handle in self.handles]
         for first, second in pairwise(names):
             program = place_after(program, first, second, level_of(self.at), True, self.text)
         return program

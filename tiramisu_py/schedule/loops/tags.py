@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from numbers import Integral
+from typing import Self
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
@@ -15,7 +16,7 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements
-from tiramisu_py.schedule.command_fields import Named, OnStatements
+from tiramisu_py.schedule.command_fields import Handle, Named, OnStatements
 from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.reductions.dealt_terms import in_ranges
 from tiramisu_py.schedule.reductions.results_of_chunks import in_chunks
@@ -128,7 +129,36 @@ def tagged(program: Program, loop: LoopId, tag: Tag, command: str) -> Program:
 
 @dataclass(frozen=True, eq=False)
 class Parallelize(OnStatements):
-    """The iterations of loops are dealt out to threads."""
+    """Deal the iterations of a loop out to threads; several directly nested loops are dealt out together.
+
+    ::
+
+        for i in 0..N:          -->   #pragma omp parallel for schedule(static)
+            S[i]                      for (i = 0; i < N; i++) S[i]
+
+    `schedule` is ``"static"``, ``"dynamic"`` or ``"guided"``, with an optional `chunk`. If a reduction runs over
+    the loop, name how partial results are combined: ``combine=tm.PRIVATE``, ``tm.ATOMIC`` or ``tm.TREE``. In a tree
+    each iteration, a chunk of terms, has a result of its own, ``C_chunks`` of a reduction ``C``, as `rfactor` makes
+    them; they are combined in the order of the chunks, the same way on any number of threads.
+
+    The iterations of a bundle (see `coalesce`) are dealt out in ranges of consecutive ones: one for each thread, or
+    with `chunk` of so many. In a tree of its terms are 64 ranges.
+
+    With ``"static"`` each thread runs consecutive iterations, and their numbers differ by at most one. So after
+    ``split(r, 4, r0, r1); parallelize(r0)`` the rows of a thread begin at a multiple of 4, and the shares of
+    threads differ by at most one block.
+
+    With `balance` the shares have about the same number of terms, not of iterations. It is an input that does not
+    decrease, such as the starts of rows: iteration i has ``start[i + 1] - start[i]`` terms (and costs as much as
+    one more), and each thread searches it for the ends of its share::
+
+        for i in 0..N:          -->   first, end = what thread t of T has: start[first] + first is about
+            S[i]                      t/T of start[N] + N
+                                      for i in first..end: S[i]           (parallelize(i, balance=start))
+
+    A row is never divided. `check()` refuses a balance that has no element for an iteration or its end, that
+    nothing else reads, or that the function writes.
+    """
 
     many = "over"
 
@@ -137,7 +167,19 @@ class Parallelize(OnStatements):
     schedule: str = "static"
     chunk: int | None = None
     combine: Combine | None = None
-    balance: Named | None = None
+    balance: Handle | None = None
+
+    @classmethod
+    def called(
+        cls,
+        of: Named,
+        *over: Iter,
+        schedule: str = "static",
+        chunk: int | None = None,
+        combine: Combine | None = None,
+        balance: Handle | None = None,
+    ) -> Self:
+        return cls(of, over, schedule=schedule, chunk=chunk, combine=combine, balance=balance)
 
     def applied(self, program: Program) -> Program:
         if not self.over:
@@ -153,9 +195,12 @@ class Parallelize(OnStatements):
         tag = Parallel(self.schedule, chunk, _combine(combine, Combine.TREE), balance=balance)
         return parallelize(program, names, loops, tag, self.text)
 
-    def _balanced(self, program: Program, balance: Named) -> str:
+    def _balanced(self, program: Program, balance: object) -> str:
         """The input by which shares are cut; raises `CommandError` if they cannot be cut by it."""
-        declared = program.algorithm.inputs.get(balance.source)
+        if not isinstance(balance, Handle):
+            raise CommandError(f"balance={balance!r}: give an input of {program.algorithm.name}")
+        source = balance._named.source
+        declared = program.algorithm.inputs.get(source)
         if declared is None:
             raise CommandError(f"balance={balance}: give an input with the number of terms before each iteration")
         if not declared.monotone or len(declared.shape) != 1:
@@ -170,12 +215,55 @@ class Parallelize(OnStatements):
                 f"balance={balance}: each thread has one share of the iterations of one loop: leave out other loops, "
                 "schedule= and chunk="
             )
-        return balance.source
+        return source
 
 
 @dataclass(frozen=True, eq=False)
 class Vectorize(OnStatements):
-    """A loop runs in strips of `width` lanes."""
+    """Run a loop in strips of `width` lanes (2, 4, 8, 16, 32 or 64); remaining iterations run one by one.
+
+    A second call for a loop replaces the first.
+
+    ::
+
+        for j in 0..N:          -->   for (j = 0; j + 8 <= N; j += 8) S[j : j + 8]
+            S[j]                      for (; j < N; j++) S[j]
+
+    Strips are cut from the loop's lower bound (with masks, along rows of a temporary that each begin at a vector,
+    from the first vector after it); the iterator keeps its name. Over the loop of a reduction,
+    ``combine=tm.PRIVATE`` keeps a partial result in each lane; afterwards the upper half of the lanes is combined
+    with the lower half, until one is left. Inside a kernel up to 16 bytes are one load or store
+    (float2, float4) where they are known to be aligned; elsewhere elements are loaded and stored one by one.
+
+    `remainder` says how the host runs the last iterations, which do not fill a vector: ``"scalar"``, one by one;
+    ``"mask"``, as an additional vector in which only the first lanes access memory; ``"overlap"``, as a vector that
+    ends with the loop and repeats some iterations (one by one in loops shorter than a vector); ``"pad"``, as a
+    whole vector that goes past the end::
+
+        for j in 0..N:          -->   for (j = 0; j + 8 <= N; j += 8) S[j : j + 8]
+            S[j]                      if (j < N) S[j : j + 8]                 ("mask": the first N - j lanes)
+                                      if (j < N) S[N - 8 : N]                 ("overlap", where N >= 8)
+                                -->   for (j = 0; j < N; j += 8) S[j : j + 8] ("pad")
+
+    With masks, a loop that is never longer than a few vectors, such as a tile, has no scalar code at all, and keeps
+    its values in registers in partial tiles too. Overlap is refused where repeating an iteration would change a
+    result: for an update in place, or a sum that began earlier. Padding is for temporaries, whose buffers grow to
+    whole vectors automatically; it is refused where a lane past the end would read outside of an array (the report
+    says by how much the array is too small), or would store to an array of the caller or over a value that is kept.
+    With ``combine=``, and inside kernels, the last iterations run one by one whatever `remainder` is.
+
+    On the host a lane may read what a later lane of its vector, or of a later one, replaces
+    (``a[i] = a[i + 1]`` in place): a statement loads in all lanes before it stores in any. That is proven for
+    reads of the same statement or of an earlier one in the loop, not with overlap.
+
+    `partial` says how a tile of several vectors runs if it is not full. With ``"specialize"``, for masks and
+    padding, there is a version without loops for each number of vectors, in which registers stay registers, and no
+    vector is computed in vain::
+
+        for j1 in 0..min(32, M - 32*j0): S  -->   if (M - 32*j0 >= 32) { S[0 : 16]; S[16 : 32]; }
+                                                  else if (M - 32*j0 >= 17) { S[0 : 16]; S[16 : M - 32*j0]; }
+                                                  else S[0 : M - 32*j0];
+    """
 
     loop: Iter
     width: int
@@ -203,7 +291,27 @@ class Vectorize(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class UnrollLoop(OnStatements):
-    """The body of a loop is repeated."""
+    """Repeat a loop's body `factor` times, or (without a factor) for all of its iterations.
+
+    A second call for a loop replaces the first.
+
+    ::
+
+        for i in 0..N: S[i]     -->   for (i = 0; i + 2 <= N; i += 2) { S[i]; S[i + 1]; }
+                                      for (; i < N; i++) S[i];                      (unroll(i, 2))
+
+    Without a factor the loop should have a constant trip count in full tiles; other tiles keep a loop. With
+    ``remainder="specialize"`` there is instead a version without loops for each trip count that a tile (or the rest
+    of a factor) can have, in which registers stay registers::
+
+        for r1 in 0..min(4, R - 4*r0): S    -->   if (R - 4*r0 >= 4) { S; S; S; S; }
+                                                  else if (R - 4*r0 == 3) { S; S; S; }
+                                                  else if (R - 4*r0 == 2) { S; S; }
+                                                  else S;
+
+    The test is outside of the loops in which it does not change. `check()` refuses loops whose copies or versions
+    would be far too much code (thousands of statements); code that is only slightly too long remains a loop.
+    """
 
     verb = "unroll"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from numbers import Integral
+from typing import Self
 
 import islpy as isl
 
@@ -23,7 +24,7 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements, unused, whole
-from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.loops.bundles import split_bundle
 from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.reductions.dealt_terms import dealt_out
@@ -181,7 +182,26 @@ def _affine(statement: Statement, distance: Expr) -> isl.Aff:
 
 @dataclass(frozen=True, eq=False)
 class Split(OnStatements):
-    """``for i`` --> ``for i0: for i1``, in blocks of `by` iterations."""
+    """Cut a loop into blocks of `by` iterations; the last block may be shorter.
+
+    ::
+
+        for i in 0..N:          -->   for i0 in 0..ceil(N / by):
+            S[i]                          for i1 in 0..min(by, N - by*i0):
+                                              S[by*i0 + i1]
+
+    Blocks start at multiples of `by` counted from `origin`: ``i0 = floor((i - origin) / by)``. Raises
+    `CommandError` for a loop that does not exist or is tagged, a size below 1, or a name in use.
+
+    A bundle of loops over values (see `coalesce`) is split for the blocks and threads of a GPU. One of loops over
+    terms of a reduction becomes a smaller one, and an ordinary loop over the remainders of its numbers::
+
+        for j = (h, x, y):      -->   for j0 = (h, x, y):
+            C += e(h, x, y)               for j1 in 0..by:
+                                              if number(h, x, y) % by == j1: C += e(h, x, y)
+
+    so that ``reorder(j1, j0)`` has a thread, or a partial result of `rfactor`, for each remainder.
+    """
 
     loop: Iter
     by: int
@@ -203,11 +223,30 @@ class Split(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Tile(OnStatements):
-    """``for i: for j`` --> ``for i0: for j0: for i1: for j1``; arguments are the loops, the sizes and the names."""
+    """Tile any number of loops: ``tile(i, j, 32, 64, i0, j0, i1, j1)``, loops, sizes, outer and inner names.
+
+    ::
+
+        for i in 0..N:          -->   for i0 in ..:
+            for j in 0..M:                for j0 in ..:
+                S[i, j]                       for i1 in 0..32:
+                                                  for j1 in 0..64:
+                                                      S[32*i0 + i1, 64*j0 + j1]
+
+    Loops and sizes may be a dict, ``tile({i: 32, j: 64}, i0, j0, i1, j1)``; without names after it, the loops are
+    called i0, j0, i1 and j1.
+
+    Source: TIRAMISU, ``computation::tile``. Raises `CommandError` as `split` does, and where the loops are not
+    perfectly nested.
+    """
 
     many = "arguments"
 
     arguments: tuple[Iter | int | Mapping[Iter, int], ...]
+
+    @classmethod
+    def called(cls, of: Named, *arguments: Iter | int | Mapping[Iter, int]) -> Self:
+        return cls(of, arguments)
 
     def applied(self, program: Program) -> Program:
         return tile(program, self.names(program), *parted(self.arguments, "tile"))
@@ -255,7 +294,16 @@ def _check_order(command: str, given: Sequence[object]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Interchange(OnStatements):
-    """``for a: for b`` --> ``for b: for a``."""
+    """Swap two loops.
+
+    ::
+
+        for i in ..:            -->   for j in ..:
+            for j in ..:                  for i in ..:
+                S[i, j]                       S[i, j]
+
+    Tags stay with their loops. Raises `CommandError` where the loops are not perfectly nested.
+    """
 
     a: Iter
     b: Iter
@@ -274,11 +322,20 @@ class Interchange(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Reorder(OnStatements):
-    """The named loops are put, in this order, at the positions that they occupy."""
+    """Permute loops: the named loops are put, in the given order, at the positions that they occupy now.
+
+    ::
+
+        for i, for j, for k: S[i, j, k]     -- reorder(k, i, j) -->     for k, for i, for j: S[i, j, k]
+    """
 
     many = "order"
 
     order: tuple[Iter, ...]
+
+    @classmethod
+    def called(cls, of: Named, *order: Iter) -> Self:
+        return cls(of, order)
 
     def applied(self, program: Program) -> Program:
         return reorder(program, self.names(program), [loop_name(loop) for loop in self.order])
@@ -286,7 +343,16 @@ class Reorder(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Shift(OnStatements):
-    """``i`` --> ``i + by``, for these statements alone."""
+    """Run this computation `by` iterations later in a loop that it may share with others.
+
+    ::
+
+        for i in 0..N:          -->   for i in 0..N + 1:
+            p[i]                          if i < N: p[i]
+            q[i]                          if i > 0: q[i - 1]          (q.shift(i, 1))
+
+    `by` is an integer or affine in the parameters; negative means earlier.
+    """
 
     loop: Iter
     by: Expr | int
@@ -309,7 +375,12 @@ class Shift(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Reverse(OnStatements):
-    """``i`` --> ``-i``."""
+    """Run a loop backwards: ``i' = -i``.
+
+    ::
+
+        for i in 0..N: S[i]     -->   for i in -(N - 1)..1: S[-i]
+    """
 
     loop: Iter
 

@@ -8,8 +8,11 @@ Transformation Theory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, replace
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
@@ -166,12 +169,24 @@ def _subtract(rows: list[list[Fraction]], row: int, other: int, column: int) -> 
 
 @dataclass(frozen=True, eq=False)
 class Skew(OnStatements):
-    """``inner`` --> ``inner + factor * outer``, called `new`; one of them may be several loops and their factors."""
+    """Start the inner loop later by `factor` for each iteration of an outer one: ``inner' = inner + factor*outer``.
+
+    ::
+
+        for t in 0..T:          -->   for t in 0..T:
+            for i in 0..N:                for i in t..N + t:
+                S[t, i]                       S[t, i - t]             (skew(t, i, 1))
+
+    Several factors are a dict: ``skew({t: 1, i: 1}, j)`` is ``j' = j + t + i``, and ``skew(t, {i: 1, j: 1})`` skews
+    both i and j. `new` renames the loop. Makes wavefronts parallel and time loops tileable; `skew_for` finds the
+    factors.
+    """
+
+    spelled_out = ("new",)
 
     outer: Iter | Mapping[Iter, int]
     inner: Iter | Mapping[Iter, int]
     factor: int | None = None
-    _: KW_ONLY
     new: Iter | None = None
 
     def applied(self, program: Program) -> Program:
@@ -199,10 +214,27 @@ class Skew(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Transform(OnStatements):
-    """Loops are replaced by the rows of a unimodular matrix applied to them, called `new`."""
+    """Replace loops by integer combinations of them, a row of the matrix for each new loop.
+
+    ::
+
+        for i in 0..N:          -->   for w in 0..N + M - 1:
+            for j in 0..M:                for j in max(0, w - N + 1)..min(M, w + 1):
+                S[i, j]                       S[w - j, j]
+
+                                (transform([i, j], [[1, 1], [0, 1]], [w, j]): w = i + j, a wavefront)
+
+    Interchange, reversal and skewing, and any sequence of them, are such matrices: those whose determinant is 1 or
+    -1. Others are refused, since several iterations would meet, or points between would be empty. The new loops
+    take the positions of the old ones, outermost first; without `new` they keep the names at these positions.
+    Raises `CommandError` for loops that are tagged or not perfectly nested.
+    Source: Wolf and Lam, A Loop Transformation Theory; TIRAMISU, ``computation::skew`` with four factors.
+    """
+
+    lists = ("loops", "matrix", "new")
 
     loops: Sequence[Iter]
-    matrix: Sequence[Sequence[int]]
+    matrix: Sequence[Sequence[int]] | np.ndarray[Any, Any]
     new: Sequence[Iter] | None = None
 
     def applied(self, program: Program) -> Program:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
-
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import free_loop
@@ -35,11 +33,29 @@ def _check_alone(program: Program, statement: Statement, loop: LoopId) -> None:
 
 @dataclass(frozen=True, eq=False)
 class UnrollAndJam(OnStatements):
-    """The body of the loops inside `loop` is repeated for `factor` of its iterations."""
+    """Repeat the body of the loops inside `loop` for `factor` of its iterations, side by side.
+
+    ::
+
+        for r in 0..R:          -->   for r in 0..ceil(R / 2):
+            for c in 0..C:                for c in 0..C:
+                S[r, c]                       S[2*r, c]
+                                              S[2*r + 1, c]           (unroll_and_jam(r, 2))
+
+    So the copies share their loads: eight rows of a 3 x 3 stencil need ten rows of its input, not 24. The command
+    is ``split(r, 2, r, r_jam)``, with `r_jam` moved inside all other loops (a vector loop too) and unrolled there;
+    `outer` and `inner` are other names for the two loops. A last, shorter block keeps a loop.
+
+    Computations that S reads are moved into its loops afterwards, by `compute_at`, and have their own loops there:
+    after ``p.compute_at(S, c)``, ``p.unroll(r)`` repeats the rows of p that the copies of S need. The start and the
+    update of a reduction are jammed each in its own loops. Raises `CommandError` for a tagged loop, and for a loop
+    shared by statements that do not share all loops inside of it. Source: Allen and Kennedy.
+    """
+
+    spelled_out = ("outer", "inner")
 
     loop: Iter
     factor: int
-    _: KW_ONLY
     outer: Iter | None = None
     inner: Iter | None = None
 

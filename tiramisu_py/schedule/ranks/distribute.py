@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
+from typing import Self
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, value_names
@@ -19,7 +20,7 @@ from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import listed, loop_name, loops_named, size
-from tiramisu_py.schedule.command_fields import OnFunction, OnStatements
+from tiramisu_py.schedule.command_fields import Named, OnFunction, OnStatements
 from tiramisu_py.schedule.loops.tags import tagged
 from tiramisu_py.schedule.ranks import declare_blocks as run_time_blocks
 from tiramisu_py.schedule.ranks.uneven_distribution import Cut, cut_up
@@ -285,7 +286,26 @@ def _check_fits(program: Program, source: str, axis: int, spread: Spread) -> Non
 
 @dataclass(frozen=True, eq=False)
 class TagDistribute(OnStatements):
-    """The iterations of loops run on ranks; with `bounds`, those of the rank's own block."""
+    """Run the iterations of a loop on ranks: iteration q on rank q; several loops run on a process grid.
+
+    ::
+
+        for q in 0..P:          -->   on rank q:
+            for r1 in 0..B:               for r1 in 0..B:
+                S[B*q + r1]                   S[B*q + r1]      (tag_distribute(q))
+
+    The first loop is along axis 0 of the grid, the second along axis 1; a single one may be along another `axis`.
+    Ranks are numbered row by row: on a grid of 2 x 3, rank 4 has the coordinates (1, 1). The loop may be anywhere
+    in the nest, outside of loops that run on threads or on a GPU. A statement without a loop along an axis is
+    executed by every rank along it. A rank keeps its own part of the stored values; with ``drop_rank_iter=False``
+    it keeps arrays in full, at their global indices. Over the loop of a reduction, ``combine=tm.PRIVATE`` lets each
+    rank add up its own terms; at the end of the loop all ranks along its axis combine them (MPI_Allreduce, in an
+    order chosen by MPI; with ``combine=tm.TREE`` by halves of their numbers). Each rank runs the start of the
+    reduction, and has its value in the end. `combine` cannot be used with `bounds`. The grid is as large as the
+    loops need, or as `Function.grid` declares it. With ``bounds=(lo, hi)``, parameters that `Function.blocks`
+    declared, a rank runs the iterations from lo up to hi, one after another; the bounds differ by rank, and are
+    known at run time. Source: TIRAMISU, ``tag_distribute_level``.
+    """
 
     many = "loops"
 
@@ -295,6 +315,18 @@ class TagDistribute(OnStatements):
     drop_rank_iter: bool = True
     combine: Combine | None = None
     bounds: object = None
+
+    @classmethod
+    def called(
+        cls,
+        of: Named,
+        *loops: Iter,
+        axis: int | None = None,
+        drop_rank_iter: bool = True,
+        combine: Combine | None = None,
+        bounds: object = None,
+    ) -> Self:
+        return cls(of, loops, axis=axis, drop_rank_iter=drop_rank_iter, combine=combine, bounds=bounds)
 
     def applied(self, program: Program) -> Program:
         names, loops, local = self.names(program), [loop_name(loop) for loop in self.loops], self.drop_rank_iter
@@ -317,26 +349,65 @@ class TagDistribute(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Distribute(OnStatements):
-    """Ranks hold an array of the caller in parts; with `bounds`, their own blocks of it."""
+    """Let each rank hold a part of the array: the element at ``[iterators]`` is on rank `rank`.
+
+    A second call replaces the first.
+
+    ::
+
+        on each rank: image[r, c]     -->     on rank q: image[r, c] where r // B == q
+
+        image.distribute([r, c], rank=r // B)           rows r with r // B == q on rank q (blocks)
+        image.distribute([r, c], rank=(r // B) % P)     blocks of B rows, dealt out to P ranks in turn
+        image.distribute([r, c], rank=tm.pieces(r, [H]))    rows below H on rank 0, others on rank 1
+        image.distribute([r, c], rank=0)                all of it on rank 0
+        image.distribute([r, c], rank=None)             all of it on every rank, as without the command
+        a.distribute([i, j], rank=(i // B, j // B))     tiles on a process grid
+        a.distribute([i, j], rank=(i // B, None))       rows; the same on all ranks along the second axis
+        image.distribute([r, c], rank=r, bounds=(lo, hi))   the rows of the rank's block (Function.blocks)
+
+    The points at which pieces are cut may be parameters, chosen when the function is called (`tm.pieces`). On each
+    rank the caller passes the part that the rank holds, without gaps, and receives its part of an output; the
+    algorithm and the commands still use indices into the whole array. An output stored over an input is held like
+    the input. A temporary is held where it is computed. Raises `CommandError` for anything but an input or an
+    output in host memory, and if the number of entries is not the number of axes of the process grid.
+    """
+
+    spelled_out = ("rank", "bounds")
 
     iterators: Sequence[Iter]
-    _: KW_ONLY
     rank: object
     bounds: object = None
 
     def applied(self, program: Program) -> Program:
         if self.bounds is None:
-            return distribute(program, self.source, self.iterators, self.rank)
-        return run_time_blocks.distribute(program, self.source, self.iterators, self.rank, self.bounds)
+            return distribute(program, self.computation, self.iterators, self.rank)
+        return run_time_blocks.distribute(program, self.computation, self.iterators, self.rank, self.bounds)
 
 
 @dataclass(frozen=True, eq=False)
 class Grid(OnFunction):
-    """The process grid has these extents."""
+    """Declare the process grid: the number of ranks along each axis.
+
+    ::
+
+        as many ranks as the loops need     -->   4 ranks in a row                       (f.grid(4))
+                                            -->   2 x P ranks, numbered row by row       (f.grid(2, P))
+
+    Numbers are constants or affine in the parameters, at least 1. Ranks are numbered row by row, so that on a grid
+    of 2 x 3 rank 4 has the coordinates (1, 1). Without a declaration the grid is as large as the loops that
+    `tag_distribute` runs on ranks need. The function needs at least as many ranks as the grid has; those beyond it
+    do nothing. A second call replaces the first. Raises `CommandError` where loops, arrays or messages use more
+    axes.
+    """
 
     many = "extents"
 
     extents: tuple[Expr | int, ...]
+
+    @classmethod
+    def called(cls, function: str, *extents: Expr | int) -> Self:
+        return cls(function, extents)
 
     def applied(self, program: Program) -> Program:
         return grid(program, self.extents)

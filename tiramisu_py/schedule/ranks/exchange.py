@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
-from typing import Any
+from typing import Any, Self
 
 import islpy as isl
 
@@ -21,7 +21,7 @@ from tiramisu_py.program.statement import Message, Role, Statement
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, statements
-from tiramisu_py.schedule.command_fields import OnFunction, OnStatements
+from tiramisu_py.schedule.command_fields import Named, OnFunction, OnStatements
 from tiramisu_py.schedule.devices.transfers import Mode, check_values, collapse_many, source_of
 from tiramisu_py.schedule.locality.compute_at import loads
 from tiramisu_py.schedule.nesting import check_nesting
@@ -250,11 +250,28 @@ class CreateExchange(OnFunction):
 
 @dataclass(frozen=True, eq=False)
 class CollapseMany(OnStatements):
-    """All iterations of the innermost loops are one operation, or one message."""
+    """Make all iterations of the innermost loops one operation of a transfer, or one message of an exchange.
+
+    ::
+
+        for r in 0..R:          -->   for r in 0..R:
+            for c in 0..C:                copy a[r, 0..C]
+                copy a[r, c]                                          (collapse_many(c))
+
+    One operation of a transfer copies a box of values, of one to three dimensions, with any strides in the array;
+    another shape (a triangle, every fourth element) is copied as several boxes, rows or single elements. The values of
+    a message may have any strides in memory, and need not be packed by hand. After ``split(c, 64, c0, c1)``,
+    ``collapse_many(c1)`` makes 64 values a message. Both halves must have equally many messages, of the same values.
+    Source: TIRAMISU, ``collapse_many``.
+    """
 
     many = "loops"
 
     loops: tuple[Iter, ...]
+
+    @classmethod
+    def called(cls, of: Named, *loops: Iter) -> Self:
+        return cls(of, loops)
 
     def applied(self, program: Program) -> Program:
         names = self.names(program)
@@ -266,11 +283,21 @@ class CollapseMany(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class SetWaitAccess(OnStatements):
-    """Each message of a half uses this element of its array of requests."""
+    """Choose the element of the array of requests that each message uses: ``down.send.set_wait_access(t % 2)``.
+
+    The compiler assigns requests by itself; use this command if two messages are to share one request, or if
+    requests need a particular order. Indices are affine in the iterators of the half, with floor division and
+    modulo. A request may be reused only after a wait for its previous message. Source: TIRAMISU,
+    ``set_wait_access``.
+    """
 
     many = "indices"
 
     indices: tuple[Expr | int, ...]
+
+    @classmethod
+    def called(cls, of: Named, *indices: Expr | int) -> Self:
+        return cls(of, indices)
 
     def applied(self, program: Program) -> Program:
         return set_wait_access(program, self.names(program), self.indices)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
+from typing import Self
 
 import islpy as isl
 
@@ -32,7 +33,7 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, find, loop_name, statements
-from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 
 
 def rfactor(
@@ -122,7 +123,7 @@ def _kept(program: Program, update: Statement, whole: Computation, loops: Sequen
 def _of_terms(update: Statement, whole: Computation, loop: LoopId) -> bool:
     """Whether an iteration of a loop depends on the term, and not on the value alone."""
     form = sets.outputs(update.coords)[update.depth(loop)]
-    return bool(form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over)))
+    return sets.involves_axes(form, len(whole.iterators), len(whole.over))
 
 
 def _check_neighbours(program: Program, update: Statement, whole: Computation, kept: Sequence[LoopId]) -> None:
@@ -274,7 +275,7 @@ def _order(
         found += [
             name
             for position, name in enumerate(whole.point_iterators)
-            if form.involves_dims(isl.dim_type.in_, position, 1) and name in partial.point_iterators
+            if position in sets.axes_of(form) and name in partial.point_iterators
         ]
     return tuple(dict.fromkeys([*found, *partial.point_iterators]))
 
@@ -313,7 +314,7 @@ def _remaining(
 
 def _without_terms(form: isl.Aff, count: int, frame: isl.Space) -> isl.Aff:
     """A form that depends on the first `count` dimensions alone, on another frame that begins with them."""
-    narrow = form.drop_dims(isl.dim_type.in_, count, form.dim(isl.dim_type.in_) - count)
+    narrow = sets.without_axes(form, count)
     values = sets.function(frame, None, sets.variables(frame)[:count])
     return sets.outputs(sets.compose(values, sets.function(narrow.get_domain_space(), None, [narrow])))[0]
 
@@ -323,7 +324,29 @@ def _without_terms(form: isl.Aff, count: int, frame: isl.Space) -> isl.Aff:
 
 @dataclass(frozen=True, eq=False)
 class Rfactor(OnStatements):
-    """Partial results of a reduction, one for each iteration of some of its loops, are values of their own."""
+    """Sum the terms of a reduction to partial results, one for each iteration of some of its loops, and then these.
+
+    ::
+
+        for k in 0..K:                -->   for k0 in 0..ceil(K / 8):
+            C[i] += e(i, k)                     for k in 8*k0..min(8*k0 + 8, K):
+                                                    C_partial[i, k0] += e(i, k)
+                                            for k0 in 0..ceil(K / 8):
+                                                C[i] += C_partial[i, k0]      (split(k, 8, k0, k1), rfactor(k0))
+
+    Returns the partial results, called `name`: a reduction whose further indices are these loops, and which is
+    scheduled like any other. In registers, ``partial.compute_at(C.update, j0)`` and
+    ``partial.store_in(tm.REGISTER)``, they are the accumulators of a tile; with ``k0`` on threads or ranks they are
+    computed side by side; with the inner loop of a split (``k mod 8``) they are several accumulators, or lanes.
+    What remains of the update combines the partial results in its loops over values and those named.
+
+    The operator is associative, and commutative where needed, so that integers and minima do not change; sums of
+    floating-point numbers are rounded in another order, and the report says so. `Function.evaluate` computes the
+    algorithm as it was declared. Give the command before those that move or copy what the update reads. Raises
+    `CommandError` for a loop that does not run over terms, if no loop is left to sum over, for reductions declared
+    ``ordered``, for an operator that does not commute unless each partial result has neighbouring terms, and for
+    loops that are tagged or shared. Source: Suriana, Adams and Kamil, Halide's ``rfactor``.
+    """
 
     many = "loops"
 
@@ -331,9 +354,13 @@ class Rfactor(OnStatements):
     _: KW_ONLY
     name: str | None = None
 
+    @classmethod
+    def called(cls, of: Named, *loops: Iter, name: str | None = None) -> Self:
+        return cls(of, loops, name=name)
+
     def made(self) -> str:
         """The name of the partial results."""
-        return self.name or f"{self.source}_partial"
+        return self.name or f"{self.computation}_partial"
 
     def applied(self, program: Program) -> Program:
         return rfactor(program, self.names(program), list(map(loop_name, self.loops)), self.made(), self.text)

@@ -72,10 +72,18 @@ def check_plain(program: Program, storage: Storage, apart: int | None = None) ->
 
 @dataclass(frozen=True, eq=False)
 class Fold(OnStatements):
-    """``x`` --> ``x % modulo``, in one index of the buffer."""
+    """Keep `modulo` elements along one index in the current buffer, and reuse them cyclically.
+
+    ::
+
+        bx[r, c]                        -->   bx[r % 3, c]                                     (fold(r, 3))
+
+    The buffer may be local to a loop by `store_at` or `compute_at` (before or after), or be one of the whole call;
+    `slide` folds by itself. It is proven that no value is overwritten before its last use.
+    """
 
     dim: Iter
     modulo: int
 
     def applied(self, program: Program) -> Program:
-        return fold(program, self.source, self.names(program), self.dim, self.modulo)
+        return fold(program, self.computation, self.names(program), self.dim, self.modulo)

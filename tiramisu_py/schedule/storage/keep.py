@@ -78,7 +78,21 @@ def _for_all_calls(program: Program, statement: Statement) -> Statement:
 
 @dataclass(frozen=True, eq=False)
 class Keep(OnStatements):
-    """The caller passes what a statement stores, made by a function of its own, in place of the input."""
+    """Let the caller keep the values of an input that are packed once, and pass them in place of the input.
+
+    ::
+
+        conv(pictures, weights):             -->   conv_pack_weights(weights, weights_packed):
+            weights_packed[..] = weights[..]           weights_packed[..] = weights[..]
+            total[..] += .. weights_packed[..]     conv(pictures, weights_packed):
+                                                       total[..] += .. weights_packed[..]
+
+    It is for a copy made by `pack` for the whole call, and for a computation at the top of the program; they are
+    made from one array of the caller, and everything else reads what is packed. All operands kept of one input are
+    made by one function: ``packed = kernel.pack("weights", weights)`` calls it, and ``kernel(pictures, packed)``
+    takes the result, for any number of pictures. Given a plain array, a call packs it first. For C programs the
+    function is in the header, with the layout of the array and a function for its size.
+    """
 
     def applied(self, program: Program) -> Program:
         return keep(program, self.of.written, self.names(program))

@@ -14,7 +14,7 @@ from tiramisu_py.program.statement import Ahead, NonTemporal, Role, Statement
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements
-from tiramisu_py.schedule.command_fields import Named, OnStatements
+from tiramisu_py.schedule.command_fields import Handle, OnStatements
 
 #: Memory that the host does not reach through its caches.
 _ELSEWHERE = {
@@ -132,7 +132,33 @@ MOST_LOCAL = 3
 
 @dataclass(frozen=True, eq=False)
 class StoreNontemporal(OnStatements):
-    """The results are stored to memory past the caches."""
+    """Store results to memory past the caches, in calls whose arrays are too large for them.
+
+    ::
+
+        for r, for c in vectors:  -->   if the arrays have more than `above` bytes, and addresses fit:
+            by[r, c] = ..                   for r, for c in vectors: by[r, c] = ..      (past the caches)
+                                        else:
+                                            for r, for c in vectors: by[r, c] = ..
+
+    An ordinary store first reads its cache line from memory; a store past the caches only writes. This saves a
+    third to a half of the time of loops that only stream through memory, and costs time if the arrays fit the
+    caches. So the library contains both versions, and each call chooses: `above` (the bytes of all arrays of the
+    caller that the function uses, together) is by default 3/4 of the last-level cache of the machine that it runs
+    on (a virtual machine may see more than its cores can have, which is 48 MiB for each); the least of several
+    bounds counts. ``above=0`` means whenever possible. Each thread makes sure that its stores have arrived before
+    others continue.
+
+    Only whole vectors (of `vectorize`, 16 bytes and more) that begin at multiples of their size can be stored past
+    the caches. Each call checks this: rows must be multiples of a vector long, and the array must begin at an
+    address that makes the vectors aligned; otherwise all stores are ordinary. Results that a compiled function
+    allocates begin at such addresses, and so do arrays of `Kernel.empty`; ``np.empty`` does not promise it. Code
+    that is not vectorized, and the remaining iterations of vectors, use ordinary stores, and so does all code where
+    neither GCC's x86 instructions nor Clang's non-temporal stores are available.
+
+    Raises `CommandError` for updates of a reduction, which read what they store, for statements on GPUs, and for
+    values in registers.
+    """
 
     _: KW_ONLY
     above: int | None = None
@@ -154,11 +180,31 @@ def _bound(above: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Prefetch(OnStatements):
-    """The elements that a later iteration reads are prefetched."""
+    """Prefetch the elements that a later iteration of a loop will read, so that they are in the caches by then.
 
-    read: Named
+    ::
+
+        for r, for c in vectors:  -->   for r, for c in vectors:
+            by[r, c] = a[r, c] ..           prefetch a[r, c + 256]
+                                            by[r, c] = a[r, c] ..       (prefetch(a, c, 256))
+
+    Each iteration of `level` prefetches the elements of `read` (an input, or a computation in memory) that will be
+    read `distance` iterations later: one element of each cache line, and none in the remaining iterations of
+    vectors. `level` is a loop of this computation; of two with one name, it is the inner one on which the access
+    depends. The processor finds plain streams by itself; this is for many rows at once, strides, and the next
+    block. `locality` ranges from 0, for elements needed once, to 3, for elements that should stay in all caches.
+    Nothing is read, so addresses outside the array do no harm. Give the command when the loops are final: `check()`
+    refuses a prefetch whose loop a later command removes. A second call for the same array and loop replaces the
+    first.
+
+    Raises `CommandError` if `read` is not read in such a loop, if the place read does not move with the loop (a
+    computation at a consumer's loop moves with its own loops), for GPUs and registers, and if the indices depend on
+    other values.
+    """
+
+    read: Handle
     level: Iter
-    distance: int
+    distance: int = 4
     _: KW_ONLY
     locality: int = MOST_LOCAL
 
@@ -166,4 +212,10 @@ class Prefetch(OnStatements):
         locality, distance = self.locality, size(self.distance, "distance")
         if isinstance(locality, bool) or not isinstance(locality, int) or locality not in range(MOST_LOCAL + 1):
             raise CommandError(f"locality={locality!r}: choose 0 (not needed again soon) to 3 (keep in all caches)")
-        return prefetch(program, self.names(program), self.read.name, loop_name(self.level), distance, locality)
+        if not isinstance(self.read, Handle):
+            name = program.algorithm.name
+            raise CommandError(
+                f"{self.read!r} is neither an input nor a computation of {name}: give what the declaration gave back, "
+                f"or {name}[name]"
+            )
+        return prefetch(program, self.names(program), self.read._named.name, loop_name(self.level), distance, locality)

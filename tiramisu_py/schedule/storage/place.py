@@ -78,7 +78,23 @@ def moved(source: str, own: Buffer, into: Buffer) -> Buffer:
 
 @dataclass(frozen=True, eq=False)
 class Place(OnStatements):
-    """The pages of a temporary are where `policy` says."""
+    """Choose on which memory nodes (sockets) of the machine the pages of a temporary are.
+
+    ::
+
+        allocate bx             -->   allocate bx, each page on the node of the thread that first writes to it
+                                      allocate bx, page k on node k mod (number of nodes)
+                                      allocate bx, all pages on node 1
+                                                     (bx.place("local"), ("interleave"), ("bind", node=1))
+
+    ``bx.place("local")``: fresh pages, each on the node of the thread that first writes to it;
+    ``bx.place("interleave")``: cyclically on all nodes; ``bx.place("bind", node=1)``: all on one, which must exist
+    where the function is called. Nothing but the program's own loops touches the pages first. Pages are mapped and
+    given back in each call (with `store_at`, in each iteration), which does not pay for small buffers. On a machine
+    without memory nodes the policy makes no difference: see `Kernel.placement`. The policy stays with the buffer,
+    and follows the values if `store_in` moves them. Raises `CommandError` for buffers that are not in ordinary
+    memory of the host, and for arrays of the caller (`Kernel.empty` makes those).
+    """
 
     policy: Policy | str
     _: KW_ONLY
@@ -89,4 +105,4 @@ class Place(OnStatements):
             policy = as_policy(self.policy)
         except DeclarationError as error:
             raise CommandError(str(error)) from None
-        return place(program, self.source, self.names(program), policy, self.node)
+        return place(program, self.computation, self.names(program), policy, self.node)

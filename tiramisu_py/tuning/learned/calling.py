@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params
-from tiramisu_py.build import Kernel
-from tiramisu_py.build.machine.topology import allowed_cpus
+from tiramisu_py import Kernel
 from tiramisu_py.errors import ArgumentError, KernelError
+from tiramisu_py.queries import allowed_cpus, infer_params
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.learned.choices import Choice, Choices
 from tiramisu_py.tuning.learned.predicting import Predictor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from tiramisu_py.program.command import Command
+from tiramisu_py.queries import Command
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.search.tuned import duration
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiramisu_py.build.toolchains.cache import digest
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.queries import digest
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.learned.samples.ranges import Sizes
 from tiramisu_py.tuning.learned.workload_size import AlgorithmWork

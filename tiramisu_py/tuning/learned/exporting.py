@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tiramisu_py.build import Kernel
+from tiramisu_py import Function, Kernel
 from tiramisu_py.errors import ArgumentError, ToolchainError
-from tiramisu_py.function import Function
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.learned.samples.candidates import JudgedPoint, named
 from tiramisu_py.tuning.learned.samples.ranges import Sizes

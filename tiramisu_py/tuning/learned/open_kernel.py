@@ -7,10 +7,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.build import Kernel
-from tiramisu_py.build.machine.topology import allowed_cpus
+from tiramisu_py import Function, Kernel
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Function
+from tiramisu_py.queries import allowed_cpus
 from tiramisu_py.tuning.filters import Filter, checked_filters
 from tiramisu_py.tuning.learned.calling import Caller
 from tiramisu_py.tuning.learned.choices import Choice, Choices

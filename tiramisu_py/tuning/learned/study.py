@@ -8,11 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.build.toolchains.cache import open_cache
+from tiramisu_py import Function
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Function
+from tiramisu_py.queries import Algorithm, are_allowed, open_cache
 from tiramisu_py.tuning.filters import Filter
 from tiramisu_py.tuning.learned.columns import Columns, columns_for
 from tiramisu_py.tuning.learned.samples.candidates import Candidates, JudgedPoint, named
@@ -54,7 +52,7 @@ class Study:
 
     def assumes(self, sizes: Sizes) -> bool:
         """Whether sizes are those that the function assumes."""
-        return not sets.fixed(self.candidates.any().program.context, sizes).is_empty()
+        return are_allowed(self.candidates.any().program, sizes)
 
     @property
     def name(self) -> str:

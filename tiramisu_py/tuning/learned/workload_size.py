@@ -7,12 +7,9 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.program.initial import initial_program
+from tiramisu_py.queries import Algorithm, Counter, SymbolicCost, initial_program, symbolic_cost
 from tiramisu_py.tuning.learned.samples.ranges import Sizes
-from tiramisu_py.view.fitted_costs import SymbolicCost, symbolic_cost
 
 #: What is counted.
 OPERATIONS, BYTES = "operations", "bytes"

@@ -8,14 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tiramisu_py.build import Kernel
-from tiramisu_py.build.kernel import bound_call
-from tiramisu_py.build.toolchains.cache import Cache
-from tiramisu_py.function import Function
-from tiramisu_py.ir import ArrayArgument
+from tiramisu_py import Function, Kernel
+from tiramisu_py.queries import ArrayArgument, Cache, bound_call, compiler_description, device_of, machine_description
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.search.database import Database, database_path
-from tiramisu_py.tuning.search.identity import compiler_description, device_of, machine_description
 from tiramisu_py.tuning.search.reference import Reference
 from tiramisu_py.tuning.search.stopwatch import Call, TimedCalls
 from tiramisu_py.tuning.search.workload import Case, cases_for

@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.build.toolchains.cache import digest
 from tiramisu_py.errors import ArgumentError, TuningError
+from tiramisu_py.queries import digest
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.search.stopwatch import Samples
 

@@ -10,14 +10,9 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.expressions import Call, Iter
-from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.algorithm.types import TupleType
-from tiramisu_py.build.gpu.device_arrays import DeviceArray
-from tiramisu_py.counting.work import Counter
+from tiramisu_py import DeviceArray, Function, Iter
 from tiramisu_py.errors import ArgumentError, CommandError, LegalityError, TuningError
-from tiramisu_py.function import Function
+from tiramisu_py.queries import Algorithm, Call, Counter, TupleType, walk
 from tiramisu_py.tuning.search.workload import Case
 
 Array = npt.NDArray[Any]

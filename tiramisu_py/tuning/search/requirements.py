@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tiramisu_py import Function
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Function
 
 #: Options of `Function.compile` that a search does not take.
 _OWN_OPTIONS = ("trace", "sanitize", "architectures")

@@ -1,22 +1,17 @@
-"""tune(): the best schedule of a space, found by measuring the legal ones."""
+"""tune(): the best schedule of a space, or of a recipe's sizes, found by measuring the legal ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tiramisu_py.build.machine.topology import allowed_cpus
-from tiramisu_py.build.toolchains.cache import open_cache
+from tiramisu_py import Computation, Function
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Function
+from tiramisu_py.queries import allowed_cpus, function_of, open_cache
 from tiramisu_py.tuning.search.bench import MeasuringRequest, bench_for
 from tiramisu_py.tuning.search.proposals import proposals_for
-from tiramisu_py.tuning.search.requirements import (
-    require_at_least_one,
-    require_options,
-    require_seconds,
-    require_seed,
-)
+from tiramisu_py.tuning.search.requirements import require_at_least_one, require_options, require_seconds, require_seed
 from tiramisu_py.tuning.search.space import checked_space
 from tiramisu_py.tuning.search.status_line import Progress
 from tiramisu_py.tuning.search.stopwatch import Stopwatch
@@ -25,10 +20,35 @@ from tiramisu_py.tuning.search.tuner import SearchLimits, Tuner
 from tiramisu_py.tuning.search.turns import Turns
 
 
+def of_recipe(recipe: Callable[..., object], of: Computation | Sequence[Computation]) -> Callable[..., Function]:
+    """A function of a point: the function of some computations as it is now, scheduled by a recipe.
+
+    The recipe takes the computations, and the point as its `sizes`, or as keyword arguments. Raises `ArgumentError`.
+    """
+    stages = [of] if isinstance(of, Computation) else list(of) if isinstance(of, Sequence) else []
+    if not callable(recipe) or not stages or not all(isinstance(each, Computation) for each in stages):
+        raise ArgumentError(
+            f"tune: of={of!r}: give the computations that a recipe is to schedule, "
+            "tm.tune(tm.recipes.matmul, space, of=C)"
+        )
+    start = function_of(stages[0])
+    names = [each.name for each in stages]
+    takes_sizes = "sizes" in inspect.signature(recipe).parameters
+
+    def make(**point: object) -> Function:
+        f = start.copy()
+        given = {"sizes": point} if takes_sizes and "sizes" not in point else point
+        recipe(*(f[name] for name in names), **given)
+        return f
+
+    return make
+
+
 def tune(
-    make: Callable[..., Function],
+    make: Callable[..., object],
     space: Mapping[str, Iterable[Any]],
     *,
+    of: Computation | Sequence[Computation] | None = None,
     arguments: Any = None,
     sizes: Any = None,
     where: Callable[..., object] | None = None,
@@ -57,6 +77,12 @@ def tune(
         result = tm.tune(make, {"rows": range(1, 9), "lanes": tm.powers_of_two(4, 32)}, arguments={"image": image})
         print(result)                                       # how many points, how many pruned, the best one
         f = make(**result.best.parameters)                  # or tm.Function.of(f.algorithm, result.best.commands)
+
+    **Recipes.** With `of`, `make` is a recipe, which is applied to these computations in a copy of their function for
+    each point: the point is its `sizes`, or its keyword arguments::
+
+        tm.tune(tm.recipes.matmul, tm.recipes.matmul_space(C), of=C, sizes={"N": 1024})
+        tm.tune(tm.recipes.stencil, {"rows": [2, 4, 8]}, of=[down, across], arguments={"image": image})
 
     **Points.** `space` has the values of each parameter; ``where(**parameters)`` excludes combinations beforehand. A
     point that a command or the proof refuses is pruned before anything is compiled, and keeps the reason. A space of
@@ -87,6 +113,7 @@ def tune(
     Raises `ArgumentError` for arguments that do not fit, `TuningError` for wrong values and for a database that cannot
     be used, `ToolchainError` without a compiler, and `ImportError` if Optuna is needed and missing.
     """
+    make = make if of is None else of_recipe(make, of)
     checked = checked_space(space, where, make)
     require_at_least_one(points=points, repeats=repeats, workers=1 if workers is None else workers)
     require_seconds("seconds", seconds)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.program.command import Command
+from tiramisu_py.queries import Command
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.search.stopwatch import Samples, seconds_of
 

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import field, replace
 from typing import Any
 
-from tiramisu_py.build import Kernel
+from tiramisu_py import Function, Kernel
 from tiramisu_py.errors import (
     ArgumentError,
     CommandError,
@@ -19,13 +19,10 @@ from tiramisu_py.errors import (
     ToolchainError,
     UnsupportedError,
 )
-from tiramisu_py.function import Function
-from tiramisu_py.function.results import emission
-from tiramisu_py.program.ranks.spread import axes
+from tiramisu_py.queries import axes, emission, program_key, text_key
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.search.bench import Bench
 from tiramisu_py.tuning.search.database import Label, Outcome, label_of
-from tiramisu_py.tuning.search.identity import program_key, text_key
 from tiramisu_py.tuning.search.proposals import EveryPoint, Proposals
 from tiramisu_py.tuning.search.space import Point
 from tiramisu_py.tuning.search.status_line import Progress

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tiramisu_py.build.toolchains.cache import WITHOUT_LOCKS
+from tiramisu_py.queries import WITHOUT_LOCKS
 
 #: The seconds between two looks at the lock, and those for which it is left to others after a turn.
 POLL = 0.05

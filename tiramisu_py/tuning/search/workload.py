@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params
-from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments as drawn
-from tiramisu_py.build.calls.numpy_arrays import ALIGNMENT
-from tiramisu_py.build.gpu.device_arrays import DeviceArray
+from tiramisu_py import DeviceArray
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.queries import ALIGNMENT, Algorithm, infer_params
+from tiramisu_py.queries import drawn_arguments as drawn
 from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]

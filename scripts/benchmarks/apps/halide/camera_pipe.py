@@ -35,7 +35,7 @@ def program(hl: Any, given: Mapping[str, Any], out: Any) -> Callable[[], object]
     curved[x, y, c] = curve[hl.clamp(hl.i32(corrected[x, y, c]), 0, 1023)]
     processed = sharpen(hl, curved, given, (x, y, c))
 
-    lanes = hl.get_host_target().natural_vector_size(hl.UInt(16))
+    lanes = hl.get_jit_target_from_environment().natural_vector_size(hl.UInt(16))
     wide, strip, up = 2 * lanes, 32, hl.TailStrategy.RoundUp
     processed.compute_root().reorder(c, x, y).split(y, yi, yii, 2, up).split(yi, yo, yi, strip // 2)
     processed.vectorize(x, wide, up).unroll(c).parallel(yo)

@@ -18,7 +18,7 @@ def program(hl: Any, given: Mapping[str, Any], out: Any) -> Callable[[], object]
     sums[c, x, y, n] += weights[c, over.y, over.z, over.x] * picture[over.x, x + over.y, y + over.z, n]
     layer[c, x, y, n] = hl.max(hl.f32(0), sums[c, x, y, n])
 
-    lanes, wide, pixels = hl.get_host_target().natural_vector_size(hl.Float(32)), 4, 5
+    lanes, wide, pixels = hl.get_jit_target_from_environment().natural_vector_size(hl.Float(32)), 4, 5
     for var, extent in zip((c, x, y, n), (filters, columns, rows, pictures), strict=True):
         layer.bound(var, 0, extent)
     layer.split(c, co, ci, lanes * wide).split(x, xo, xi, pixels).reorder(ci, xi, xo, y, n, co)

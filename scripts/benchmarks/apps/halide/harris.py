@@ -10,7 +10,7 @@ def program(hl: Any, given: Mapping[str, Any], out: Any) -> Callable[[], object]
     """Strips of 32 rows on threads; both gradients are kept in rings of rows, and computed in the same loop."""
     x, y, inner = (hl.Var(name) for name in ("x", "y", "inner"))
     rgb = hl.Buffer(given["rgb"])
-    lanes = hl.get_host_target().natural_vector_size(hl.Float(32))
+    lanes = hl.get_jit_target_from_environment().natural_vector_size(hl.Float(32))
     grey, ix, iy, result = (hl.Func(name) for name in ("grey", "ix", "iy", "result"))
     red, green, blue, kappa = (hl.f32(weight) for weight in (0.299, 0.587, 0.114, 0.04))
     grey[x, y] = red * rgb[x, y, 0] + green * rgb[x, y, 1] + blue * rgb[x, y, 2]

@@ -50,7 +50,7 @@ def schedule(
 ) -> None:
     """The schedule of the app: brightness is computed twice, and never kept but for a row."""
     (x, y, c), (rx, ry) = loops, over
-    lanes = hl.get_host_target().natural_vector_size(hl.Float(32))
+    lanes = hl.get_jit_target_from_environment().natural_vector_size(hl.Float(32))
     cdf.bound(x, 0, 256)
     wrapped = rows.in_()
     luma.clone_in(rows).compute_at(wrapped, y).vectorize(x, lanes)

@@ -20,7 +20,7 @@ def program(hl: Any, given: Mapping[str, Any], out: Any) -> Callable[[], object]
 def transposed_blur(hl: Any, source: Any, height: int, alpha: Any) -> Any:
     """The columns of `source` blurred, and the result transposed."""
     x, y, c, xo, yo, xi, yi = (hl.Var(name) for name in ("x", "y", "c", "xo", "yo", "xi", "yi"))
-    lanes = hl.get_host_target().natural_vector_size(hl.Float(32))
+    lanes = hl.get_jit_target_from_environment().natural_vector_size(hl.Float(32))
     blur, transpose = hl.Func("blur"), hl.Func("transpose")
     blur[x, y, c] = hl.undef(hl.Float(32))
     blur[x, 0, c] = source[x, 0, c]

@@ -14,7 +14,7 @@ def program(hl: Any, given: Mapping[str, Any], out: Any) -> Callable[[], object]
     rgba = hl.Buffer(given["rgba"])
     _, rows, columns = given["rgba"].shape
     near = hl.BoundaryConditions.repeat_edge(rgba)
-    lanes = hl.get_host_target().natural_vector_size(hl.Float(32))
+    lanes = hl.get_jit_target_from_environment().natural_vector_size(hl.Float(32))
     small = [hl.Func(f"small{n}") for n in range(HEIGHT)]
     across = [hl.Func(f"across{n}") for n in range(HEIGHT)]
     filled = [hl.Func(f"filled{n}") for n in range(HEIGHT)]

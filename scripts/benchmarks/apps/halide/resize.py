@@ -15,7 +15,7 @@ def program(hl: Any, given: Mapping[str, Any], out: Any) -> Callable[[], object]
     _, height, width = given["picture"].shape
     inverse = hl.f32(height / out.shape[1])
     taps = hl.RDom([(0, TAPS)])
-    lanes = hl.get_host_target().natural_vector_size(hl.Float(32))
+    lanes = hl.get_jit_target_from_environment().natural_vector_size(hl.Float(32))
 
     def kernel(name: str, v: Any, size: int) -> tuple[Any, Any, Any, Any]:
         """The first pixel for a new one at `v`, and its weights: as they are, their sum, and normalised."""

@@ -21,7 +21,7 @@ def program(hl: Any, given: Mapping[str, Any], out: Any) -> Callable[[], object]
         stages[-1][x, y] = total
     output = hl.Func("output")
     output[x, y] = stages[-1][x, y]
-    lanes = hl.get_host_target().natural_vector_size(hl.UInt(16))
+    lanes = hl.get_jit_target_from_environment().natural_vector_size(hl.UInt(16))
     rows, columns = out.shape
     for j in range(STAGES, 0, -GROUP):
         last = output if j == STAGES else stages[j]

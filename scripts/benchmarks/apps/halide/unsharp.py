@@ -19,7 +19,7 @@ def program(hl: Any, given: Mapping[str, Any], out: Any) -> Callable[[], object]
     across[x, y] = weights[0] * down[x, y] + sum_of(weights[d] * (down[x - d, y] + down[x + d, y]) for d in (1, 2, 3))
     ratio[x, y] = (2 * grey[x, y] - across[x, y]) / grey[x, y]
     sharp[x, y, c] = ratio[x, y] * rgb[x, y, c]
-    lanes = hl.get_host_target().natural_vector_size(hl.Float(32))
+    lanes = hl.get_jit_target_from_environment().natural_vector_size(hl.Float(32))
     sharp.split(y, yo, yi, 32).vectorize(x, lanes).parallel(yo).reorder(x, c, yi, yo)
     for stage in (grey, down, ratio):
         stage.compute_at(sharp, yi).store_at(sharp, yo).vectorize(x, lanes)

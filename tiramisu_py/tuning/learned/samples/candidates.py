@@ -6,14 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Any
 
-from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.build.toolchains.cache import digest
+from tiramisu_py import Function
 from tiramisu_py.errors import ArgumentError, CommandError, LegalityError
-from tiramisu_py.function import Function
-from tiramisu_py.function.saving.algorithms import declared_values
-from tiramisu_py.program.ranks.spread import axes
+from tiramisu_py.queries import Algorithm, axes, declared_values, digest, program_key
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.search.identity import program_key
 from tiramisu_py.tuning.search.space import LISTED, Point, Space
 
 #: The points that are looked at for a legal one, before all are said to be refused.

@@ -13,22 +13,28 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments
-from tiramisu_py.build import Kernel
-from tiramisu_py.build.toolchains.cache import Cache, digest
-from tiramisu_py.counting.work import Counter
+from tiramisu_py import Function, Kernel
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Function
-from tiramisu_py.function.results import Emission, emission
+from tiramisu_py.queries import (
+    Algorithm,
+    Cache,
+    Counter,
+    Emission,
+    Room,
+    compiler_description,
+    device_of,
+    digest,
+    emission,
+    machine_description,
+    text_key,
+)
+from tiramisu_py.queries import drawn_arguments as arguments
 from tiramisu_py.tuning.learned.samples.candidates import JudgedPoint, named
 from tiramisu_py.tuning.learned.samples.kernel_timing import FAILURES, timed, timed_at
 from tiramisu_py.tuning.learned.samples.ranges import Ranges, Sizes
 from tiramisu_py.tuning.learned.samples.sample_store import Sampled, SampleStore
 from tiramisu_py.tuning.learned.samples.timing_process import TimingProcess
-from tiramisu_py.tuning.room import Room
 from tiramisu_py.tuning.search.bench import Workbench
-from tiramisu_py.tuning.search.identity import compiler_description, device_of, machine_description, text_key
 from tiramisu_py.tuning.search.reference import Reference
 from tiramisu_py.tuning.search.workload import Case
 

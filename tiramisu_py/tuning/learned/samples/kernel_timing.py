@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.domains.extents_from_arguments import shape_value
-from tiramisu_py.algorithm.evaluate.drawn_arguments import SMALL, arguments
-from tiramisu_py.build import Kernel
+from tiramisu_py import Kernel
 from tiramisu_py.errors import KernelError, ToolchainError, UnsupportedError
+from tiramisu_py.queries import SMALL, Algorithm, shape_value
+from tiramisu_py.queries import drawn_arguments as arguments
 from tiramisu_py.tuning.learned.samples.ranges import Sizes
 from tiramisu_py.tuning.learned.samples.sample_store import Sampled
 from tiramisu_py.tuning.learned.samples.timing_process import answer

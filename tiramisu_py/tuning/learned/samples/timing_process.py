@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from tiramisu_py.build import Kernel
+from tiramisu_py import Kernel
 from tiramisu_py.errors import TiramisuError
 from tiramisu_py.tuning.learned.samples.ranges import Sizes
 from tiramisu_py.tuning.learned.samples.sample_store import Sampled

@@ -1,0 +1,1 @@
+"""AMX: the matrix registers of x86 processors, for host functions."""

@@ -1,0 +1,100 @@
+"""Schedules of steps: sums over time beside the adjoint, which keeps two levels; products in tiles; no atomics."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.rewriting import programs
+from tests.rewriting.judging import listed
+
+t, i, j = tm.iters("t i j")
+
+
+def levels(f: tm.Function, of: str, **sizes: int) -> int:
+    """The bytes of an array."""
+    return next(each.bytes for each in f.cost(**sizes).arrays if each.name == of)
+
+
+def test_a_sum_over_time_takes_its_terms_as_the_adjoint_makes_them() -> None:
+    step = tm.vjp(programs.PROGRAMS["rod"]()).step
+    step["d_c"].update.reorder(t, i)
+    step["d_c"].update.after(step["d_u"], t)  # loops of one direction, and no bit changes
+    step["d_u"].fold(t, 2)
+    report = step.check()
+    assert report.ok and report.bits == "bits preserved"
+
+
+def test_a_sum_over_an_adjoint_that_runs_forwards_is_declared_so() -> None:
+    N = tm.params("N")[0]
+    f = tm.Function("backwards", params=[N], assume="N >= 1")
+    x, w = f.input("x", tm.float64, [N]), f.scalar("w", tm.float64)
+    s = f.computation("s", {i: N}, lambda s: tm.select(i == N - 1, x[i], s[i + 1] * w))
+    f.outputs(s)
+    step = tm.vjp(f, wrt=["w"]).step
+    step["d_w"].update.after(step["d_s_2"], i)  # d_s are the weights
+    step["d_s_2"].fold(i, 2)
+    assert step.check().ok and step.check().bits == "bits preserved"
+    other = programs.PROGRAMS["rod"]()
+    step = tm.vjp(other, wrt=["c"]).step
+    step["d_c"].update.reverse(t)
+    assert "bits preserved" not in step.check().bits
+
+
+@pytest.mark.parametrize("name", ["rod", "wave"])
+def test_auto_schedule_keeps_two_levels_of_an_adjoint_and_changes_no_bit(name: str) -> None:
+    f = programs.PROGRAMS[name]()
+    step = tm.vjp(f).step
+    step.auto_schedule(target="x86-64-v3", threads=2)
+    commands = [str(each) for each in step.commands]
+    (follows,) = [each for each in commands if ".update.after(d_u, t)" in each]
+    assert follows.startswith({"rod": "d_c", "wave": "d_speed"}[name]) and "d_u.fold(t, 2)" in commands
+    assert step.check().bits == "bits preserved"
+    assert levels(step, "d_u", T=18, N=9) == 2 * 9 * 8
+    assert levels(step, "u", T=18, N=9) == 19 * 9 * 8  # it is read at all levels, last ones first
+    given = programs.arguments(f, {"T": 5, "N": 11}, 3, False)
+    given |= {"d_last": np.random.default_rng(1).random(11)} if name == "rod" else {"d_heard": np.ones(6)}
+    for found, expected in zip(listed(step.compile(threads=2)(**given)), listed(step.evaluate(**given)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_sum_that_is_larger_than_a_level_waits_for_all_levels() -> None:
+    step = tm.vjp(programs.PROGRAMS["lstm"]()).step
+    step.auto_schedule(target="x86-64-v3", threads=1)
+    assert not any("update.after(d_z" in str(each) for each in step.commands)  # d_w has the square of its elements
+    assert step.check().ok and "d_z[t, i] * x[t, j]" in step.pseudocode()
+
+
+@pytest.mark.parametrize("name", ["perceptron", "csr", "ring", "three_dimensions", "layer_norm", "harris"])
+def test_the_adjoints_of_stencils_products_and_rows_have_no_atomics(name: str) -> None:
+    step = tm.vjp(programs.PROGRAMS[name](), wrt=["value"] if name == "csr" else None).step
+    step.auto_schedule(target="x86-64-v3", threads=2)
+    texts = step.source()
+    own = "".join(texts.get(f"{step.name}{ending}", "") for ending in (".c", "_body.h"))
+    assert "omp parallel" in own and not re.search("omp atomic(?! write)", own)  # one notes that memory was refused
+
+
+@pytest.mark.slow
+def test_all_three_products_of_a_layer_are_computed_in_tiles_of_registers() -> None:
+    (n, m, k), o = tm.params("N M K"), tm.iters("o")[0]
+    f = tm.Function("layer", params=[n, m, k])
+    x, w = f.input("x", tm.float32, [n, m]), f.input("w", tm.float32, [m, k])
+    h = f.reduction("h", {i: n, o: k}, {j: m}, tm.sum, x[i, j] * w[j, o])
+    f.outputs(f.computation("r", {i: n, o: k}, tm.maximum(h[i, o], 0.0)))
+    step = tm.vjp(f).step
+    chosen = step.auto_schedule(target="x86-64-v3", threads=1).explain()
+    assert chosen.count(": a matrix product in tiles of registers") == 3
+    texts = [str(each) for each in step.commands]
+    assert any("name='w_packed_'" in each for each in texts)  # w is packed by rows and by columns
+    numbers = np.random.default_rng(0)
+    given = {"x": numbers.integers(-2, 3, (7, 19)), "w": numbers.integers(-2, 3, (19, 33))}
+    given = {name: each.astype(np.float32) for name, each in given.items()}
+    by = numbers.integers(-2, 3, (7, 33)).astype(np.float32)
+    r, d_x, d_w = step.compile()(**given, d_r=by)
+    h_values = given["x"] @ given["w"]
+    np.testing.assert_array_equal(r, np.maximum(h_values, 0))
+    np.testing.assert_array_equal(d_x, (by * (h_values > 0)) @ given["w"].T)
+    np.testing.assert_array_equal(d_w, given["x"].T @ (by * (h_values > 0)))

@@ -1,1 +1,0 @@
-"""The public commands, one module for each family."""

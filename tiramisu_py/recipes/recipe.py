@@ -1,0 +1,203 @@
+"""Recipes: commands that are applied together or not at all, and their text; sizes by name; sums with their readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from tiramisu_py import Computation, Function, Input, Iter, Reduction, Target
+from tiramisu_py.errors import ArgumentError, CommandError
+from tiramisu_py.queries import Command, Role, Statement, accesses, as_script, function_of, readers_of, unused_iterator
+from tiramisu_py.recipes.cpu import Cpu
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Sizes = TypeVar("Sizes", bound="DataclassInstance")
+
+
+class AppliedCommands(str):
+    """The commands that a recipe has applied: as text, Python over the function `f` to be pasted, and as values.
+
+    ::
+
+        made = tm.recipes.matmul(C)
+        print(made)                                     # i, j, k, ... = tm.iters("i j k ...")
+        g = tm.Function.of(f.algorithm, made.commands)  # another function with this schedule
+    """
+
+    commands: tuple[Command, ...]
+
+    def __new__(cls, commands: Iterable[Command], notes: Sequence[str] = ()) -> Self:
+        """Commands in order, and `notes`: comments that the text begins with."""
+        given = tuple(commands)
+        made = super().__new__(cls, "\n".join([*notes, as_script(given)]))
+        made.commands = given
+        return made
+
+
+class Recipe:
+    """Computations of one function, and the commands that are applied to them: the base of all recipes.
+
+    ::
+
+        def in_rows(stage, *, lanes=8):
+            recipe = tm.recipes.Recipe("in_rows", [stage])
+            row, column = recipe.loops(stage)
+            with recipe.together():                     # all of the commands, or none if one is refused
+                stage.parallelize(row)
+                stage.vectorize(column, lanes, remainder="mask")
+            return recipe.commands()
+
+    `name` is what errors begin with. Raises `ArgumentError` for what are no computations of one function.
+    """
+
+    def __init__(self, name: str, stages: Sequence[object]) -> None:
+        if not stages:
+            raise ArgumentError(f"{name} needs at least one computation")
+        for stage in stages:
+            if not isinstance(stage, Computation):
+                raise ArgumentError(f"{name} takes computations, and {stage!r} is not one{_instead(name, stage)}")
+        self.name = name
+        self.stages = [stage for stage in stages if isinstance(stage, Computation)]
+        self.function = function_of(self.stages[0])
+        for stage in self.stages:
+            if function_of(stage) is not self.function:
+                raise ArgumentError(f"{name}: {stage} is not a computation of {self.function.name}")
+        self._start = len(self.function.commands)
+        self._fresh: list[str] = []
+
+    def together(self) -> AbstractContextManager[None]:
+        """A context whose commands are all applied, or none of them if one is refused."""
+        return self.function.all_or_nothing()
+
+    def tried(self, apply: Callable[[], None]) -> bool:
+        """Whether a part of a recipe can be applied; if one of its commands is refused, none of them is."""
+        named = len(self._fresh)
+        try:
+            with self.together():
+                apply()
+        except CommandError:
+            del self._fresh[named:]
+            return False
+        return True
+
+    def statement(self, stage: Computation) -> Statement:
+        """The statement of a computation that has only one; raises `ArgumentError` for others."""
+        found = self.function.program.statements_of(stage.name)
+        if len(found) != 1:
+            raise ArgumentError(
+                f"{self.name}: {stage} has {len(found)} statements: it takes computations of one statement, "
+                "before they are cut, and no reductions"
+            )
+        return found[0]
+
+    def loops(self, stage: Computation) -> list[Iter]:
+        """The iterators of a computation's loops, outermost first."""
+        return [Iter(name) for name in self.function.program.loop_names(self.statement(stage))]
+
+    def fresh(self, name: str) -> Iter:
+        """An iterator with this name, or with a similar one if the name is taken."""
+        found = unused_iterator(self.function, name, self._fresh)
+        self._fresh.append(found.name)
+        return found
+
+    def copy_name(self, source: str, ending: str) -> str | None:
+        """A name for a copy of a source, as other products have taken ``{source}_{ending}``; None if it is free."""
+        usual = f"{source}_{ending}"
+        found = unused_iterator(self.function, usual).name
+        return None if found == usual else found
+
+    def commands(self, *notes: str) -> AppliedCommands:
+        """The commands so far, whose text begins with `notes`."""
+        return AppliedCommands(self.function.commands[self._start :], notes)
+
+
+def _instead(recipe: str, given: object) -> str:
+    """Advice for an argument that is not a computation."""
+    if isinstance(given, list | tuple):
+        return f": give them one by one, {recipe}({', '.join(map(repr, given))})"
+    if isinstance(given, Input):
+        return ": leave inputs out, the recipe takes them from what the computations read"
+    if isinstance(given, Function):
+        return f": give it those of {given.name}, in the order in which they read each other"
+    return ""
+
+
+def processor(recipe: str, cpu: object) -> Cpu:
+    """The processor of a recipe: the given one, or that of its name, or this machine's."""
+    if cpu is None or isinstance(cpu, str):
+        return Cpu.here(target=cpu)
+    if isinstance(cpu, Target):
+        return Cpu.of(cpu)
+    if not isinstance(cpu, Cpu):
+        raise ArgumentError(
+            f"{recipe}: cpu={cpu!r}: give the name of a processor, tm.target() or a tm.recipes.Cpu, such as "
+            "tm.recipes.Cpu.here()"
+        )
+    return cpu
+
+
+def with_sizes(
+    sizes: Sizes,
+    recipe: str,
+    given: Mapping[str, int],
+    *,
+    least: Mapping[str, int] | None = None,
+    fixed: str = "",
+) -> Sizes:
+    """The sizes, those given instead, but for a `fixed` one; each is at least 1, or what `least` says.
+
+    Raises `ArgumentError`.
+    """
+    known = [each.name for each in fields(sizes) if each.name != fixed]
+    example = ", ".join(f"{name!r}: {getattr(sizes, name)}" for name in known[:2])
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"{recipe}: sizes is {given!r}: give sizes by name, {{{example}}}")
+    for name, value in given.items():
+        if name not in known:
+            raise ArgumentError(f"{recipe}: there is no size {name!r} here: there are {', '.join(known)}")
+        start = (least or {}).get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < start:
+            raise ArgumentError(f"{recipe}: {name} is {value!r}: give an integer from {start} on")
+    return replace(sizes, **given)
+
+
+def sums_of(recipe: Recipe, result: Computation) -> Reduction:
+    """The sums that a computation reads, only at its own iterators; raises `ArgumentError` for other computations."""
+    algorithm, name = recipe.function.algorithm, recipe.name
+    if isinstance(result, Reduction):
+        raise ArgumentError(
+            f"{name}: {result} is the sum itself: give the computation that reads it, which adds a bias, say, or "
+            "copies it"
+        )
+    declared = algorithm.computations[result.name]
+    reads = [access for access in accesses(declared.expr) if isinstance(recipe.function[access.source], Reduction)]
+    own = tuple(Iter(each).key() for each in declared.iterators)
+    if not reads or any(access.source != reads[0].source for access in reads):
+        raise ArgumentError(f"{name}: {result} reads {len(reads)} sums: it takes a computation that reads one")
+    source = reads[0].source
+    for access in reads:
+        if tuple(index.key() for index in access.indices) != own:
+            raise ArgumentError(f"{name}: {result} reads {access}: it takes sums read at {result}'s own iterators")
+    if len(readers_of(algorithm, source)) > 1 or source in algorithm.outputs:
+        raise ArgumentError(f"{name}: {source} is not only read by {result}: it keeps the sums for {result} alone")
+    total = recipe.function[source]
+    assert isinstance(total, Reduction)
+    if algorithm.computations[source].iterators != declared.iterators:
+        raise ArgumentError(f"{name}: {result} and {source} have other iterators: declare both with the same")
+    return total
+
+
+def untouched(recipe: Recipe, given: Computation) -> None:
+    """Refuse a computation that has been scheduled already."""
+    program = recipe.function.program
+    declared = recipe.function.algorithm.computations[given.name]
+    expected = {Role.VALUE: declared.iterators}
+    if isinstance(given, Reduction):
+        expected = {Role.INIT: declared.iterators, Role.UPDATE: declared.point_iterators}
+    statements = program.statements_of(given.name)
+    if len(statements) != len(expected) or {s.role: program.loop_names(s) for s in statements} != expected:
+        raise ArgumentError(f"{recipe.name}: {given} has been scheduled already: give the recipe before other commands")

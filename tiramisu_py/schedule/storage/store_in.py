@@ -1,0 +1,80 @@
+"""The command `store_in`: stores values in another buffer or layout; distributions of arrays follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
+
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.storage import Buffer, Memory, as_memory
+from tiramisu_py.records import dataclass
+from tiramisu_py.schedule.command_arguments import size
+from tiramisu_py.schedule.command_fields import Handle, Named, OnStatements
+from tiramisu_py.schedule.ranks.distribute import held_alike
+from tiramisu_py.schedule.ranks.exchange import check_still_sent
+from tiramisu_py.schedule.storage.shared_scope import settled
+from tiramisu_py.schedule.storage.store import store_in
+
+
+@dataclass(frozen=True, eq=False)
+class StoreIn(OnStatements):
+    """Keep the values in another buffer or with another layout; a second call replaces the first.
+
+    ::
+
+        for i, for j:           -->   for i, for j:
+            c at c[i, j]                  c at c[j, i]                (c.store_in([j, i]))
+
+    ``p.store_in(tm.Buffer("two", [2], tm.float32), [i % 2])`` folds p to two elements; ``c.store_in([j, i])``
+    transposes its own array; ``c.store_in(a, [i])`` overwrites the input a (in place); ``p.store_in(tm.REGISTER)``
+    keeps its current buffer in registers, ``p.store_in(tm.SHARED)`` in the shared memory of each block of a kernel,
+    ``p.store_in(tm.GPU)`` in the memory of GPUs alone; ``tm.PINNED`` is page-locked memory of the host, and
+    ``tm.HOST_MAPPED`` is page-locked memory that GPUs address too. Names are also accepted:
+    ``p.store_in("shared")``. An output in ``tm.GPU`` is an array of the caller on the GPU `device`. Indices are
+    affine in the iterators, with floor division and modulo, or count rows: ``i * M + j`` in a buffer of extent
+    ``N * M``. It is proven that no value is overwritten before its
+    last use. All statements of a computation (parts of `separate_at`, start and update of a reduction) store to one
+    buffer: give the command to the computation; it is refused for one of several parts. For an output, this buffer
+    is then the caller's array, with its layout (`evaluate` uses the plain one), and may be a part of another array:
+    ``o.store_in(tm.Buffer("part", [N, M], tm.float32, strides=[S, 1]), [i, j])``.
+    """
+
+    lists = ("indices",)
+
+    buffer: Buffer | Handle | Memory | str | Sequence[Expr | int]
+    indices: Sequence[Expr | int] | None = None
+    _: KW_ONLY
+    device: int = 0
+
+    def applied(self, program: Program) -> Program:
+        into, indices = self._target(program)
+        device = size(self.device, "device", 0)
+        stored = store_in(program, self.computation, self.names(program), into, indices, device)
+        return held_alike(check_still_sent(settled(stored)))
+
+    def _target(self, program: Program) -> tuple[Buffer | str | Memory | None, Sequence[object] | None]:
+        """The buffer, and the indices; raises `CommandError`."""
+        given = self.buffer
+        if isinstance(given, Buffer | Memory):
+            return given, self.indices
+        if isinstance(given, str):
+            return _memory(given), self.indices
+        if isinstance(given, list | tuple):
+            if self.indices is not None:
+                raise CommandError("store_in takes a buffer and indices, or indices alone")
+            return None, given
+        name = given.name if isinstance(given, Named) else None
+        if name not in program.storages:
+            raise CommandError(
+                f"{given!r} is not a buffer: use tm.Buffer(name, extents, type), an input or a computation"
+            )
+        return name, self.indices
+
+
+def _memory(name: str) -> Memory:
+    try:
+        return as_memory(name)
+    except DeclarationError as error:
+        raise CommandError(f"{error}; or a tm.Buffer, an input or a computation") from None
