@@ -66,8 +66,8 @@ def scheduled() -> tm.Function:
     padded.store_at(result, y0)
     padded.split(c, TOGETHER, c0, c1)
     padded.vectorize(c1, 16, remainder="mask")
-    panels = total.update.pack(
-        weights, [rr, ss, cc, ff], [ff // CHANNELS, cc // TOGETHER, rr, ss, cc % TOGETHER, ff % CHANNELS]
+    panels = total.update.copy(
+        weights, [rr, ss, cc, ff], layout=[ff // CHANNELS, cc // TOGETHER, rr, ss, cc % TOGETHER, ff % CHANNELS]
     )
     panels.split(ff, CHANNELS, ff0, ff1)
     panels.vectorize(ff1, CHANNELS, remainder="mask")

@@ -62,7 +62,7 @@ def scheduled() -> tm.Function:
     padded.compute_at(result, y0)
     padded.store_at(result, y0)
     padded.vectorize(x, 16, remainder="mask")
-    total.update.pack(weights, [ff, cc, rr, ss], [ff // CHANNELS, rr, ss, cc, ff % CHANNELS])
+    total.update.copy(weights, [ff, cc, rr, ss], layout=[ff // CHANNELS, rr, ss, cc, ff % CHANNELS])
     return fn
 
 

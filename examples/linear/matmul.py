@@ -51,11 +51,11 @@ def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
     tile.update.reorder(k, i, j)
     tile.unroll(i, remainder="specialize")
     tile.vectorize(j, lanes, remainder="pad", partial="specialize")
-    panels = tile.update.pack(B, [kk, jj], [jj // NR, kk, jj % NR], level=k0)
+    panels = tile.update.copy(B, [kk, jj], at=k0, layout=[jj // NR, kk, jj % NR])
     panels.split(jj, NR, jo, jv)
     panels.parallelize(kk)
     panels.vectorize(jv, NR, remainder="mask")
-    tile.update.cache(A, i2, [ii, kk], layout=[ii * (KC + lanes) + kk])
+    tile.update.copy(A, [ii, kk], at=i2, layout=[ii * (KC + lanes) + kk])
     return f
 
 

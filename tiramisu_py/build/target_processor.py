@@ -53,7 +53,7 @@ class Target:
         return max(self.vector_bytes // size, 2)
 
     def choose(self, versions: Mapping[str, _Choice], default: object = ...) -> _Choice:
-        """What is meant for this processor: by its name, else the first entry whose feature it has, else `default`.
+        """The entry for this processor: by its name, else the first one whose feature it has, else `default`.
 
         ::
 

@@ -55,7 +55,7 @@ def widest(node: Node) -> int:
 
 
 def widest_stored(node: Node) -> int:
-    """The same, but of the types that values have in memory."""
+    """The widest of the types that values have in memory."""
     return max((e.dtype.bytes for e in _typed(node)), default=1)
 
 
