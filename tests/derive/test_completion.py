@@ -174,7 +174,7 @@ def tiles() -> tm.Function:
     s = blur()
     s.bx.inline()
     s.by.gpu_tile(r, c, 2, 4, s0, s1, t0, t1, grid=2)
-    s.by.cache_shared(s.image, s1, [y, x])
+    s.by.copy(s.image, [y, x], at=s1, into=tm.SHARED)
     s.f.derive_transfers()
     return s.f
 

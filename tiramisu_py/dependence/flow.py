@@ -106,7 +106,7 @@ class Flow:
 
     @cached_property
     def copies(self) -> EqualValues:
-        """Which values are equal, since they are copies."""
+        """The values that are equal, since they are copies."""
         return EqualValues(self.accesses.program.algorithm)
 
     def unserved_by_copies(self, read: MemoryAccess, missing: isl.Set) -> isl.Set:
@@ -173,7 +173,7 @@ class Flow:
         return missing.coalesce()
 
     def inherited(self, home: Home) -> Inherited | None:
-        """What is known of the reads of an instance of a buffer by its dependences alone."""
+        """The facts about the reads of an instance of a buffer that follow from its dependences alone."""
         if home not in self._inherited:
             self._inherited[home] = inherited(self, home, Flow)
         return self._inherited[home]

@@ -50,7 +50,7 @@ class Inherited:
 
 
 def inherited(flow: Flow, home: Home, made: Callable[[MemoryAccesses], Flow]) -> Inherited | None:
-    """What the first reference says whose reads of an instance of a buffer are all served; None where there is none.
+    """Compare this schedule with the first earlier one that serves all reads of `home`; None if there is none.
 
     `made` builds the dataflow of a reference.
     """

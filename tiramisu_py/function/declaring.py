@@ -33,7 +33,7 @@ from tiramisu_py.program.storage import Memory, array_begin, as_memory
 
 
 class Declarations(Scheduled):
-    """What a function takes, computes and returns."""
+    """The declarations of a function: its inputs, computations and results."""
 
     def input(
         self,

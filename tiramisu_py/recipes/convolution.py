@@ -297,8 +297,8 @@ def _copy_planes(recipe: Recipe, found: Convolution, level: Iter, sizes: PlaneTi
     if own is None:
         source = recipe.function[found.picture.source]
         loops = [recipe.fresh(2 * name) for name in _picture_names(found)]
-        name = recipe.copy_name(found.picture.source, "cache")
-        copy = found.total.update.cache(source, level, loops, layout=_by_rows(found, loops), name=name)
+        name = recipe.copy_name(found.picture.source, "packed")
+        copy = found.total.update.copy(source, loops, at=level, layout=_by_rows(found, loops), name=name)
     else:
         copy, loops = own, recipe.loops(own)
         own.store_in(_by_rows(found, loops))
@@ -323,7 +323,7 @@ def _pack_by_channels(recipe: Recipe, found: Convolution, sizes: PlaneTiles) -> 
     ff, cc, taps = loops[found.filter.name], loops[found.channel.name], [loops[tap.name] for tap in found.taps]
     layout = [ff // sizes.channels, *taps, cc, ff % sizes.channels]
     source, name = recipe.function[found.weights.source], recipe.copy_name(found.weights.source, "packed")
-    found.total.update.pack(source, list(loops.values()), layout, name=name)
+    found.total.update.copy(source, list(loops.values()), layout=layout, name=name)
 
 
 def _picture_names(found: Convolution) -> list[str]:
@@ -340,8 +340,8 @@ def _copy_picture(recipe: Recipe, found: Convolution, level: Iter, channel: Iter
         outer = [min(linear(index).iterators, default="i") for index in found.picture.indices[:-3]]
         inner = [each.name for each in (found.row, found.column, channel)]
         loops = [recipe.fresh(2 * name) for name in (*outer, *inner)]
-        name = recipe.copy_name(found.picture.source, "cache")
-        copy = found.total.update.cache(source, level, loops, layout=_in_parts(loops), name=name)
+        name = recipe.copy_name(found.picture.source, "packed")
+        copy = found.total.update.copy(source, loops, at=level, layout=_in_parts(loops), name=name)
     else:
         copy, loops = own, recipe.loops(own)
         own.store_in(_in_parts(loops))
@@ -364,7 +364,7 @@ def _pack_weights(recipe: Recipe, found: Convolution, channel: Iter, sizes: Pixe
     ff, cc, width = loops[found.filter.name], loops[channel.name], sizes.channels
     layout = [ff // width, cc // TOGETHER, *(loops[tap.name] for tap in found.taps), cc % TOGETHER, ff % width]
     source, name = recipe.function[found.weights.source], recipe.copy_name(found.weights.source, "packed")
-    panels = found.total.update.pack(source, list(loops.values()), layout, name=name)
+    panels = found.total.update.copy(source, list(loops.values()), layout=layout, name=name)
     if list(loops)[-1] == found.filter.name:
         outer, inner = recipe.fresh(f"{ff.name}0"), recipe.fresh(f"{ff.name}1")
         panels.split(ff, width, outer, inner)

@@ -265,7 +265,7 @@ def _pack_right(recipe: Recipe, found: Product, tile: Reduction, level: Iter, si
     width = sizes.columns
     source = recipe.function[found.right.source]
     name = recipe.copy_name(found.right.source, "packed")
-    panels = tile.update.pack(source, list(loops.values()), [jj // width, kk, jj % width], level=level, name=name)
+    panels = tile.update.copy(source, list(loops.values()), at=level, layout=[jj // width, kk, jj % width], name=name)
     outer, inner = recipe.fresh(f"{jj.name}0"), recipe.fresh(f"{jj.name}1")
     panels.split(jj, width, outer, inner)
     transposed = list(loops)[-1] != found.column.name
@@ -282,8 +282,8 @@ def _copy_left(recipe: Recipe, found: Product, tile: Reduction, level: Iter, siz
     ii, kk = loops[found.row.name], loops[found.term.name]
     source = recipe.function[found.left.source]
     layout = [ii * (sizes.terms + sizes.lanes) + kk]
-    name = recipe.copy_name(found.left.source, "cache")
-    tile.update.cache(source, level, list(loops.values()), layout=layout, name=name)
+    name = recipe.copy_name(found.left.source, "packed")
+    tile.update.copy(source, list(loops.values()), at=level, layout=layout, name=name)
 
 
 def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None) -> dict[str, list[int]]:

@@ -136,7 +136,7 @@ class Plan:
     def _window(self, stage: Computation, source: str, level: Iter, row: Iter, column: Iter) -> None:
         """Load each vector of an input once, and keep it for the next block."""
         y, x = self.recipe.fresh(f"{row.name}_{source}"), self.recipe.fresh(f"{column.name}_{source}")
-        window = stage.cache(self.recipe.function[source], level, [y, x])
+        window = stage.copy(self.recipe.function[source], [y, x], at=level)
         window.slide(level, x, self.lanes)
         window.vectorize(x, self.lanes, remainder="mask")
         window.store_in(Memory.REGISTER)

@@ -32,14 +32,14 @@ def as_set(of: isl.Set | isl.BasicSet) -> isl.Set:
 
 
 def named(of: isl.Set, name: str | None) -> isl.Set:
-    """The same set under another tuple name."""
+    """The set under another tuple name."""
     if name is None:
         return of.reset_tuple_id() if of.has_tuple_id() else of
     return of.set_tuple_name(name)
 
 
 def with_dims(of: isl.Set, names: Iterable[str]) -> isl.Set:
-    """The same set with names for its dimensions."""
+    """The set with names for its dimensions."""
     for i, name in enumerate(names):
         of = of.set_dim_name(_SET, i, name)
     return of
@@ -337,7 +337,7 @@ def count(of: isl.Set) -> int:
 
 
 def plain(of: isl.Set) -> isl.Set:
-    """The same set in as few pieces and constraints as isl finds."""
+    """The set in as few pieces and constraints as isl finds."""
     return of.coalesce().detect_equalities().remove_redundancies()
 
 

@@ -147,7 +147,7 @@ def replaced(aff: isl.Aff, space: isl.Space, values: Mapping[str, isl.Aff]) -> i
 
 
 def with_small_floors(aff: isl.Aff) -> isl.Aff:
-    """The same form with small factors under its floors: ``j - floor((49*j + 49)/50)`` is ``floor(j/50)``.
+    """The form with small factors under its floors: ``j - floor((49*j + 49)/50)`` is ``floor(j/50)``.
 
     isl finds the first form where it turns ``50*h <= j`` around; its arithmetic would need numbers 50 times as large.
     """

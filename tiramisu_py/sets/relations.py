@@ -164,7 +164,7 @@ def no_pair(of: isl.Map) -> isl.Map:
 
 
 def range_named(of: isl.Map, name: str | None) -> isl.Map:
-    """The same relation into the tuple `name`."""
+    """The relation into the tuple `name`."""
     if name is None:
         return of.reset_tuple_id(_OUT) if of.has_tuple_id(_OUT) else of
     return of.set_tuple_name(_OUT, name)
@@ -186,7 +186,7 @@ def shifted_out(of: isl.Map, position: int, by: int) -> isl.Map:
 
 
 def in_few_pieces(of: isl.Map) -> isl.Map:
-    """The same relation, coalesced if it has many pieces."""
+    """The relation, coalesced if it has many pieces."""
     return of.coalesce() if of.n_basic_map() > _MANY else of
 
 
@@ -288,7 +288,7 @@ def leading_as_params(of: isl.Map, names: Sequence[str]) -> isl.Map:
 
 
 def domain_named(of: isl.Map, name: str | None) -> isl.Map:
-    """The same relation from the tuple `name`."""
+    """The relation from the tuple `name`."""
     if not name:
         return of.reset_tuple_id(_IN) if of.has_tuple_id(_IN) else of
     return of.set_tuple_name(_IN, name)

@@ -81,7 +81,7 @@ class ReadableLoops(LoopFunction):
 
 
 def readable(function: LoopFunction) -> ReadableLoops:
-    """The same function, to be printed."""
+    """The function, to be printed."""
     return ReadableLoops(**{each.name: getattr(function, each.name) for each in fields(function)})
 
 

@@ -52,8 +52,8 @@ def product(
     around = (k0, k1) if terms < 16 else (k0,)
     total.update.reorder(*around, h0, x0, jj, h, p, k2)
     if shared:
-        total.update.cache_shared(A, k0, [r, c])
-        total.update.cache_shared(B, k0, [r, c])
+        total.update.copy(A, [r, c], at=k0, into=tm.SHARED)
+        total.update.copy(B, [r, c], at=k0, into=tm.SHARED)
     total.update.unroll(jj)
     if tensorized:
         total.update.tensorize(h, p, k2, instruction)

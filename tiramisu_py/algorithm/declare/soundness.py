@@ -23,7 +23,7 @@ from tiramisu_py.algorithm.domains.conditions import missing_condition
 from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.extents import extent_of
 from tiramisu_py.algorithm.domains.reads import Reading, readings
-from tiramisu_py.algorithm.domains.runs import start_bounds
+from tiramisu_py.algorithm.domains.runs import is_run_of_position, start_bounds
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses, branches, substitute, walk
 from tiramisu_py.errors import DeclarationError, Violation, Witness
@@ -82,7 +82,7 @@ class ValueSets:
         return [reading.where(points) for reading in listed]
 
     def between(self, members: Sequence[Computation]) -> Reads:
-        """Which values some computations read of each other and of themselves."""
+        """The values that some computations read of each other and of themselves."""
         names, found = {each.name for each in members}, Reads()
         for member in members:
             for reading in self.of(member):
@@ -164,7 +164,7 @@ def _unmet(algorithm: Algorithm, source: Computation, reading: Reading, c: Compu
     own = [g for g in source.guards if not any(isinstance(e, Iter) and e.name in source.over for e in walk(g))]
     needed = [substitute(guard, at) for guard in own]
     unmet = [guard for guard in needed if not any(guard.same_as(mine) for mine in c.guards)]
-    return [guard for guard in unmet if not _bounds_alike(algorithm, guard, c)]
+    return [g for g in unmet if not _bounds_alike(algorithm, g, c) and not is_run_of_position(algorithm, g)]
 
 
 def _bounds_alike(algorithm: Algorithm, needed: Expr, c: Computation) -> bool:
@@ -208,7 +208,7 @@ def _out_of_bounds(
 
 
 def _repair(values: ValueSets, c: Computation, reading: Reading, wrong: Sequence[tuple[Reading, isl.Map]]) -> str:
-    """What to write instead of a read that is out of bounds, or where."""
+    """The index to write instead of a read that is out of bounds, or where to read."""
     algorithm, source = values.algorithm, reading.access.source
     points = sets.named(c.points, c.name).intersect_params(algorithm.context.params())
     if source == c.name:
@@ -322,7 +322,7 @@ def _endless(values: ValueSets, c: Computation) -> list[Violation]:
 
 
 def _endless_group(values: ValueSets, members: Sequence[Computation]) -> list[Violation]:
-    """What is wrong with the order of values of a group: values that wait for each other."""
+    """The fault in the order of values of a group: values that wait for each other."""
     reads, names = values.between(members), [each.name for each in members]
     if shared_loops(names, reads, {each.name: len(each.iterators) for each in members}) is not None:
         return []
@@ -344,7 +344,7 @@ def _endless_group(values: ValueSets, members: Sequence[Computation]) -> list[Vi
 
 
 def _composed(steps: Reads, reads: Reads) -> Reads:
-    """What is read by one step more."""
+    """The relation composed with itself once more: reads of reads."""
     found = Reads()
     for (reader, between), first in steps.items():
         for (source, needed), second in reads.items():

@@ -81,7 +81,7 @@ class GpuPart:
             self.simulator.configure(self.simulation.options(self.device.number + self.device_count))
 
     def behaving(self, seed: int | None, timing: str | None) -> GpuPart:
-        """The same part with another simulation. Raises `ArgumentError` for a real GPU."""
+        """This part with another simulation. Raises `ArgumentError` for a real GPU."""
         if not self.simulator:
             raise ArgumentError('a seed is for the simulator: compile with device="simulator"')
         return replace(self, simulation=Simulation(seed, timing))

@@ -178,7 +178,7 @@ class Scheduled(OwnCalls):
 
     @property
     def _open_domains(self) -> str:
-        """Which domains are still to be inferred, and what to do; empty if none is."""
+        """The domains that are still to be inferred, and what to do; empty if there are none."""
         names = [each.name for each in self._program.algorithm.computations.values() if each.is_open]
         if not names:
             return ""

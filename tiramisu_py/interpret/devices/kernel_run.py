@@ -85,7 +85,7 @@ def _shape(extents: Sequence[Expr], frame: Frame) -> tuple[int, ...]:
 
 
 def _in_other_shape(declared: KernelArray, array: Array, frame: Frame) -> Array:
-    """The same elements by the indices that the body of a kernel uses."""
+    """These elements by the indices that the body of a kernel uses."""
     shape = _shape(declared.extents, frame)
     data, written = array.data.reshape(shape), array.written.reshape(shape)
     return replace(array, data=data, written=written, rank=len(shape), of=array)

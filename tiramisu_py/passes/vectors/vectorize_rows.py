@@ -59,7 +59,7 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class _Around:
-    """What is around a statement: names, loops and guards, the variables to be unrolled, and the buffers with atomic
+    """Surroundings of a statement: names, loops and guards, the variables to be unrolled, and the buffers with atomic
     updates.
     """
 

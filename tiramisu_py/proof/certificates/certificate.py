@@ -147,7 +147,7 @@ class _Certificate:
         return [loads, stores]
 
     def _callers(self) -> Iterator[MemoryAccess]:
-        """What the caller gives and finds."""
+        """The values that the caller gives and finds."""
         for home in self.accesses.homes():
             for access in (*self.accesses.writers(home), *self.accesses.readers(home)):
                 if access.actor.statement is None:

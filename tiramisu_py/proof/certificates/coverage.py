@@ -1,4 +1,4 @@
-"""What no certificate covers yet, by name."""
+"""Kinds of programs that no certificate covers yet, by name."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tiramisu_py.proof.certificates.queued_operations import Operations
 
 
 class Evidence:
-    """What the dataflow of a proven program says of its reads; each relation starts at ``[instance -> value]``."""
+    """The dataflow of a proven program's reads; each relation starts at ``[instance -> value]``."""
 
     def __init__(self, flow: Flow, operations: Operations) -> None:
         self.flow = flow

@@ -430,8 +430,8 @@ class Coarsen(OnStatements):
                                                     S[c1 + 16*k]      (coarsen(c1, 4, k))
 
     The iterations of a thread are a stride apart, so that neighbouring threads still access neighbouring elements;
-    those of a block are adjacent. The loop keeps its name and its tag. Coarsen before `cache_shared`: if a copy is
-    already inside the loop, each of the `factor` iterations would fill only a part of it.
+    those of a block are adjacent. The loop keeps its name and its tag. Coarsen before a `copy` into shared memory: if
+    one is already inside the loop, each of the `factor` iterations would fill only a part of it.
     """
 
     loop: Iter

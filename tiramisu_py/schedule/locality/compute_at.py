@@ -86,7 +86,7 @@ def placed_once(program: Program, statement: Statement, scope: tuple[LoopId, ...
 
 
 def _reading_scope(program: Program, source: str, consumer: Sequence[str], level: str) -> tuple[LoopId, ...]:
-    """The same; of several loops of this name (a reduction's start has its own) the one in which `source` is read."""
+    """The loops up to `level`; of several (a reduction's start has its own) the one in which `source` is read."""
     found = loops_named(program, consumer, level)
     reading = [s.name for s, loop in found if any(reads(program, r, source) for r in program.with_this_loop(loop))]
     return scope_of(program, reading if len(reading) == 1 else consumer, level)
@@ -284,19 +284,21 @@ class ComputeAt(OnStatements):
     Source: Halide and TIRAMISU, ``compute_at``.
 
     The start of a reduction, ``C.init.compute_at(C.update, i0)``, moves into the loops of its update: each value is
-    started once, in the first iteration of `level` that adds a term to it. Values without terms are started where
+    started once, in the first iteration of `at` that adds a term to it. Values without terms are started where
     all were, as a part of their own. Source: TVM, ``decompose_reduction``.
     """
 
+    former = (("level", "at"),)
+
     consumer: StatementsHandle
-    level: Iter
+    at: Iter
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), statements_given(program, self.consumer)
         first = self._moved_in(program, names)
         if first is not None:
             return self._before(program, first)
-        return compute_at(program, self.computation, names, others, inner_level(self.level), self.text)
+        return compute_at(program, self.computation, names, others, inner_level(self.at), self.text)
 
     def _moved_in(self, program: Program, names: Sequence[str]) -> int | None:
         """The number of the first command that moved another computation into these loops; None if none did."""

@@ -99,7 +99,7 @@ def original_update(program: Program, update: Statement, what: str) -> None:
         )
     if update.sources:
         raise CommandError(
-            f"{update.handle} reads copies ({', '.join(update.sources.values())}): give {what} before cache and pack, "
+            f"{update.handle} reads copies ({', '.join(update.sources.values())}): give {what} before copy, "
             "which are then for the partial results"
         )
 
