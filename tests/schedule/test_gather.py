@@ -111,17 +111,9 @@ def test_a_run_of_an_inverse_is_a_domain() -> None:
 @pytest.mark.parametrize(
     ("start", "order", "words"),
     [
-        (
-            None,
-            [6, 1, 0, 2, 5, 7, 3, 4],
-            r"into_order\[1\] = 1 comes after 6 in the run 0 of into: the positions of a run",
-        ),
-        (
-            None,
-            [1, 6, 0, 2, 5, 3, 7, 4],
-            r"into_order\[5\] = 3 is in the run 2 of into, but dst\[3\] = 5: into is not the",
-        ),
-        (None, [1, 1, 0, 2, 5, 7, 3, 4], r"into_order\[1\] = 1, which occurs before"),
+        (None, [7, 1, 0, 2, 5, 6, 3, 4], r"into_order\[1\] = 1 comes after 7 in the run 0 of into: the positions of"),
+        (None, [1, 7, 0, 2, 5, 3, 6, 4], r"into_order\[5\] = 3 is in the run 2 of into, but dst\[3\] = 5: into is not"),
+        (None, [1, 1, 0, 2, 5, 6, 3, 4], r"into_order\[1\] = 1, which occurs before"),
         ([0, 2, 2, 6, 6, 6, 8, 9], None, r"into_start\[7\] = 9, but"),
         ([0, 2, 3, 6, 6, 6, 8, 8], None, r"into_order\[2\] = 0 is in the run 1 of into, but dst\[0\] = 2"),
     ],
