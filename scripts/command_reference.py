@@ -34,7 +34,7 @@ An element of a buffer has the number of values that it holds in turn. `scripts/
 
 #: The order of the page; every public class is in one of the two lists.
 CLASSES = (
-    "Function", "Group", "Input", "Computation", "Reduction", "Selection", "Band", "Goal",
+    "Function", "Group", "Input", "Segments", "Computation", "Reduction", "Selection", "Band", "Goal",
     "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray", "Memory",

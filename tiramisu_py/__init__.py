@@ -123,6 +123,7 @@ if TYPE_CHECKING:
         Half,
         Input,
         Reduction,
+        Segments,
         Selection,
         Transfer,
         Wait,
@@ -232,8 +233,8 @@ front(
             "Violation, Witness"
         ),
         "tiramisu_py.function": (
-            "Barrier, Computation, Exchange, Function, Group, Half, Input, Reduction, Selection, Transfer, Wait, "
-            "compile_versions, iters, load, params"
+            "Barrier, Computation, Exchange, Function, Group, Half, Input, Reduction, Segments, Selection, Transfer, "
+            "Wait, compile_versions, iters, load, params"
         ),
         "tiramisu_py.function.finished_reductions": "all_ as all, any_ as any, logsumexp, mean, norm, var",
         "tiramisu_py.function.equivalences": "Equivalence, equivalent",
@@ -364,6 +365,7 @@ __all__ = [
     "Partition",
     "REGISTER",
     "Reduction",
+    "Segments",
     "Report",
     "SHARED",
     "SYNC",

@@ -47,7 +47,8 @@ class Input:
     """An array (or, with an empty shape, a scalar) that the caller passes.
 
     `shape` gives the extents, affine in the parameters. `values` (low, high) is a declared fact: each element x
-    has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension) and `permutation`.
+    has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension) and `permutation`. One that
+    `covers` E positions begins at 0 and ends at E: its runs have each position once.
     `device` says where the caller has it: the number of a GPU, or None for the host. `strides` are the distances of
     neighbours in each dimension, in elements; None for an array that is contiguous, row by row. If the caller's array
     has extents that are products, ``[N * M]``, they are `passed`, and each factor is an extent of `shape`.
@@ -64,6 +65,7 @@ class Input:
     location: Location | None = None
     strides: tuple[Expr, ...] | None = None
     passed: tuple[Expr, ...] | None = None
+    covers: Expr | None = None
 
     @property
     def passed_shape(self) -> tuple[Expr, ...]:
@@ -304,6 +306,8 @@ class Computation:
     Computations that may read each other have one `group`, the name of its first member. Those that calls of a C
     function compute have a `stage`; their expression is the call. `values` (low, high) is a claim, ``low <= x < high``
     for each value x, which the proof of the algorithm shows. `determinism` is the least that a schedule has to keep of
+    a reduction's bits, if the user has asked for it. Values that are the runs of positions name the input that says
+    where these begin, `run_of`.
     a reduction's bits, if the user has asked for it. Those of a block program have an `origin`, and arrays that it
     fills are `stored`.
     """
@@ -326,6 +330,7 @@ class Computation:
     stage: StageSets | None = None
     values: tuple[Expr, Expr] | None = None
     determinism: Determinism | None = None
+    run_of: str = ""
     origin: Origin | None = None
     stored: Stored | None = None
 

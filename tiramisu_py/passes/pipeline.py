@@ -86,9 +86,9 @@ HOST: tuple[NestPass, ...] = (
 
 #: Over a function when its own nests are done, before those of its kernels.
 AFTER_NESTS: tuple[FunctionPass, ...] = (
-    MatrixTiles(),  # after all copying and folding: tiles are found by their constant extents and indices
     MergeHostGuards(after="decide"),  # guards of neighbouring nests are equal once both are folded
     LaunchConstants(),  # after the host is folded, so that launches pass numbers; before kernels are folded
+    MatrixTiles(),  # after all copying and folding: tiles are found by their constant extents and indices
     ShareMemory(),  # last: lifetimes are no scopes, so no pass has to know them; and small arrays are variables by now
 )
 

@@ -57,6 +57,7 @@ def declare_input(
     values: Any = None,
     monotone: bool = False,
     permutation: bool = False,
+    covers: Any = None,
     scalar: bool = False,
     strides: Any = None,
     owner: object = None,
@@ -86,7 +87,7 @@ def declare_input(
     apart = None if strides is None else _strides(algorithm, name, strides, extents, owner)
     return Input(
         name, found, extents, values=bounds, monotone=monotone, permutation=permutation, location=location,
-        strides=apart, passed=passed,
+        strides=apart, passed=passed, covers=covers,
     )  # fmt: skip
 
 

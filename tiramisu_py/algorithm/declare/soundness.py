@@ -23,7 +23,7 @@ from tiramisu_py.algorithm.domains.conditions import missing_condition
 from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.extents import extent_of
 from tiramisu_py.algorithm.domains.reads import Reading, readings
-from tiramisu_py.algorithm.domains.runs import start_bounds
+from tiramisu_py.algorithm.domains.runs import is_run_of_position, start_bounds
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses, branches, substitute, walk
 from tiramisu_py.errors import DeclarationError, Violation, Witness
@@ -164,7 +164,7 @@ def _unmet(algorithm: Algorithm, source: Computation, reading: Reading, c: Compu
     own = [g for g in source.guards if not any(isinstance(e, Iter) and e.name in source.over for e in walk(g))]
     needed = [substitute(guard, at) for guard in own]
     unmet = [guard for guard in needed if not any(guard.same_as(mine) for mine in c.guards)]
-    return [guard for guard in unmet if not _bounds_alike(algorithm, guard, c)]
+    return [g for g in unmet if not _bounds_alike(algorithm, g, c) and not is_run_of_position(algorithm, g)]
 
 
 def _bounds_alike(algorithm: Algorithm, needed: Expr, c: Computation) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tiramisu_py.errors import ArgumentError, UnsupportedError
+from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.applying.as_script import as_script
 from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.on_cores import on_cores
+from tiramisu_py.language.schedules.on_gpu import on_gpu
 from tiramisu_py.program.targets import Cores, Gpu
 
 
@@ -25,7 +26,9 @@ def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: i
                   C.parallelize(p0)
 
     On cores programs are dealt out to threads; what a program loads lies in blocks of its own, products run in tiles of
-    registers, everything else in vectors along the last axis. Returns the commands that were applied, to be pasted and
+    registers, everything else in vectors along the last axis. On a GPU a program is a block of `num_warps` warps, whose
+    threads share the elements of each value; what a program computes is in shared memory, where the user has chosen no
+    other; `num_stages` is not used yet. Returns the commands that were applied, to be pasted and
     edited; they are proven like a user's. Raises `ArgumentError`, and the error of a command that is refused; then none
     of them is applied.
     """
@@ -33,10 +36,11 @@ def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: i
         raise ArgumentError(f"tm.recipes.blocks takes the run of a kernel, kernel[grid](handles), not {run!r}")
     if not isinstance(on, Cores | Gpu):
         raise ArgumentError(f"tm.recipes.blocks: on={on!r}: give tm.cores() or tm.gpu()")
-    if isinstance(on, Gpu):
-        raise UnsupportedError("tm.recipes.blocks on GPUs is not built yet", "on=tm.cores(), or commands by hand")
     function = run.function
     start = len(function.commands)
     with function.all_or_nothing():
-        on_cores(run, on)
+        if isinstance(on, Cores):
+            on_cores(run, on)
+        else:
+            on_gpu(run, on, num_warps)
     return as_script(function.commands[start:])

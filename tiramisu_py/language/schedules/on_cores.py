@@ -11,7 +11,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction
 from tiramisu_py.language.launched import KernelRun
-from tiramisu_py.language.schedules.placement import PlacedValues, axes_of, placed
+from tiramisu_py.language.schedules.placement import PlacedValues, block_axes, extent_of_axis, placed
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Cores
 from tiramisu_py.records import dataclass
@@ -54,39 +54,17 @@ def _parallel(run: KernelRun, whole: PlacedValues) -> None:
 
 
 def _in_vectors(run: KernelRun, value: ProgramValue, machine: VectorRegisters) -> None:
-    handle, axes = run.function[value.name], _inner_axes(run, value)
+    handle, axes = run.function[value.name], block_axes(run, value, run.function[value.name])
     if isinstance(handle, Reduction):
         _reduced_in_vectors(run, value, handle, axes, machine)
     elif axes:
         _vector(run, value, "", axes, machine)
 
 
-def _inner_axes(run: KernelRun, value: ProgramValue) -> list[Iter]:
-    """The axes of a block, as the loops of its statement are called: of an array that is cut, those of its blocks."""
-    if value.name not in run.outputs:
-        return axes_of(run, value)
-    (statement_,) = run.function.program.statements_of(value.name)[-1:]
-    around = {*run.programs.axes.programs, *run.programs.axes.loops}
-    over = {each.name for each in value.over}
-    return [Iter(n) for n in run.function.program.loop_names(statement_) if n not in around and n not in over]
-
-
-def _extent(run: KernelRun, value: ProgramValue, axis: Iter) -> int:
-    """The extent of an axis of a block; 0 where it is no constant."""
-    for each in (*value.domain.items(), *value.over.items()):
-        if each[0].name == axis.name and isinstance(each[1], int):
-            return each[1]
-    for stores in run.stores.get(value.name, ()):
-        for own, extent in stores.bounds.items():
-            if own.name == axis.name and isinstance(extent, int):
-                return extent
-    return 0
-
-
 def _width(run: KernelRun, value: ProgramValue, axis: Iter, machine: VectorRegisters) -> int:
     """The lanes of a vector along an axis: a power of two."""
     lanes = machine.lanes(max(value.dtype.bytes, 1))
-    extent = _extent(run, value, axis)
+    extent = extent_of_axis(run, value, axis)
     while extent and lanes > extent:
         lanes //= 2
     return lanes
@@ -151,8 +129,8 @@ def _tile(
     row, column = axes[-2:]
     lanes = _width(run, value, column, machine)
     vectors = MOST_VECTORS if machine.registers >= 32 else 2
-    columns = _divisor(_extent(run, value, column), lanes, vectors * lanes)
-    rows = _divisor(_extent(run, value, row), 1, max((machine.registers - 2) // max(columns // lanes, 1) - 1, 1))
+    columns = _divisor(extent_of_axis(run, value, column), lanes, vectors * lanes)
+    rows = _divisor(extent_of_axis(run, value, row), 1, max((machine.registers - 2) // max(columns // lanes, 1) - 1, 1))
 
     def apply() -> None:
         (i0, i1), (j0, j1) = _cut(run, row), _cut(run, column)

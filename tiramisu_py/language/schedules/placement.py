@@ -66,6 +66,26 @@ def axes_of(run: KernelRun, value: ProgramValue) -> list[Iter]:
     return [each for each in value.domain if each.name not in around]
 
 
+def block_axes(run: KernelRun, value: ProgramValue, part: Selection) -> list[Iter]:
+    """The axes of a block, as the loops of its statement are called: of an array that is cut, those of its blocks."""
+    program = run.function.program
+    statement_ = program.statements[part.statement_names()[-1]]
+    around = {*run.programs.axes.programs, *run.programs.axes.loops, *(each.name for each in value.over)}
+    return [Iter(name) for name in program.loop_names(statement_) if name not in around]
+
+
+def extent_of_axis(run: KernelRun, value: ProgramValue, axis: Iter) -> int:
+    """The extent of an axis of a block; 0 where it is no constant."""
+    for each, extent in (*value.domain.items(), *value.over.items()):
+        if each.name == axis.name and isinstance(extent, int):
+            return extent
+    for stores in run.stores.get(value.name, ()):
+        for own, extent in stores.bounds.items():
+            if own.name == axis.name and isinstance(extent, int):
+                return extent
+    return 0
+
+
 def _programs_of(run: KernelRun, value: ProgramValue) -> tuple[Iter, ...]:
     """Cut the loops of an array into programs and axes; the loops over programs."""
     stores = run.stores[value.name]
@@ -94,6 +114,9 @@ def _programs_of(run: KernelRun, value: ProgramValue) -> tuple[Iter, ...]:
     if isinstance(handle, Reduction):
         over = [each for each in value.over if each.name in run.programs.axes.programs]
         handle.update.reorder(*outer, *over, *inner)
+        if outer:
+            handle.init.reorder(*outer, *inner)
+            handle.init.compute_at(handle.update, outer[-1])
         return (*outer, *over)
     if outer:
         handle.reorder(*outer, *inner)
@@ -142,6 +165,8 @@ def _place(run: KernelRun, value: ProgramValue, whole: PlacedValues, anchors: di
     if not loops:
         return
     reading = statement(run, value)
+    if value.name in sources_of(value) and loops[-1] in own:
+        handle.fold(Iter(loops[-1]), 2)  # what an iteration reads of the one before it
     if loops in anchors:
         reading.fuse(anchors[loops], Iter(loops[-1]))
     else:
