@@ -16,6 +16,7 @@ from types import FunctionType, MethodType, ModuleType
 import tiramisu_py as tm
 from tiramisu_py.fronts import names_of
 from tiramisu_py.function.handles.old_words import OLD_WORDS, OldWords
+from tiramisu_py.program.command import every_command, name_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "commands.md"
@@ -164,6 +165,11 @@ def of_old_words() -> Iterator[str]:
         if not name.startswith("_")
     ]
     lines += [f"- `{old}=` of `{name}`: write `{new}=`" for name, old, new in renamed]
+    lines += [
+        f"- {', '.join(f'`{old}=`' for old in kind.retired)} of `{name_of(kind)}`: write `{kind.instead}`"
+        for kind in every_command()
+        if kind.retired
+    ]
     yield "\n".join(lines) + "\n"
 
 
