@@ -107,7 +107,7 @@ def _number(name: str) -> Lines:
 
 
 def _switch(name: str, values: Sequence[str], otherwise: str) -> cgen.Block:
-    """What is returned for each version, and if none can run."""
+    """The values that are returned for each version, and if none can run."""
     lines: Lines = [cgen.Line(f"switch ({name}_number()) {{")]
     lines += [cgen.Line(f"case {number}: return {value};") for number, value in enumerate(values)]
     return cgen.Block([*lines, cgen.Line(f"default: return {otherwise};"), cgen.Line("}")])

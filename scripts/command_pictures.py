@@ -293,40 +293,16 @@ def _fold() -> Iterator[tuple[tm.Function, dict[str, int]]]:
     yield f, {"N": 4, "M": 3}
 
 
-@example("cache")
-def _cache() -> Iterator[tuple[tm.Function, dict[str, int]]]:
+@example("copy")
+def _copy() -> Iterator[tuple[tm.Function, dict[str, int]]]:
     f = tm.Function("turn", params=[N, M], assume="N >= 1 and M >= 1")
     a = f.input("a", tm.float32, [M, N])
     b = f.computation("b", {i: N, j: M}, 2 * a[j, i])
     f.outputs(b)
     b.split(i, 2, i0, i1)
     yield f, {"N": 4, "M": 3}
-    b.cache(a, i0, [k, x])
+    b.copy(a, [k, x], at=i0)
     yield f, {"N": 4, "M": 3}
-
-
-@example("pack")
-def _pack() -> Iterator[tuple[tm.Function, dict[str, int]]]:
-    f = tm.Function("turn", params=[N, M], assume="N >= 1 and M >= 1")
-    a = f.input("a", tm.float32, [M, N])
-    b = f.computation("b", {i: N, j: M}, 2 * a[j, i])
-    f.outputs(b)
-    yield f, {"N": 4, "M": 3}
-    b.pack(a, [k, x], [x, k])
-    yield f, {"N": 4, "M": 3}
-
-
-@example("cache_shared")
-def _cache_shared() -> Iterator[tuple[tm.Function, dict[str, int]]]:
-    f = tm.Function("neighbours", params=[N], assume="N >= 1")
-    a = f.input("a", tm.float32, [N + 2])
-    b = f.computation("b", {i: N}, a[i] + a[i + 1] + a[i + 2])
-    f.outputs(b)
-    b.split(i, 4, i0, i1)
-    b.tag_gpu(blocks=[i0], threads=[i1])
-    yield f, {"N": 8}
-    b.cache_shared(a, i0, [x])
-    yield f, {"N": 8}
 
 
 # -- transfers and messages

@@ -15,6 +15,8 @@ from types import FunctionType, MethodType, ModuleType
 
 import tiramisu_py as tm
 from tiramisu_py.fronts import names_of
+from tiramisu_py.function.handles.old_words import OLD_WORDS, OldWords
+from tiramisu_py.program.command import every_command, name_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "commands.md"
@@ -33,14 +35,15 @@ An element of a buffer has the number of values that it holds in turn. `scripts/
 
 #: The order of the page; every public class is in one of the two lists.
 CLASSES = (
-    "Function", "Group", "Input", "Computation", "Reduction", "Selection", "Band", "Goal",
+    "Function", "Group", "Input", "Segments", "Computation", "Reduction", "Selection", "Band", "Goal",
     "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray", "Memory",
-    "Combine", "Operator",
+    "Combine", "InTurn", "Jit", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel", "Policy", "MemoryNode",
     "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target", "Gradients",
+    "Equivalence",
     "GradientCheck",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")
@@ -67,9 +70,10 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "sum at the end, atomic updates, or a tree; and the blocks of a GPU, `across=tm.TWO_PASS`: by a second kernel, "
         "or `tm.LAST_BLOCK`: by the last of them",
     ),
+    ("ORDERED", "how programs of a kernel add to one place, `tl.accumulate`: in the order of their numbers"),
     (
         "HOST REGISTER GPU SHARED PINNED HOST_MAPPED",
-        "kinds of memory, for `store_in`, `cache` and `tm.Buffer`: see [Memory](#memory)",
+        "kinds of memory, for `store_in`, `copy` and `tm.Buffer`: see [Memory](#memory)",
     ),
     ("LOCAL INTERLEAVE BIND", "on which memory nodes the pages of a temporary are, for `place`: see [Policy](#policy)"),
     ("CPU2GPU GPU2CPU GPU2GPU", "the directions of a copy between devices: see [Direction](#direction)"),
@@ -89,7 +93,7 @@ def members(cls: type) -> Iterator[tuple[str, object]]:
     if cls is not tm.Selection:
         shown |= set(tm.Selection.__mro__[1:])
     hidden = [base for base in cls.__mro__[1:] if base.__module__.startswith("tiramisu_py") and base not in shown]
-    for owner in (*hidden, cls):
+    for owner in (each for each in (*hidden, cls) if each is not OldWords):
         for name, given in vars(owner).items():
             member = getattr(cls, name) if isinstance(given, classmethod) else given
             shown_so = isinstance(member, property | FunctionType | MethodType)
@@ -129,6 +133,8 @@ def of_class(name: str, cls: type) -> Iterator[str]:
 def picture_of(owner: str, member: str) -> str:
     """The drawing of a command, as `scripts/command_pictures.py` makes it; "" for what has none."""
     drawn = owner in ("Selection", "Function") and (PAGE.parent / PICTURES / f"{member}.svg").exists()
+    if (owner, member) == ("Function", "copy"):  # the drawing is of the copy of an array
+        return ""
     return f"\n![{member}: a program before and after]({PICTURES}/{member}.svg)\n" if drawn else ""
 
 
@@ -146,6 +152,25 @@ def of_values(names: list[str]) -> Iterator[str]:
             yield f"## tm.{signature(name, value)}\n\n{text(inspect.getdoc(value) or '')}\n"
     lines = (f"- {', '.join(f'`tm.{name}`' for name in group.split())}: {what}." for group, what in GROUPS)
     yield "## Other names\n\n" + "\n".join(lines) + "\n"
+
+
+def of_old_words() -> Iterator[str]:
+    """The words of older versions, and what to write."""
+    yield "## Old words\n\nThese work in this version, with a `DeprecationWarning`; the next one has them no more.\n"
+    lines = [f"- `{old}`: write `{new}`" for old, new in OLD_WORDS.items()]
+    renamed = [
+        (name, old, new)
+        for name, method in inspect.getmembers(tm.Computation)
+        for old, new in getattr(method, "former", {}).items()
+        if not name.startswith("_")
+    ]
+    lines += [f"- `{old}=` of `{name}`: write `{new}=`" for name, old, new in renamed]
+    lines += [
+        f"- {', '.join(f'`{old}=`' for old in kind.retired)} of `{name_of(kind)}`: write `{kind.instead}`"
+        for kind in every_command()
+        if kind.retired
+    ]
+    yield "\n".join(lines) + "\n"
 
 
 def of_module(title: str, module: ModuleType) -> Iterator[str]:
@@ -204,6 +229,7 @@ def page() -> str:
     parts += of_queries()
     parts += of_module("Recipes", tm.recipes)
     parts += of_module("Sparse", tm.sparse)
+    parts += of_old_words()
     parts += of_errors(sorted(errors))
     return "\n".join(parts)
 

@@ -4,8 +4,8 @@
     python scripts/emitted_texts.py --against before.json [NAME ...]
 
 An example is a module in `examples/`; its variants are what ``VARIANTS`` names (for four ranks and 24 rows where they
-ask for these), and its own functions that take no arguments and return a `tm.Function`. Of each, the text of its
-commands and all emitted files are digested; nothing is proven, compiled or run. The exit status says whether all
+ask for these), and its own functions that take no arguments and return a `tm.Function`. Of each, the emitted files and
+the text of its commands are digested; nothing is proven, compiled or run. The exit status says whether all
 digests are those of the file; names of examples, such as ``gpu/blur``, choose some of them. Recipes take sizes from
 the processor, so both runs must be on one machine.
 """
@@ -16,9 +16,10 @@ import argparse
 import inspect
 import json
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -35,11 +36,15 @@ def main() -> int:
     options.add_argument("--write", type=Path, help="the file for the digests")
     options.add_argument("--against", type=Path, help="a file of digests to compare with")
     options.add_argument("--processes", type=int, default=2)
+    options.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options.add_argument("names", nargs="*", help="some examples, such as gpu/blur")
     given = options.parse_args()
     names = given.names or examples()
-    with ProcessPoolExecutor(given.processes, max_tasks_per_child=8) as pool:
-        found = {key: digest for each in pool.map(digests, names) for key, digest in each.items()}
+    if given.one:
+        sys.stdout.write(json.dumps(digests(given.names[0])))
+        return 0
+    with ThreadPoolExecutor(given.processes) as pool:
+        found = {key: digest for each in pool.map(in_a_process, names) for key, digest in each.items()}
     if given.write:
         given.write.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     if given.against is None:
@@ -56,6 +61,13 @@ def main() -> int:
 def examples() -> list[str]:
     """The names of all examples: their paths in the folder, without the suffix."""
     return sorted(path.relative_to(EXAMPLES).with_suffix("").as_posix() for path in EXAMPLES.rglob("*.py"))
+
+
+def in_a_process(name: str) -> dict[str, str]:
+    """The digests of an example, found in a process of its own."""
+    told = subprocess.run([sys.executable, __file__, "--one", name], capture_output=True, text=True, check=False)
+    found: dict[str, str] = json.loads(told.stdout.splitlines()[-1]) if told.returncode == 0 else {name: told.stderr}
+    return found
 
 
 def digests(name: str) -> dict[str, str]:
@@ -81,7 +93,7 @@ def variants(space: dict[str, object]) -> Iterator[tuple[str, Callable[[], objec
     for name, make in listed.items():
         yield name, partial(make, *RANKS_AND_ROWS[: len(_needed(make))])
     for name, value in space.items():
-        if value in listed.values():
+        if any(value is made for made in listed.values()):
             continue
         if inspect.isfunction(value) and value.__module__ == "__example__" and _makes_function(value):
             yield name, value
@@ -103,17 +115,18 @@ def _needed(make: Callable[..., object]) -> list[str]:
 
 
 def digest(make: Callable[[], object]) -> str:
-    """The digest of the commands and of the emitted files of one function; the error where there is one."""
+    """The digests of the emitted files and of the commands of one function; the error where there is one."""
     try:
         f = make()
         if isinstance(f, tuple):
             f = next(each for each in f if isinstance(each, tm.Function))
         assert isinstance(f, tm.Function), f"{f!r} is no function"
         loops = passes.optimise(lower.lower(f.completed, passes.PIPELINE.first), 64, passes.PIPELINE)
-        texts = {"commands": "\n".join(map(str, f.commands)), **backends.emit(loops)}
+        texts = [json.dumps(dict(backends.emit(loops)), sort_keys=True), "\n".join(map(str, f.commands))]
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16]
+    files, commands = (sha256(text.encode()).hexdigest()[:16] for text in texts)
+    return f"files {files} commands {commands}"
 
 
 if __name__ == "__main__":

@@ -123,6 +123,7 @@ if TYPE_CHECKING:
         Half,
         Input,
         Reduction,
+        Segments,
         Selection,
         Transfer,
         Wait,
@@ -131,11 +132,14 @@ if TYPE_CHECKING:
         load,
         params,
     )
+    from tiramisu_py.function.equivalences import Equivalence, equivalent
     from tiramisu_py.function.finished_reductions import all_ as all
     from tiramisu_py.function.finished_reductions import any_ as any
     from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
     from tiramisu_py.function.gradient_checks import GradientCheck, check_gradient
     from tiramisu_py.function.gradients import Gradients, grad, jvp, vjp
+    from tiramisu_py.language.combining import InTurn
+    from tiramisu_py.language.kernel import Jit, jit
     from tiramisu_py.program.loops import Combine
     from tiramisu_py.program.machine.gpu_target import GpuTarget
     from tiramisu_py.program.machine.pages import Policy
@@ -177,6 +181,7 @@ if TYPE_CHECKING:
     TREE = Combine.TREE
     TWO_PASS = Combine.TWO_PASS
     LAST_BLOCK = Combine.LAST_BLOCK
+    ORDERED = InTurn.ORDERED
     HOST = Memory.HOST
     REGISTER = Memory.REGISTER
     GPU = Memory.GPU
@@ -227,12 +232,15 @@ front(
             "Violation, Witness"
         ),
         "tiramisu_py.function": (
-            "Barrier, Computation, Exchange, Function, Group, Half, Input, Reduction, Selection, Transfer, Wait, "
-            "compile_versions, iters, load, params"
+            "Barrier, Computation, Exchange, Function, Group, Half, Input, Reduction, Segments, Selection, Transfer, "
+            "Wait, compile_versions, iters, load, params"
         ),
         "tiramisu_py.function.finished_reductions": "all_ as all, any_ as any, logsumexp, mean, norm, var",
+        "tiramisu_py.function.equivalences": "Equivalence, equivalent",
         "tiramisu_py.function.gradient_checks": "GradientCheck, check_gradient",
         "tiramisu_py.function.gradients": "Gradients, grad, jvp, vjp",
+        "tiramisu_py.language.combining": "InTurn, InTurn.ORDERED as ORDERED",
+        "tiramisu_py.language.kernel": "Jit, jit",
         "tiramisu_py.program.loops": (
             "Combine, Combine.PRIVATE as PRIVATE, Combine.ATOMIC as ATOMIC, Combine.TREE as TREE, "
             "Combine.TWO_PASS as TWO_PASS, Combine.LAST_BLOCK as LAST_BLOCK"
@@ -268,8 +276,9 @@ front(
         "tiramisu_py.view": "Explanation",
     },
     modules=(
-        "algorithm backends boundary build counting dependence derive errors function interpret ir lower passes "
-        "patterns program progress proof queries recipes rewriting schedule sets sparse styles tuning view"
+        "algorithm backends boundary build counting dependence derive equivalence errors function interpret "
+        "ir language lower passes patterns program progress proof queries recipes rewriting schedule sets sparse "
+        "styles tuning view"
     ),
 )
 
@@ -285,6 +294,9 @@ __all__ = [
     "NONBLOCK",
     "Property",
     "ATOMIC",
+    "Jit",
+    "ORDERED",
+    "jit",
     "ArgumentError",
     "BIND",
     "Balance",
@@ -310,6 +322,7 @@ __all__ = [
     "Exchange",
     "ExternFunction",
     "FitReport",
+    "Equivalence",
     "Function",
     "Group",
     "GPU",
@@ -323,6 +336,7 @@ __all__ = [
     "Half",
     "HOST_MAPPED",
     "INTERLEAVE",
+    "InTurn",
     "Input",
     "InputAware",
     "Iter",
@@ -346,6 +360,7 @@ __all__ = [
     "Partition",
     "REGISTER",
     "Reduction",
+    "Segments",
     "Report",
     "SHARED",
     "SYNC",
@@ -396,6 +411,7 @@ __all__ = [
     "cores",
     "cos",
     "cosh",
+    "equivalent",
     "erf",
     "exp",
     "exp2",

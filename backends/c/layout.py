@@ -25,7 +25,7 @@ class _Chained(cgen.Block):
 
 
 def chained(block: cgen.Block) -> cgen.Block:
-    """What follows ``else``: if that is another ``if``, without braces around it."""
+    """The code that follows ``else``: if that is another ``if``, without braces around it."""
     return _Chained(block.contents) if len(block.contents) == 1 and isinstance(block.contents[0], cgen.If) else block
 
 

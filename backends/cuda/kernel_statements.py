@@ -36,6 +36,7 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     Load,
+    Mma,
     Node,
     Record,
     Store,
@@ -74,6 +75,8 @@ class KernelStatements(Statements):
                 return self._deferred(node.store, scope)
             case TreeReduce():
                 return TreeCalls(self, [node], scope).lines()
+            case Mma():
+                return self._product(node, scope)
             case LastBlock():
                 return self._last_block(node, scope)
             case Launch() | Copy() | Events() | Record() | Await():
@@ -125,6 +128,22 @@ class KernelStatements(Statements):
             cgen.Statement("TM_BARRIER()"),
             cgen.If(cgen.Line("tm_last[0]"), cgen.Block(self.emit(node.body, scope.inner()))),
         ]
+
+    def _product(self, node: Mma, scope: Scope) -> Lines:
+        """A product of a warp: what this thread loads of the factors, and its four sums."""
+        inner = scope.inner()
+        scalars, lines = self.scalars(inner), list[cgen.Generable]()
+        parts = [(f"tm_left_{k}", e) for k, e in enumerate(node.left)]
+        parts += [(f"tm_right_{k}", e) for k, e in enumerate(node.right)]
+        for name, e in parts:
+            lanes = scope.lanes.of(e)
+            if lanes > 1:
+                lines += self.lanes.defined(name, e, lanes, inner)
+            else:
+                lines.append(cgen.Statement(f"const {strong(e.dtype).c_name} {name} = {scalars.text(e)}"))
+        passed = [*(scalars.element(node.buffer, indices) for indices in node.places), *(name for name, _ in parts)]
+        lines.append(cgen.Statement(f"TM_MMA_{node.instruction.replace('.', '_')}({', '.join(passed)})"))
+        return [cgen.Block(lines)]
 
     # -- variables
 

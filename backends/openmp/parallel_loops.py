@@ -166,7 +166,7 @@ class PrivateArrays:
 
     @property
     def arrays(self) -> dict[str, NamedArray]:
-        """What a thread has in the place of each buffer."""
+        """The array that a thread has in the place of each buffer."""
         return {name: own.array for name, own in zip(self.private.buffers, self.copies, strict=True)}
 
     def allocation(self, statements: Statements, scope: Scope) -> Lines:

@@ -16,6 +16,7 @@ RED, GREEN, BLUE = (np.float32(w) for w in (0.299, 0.587, 0.114))
 SIGMA = 1.5
 WEIGHTS = [float(np.exp(-x * x / (2 * SIGMA * SIGMA)) / (np.sqrt(2 * np.pi) * SIGMA)) for x in range(4)]
 CLOSE = 1e-5  # of values below 4
+LINE = 16  # values in a cache line
 
 
 def algorithm() -> tm.Function:
@@ -38,8 +39,11 @@ def algorithm() -> tm.Function:
 
 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
-    """Bands of 64 rows: a ring of seven rows of the brightness; sums of columns slide along each row in registers."""
-    lanes = (cpu or tm.target()).lanes(tm.float32)
+    """Bands of 64 rows: a ring of seven rows of the brightness, and a row of the sums of columns.
+
+    A cache line of each colour is stored at once, past the caches.
+    """
+    lanes = max((cpu or tm.target()).lanes(tm.float32), LINE)
     f = algorithm()
     grey, down, ratio, sharp = f["grey"], f["down"], f["ratio"], f["sharp"]
     sharp.reorder(r, c, p)
@@ -53,10 +57,8 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     ratio.compute_at(sharp, c0)
     ratio.vectorize(c, lanes, remainder="mask")
     ratio.store_in(tm.REGISTER)
-    down.compute_at(sharp, c0)
-    down.slide(c0, c, lanes)
+    down.compute_at(sharp, r1)
     down.vectorize(c, lanes, remainder="mask")
-    down.store_in(tm.REGISTER)
     grey.compute_at(sharp, r1)
     grey.slide(r1)
     grey.vectorize(c, lanes, remainder="mask")

@@ -53,8 +53,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     ring.unroll(r)
     ring.vectorize(c, lanes, remainder="mask")
     ring.prefetch(image, r, rows + 1)
-    three.compute_at(ring, c)
-    three.unroll(r)
+    three.inline()
     return f
 
 

@@ -33,8 +33,8 @@ def shared_tiles() -> tm.Function:
     total.compute_at(C, j1)
     total.store_in(tm.REGISTER)
     total.update.split(k, 16, k0, k1)
-    total.update.cache_shared(A, k0, [p, q])
-    total.update.cache_shared(B, k0, [p, q])
+    total.update.copy(A, [p, q], at=k0, into=tm.SHARED)
+    total.update.copy(B, [p, q], at=k0, into=tm.SHARED)
     f.derive_transfers()
     return f
 
@@ -60,7 +60,9 @@ def register_tiles(buffers: int = 1, memory: tm.Memory = tm.HOST) -> tm.Function
     total.update.reorder(k0, k1, i, j)
     total.update.unroll(k1)
     for source, layout in ((A, [p, q + 4 * (p // 8 % 2)]), (B, [p, q + 4 * (q // 32)])):
-        total.update.cache_shared(source, k0, [p, q], vector=4, layout=layout, buffers=buffers, deferred=buffers > 1)
+        total.update.copy(
+            source, [p, q], at=k0, into=tm.SHARED, layout=layout, deferred=buffers > 1, buffers=buffers, vector=4
+        )
     f.derive_transfers()
     return f
 

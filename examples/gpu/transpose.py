@@ -36,7 +36,7 @@ def tiled(memory: tm.Memory = tm.HOST) -> tm.Function:
     B.split(i1, 8, im, it)
     B.tag_gpu(blocks=[i0, j0], threads=[it, j1])
     B.unroll(im)
-    B.cache_shared(A, j0, [a, b], pad=1)
+    B.copy(A, [a, b], at=j0, into=tm.SHARED, pad=1)
     f.derive_transfers()
     return f
 

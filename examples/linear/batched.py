@@ -1,8 +1,8 @@
 """Many small matrix products of one size: the sizes are constants, and each tile of a result is written once.
 
-With the size in the program, a tile has exactly as many rows as divide it, and no loop over values is left; of small
-matrices, none over terms either. The sums stay in registers until they are complete, so that nothing is added to
-memory.
+With the size in the program, a tile has as many rows as registers hold, and what is left over has a version of its
+own; of small matrices, no loop over terms is left. The sums stay in registers until they are complete, so that nothing
+is added to memory.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from story import Arguments, Array, error, tell
 import tiramisu_py as tm
 
 (Q,) = tm.params("Q")
-b, i, j, k, i0, i1 = tm.iters("b i j k i0 i1")
-ROWS = {16: 16, 24: 12, 32: 8, 64: 4}  # of a tile, which is as wide as the matrix
+b, i, j, k, i0, j0, i1, j1 = tm.iters("b i j k i0 j0 i1 j1")
 SIZES = ((1,), (2,), (7,))
 LARGE = (1024,)
 OTHERS = [{"size": size} for size in (16, 24, 32, 64)]
@@ -31,19 +30,30 @@ def algorithm(size: int = 16) -> tuple[tm.Function, tm.Reduction, tm.Computation
     return f, total, C
 
 
-def scheduled(size: int = 16) -> tm.Function:
+def tile(size: int, cpu: tm.Target) -> tuple[int, int]:
+    """The rows and columns of a tile: all columns, as far as four rows of them stay in registers; and rows that divide
+    the matrix, if these are sums enough for what is loaded."""
+    lanes = cpu.lanes(tm.float32)
+    vectors = max(n for n in (1, 2, 4, 8) if n == 1 or (n < 2 * size // lanes and cpu.rows_of_sums(n) >= 4))
+    most = min(cpu.rows_of_sums(vectors), size)
+    rows = max(n for n in range(1, most + 1) if size % n == 0)
+    return rows if rows * vectors >= 12 else most, vectors * lanes
+
+
+def scheduled(size: int = 16, cpu: tm.Target | None = None) -> tm.Function:
     """A tile of rows at a time, in registers; threads share the products."""
     f, total, C = algorithm(size)
-    width = {16: 16, 24: 32, 32: 32, 64: 64}[size]
-    C.split(i, ROWS[size], i0, i1)
+    cpu = cpu or tm.target()
+    lanes, (rows, columns) = cpu.lanes(tm.float32), tile(size, cpu)
+    C.tile(i, j, rows, columns, i0, j0, i1, j1)
     C.parallelize(b)
-    C.unroll(i1)
-    C.vectorize(j, width, remainder="mask")
-    total.compute_at(C, i0)
+    C.unroll(i1, remainder="specialize")
+    C.vectorize(j1, lanes, remainder="mask", partial="specialize")
+    total.compute_at(C, j0)
     total.store_in(tm.REGISTER)
     total.update.reorder(k, i, j)
-    total.unroll(i)
-    total.vectorize(j, width, remainder="mask")
+    total.unroll(i, remainder="specialize")
+    total.vectorize(j, lanes, remainder="mask", partial="specialize")
     if size <= 24:
         total.update.unroll(k)  # a loop of so few iterations costs as much as their products
     return f

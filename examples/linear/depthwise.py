@@ -1,8 +1,8 @@
 """A depthwise convolution 3 x 3 of pictures whose channels lie together, with bias and ReLU.
 
 Each channel has its own nine weights, so that nothing is summed over channels: the time is that of reading and writing
-the picture. A vector of channels of 2 x 7 pixels is summed in registers, which share the pixels that they read. The
-border of zeros is part of a copy of the rows that a block of output rows reads.
+the picture. A vector of channels of a few pixels in two rows is summed in registers, which share the pixels that they
+read. The border of zeros is part of a copy of the rows that a block of output rows reads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tiramisu_py as tm
 P, H, W, C = tm.params("P H W C")
 p, y, x, c, r, s = tm.iters("p y x c r s")
 y0, x0, c0, y1, x1, c1, y2, y3 = tm.iters("y0 x0 c0 y1 x1 c1 y2 y3")
-ROWS, ROWS_AT_ONCE, PIXELS, CHANNELS = 14, 2, 7, 16
+ROWS, ROWS_AT_ONCE = 14, 2
 SIZES = ((1, 1, 1, 1), (1, 3, 13, 17), (2, 9, 5, 3), (3, 17, 4, 33))
 LARGE = (8, 56, 56, 64)
 
@@ -38,17 +38,19 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Reduction, tm.Computati
     return fn, padded, total, result
 
 
-def scheduled() -> tm.Function:
-    """Tiles of 2 rows by 7 pixels by a vector of channels in registers; threads share blocks of rows."""
+def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+    """Tiles of 2 rows of pixels by a vector of channels, in half of the registers; threads share blocks of rows."""
     fn, padded, total, result = algorithm()
+    cpu = cpu or tm.target()
+    lanes, pixels = cpu.lanes(tm.float32), max(cpu.rows_of_sums(2) // 2, 2)
     result.split(y, ROWS, y0, y1)
     result.split(y1, ROWS_AT_ONCE, y2, y3)
-    result.tile(x, c, PIXELS, CHANNELS, x0, c0, x1, c1)
+    result.tile(x, c, pixels, lanes, x0, c0, x1, c1)
     result.reorder(p, y0, y2, x0, c0, y3, x1, c1)
     result.parallelize(p, y0)
     result.unroll(y3, remainder="specialize")
     result.unroll(x1, remainder="specialize")
-    result.vectorize(c1, CHANNELS, remainder="mask")
+    result.vectorize(c1, lanes, remainder="mask")
     total.compute_at(result, c0)
     total.store_in(tm.REGISTER)
     total.update.reorder(r, s, y, x, c)
@@ -56,9 +58,9 @@ def scheduled() -> tm.Function:
     total.update.unroll(s)
     total.unroll(y, remainder="specialize")
     total.unroll(x, remainder="specialize")
-    total.vectorize(c, CHANNELS, remainder="mask")
+    total.vectorize(c, lanes, remainder="mask")
     padded.compute_at(result, y0)
-    padded.vectorize(c, CHANNELS, remainder="mask")
+    padded.vectorize(c, lanes, remainder="mask")
     return fn
 
 

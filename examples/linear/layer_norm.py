@@ -12,8 +12,8 @@ import tiramisu_py as tm
 
 R, C = tm.params("R C")
 r, c = tm.iters("r c")
-LANES, ACCUMULATORS = 16, 64
 SMALL = np.float32(1e-5)  # added to the variance
+LINE = 16  # elements of a cache line: results are stored line by line
 SIZES = ((1, 1), (3, 17), (5, 64), (4, 259))
 LARGE = (1024, 2048)
 
@@ -34,17 +34,18 @@ def algorithm() -> tuple[tm.Function, list[tm.Computation], tm.Computation]:
     return f, [total, mean, squares, factor], y
 
 
-def scheduled() -> tm.Function:
-    """A row at a time; threads share the rows."""
+def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+    """A row at a time; threads share the rows; eight vectors of partial results, so that additions do not wait."""
     f, stages, y = algorithm()
+    partial = min(8 * (cpu or tm.target()).lanes(tm.float32), 64)
     y.parallelize(r)
-    y.vectorize(c, LANES, remainder="mask")
+    y.vectorize(c, LINE, remainder="mask")
     y.store_nontemporal()
     y.prefetch(f["x"], r, 1)
     for stage in reversed(stages):
         stage.compute_at(y, r)
         if isinstance(stage, tm.Reduction):
-            stage.update.vectorize(c, ACCUMULATORS, combine=tm.PRIVATE)
+            stage.update.vectorize(c, partial, combine=tm.PRIVATE)
     return f
 
 

@@ -1,7 +1,7 @@
 """A matrix product at the speed of the libraries: tiles of accumulators in registers, both operands packed.
 
-A block of `KC` terms at a time is summed in registers, `MR` rows by `NR` columns, and added to C, which begins at 0 in
-the first block. For each block, B is copied once into panels of `NR` columns, which all threads share, and each block
+A block of `KC` terms at a time is summed in the registers of the processor, and added to C, which begins at 0 in
+the first block. For each block, B is copied once into panels as wide as a tile, which all threads share, and each block
 of `MC` tiles of rows of A into rows that do not collide in the caches. A tile that is not full has a version of its own
 for each number of rows and each number of vectors in a row; the last vector is padded in the panel, and masked in C.
 """
@@ -16,7 +16,7 @@ import tiramisu_py as tm
 N, M, K = tm.params("N M K")
 i, j, k, i0, j0, i1, j1, i2, k0, k1 = tm.iters("i j k i0 j0 i1 j1 i2 k0 k1")
 ii, jj, kk, jo, jv = tm.iters("ii jj kk jo jv")
-KC, MR, MC = 384, 6, 24  # terms of a block, rows of a tile, tiles of a block of A
+KC, MC = 384, 24  # terms of a block, tiles of a block of A
 SIZES = ((1, 1, 0), (1, 1, 1), (7, 65, 385), (31, 37, 41), (73, 129, 0), (97, 131, 769))
 LARGE = (1024, 1024, 1024)
 OTHERS = [{"dtype": tm.float64}]
@@ -32,11 +32,12 @@ def algorithm(dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Input, tm.I
     return f, A, B, C
 
 
-def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
-    """Tiles of 6 rows by 4 registers of 64 bytes, in blocks of 144 rows by 384 terms; threads share the rows."""
+def scheduled(dtype: tm.DType = tm.float32, cpu: tm.Target | None = None) -> tm.Function:
+    """Tiles of 6 rows by 4 of 32 registers, or 2 of 16, in blocks of 24 tiles by 384 terms; threads share the rows."""
     f, A, B, C = algorithm(dtype)
-    lanes = 64 // dtype.bytes
-    NR = 4 * lanes
+    cpu = cpu or tm.target()
+    lanes, vectors = cpu.lanes(dtype), cpu.vector_registers // 8
+    MR, NR = cpu.rows_of_sums(vectors), vectors * lanes
     C.update.split(k, KC, k0, k1)
     tile = C.update.rfactor(k0)
     C.tile(i, j, MR, NR, i0, j0, i1, j1)
@@ -51,11 +52,11 @@ def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
     tile.update.reorder(k, i, j)
     tile.unroll(i, remainder="specialize")
     tile.vectorize(j, lanes, remainder="pad", partial="specialize")
-    panels = tile.update.pack(B, [kk, jj], [jj // NR, kk, jj % NR], level=k0)
+    panels = tile.update.copy(B, [kk, jj], at=k0, layout=[jj // NR, kk, jj % NR])
     panels.split(jj, NR, jo, jv)
     panels.parallelize(kk)
     panels.vectorize(jv, NR, remainder="mask")
-    tile.update.cache(A, i2, [ii, kk], layout=[ii * (KC + lanes) + kk])
+    tile.update.copy(A, [ii, kk], at=i2, layout=[ii * (KC + lanes) + kk])
     return f
 
 

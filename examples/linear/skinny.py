@@ -12,8 +12,8 @@ from story import Arguments, Array, error, tell
 import tiramisu_py as tm
 
 (K,) = tm.params("K")
-i, j, k, i0, i1, k0, k1 = tm.iters("i j k i0 i1 k0 k1")
-SIDE, KC, MR = 64, 512, 6  # rows and columns, terms of a block, rows of a tile
+i, j, k, i0, j0, i1, j1, k0, k1 = tm.iters("i j k i0 j0 i1 j1 k0 k1")
+SIDE, KC = 64, 512  # rows and columns, terms of a block
 SIZES = ((0,), (1,), (511,), (513,), (2311,))
 LARGE = (16384,)
 
@@ -28,21 +28,24 @@ def algorithm() -> tuple[tm.Function, tm.Reduction]:
     return f, C
 
 
-def scheduled() -> tm.Function:
-    """Tiles of 6 rows by all columns; threads share the blocks of terms."""
+def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+    """Tiles of rows by a few vectors of columns in registers; threads share the blocks of terms."""
     f, C = algorithm()
+    cpu = cpu or tm.target()
+    vectors = cpu.vector_registers // 8
+    rows, columns = cpu.rows_of_sums(vectors), vectors * cpu.lanes(tm.float32)
     C.update.split(k, KC, k0, k1)
     tile = C.update.rfactor(k0)
-    C.update.split(i, MR, i0, i1)
-    C.update.reorder(k0, i0, i1, j)
+    C.update.tile(i, j, rows, columns, i0, j0, i1, j1)
+    C.update.reorder(k0, j0, i0, i1, j1)
     C.update.parallelize(k0, combine=tm.PRIVATE)
     C.update.unroll(i1, remainder="specialize")
-    C.update.vectorize(j, SIDE)
+    C.update.vectorize(j1, columns)
     tile.compute_at(C.update, i0)
     tile.store_in(tm.REGISTER)
     tile.update.reorder(k, i, j)
     tile.unroll(i, remainder="specialize")
-    tile.vectorize(j, SIDE)
+    tile.vectorize(j, columns)
     return f
 
 

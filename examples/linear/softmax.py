@@ -13,7 +13,7 @@ import tiramisu_py as tm
 
 R, C = tm.params("R C")
 r, c = tm.iters("r c")
-LANES, ACCUMULATORS = 16, 64  # of a vector, and of partial results: four vectors of additions are under way
+LINE = 16  # elements of a cache line: results are stored line by line
 SIZES = ((1, 1), (3, 17), (5, 64), (4, 259))
 LARGE = (1024, 2048)
 
@@ -31,18 +31,19 @@ def algorithm() -> tuple[tm.Function, list[tm.Computation], tm.Computation]:
     return f, [top, power, total, inverse], y
 
 
-def scheduled() -> tm.Function:
-    """A row at a time; threads share the rows."""
+def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+    """A row at a time; threads share the rows; eight vectors of partial results, so that additions do not wait."""
     f, stages, y = algorithm()
+    partial = min(8 * (cpu or tm.target()).lanes(tm.float32), 64)
     y.parallelize(r)
-    y.vectorize(c, LANES, remainder="mask")
+    y.vectorize(c, LINE, remainder="mask")
     y.store_nontemporal()
     for stage in reversed(stages):
         stage.compute_at(y, r)
         if isinstance(stage, tm.Reduction):
-            stage.update.vectorize(c, ACCUMULATORS, combine=tm.PRIVATE)
+            stage.update.vectorize(c, partial, combine=tm.PRIVATE)
     power = stages[1]
-    power.vectorize(c, LANES, remainder="mask")
+    power.vectorize(c, LINE, remainder="mask")
     power.prefetch(f["x"], r, 1)
     return f
 

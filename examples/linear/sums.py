@@ -16,7 +16,7 @@ import tiramisu_py as tm
 
 R, C = tm.params("R C")
 r, c, r0, r1, c0, c1, c2 = tm.iters("r c r0 r1 c0 c1 c2")
-LANES, ROWS, STRIP = 64, 8, 16  # columns and rows that are added at once, such groups of columns of a thread
+ROWS, STRIP = 8, 16  # rows that are added at once, groups of columns of a thread
 SIZES = ((1, 1), (3, 63), (8, 64), (17, 129), (131, 1031))
 LARGE = (1024, 2048)
 KINDS = ("rows", "all", "columns")
@@ -34,22 +34,24 @@ def algorithm(kind: str = "rows") -> tuple[tm.Function, tm.Reduction]:
     return f, total
 
 
-def scheduled(kind: str = "rows") -> tm.Function:
+def scheduled(kind: str = "rows", cpu: tm.Target | None = None) -> tm.Function:
     """Eight rows at once, to sums of each row or of columns; threads share the rows, or the columns."""
     f, total = algorithm(kind)
+    lanes = (cpu or tm.target()).lanes(tm.float32)
+    width = min(8 * lanes, 64)  # columns whose sums, of eight rows each, stay in registers
     if kind == "columns":
         total.update.split(r, ROWS, r0, r1)
         eight = total.update.rfactor(r0)
-        total.update.split(c, LANES, c0, c1)
+        total.update.split(c, width, c0, c1)
         total.update.split(c0, STRIP, c2, c0)
         total.update.reorder(c2, r0, c0, c1)
         total.update.parallelize(c2)
-        total.update.vectorize(c1, LANES, remainder="mask")
+        total.update.vectorize(c1, width, remainder="mask")
         eight.compute_at(total.update, c0)
         eight.store_in(tm.REGISTER)
         eight.update.reorder(r, c)
         eight.update.unroll(r, remainder="specialize")
-        eight.vectorize(c, LANES, remainder="mask")
+        eight.vectorize(c, width, remainder="mask")
         return f
     rows = total.update.rfactor(r) if kind == "all" else total
     rows.init.parallelize(r)
@@ -57,7 +59,7 @@ def scheduled(kind: str = "rows") -> tm.Function:
     rows.update.reorder(r0, c, r1)
     rows.update.parallelize(r0)
     rows.update.unroll(r1, remainder="specialize")
-    rows.update.vectorize(c, LANES // 4, combine=tm.PRIVATE)
+    rows.update.vectorize(c, lanes, combine=tm.PRIVATE)
     return f
 
 

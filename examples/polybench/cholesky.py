@@ -56,7 +56,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     s.update.set_schedule(f"{{ [i, j, k] -> [{outer}, k, {row}, {column}] }}")
     for part in (diagonal, below):
         part.set_schedule(f"{{ [i, j] -> [{outer}, k = j, {row}] }}")
-    transposed = s.update.pack(L, [x, y], [y, x])
+    transposed = s.update.copy(L, [x, y], layout=[y, x])
     transposed.set_schedule(f"{{ [i, j] -> [{outer}, k = j, {row}] }}")
     f.order(s.init, diagonal, at=i0)
     f.order(diagonal, below, transposed, s.update, at=k)

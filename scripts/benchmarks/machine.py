@@ -17,8 +17,7 @@ import tiramisu_py as tm
 from benchmarks.common import tables
 from benchmarks.common.tables import report, table
 from benchmarks.cpu.limits import Limits, Move, measured
-from tiramisu_py.tuning.machine_model import published
-from tiramisu_py.tuning.memory_levels import levels_here
+from tiramisu_py.tuning.machine_model import levels_here, published
 
 TITLE = "The limits of this machine"
 ROUNDS, MILLISECONDS = 8, 60.0

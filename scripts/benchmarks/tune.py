@@ -89,11 +89,11 @@ def product(rows: int, vectors: int, terms: int, tiles: int, threads: str) -> tm
     tile.update.reorder(k, i, j)
     tile.unroll(i, remainder="specialize")
     tile.vectorize(j, columns, remainder="pad")
-    panels = tile.update.pack(B, [kk, jj], [jj // columns, kk, jj % columns], level=k0)
+    panels = tile.update.copy(B, [kk, jj], at=k0, layout=[jj // columns, kk, jj % columns])
     panels.split(jj, columns, jo, jv)
     panels.parallelize(kk)
     panels.vectorize(jv, columns, remainder="mask")
-    tile.update.cache(A, i2, [ii, kk], layout=[ii * (terms + lanes) + kk])
+    tile.update.copy(A, [ii, kk], at=i2, layout=[ii * (terms + lanes) + kk])
     return f
 
 

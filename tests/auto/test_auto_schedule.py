@@ -470,3 +470,40 @@ def test_values_that_read_one_without_iterators_are_shared_and_vectorised() -> N
     assert "y.parallelize(i)" in schedule and "y.vectorize(j" in schedule
     given = np.random.default_rng(0).random((13, 13))
     np.testing.assert_array_equal(f.compile(threads=2)(given), given * 3)
+
+
+def smoothed(beside: int = 0) -> tm.Function:
+    """A recurrence along rows, one back, and what reads that at its own place, or so many columns beside."""
+    f = tm.Function("smoothed", params=[N, M], assume="N >= 1 and M >= 1")
+    a = f.input("a", tm.float32, [2, N, M])
+    right = f.computation(
+        "right", {k: 2, i: N, j: M}, lambda right: tm.select(j == 0, a[k, i, j], (right[k, i, j - 1] + a[k, i, j]) / 2)
+    )
+    left = f.computation(
+        "left", {k: 2, i: N, j: M},
+        lambda left: tm.select(j == M - 1, right[k, i, j], (left[k, i, j + 1] + right[k, i, j]) / 2),
+    )  # fmt: skip
+    columns = {k: 2, i: N, j: M} if not beside else {k: 2, i: N, j: (beside, M)}
+    last = left[k, i, j - beside if beside else j]
+    f.outputs(f.computation("out", columns, last * 2 + right[k, i, j], shape=[2, N, M]))
+    return f
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_recurrences_along_lines_are_lanes_with_what_reads_them(threads: int) -> None:
+    f = smoothed()
+    schedule = f.auto_schedule(target=CPU, threads=threads)
+    assert "left: 8 lines of i side by side, of right, left, and out of these lines" in schedule.explain()
+    assert "right.store_in([j, i])" in str(schedule) and ("out.parallelize(i0)" in str(schedule)) == (threads > 1)
+    kernel = f.compile(threads=threads)
+    for rows, columns in ((1, 1), (7, 9), (8, 67), (19, 16)):
+        a = np.random.default_rng(rows).random((2, rows, columns), dtype=np.float32)
+        np.testing.assert_array_equal(kernel(a), f.evaluate(a))
+
+
+def test_lines_that_are_read_beside_them_stay_in_memory() -> None:
+    f = smoothed(beside=1)
+    schedule = str(f.auto_schedule(target=CPU, threads=1))
+    assert "store_in" not in schedule and "left.unroll_and_jam(i, 8)" in schedule
+    a = np.random.default_rng(0).random((2, 9, 35), dtype=np.float32)
+    np.testing.assert_array_equal(f.compile(threads=1)(a), f.evaluate(a))

@@ -6,7 +6,6 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -128,18 +127,6 @@ def test_every_command_is_known_to_files_once_a_function_is_there():
     assert set(every_command()) == set(known) and len({kind_of(kind) for kind in known}) == len(known) > 50
 
 
-def test_a_file_of_an_older_version_has_other_names_for_fields(tmp_path: Path):
-    s = blur()
-    s.by.split(r, 8, r0, r1)
-    s.by.cache(s.bx, r0, [r, c])
-    path = tmp_path / "blur.json"
-    s.f.save(path)
-    older = path.read_text().replace('"source": {\n     "is": "whole"', '"copied": {\n     "is": "whole"')
-    assert older != path.read_text()
-    path.write_text(older.replace('"format": 5', '"format": 4'))
-    assert tm.load(path).commands == s.f.commands
-
-
 def test_editors_know_the_commands_that_a_module_makes_methods_of():
     assert tm.Selection.split.__doc__ == Split.__doc__
     assert "Cut a loop into blocks" in (inspect.getdoc(tm.Selection.split) or "")
@@ -155,7 +142,7 @@ def test_editors_know_the_commands_that_a_module_makes_methods_of():
             lambda s: s.q.compute_at(pair().p, i),
             "p belongs to another function pair, not to pair: give what pair has declared",
         ),
-        (lambda s: s.q.cache("p", i, [i]), "'p' is neither an input nor a computation of pair"),
+        (lambda s: s.q.copy("p", [i], at=i), "'p' is neither an input nor a computation of pair"),
         (lambda s: s.f.order(s.p, at=i), r"pair\.order\(p, at=i\): order needs at least two computations"),
         (lambda s: s.f.order(s.p, (s.q,), at=i), r"\(q,\) is several handles: unpack it"),
         (lambda s: s.f.remove(s.a), "pair cannot remove a: give a transfer, exchange, wait, barrier or copy of pair"),

@@ -257,7 +257,7 @@ def test_functions_with_packed_operands_have_no_versions() -> None:
         image, x = f.input("image", tm.float32, [R, C]), f.input("x", tm.float32, [C])
         sums = f.reduction("sums", {r: R}, {c: C}, tm.sum, image[r, c] * x[c])
         f.outputs(sums)
-        sums.update.pack(image, [r0, r1], [r1, r0]).keep()
+        sums.update.copy(image, [r0, r1], layout=[r1, r0]).keep()
         return f
 
     with pytest.raises(tm.UnsupportedError, match="kept keeps image_packed between calls"):

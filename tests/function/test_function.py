@@ -125,7 +125,7 @@ def test_undo_takes_back_one_command_and_copies_are_apart():
         (lambda s: s.o.set_schedule("{ [i] -> [i] }"), "takes 1 dimensions"),
         (lambda s: s.o.set_schedule("{ [i, j] -> "), "isl cannot read"),
         (lambda s: s.o.set_schedule("{ [i, j] -> [i] }"), "several instances of o at one time"),
-        (lambda s: s.o.cache(s.a, i, [k]), "a copy of a needs 2 different iterators"),
+        (lambda s: s.o.copy(s.a, [k], at=i), "a copy of a needs 2 different iterators"),
         (lambda s: s.f.order(s.o, at=tm.root), "needs at least two"),
     ],
 )  # fmt: skip
@@ -153,9 +153,9 @@ def test_two_functions_are_built_proven_and_compiled_in_two_threads():
 def test_a_copy_of_something_from_elsewhere_is_refused_by_name():
     s, other = pl.matmul(), pl.scale()
     with pytest.raises(tm.CommandError, match="a belongs to the function scale, not to mm"):
-        s.C.update.cache(other.a, i, [j, k])
+        s.C.update.copy(other.a, [j, k], at=i)
     with pytest.raises(tm.CommandError, match="'A' is neither an input nor a computation of mm"):
-        s.C.update.pack("A", [j, k], [j, k])
+        s.C.update.copy("A", [j, k], layout=[j, k])
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_an_option_that_takes_names_says_so(option, given):
 
 def test_a_layout_in_blocks_has_constant_strides_for_every_size():
     s = pl.matmul()
-    s.C.update.pack(s.B, [j, k], [k // 32, j, k % 32], name="panels")
+    s.C.update.copy(s.B, [j, k], layout=[k // 32, j, k % 32], name="panels")
     extents = s.f.program.buffers["panels"].extents
     assert str(extents[-1]) == "32"
     assert s.f.check().ok

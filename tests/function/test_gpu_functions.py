@@ -94,7 +94,7 @@ def product(**options: bool) -> SimpleNamespace:
     s.C.gpu_tile(i, j, 16, 16, i0, j0, i1, j1, **options)
     s.C.update.after(s.C.init, j1)
     s.C.update.split(k, 16, k0, k1)
-    copies = [s.C.update.cache_shared(s.A, k0, [y, x]), s.C.update.cache_shared(s.B, k0, [y, x])]
+    copies = [s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED), s.C.update.copy(s.B, [y, x], at=k0, into=tm.SHARED)]
     s.f.derive_transfers()
     return SimpleNamespace(f=s.f, C=s.C, copies=copies)
 
@@ -144,6 +144,6 @@ def test_a_buffer_of_each_block_in_host_memory_is_refused_with_shared_memory_as_
 
 def test_a_handle_of_something_else_is_named():
     s, other = row_by_row(), row_by_row()
-    with pytest.raises(tm.CommandError, match="is not a computation of blur"):
+    with pytest.raises(tm.CommandError, match="finished belongs to another function blur, not to blur"):
         s.f.order(s.arrived, other.finished, at=tm.root)
     assert repr(s.arrived) == s.arrived.name == "arrived"

@@ -96,7 +96,7 @@ def test_what_a_call_reads_is_computed_or_copied_for_it() -> None:
     near, copied = made(), made()
     near["a1"].compute_at(near["c"], n)
     near["c"].parallelize(n)
-    copied["c"].cache(copied["b"], n, [*tm.iters("y0 y1 y2")])
+    copied["c"].copy(copied["b"], [*tm.iters("y0 y1 y2")], at=n)
     for f in (near, copied):
         report = f.check()
         assert report.ok, str(report)

@@ -123,7 +123,7 @@ def test_two_buffers_are_filled_in_turn_by_asynchronous_copies():
     s.C.update.after(s.C.init, j1)
     s.C.update.split(k, 8, k0, k1)
     for factor in (s.A, s.B):
-        s.C.update.cache_shared(factor, k0, [y, x], deferred=True, buffers=2)
+        s.C.update.copy(factor, [y, x], at=k0, into=tm.SHARED, deferred=True, buffers=2)
     s.f.derive_transfers()
     text = kernels_of(s.f)
     assert text.count("[2][8][8]") == 2 and "TM_ASYNC_WAIT()" in text
@@ -227,7 +227,7 @@ def test_the_partial_results_of_a_tree_count_as_shared_memory():
         f.outputs(s)
         s.init.split(i, 32, *tm.iters("b t")).tag_gpu(blocks=[tm.iters("b")[0]], threads=[tm.iters("t")[0]])
         s.update.split(k, 256, *tm.iters("k0 k1")).tag_gpu(blocks=[i], threads=[tm.iters("k1")[0]], combine=combine)
-        s.update.cache_shared(a, i, [y, x])
+        s.update.copy(a, [y, x], at=i, into=tm.SHARED)
         f.derive_transfers()
         return f
 
@@ -269,7 +269,7 @@ def test_coarsened_blocks_go_through_shared_tiles_even_where_there_may_be_none(o
     s.C.update.after(s.C.init, j1)
     s.C.update.split(k, 4, k0, k1)
     for factor in (s.A, s.B):
-        s.C.update.cache_shared(factor, k0, [y, x], **options)
+        s.C.update.copy(factor, [y, x], at=k0, into=tm.SHARED, **options)
     s.C.coarsen(j0, 2, u)
     s.f.derive_transfers()
     numbers = np.random.default_rng(0)

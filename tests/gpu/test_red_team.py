@@ -192,7 +192,7 @@ def test_three_stages_in_shared_memory_each_with_the_halo_of_the_next() -> None:
         stage.split(r, 8, y, y1)
         stage.split(c, 16, x, x1)
         stage.tag_gpu(threads=[y1, x1])
-    p.cache_shared(a, j0, [u, v], pad=1)
+    p.copy(a, [u, v], at=j0, into=tm.SHARED, pad=1)
     f.derive_transfers()
     agrees(f, {"a": numbers(20, 31)}, {"a": numbers(7, 7)})
 
@@ -220,8 +220,8 @@ def test_a_matrix_product_with_every_cache_at_once() -> None:
     update = total.update
     update.split(k, 8, k0, k1).reorder(k0, k1, i, j).unroll(k1)
     for matrix, pad in ((left, 1), (right, 0)):
-        update.cache_shared(matrix, k0, [y, x], buffers=2, deferred=True, pad=pad)
-        update.cache_local(matrix, k1, [y, x])
+        update.copy(matrix, [y, x], at=k0, into=tm.SHARED, pad=pad, deferred=True, buffers=2)
+        update.copy(matrix, [y, x], at=k1, into=tm.REGISTER)
     f.derive_transfers()
     given = {"A": numbers(40, 21).astype(np.float32), "B": numbers(21, 37).astype(np.float32)}
     agrees(f, given)
@@ -268,7 +268,7 @@ def test_a_deferred_copy_is_read_before_its_source_is_overwritten() -> None:
         on_gpu(stage, 32)
     q.store_in(a, [i])
     q.after(p, b)
-    p.cache_shared(a, b, [x], deferred=True)
+    p.copy(a, [x], at=b, into=tm.SHARED, deferred=True)
     f.derive_transfers()
     agrees(f, {"a": numbers(70)})
 
@@ -420,7 +420,7 @@ def persistent_rows(where: tm.Expr) -> tm.Function:
     s.update.split(j, 100, k, t)
     s.update.tag_gpu(blocks=[i], threads=[t], combine=tm.TREE, grid=2)
     s.init.tag_gpu(blocks=[i])
-    s.update.cache_shared(a, j0, [x, y])
+    s.update.copy(a, [x, y], at=j0, into=tm.SHARED)
     f.derive_transfers()
     return f
 
@@ -480,7 +480,7 @@ def test_arrays_in_shared_memory_begin_at_multiples_of_16_bytes(elements: int, f
     s.update.split(j, 96, k, t)
     s.update.tag_gpu(blocks=[i], threads=[t], combine=tm.TREE)
     s.init.tag_gpu(blocks=[i])
-    s.update.cache_shared(a, j0, [x, y])
+    s.update.copy(a, [x, y], at=j0, into=tm.SHARED)
     f.derive_transfers()
     report = f.check()
     assert report.ok is fits

@@ -74,6 +74,7 @@ STATEMENTS: list[Any] = [
     ir.LoadTile(1, "b", (n(53), n(54)), (n(55), n(56)), float32, 16, 16, "T"),
     ir.StoreTile(1, "b", (n(57), n(58)), (n(59), n(60)), float32, 16, 16, "T"),
     ir.MultiplyTiles(0, 1, 2, (float32, float32), "T"),
+    ir.Mma("b", (n(61), n(62), n(63), n(64)), (n(65), n(66)), (n(67),), "m16n8k16", "M"),
 ]
 
 
@@ -163,7 +164,7 @@ def test_names_are_those_of_variables_arrays_events_and_requests() -> None:
     expected = {"For": {"v", "s"}, "Launch": {"x", "y"}, "Copy": {"t", "f"}, "Events": {"e", "s"}, "Deferred": {"s"}}
     expected |= {"TreeReduce": {"b"}, "Post": {"m", "r", "s"}, "Requests": {"r", "s"}, "Complete": {"r"}}
     expected |= {"AllReduce": {"m"}, "Barrier": set(), "Comment": set(), "Let": {"v", "s"}, "Await": {"e"}}
-    expected |= {"LoadTile": {"b"}, "StoreTile": {"b"}, "MultiplyTiles": set()}
+    expected |= {"LoadTile": {"b"}, "StoreTile": {"b"}, "MultiplyTiles": set(), "Mma": {"b"}}
     for statement in STATEMENTS:
         if type(statement).__name__ in expected:
             assert rewriting.names(statement) == expected[type(statement).__name__]

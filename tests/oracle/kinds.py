@@ -1,7 +1,8 @@
 """Kinds of random programs: how a seed makes one, and what each judge says of it.
 
 The proof is compared with a judge that enumerates executions and uses no isl. What is proven runs on the adversarial
-machine after each pass, and as compiled code: on the simulated GPU where it uses one. `evaluate()` says what is right.
+machine after each pass, and as compiled code: on the simulated GPU where it uses one, or as PTX on a machine for that.
+`evaluate()` says what is right.
 Programs with ranks have no code here: it needs mpirun.
 """
 
@@ -16,6 +17,7 @@ from tests.oracle.agreeing import (
     cooperative_agreement,
     gpu_agreement,
     gradient_agreement,
+    ptx_agreement,
     rank_agreement,
     whole_agreement,
 )
@@ -196,6 +198,11 @@ def simulated(programs: Sequence[Drawn]) -> list[str]:
     return [cooperative_agreement.wrong_kernel(each.script, each.seed) for each in programs]
 
 
+def on_machine(programs: Sequence[Drawn]) -> list[str]:
+    """What nvcc or NVRTC makes of their kernels, on the machine for PTX, beside the simulator."""
+    return ptx_agreement.wrong_on_machine([each.script for each in programs], [each.seed for each in programs])
+
+
 # -- ranks
 
 
@@ -308,6 +315,10 @@ KINDS: Mapping[str, Kind] = {
     "cooperative": Kind(
         random_cooperative_script, cooperative_agreement.compared, cooperative_loops, simulated,
         runs=cooperative_agreement.copies, compiles=cooperative_agreement.copies,
+    ),
+    "ptx": Kind(
+        ptx_agreement.random_ptx_script, cooperative_agreement.compared, cooperative_loops, on_machine,
+        runs=gpu_agreement.uses_gpu, compiles=ptx_agreement.has_kernels,
     ),
     "ranks": _of_ranks(random_rank_script, _rank_verdict),
     "patterns": _of_ranks(random_pattern_script, _rank_verdict),

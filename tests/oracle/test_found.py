@@ -35,7 +35,7 @@ p.compute_at(q, i)""",
     "a cache is filled in parts": """
 p = f.computation('p', {i: (1, N + 2)}, tm.min(tm.min(a[i - 1], a[i]), a[i]))
 f.outputs(p)
-cache = p.cache(a, i, [y], name='cache')
+cache = p.copy(a, [y], at=i, name='cache')
 cache_0, cache_1, cache_2 = cache.separate_at(y, [1, N - 1])""",
     "the initialisation of a reduction is separated inside its consumer": """
 p = f.reduction('p', {i: N + 1}, {k: 3}, tm.min, 2 * k + a[i])
@@ -88,7 +88,7 @@ q.unroll(i, 2)""",
 p = f.computation('p', {i: (0, N + 2)}, tm.select((i == 0) | (i == 1), a[i], a[i // 2]))
 f.outputs(p)
 p.reverse(i)
-cache = p.cache(a, i, [y], name='cache')
+cache = p.copy(a, [y], at=i, name='cache')
 p.vectorize(i, 2)""",
     "a part without an instance reads a buffer of other loops": """
 p = f.computation('p', {i: N}, tm.min(a[i + 1], a[i]))

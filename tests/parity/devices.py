@@ -140,7 +140,7 @@ static void product(int64_t m, int64_t n, int64_t k, const double *a, int64_t ld
 @group(
     "167-171",
     "a matrix product and a transposition on a GPU, with shared memory, accumulators and padding",
-    "`gpu_tile`, `cache_shared(pad=)`, `store_in(tm.REGISTER)`",
+    "`gpu_tile`, `copy(into=tm.SHARED, pad=)`, `store_in(tm.REGISTER)`",
 )
 def product_on_gpu() -> None:
     f = tm.Function("f", params=[N])
@@ -151,9 +151,9 @@ def product_on_gpu() -> None:
     c.gpu_tile(i, j, 4, 4, i0, j0, i1, j1)
     c.update.split(k, 4, k0, k1)
     c.update.reorder(k0, k1)
-    c.update.cache_shared(a, k0, [i2, k1], pad=1)
+    c.update.copy(a, [i2, k1], at=k0, into=tm.SHARED, pad=1)
     turned.gpu_tile(i, j, 4, 4, i0, j0, i1, j1)
-    turned.cache_shared(a, j0, [i2, j2], pad=1)
+    turned.copy(a, [i2, j2], at=j0, into=tm.SHARED, pad=1)
     p, o = numbers(9, 9), numbers(9, 9, seed=1)
     on_gpu(f, (p @ o, p.T), p, o)
 

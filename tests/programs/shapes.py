@@ -132,7 +132,7 @@ def _window(f: tm.Function) -> None:
     by.unroll(r1)
     by.vectorize(c1, 16, remainder="mask")
     bx.inline()
-    a = by.cache(f["a"], c0, [r, c])
+    a = by.copy(f["a"], [r, c], at=c0)
     a.slide(c0, c, 16)
     a.store_in(tm.REGISTER)
     a.unroll(r)

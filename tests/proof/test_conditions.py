@@ -75,7 +75,7 @@ def beside_an_output() -> tm.Function:
 def kept() -> tm.Function:
     """A product of matrices that takes one of them packed."""
     s = pl.matmul()
-    s.C.update.pack(s.B, [pl.y, pl.x], [pl.x, pl.y]).keep()
+    s.C.update.copy(s.B, [pl.y, pl.x], layout=[pl.x, pl.y]).keep()
     s.C.parallelize(pl.i)
     return s.f
 

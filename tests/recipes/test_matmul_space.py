@@ -51,7 +51,7 @@ def test_sizes_that_are_given_are_taken_and_others_follow_from_the_processor() -
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [
-        ({"lanes": 8}, "no size 'lanes': there are terms, rows, columns, tiles"), ({"rows": 0}, "rows is 0"),
+        ({"lanes": 8}, "no size 'lanes' here: there are terms, rows, columns, tiles"), ({"rows": 0}, "rows is 0"),
         ({"rows": True}, "rows is True"), ({"tiles": 2.0}, "tiles is 2.0"), ([("rows", 3)], "give sizes by name"),
     ],
 )  # fmt: skip

@@ -90,7 +90,7 @@ def test_what_slides_is_what_is_read_at_several_columns() -> None:
     _, bx, by = across_then_down()
     lines = stencil(bx, by, cpu=WIDE).splitlines()
     assert [line for line in lines if "slide" in line] == ["image_cache.slide(c0, c_image, 16)"]
-    assert "bx.cache(image, c0, [r_image, c_image])" in lines
+    assert "bx.copy(image, [r_image, c_image], at=c0)" in lines
 
 
 @pytest.mark.parametrize("stages", [down_then_across, across_then_down, bytes_of_edges])

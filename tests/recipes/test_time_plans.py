@@ -11,7 +11,7 @@ import tiramisu_py as tm
 from tests.recipes.texts import commands
 from tiramisu_py import sets
 from tiramisu_py.recipes import Cpu, time_stencil
-from tiramisu_py.recipes.time_plans import MOST_REDUNDANT, best_plan
+from tiramisu_py.recipes.time_stencil import MOST_REDUNDANT, best_plan
 
 T = tm.params("T")[0]
 t, i, j, k = tm.iters("t i j k")

@@ -334,7 +334,7 @@ def tiles(*, filled: bool, emptied: bool) -> SimpleNamespace:
 def deferred(barriers: bool) -> SimpleNamespace:
     """Each thread copies, with cp.async, the element that it alone reads."""
     s = twice(barriers=barriers)
-    s.q.cache_shared(s.a, i0, [i], name="mine", deferred=True)
+    s.q.copy(s.a, [i], at=i0, into=tm.SHARED, deferred=True, name="mine")
     return s
 
 
@@ -773,7 +773,7 @@ def from_other_gpu() -> SimpleNamespace:
 def copy_of_the_host() -> SimpleNamespace:
     """A block copies p into its shared memory, and p is on the host."""
     s = between_devices()
-    s.q.cache_shared(s.p, i0, [i])
+    s.q.copy(s.p, [i], at=i0, into=tm.SHARED)
     return s
 
 

@@ -287,7 +287,7 @@ CASES: list[Case] = [
     ("a tile's buffer read from outside", _scheduled(two_readers, lambda s: s.p.compute_at(s.q, i)),
      "reach", {"N": 1}, None, ("z", (0,)), ("compute_at",)),
     ("a layout with two values in one place",
-     _scheduled(pl.matmul, lambda s: s.C.update.pack(s.B, [y, x], [y, x % 4])),
+     _scheduled(pl.matmul, lambda s: s.C.update.copy(s.B, [y, x], layout=[y, x % 4])),
      "overwritten", {"N": 1, "M": 5, "K": 1}, None, None, ("pack",)),
     ("a kept operand in a loop of its reader", _scheduled(two_readers, lambda s: s.p.keep(), lambda s: s.q.after(s.p, i)),
      "reach", {}, None, ("a", ()), ("q shares a loop with the packing of p", "after")),

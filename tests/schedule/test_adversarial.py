@@ -202,7 +202,7 @@ def test_shift_moves_the_computations_own_loop_and_not_its_consumers_of_that_nam
 def test_a_copy_can_be_kept_in_registers():
     s = pl.blur()
     s.bx.split(c, 4, c0, c1)
-    copy = s.bx.cache(s.image, c0, [y, x])
+    copy = s.bx.copy(s.image, [y, x], at=c0)
     copy.store_in(tm.REGISTER)
     assert s.f.program.buffers["image_cache"].memory is tm.REGISTER
     assert s.f.program.buffers["image"].memory is tm.HOST
@@ -216,13 +216,13 @@ def test_a_copy_can_be_kept_in_registers():
         lambda s, copy: copy.inline(),
         lambda s, copy: copy.compute_at(s.by, r),
         lambda s, copy: copy.store_at(s.by, r),
-        lambda s, copy: s.by.cache(copy, c, [y, x]),
+        lambda s, copy: s.by.copy(copy, [y, x], at=c),
     ],
     ids=["store_in", "inline", "compute_at", "store_at", "cache"],
 )
 def test_what_a_copy_cannot_be_told_is_refused_and_does_not_reach_its_source(command):
     s = pl.blur()
-    copy = s.by.cache(s.bx, tm.root, [y, x])
+    copy = s.by.copy(s.bx, [y, x])
     before = s.f.program
     with pytest.raises(tm.CommandError, match="copy"):
         command(s, copy)
@@ -231,14 +231,14 @@ def test_what_a_copy_cannot_be_told_is_refused_and_does_not_reach_its_source(com
 
 def test_a_producer_is_computed_where_a_copy_reads_it():
     s = pl.blur()
-    copy = s.by.cache(s.bx, r, [y, x])
+    copy = s.by.copy(s.bx, [y, x], at=r)
     s.bx.compute_at(copy, r)
     _right(s.f)
 
 
 def test_a_reader_comes_after_the_copies_of_what_is_inlined_into_it():
     s = pl.blur()
-    s.bx.cache(s.image, tm.root, [y, x])
+    s.bx.copy(s.image, [y, x])
     s.bx.inline()
     _right(s.f)
 
@@ -297,7 +297,7 @@ def _refused(s, command, words):
     ("command", "words"),
     [
         (lambda s: s.p.store_in(tm.Buffer("N", [N + 1], tm.int32), [i]), "a parameter has this name"),
-        (lambda s: s.q.cache(s.p, tm.root, [x], name="q"), "a computation has this name"),
+        (lambda s: s.q.copy(s.p, [x], name="q"), "a computation has this name"),
         (lambda s: s.p.reorder(), "reorder needs"),
         (lambda s: s.p.separate_at(i, 4), "give a list"),
         (lambda s: s.p.set_schedule("[Z] -> { [i] -> [Z - i] }"), "Z, which is not a parameter"),
@@ -341,7 +341,7 @@ def test_a_copy_of_values_with_a_hole_between_them_leaves_the_hole_out():
     p = f.computation("p", [{i: 3}, {i: (5, 8)}], 2 * a[i])
     q = f.computation("q", {j: N, i: 3}, p[i] + p[i + 5])
     f.outputs(q)
-    q.cache(p, j, [x])
+    q.copy(p, [x], at=j)
     _right(f)
 
 
@@ -352,7 +352,7 @@ def test_values_under_conditions_are_not_copied_as_a_whole():
     q = f.computation("q", {i: N}, p[i] + 1, where=a[i] > 0)
     f.outputs(q)
     with pytest.raises(tm.CommandError, match="only under conditions"):
-        q.cache(p, tm.root, [x])
+        q.copy(p, [x])
 
 
 def test_a_wider_type_does_not_lose_what_is_known_of_an_index():

@@ -65,5 +65,5 @@ def test_a_command_on_a_longer_chain_costs_in_proportion(build: Callable[[Any, A
 def test_a_layout_that_is_no_list_is_named(arguments: tuple[Any, Any], words: str) -> None:
     f, (p, q, _) = _chain(3)
     with pytest.raises(tm.CommandError, match=words):
-        q.pack(p, *arguments)
+        q.copy(p, arguments[0], layout=arguments[1])
     assert f.check().ok

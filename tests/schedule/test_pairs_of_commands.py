@@ -35,7 +35,7 @@ def _prefetch(p: Any, q: Any) -> None:
     [
         [_prefetch, lambda p, q: p.store_in(tm.REGISTER)],
         [_prefetch, lambda p, q: p.compute_at(q, i), lambda p, q: p.store_in(tm.REGISTER)],
-        [lambda p, q: q.prefetch(q.cache(p, tm.root, [j]), i, 4)],
+        [lambda p, q: q.prefetch(q.copy(p, [j]), i, 4)],
         [_prefetch, lambda p, q: q.separate_at(i, [2])],
         [lambda p, q: p.store_nontemporal(above=0), lambda p, q: p.inline()],
         [lambda p, q: p.fold(i, 4), lambda p, q: p.inline()],
@@ -66,5 +66,5 @@ def test_what_is_prefetched_is_not_read_from_a_copy_and_the_message_says_what_to
     with pytest.raises(
         tm.CommandError, match=r"leave out q\.prefetch\(p, \.\.\), or prefetch p_cache after the command"
     ):
-        q.cache(p, i, [j])
+        q.copy(p, [j], at=i)
     np.testing.assert_array_equal(f.compile()(ARRAY), f.evaluate(ARRAY))

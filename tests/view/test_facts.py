@@ -36,7 +36,7 @@ def transposed(dtype: tm.DType, pad: int) -> tm.Function:
     o = f.computation("o", {i: M, j: N}, x[j, i])
     f.outputs(o)
     o.gpu_tile(i, j, 32, 32, i0, j0, i1, j1)
-    o.cache_shared(x, j0, [a, b], pad=pad)
+    o.copy(x, [a, b], at=j0, into=tm.SHARED, pad=pad)
     f.derive_transfers()
     return f
 

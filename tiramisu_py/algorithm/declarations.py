@@ -47,7 +47,8 @@ class Input:
     """An array (or, with an empty shape, a scalar) that the caller passes.
 
     `shape` gives the extents, affine in the parameters. `values` (low, high) is a declared fact: each element x
-    has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension) and `permutation`.
+    has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension) and `permutation`. One that
+    `covers` E positions begins at 0 and ends at E: its runs have each position once.
     `device` says where the caller has it: the number of a GPU, or None for the host. `strides` are the distances of
     neighbours in each dimension, in elements; None for an array that is contiguous, row by row. If the caller's array
     has extents that are products, ``[N * M]``, they are `passed`, and each factor is an extent of `shape`.
@@ -64,6 +65,7 @@ class Input:
     location: Location | None = None
     strides: tuple[Expr, ...] | None = None
     passed: tuple[Expr, ...] | None = None
+    covers: Expr | None = None
 
     @property
     def passed_shape(self) -> tuple[Expr, ...]:
@@ -110,7 +112,7 @@ class Operator:
         return TupleValue(tuple(values), dtype)
 
     def neutral(self, dtype: DType) -> Expr:
-        """What changes no bit when it is combined: of a sum of floats -0.0, since 0.0 changes the sign of -0.0."""
+        """A value that changes no bit when it is combined: for sums of floats -0.0, as 0.0 changes the sign of -0.0."""
         return Const(-0.0, dtype) if self.own_name == "sum" and dtype.is_float else self.identity(dtype)
 
     @property
@@ -179,7 +181,7 @@ _OWN = (sum_, product, min_, max_, logical_and, logical_or, argmin, argmax)
 
 
 class Determinism(IntEnum):
-    """Which bits of a reduction hold, from the least to the most.
+    """How far the bits of a reduction hold, from the least to the most.
 
     NOT_GUARANTEED: each run may combine terms in another order. RUN_TO_RUN: runs on as many threads and ranks combine
     them in the same order. EVERYWHERE: the order follows from the schedule and the sizes. ORDERED: the bits are those
@@ -255,6 +257,43 @@ class StageSets:
     parts: tuple[StagePart, ...]
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The line of a block program that a computation comes from."""
+
+    kernel: str
+    location: Location
+    text: str
+
+    def __str__(self) -> str:
+        """``line gemm.py:12 of matmul, `a = tl.load(...)` ``."""
+        return f"line {self.location} of {self.kernel}, `{self.text}`"
+
+
+@dataclass(frozen=True, eq=False)
+class StoreSite:
+    """One store of a block program: ``[programs, loops, axes] -> array[element]``, where its mask holds.
+
+    The first `programs` dimensions are the number of the program.
+    """
+
+    elements: isl.Map
+    programs: int
+    origin: Origin
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Who stores the elements of an array that programs fill: each is stored once, and all are unless it is `partial`.
+
+    Of elements that programs `accumulate`, each may be stored many times.
+    """
+
+    sites: tuple[StoreSite, ...]
+    partial: bool = False
+    accumulate: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Computation:
     """A set of values ``name[iterators]``, each given by an expression over other values.
@@ -267,7 +306,10 @@ class Computation:
     Computations that may read each other have one `group`, the name of its first member. Those that calls of a C
     function compute have a `stage`; their expression is the call. `values` (low, high) is a claim, ``low <= x < high``
     for each value x, which the proof of the algorithm shows. `determinism` is the least that a schedule has to keep of
-    a reduction's bits, if the user has asked for it.
+    a reduction's bits, if the user has asked for it. Values that are the runs of positions name the input that says
+    where these begin, `run_of`.
+    a reduction's bits, if the user has asked for it. Those of a block program have an `origin`, and arrays that it
+    fills are `stored`.
     """
 
     name: str
@@ -288,6 +330,9 @@ class Computation:
     stage: StageSets | None = None
     values: tuple[Expr, Expr] | None = None
     determinism: Determinism | None = None
+    run_of: str = ""
+    origin: Origin | None = None
+    stored: Stored | None = None
 
     @property
     def is_inferred(self) -> bool:
@@ -382,7 +427,7 @@ class Algorithm:
 
     @cached_property
     def known_values(self) -> list[Any]:
-        """What has been found out about the values that are computed; it is kept here, where it cannot get stale."""
+        """Facts that have been found about the values that are computed; kept here, where they cannot get stale."""
         return []
 
     @cached_property

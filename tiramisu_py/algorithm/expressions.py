@@ -193,7 +193,7 @@ class Expr(Symbolic):
         return ()
 
     def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        """The same node over other operands (the type is kept where it does not follow from them)."""
+        """This node over other operands (the type is kept where it does not follow from them)."""
         return self
 
     def pieces(self) -> Pieces:

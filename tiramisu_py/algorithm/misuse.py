@@ -47,7 +47,7 @@ _Item = TypeVar("_Item")
 
 
 class NameTuple(tuple[_Item, ...]):
-    """What `tm.params` and `tm.iters` give: a tuple, whose items are taken out of it before they are used.
+    """The tuple that `tm.params` and `tm.iters` give, whose items are taken out of it before they are used.
 
     ::
 
@@ -66,7 +66,7 @@ class NameTuple(tuple[_Item, ...]):
         return NameTuple, (tuple(self), self.function)
 
     def advice(self) -> str:
-        """What it is, and what to write."""
+        """The kind of thing that it is, and what to write."""
         names = [str(each) for each in self]
         return f"{self!r} is a tuple, as tm.{self.function} gives: write {taken_out(names, self.function)}"
 
@@ -240,7 +240,7 @@ def unknown_name(given: Any, name: str, known: Sequence[str] = (), instead: str 
 
 
 def _instead(name: str, given: str) -> str:
-    """What to write for a function of NumPy with some arguments."""
+    """The expression to write for a function of NumPy with some arguments."""
     own = _NAMES.get(name, name)
     if own in _FUNCTIONS:
         few = {"clip": ", low, high", "where": ", yes, no"}.get(own, "") if "," not in given else ""

@@ -14,7 +14,7 @@ _KEY = "_key"
 
 
 def facets_of(kind: str, own: Sequence[str], types: Mapping[str, str]) -> Callable[[Expr], tuple[Any, ...]]:
-    """What a key says of a node of a kind beside its operands: its own fields, scalar types by their names.
+    """The part of a key that a kind of node has beside its operands: its own fields, scalar types by their names.
 
     `types` are the annotations of the fields.
     """

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiramisu_py.auto.groups.bands_of_stages import stages
 from tiramisu_py.auto.groups.blocks_outside import blocked
 from tiramisu_py.auto.groups.factor_tiles import factored
 from tiramisu_py.auto.groups.group_orders import terms_outside
 from tiramisu_py.auto.groups.nests import members_of, swept
-from tiramisu_py.auto.groups.row_pipelines import rows_in_turn
-from tiramisu_py.auto.groups.time_loops import tiled_over_time
+from tiramisu_py.auto.groups.row_pipelines import rows_in_turn, stages
 from tiramisu_py.auto.model.cost import LATENCY, ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.auto.model.strides import loop_cost
 from tiramisu_py.auto.single.independent import streamed
 from tiramisu_py.auto.single.sums import chained, read_at_the_end, reduced, scattered
 from tiramisu_py.auto.waves.diagonals import diagonal
-from tiramisu_py.auto.waves.lines import side_by_side
-from tiramisu_py.auto.waves.step_pipelines import pipelined
+from tiramisu_py.auto.waves.lines import in_lanes, side_by_side
+from tiramisu_py.auto.waves.step_pipelines import pipelined, tiled_over_time
 from tiramisu_py.queries import Select, chosen_by_values, kinds
 
 #: The most operations of a value that is computed again where it is read, instead of being kept.
@@ -46,7 +44,7 @@ def candidates(problem: Problem, name: str) -> list[Offer]:
         found = list(reduced(problem, name))
     elif problem.is_recurrent(name):
         tiled = [*tiled_over_time(problem, name)] or [*pipelined(problem, name)]
-        found = [*tiled, *diagonal(problem, name), *swept(problem, name)]
+        found = [*tiled, *diagonal(problem, name), *in_lanes(problem, name), *swept(problem, name)]
     else:
         found = [*inlined(problem, name), *read_at_the_end(problem, name), *chained(problem, name)]
         found += [*stages(problem, name), *rows_in_turn(problem, name), *streamed(problem, name)]

@@ -1,23 +1,93 @@
-"""auto_schedule: commands for every computation of a function, chosen, proven and explained."""
+"""auto_schedule: commands for every computation of a function, chosen, proven, explained, and taken back on demand."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any
 
 from tiramisu_py import Function, Memory, Target
 from tiramisu_py import target as described
-from tiramisu_py.auto.alternatives import measured
-from tiramisu_py.auto.automatic import Automatic
 from tiramisu_py.auto.clusters import candidates
 from tiramisu_py.auto.model.cost import CostModel, ValueWork, cycles
 from tiramisu_py.auto.model.offers import Problem
-from tiramisu_py.auto.trials import proven
-from tiramisu_py.errors import ArgumentError
-from tiramisu_py.queries import allowed_cpus
-from tiramisu_py.recipes import Cpu
+from tiramisu_py.auto.trials import ChosenOffer, measured, proven
+from tiramisu_py.errors import ArgumentError, CommandError, DeclarationError
+from tiramisu_py.queries import Program, allowed_cpus
+from tiramisu_py.recipes import AppliedCommands, Cpu
+
+
+class Automatic:
+    """An automatic schedule that has been applied to a function.
+
+    ``str()`` is the commands as text, to be pasted and edited: Python over the function `f`. `commands` are the same as
+    values, for ``tm.Function.of(f.algorithm, commands)``. `explain` says why, `undo` takes all of them back.
+    """
+
+    def __init__(
+        self, function: Function, start: int, choices: Sequence[ChosenOffer], notes: Sequence[str] = ()
+    ) -> None:
+        self._function = function
+        self._start = start
+        self._choices = tuple(choices)
+        self._notes = tuple(notes)
+        self._scheduled = function.program
+        self.commands = function.commands[start:]
+
+    def __str__(self) -> str:
+        return str(AppliedCommands(self.commands))
+
+    def __repr__(self) -> str:
+        return f"<{len(self.commands)} commands for {self._function.name}>"
+
+    def explain(self) -> str:
+        """For each computation: what was chosen, why, its commands, and what was refused before, with the reasons.
+
+        The last line has the arrays that the schedule allocates in memory, if there are any.
+        """
+        lines = list(self._notes)
+        for choice in self._choices:
+            lines += _explained(choice)
+        made = ", ".join(_allocated(self._scheduled))
+        return "\n".join([*lines, *([f"allocates {made}"] if made else [])])
+
+    def undo(self) -> None:
+        """Take all these commands back; raises `CommandError` if others have been given since, or some undone."""
+        end = self._start + len(self.commands)
+        present = self._function.commands[self._start :]
+        if present != self.commands:
+            rest = f"the automatic schedule of {self._function.name}"
+            if len(present) < len(self.commands):
+                raise CommandError(
+                    f"{rest} has been undone already, or some of it: f.undo() takes back one command more"
+                )
+            raise CommandError(f"{rest} is not the end of its commands any more: undo those that came later first")
+        for _ in range(end - self._start):
+            self._function.undo()
+
+
+def _explained(choice: ChosenOffer) -> Iterable[str]:
+    if choice.chosen is None:
+        yield f"{choice.anchor}: no commands"
+    else:
+        yield f"{choice.anchor}: {choice.chosen.what}"
+        yield f"  because {choice.chosen.why}"
+        yield from (f"    {command}" for command in choice.commands)
+    for what, reason in choice.refused:
+        yield f"  not {what}: {reason}"
+
+
+def _allocated(program: Program) -> Iterable[str]:
+    """The arrays in memory that are not the caller's: ``u[2, N, N] of float32, in each iteration of t0``."""
+    used = {program.storages[each.target].buffer for each in program.storing}
+    for buffer in program.buffers.values():
+        if buffer.argument or buffer.memory is not Memory.HOST or buffer.name not in used:
+            continue
+        scope = ", ".join(program.loops[loop].name for loop in buffer.scope)
+        where = f" for each iteration of {scope}" if scope else ""
+        yield f"{buffer.name}[{', '.join(map(str, buffer.extents))}] of {buffer.dtype}{where}"
+
 
 LEVELS = ("structure", "sizes", "measure")
 
@@ -57,8 +127,9 @@ def _problem(function: Function, target: object, threads: int | None, level: str
         raise ArgumentError(f"auto_schedule: threads={threads!r}: give a positive integer, or None for all cpus")
     if not callable(cost):
         raise ArgumentError(f"auto_schedule: cost={cost!r}: give a function of the work of a value, such as {_EXAMPLE}")
-    function._require_outputs()
     program, name = function.program, function.name
+    if not program.algorithm.outputs:
+        raise DeclarationError(f"{name} has no outputs: say what it returns with {name}.outputs(...)")
     if program.is_spread or program.grid or program.distributions:
         raise ArgumentError(f"auto_schedule: {name} runs on ranks: it makes schedules for the cores of one machine")
     on_gpu = [each.name for each in program.buffers.values() if each.memory not in _HOST]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.backends import emit_versions
@@ -24,7 +25,9 @@ from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load, p
 from tiramisu_py.build.toolchains.mpi import find_mpi
 from tiramisu_py.build.toolchains.processor import Processor, least_processor, resolve_processor
 from tiramisu_py.errors import ArgumentError, ToolchainError
-from tiramisu_py.ir import LoopFunction
+from tiramisu_py.ir import LoopFunction, Mma
+from tiramisu_py.ir.rewriting import of_kind
+from tiramisu_py.program.machine.tensor_instructions import capability_of
 
 _MOST_THREADS = 256
 
@@ -138,7 +141,14 @@ def _gpu_part(
     if not sources.uses_gpu:
         options.require_unused(function.name)
         return None
-    return compile_gpu_part(cache, function.name, sources, kernels, function.devices, options, fast, function.gpu)
+    products = [node for kernel in function.kernels for node in of_kind(kernel.body, Mma)]
+    least, of = max(
+        ((capability_of(node.instruction), node) for node in products), key=itemgetter(0), default=(0, None)
+    )
+    why = "" if of is None else f'{of.statement} is tensorized with "{of.instruction}"'
+    return compile_gpu_part(
+        cache, function.name, sources, kernels, function.devices, options, fast, function.gpu, least, why
+    )
 
 
 def _require_native_parts(recipe: LibraryRecipe, gpu: GpuPart | None) -> None:

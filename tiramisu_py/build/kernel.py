@@ -84,7 +84,7 @@ class Kernel:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What vector code does lane by lane, and why, in sentences that begin with the array that is stored.
+        """The vector code that runs lane by lane, and why, in sentences that begin with the array that is stored.
 
         ::
 
@@ -125,7 +125,7 @@ class Kernel:
         return self.choice.processors if self.choice else (self.version,)
 
     def using(self, version: str) -> Kernel:
-        """The same kernel with another of its versions, for tests and comparisons.
+        """This kernel with another of its versions, for tests and comparisons.
 
         ::
 
@@ -161,7 +161,7 @@ class Kernel:
         return self._calls.trace(self.name)
 
     def seeded(self, seed: int | None, timing: str | None = None) -> Kernel:
-        """The same kernel in another simulation: with another order of blocks, threads, and stream operations.
+        """This kernel in another simulation: with another order of blocks, threads, and stream operations.
 
         `timing` is "eager", "lazy", "shuffled" or "threads"; by default the seed chooses. Raises `ArgumentError` if
         the kernel does not run on the simulator.

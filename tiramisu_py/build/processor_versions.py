@@ -43,7 +43,7 @@ class VersionChoice:
         return tuple(each.processor for each in self.every)
 
     def using(self, processor: object, recipe: LibraryRecipe) -> VersionChoice:
-        """The same with another version. Raises `ArgumentError` if there is none, or this machine cannot run it."""
+        """These with another version chosen. Raises `ArgumentError` if there is none, or this machine cannot run it."""
         found = next((each for each in self.every if each.processor == processor), None)
         if found is None:
             known = ", ".join(self.processors)

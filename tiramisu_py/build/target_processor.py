@@ -52,8 +52,21 @@ class Target:
             raise ArgumentError(f"lanes takes a type, such as tm.float32, or its size in bytes, not {dtype!r}")
         return max(self.vector_bytes // size, 2)
 
+    def rows_of_sums(self, vectors: int) -> int:
+        """The most rows of `vectors` vectors of sums that stay in registers, beside the vectors and the number whose
+        products are added to them; at least 1.
+
+        ::
+
+            across = cpu.vector_registers // 8                      # vectors of a row of a tile: 2, or 4
+            tile = cpu.rows_of_sums(across), across * cpu.lanes(tm.float32)
+        """
+        if isinstance(vectors, bool) or not isinstance(vectors, int) or vectors < 1:
+            raise ArgumentError(f"rows_of_sums takes the number of vectors of a row, 1 or more, not {vectors!r}")
+        return max((self.vector_registers - vectors - 1) // vectors, 1)
+
     def choose(self, versions: Mapping[str, _Choice], default: object = ...) -> _Choice:
-        """What is meant for this processor: by its name, else the first entry whose feature it has, else `default`.
+        """The entry for this processor: by its name, else the first one whose feature it has, else `default`.
 
         ::
 

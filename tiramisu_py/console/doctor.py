@@ -62,7 +62,7 @@ def examine(given: Namespace) -> tuple[str, object, bool]:
 
 
 def _findings(environment: Mapping[str, str]) -> Iterator[Examined]:
-    """What is here; `environment` is that of who started the command, which adds to its own."""
+    """The findings on this machine; `environment` is that of who started the command, which adds to its own."""
     yield Examined("Python", f"{platform.python_version()} on {platform.platform()}, {len(allowed_cpus())} cpus")
     yield Examined("packages", ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
     yield _looked("cache", lambda: _cache(open_cache()), needed=True)
@@ -132,7 +132,7 @@ def _mpi() -> Examined:
 
 
 def _mismatch(found: Mpi, launcher: str) -> str:
-    """What is wrong with a launcher of another implementation, and what to do; nothing if it is of the same one."""
+    """The fault of a launcher of another implementation, and what to do; nothing if it is of the same one."""
     family = family_of_launcher(launcher)
     if not family or not found.family or family == found.family:
         return ""

@@ -22,7 +22,7 @@ WELL, REFUSED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found: as text, as plain data for ``--json``, and whether all is well."""
+    """The answer of a command: as text, as plain data for ``--json``, and whether all is well."""
 
     text: str
     data: Any

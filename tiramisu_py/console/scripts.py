@@ -109,7 +109,7 @@ def _globals(path: Path, arguments: Sequence[str]) -> dict[str, Any]:
 
 @contextmanager
 def _as_program(path: Path, arguments: Sequence[str]) -> Iterator[None]:
-    """What a script finds when Python runs it: its own arguments, and its folder among those of modules."""
+    """Give a script what it finds when Python runs it: its own arguments, and its folder among those of modules."""
     given = list(sys.argv)
     sys.argv[:] = [str(path), *arguments]
     sys.path.insert(0, str(path.resolve().parent))

@@ -62,7 +62,7 @@ class MemoryAccess:
 
     @property
     def array(self) -> str:
-        """What messages call the buffer: its name, or what it is if the user has not declared it."""
+        """The word of messages for the buffer: its name, or what it is if the user has not declared it."""
         return self.storage.words or self.buffer.name
 
     @property

@@ -168,6 +168,21 @@ class Exclusions:
         found = (_bound(self.accesses.program.algorithm, reader, guard) for reader, guard in self._guards(access))
         return [bound for bound in found if bound is not None]
 
+    def _of_value_read(self, access: MemoryAccess) -> Iterator[tuple[Affine, Expr]]:
+        """The conditions under which a value exists that is read: the algorithm reads no others.
+
+        A transfer or a message may, which moves more than there is.
+        """
+        declared = self.accesses.program.algorithm.computations.get(access.source)
+        statement = access.actor.statement
+        if access.is_write or declared is None or statement is None or statement.moves or not declared.guards:
+            return
+        forms = sets.outputs(access.value)
+        reader = Affine(access.domain.get_space(), dict(zip(declared.iterators, forms, strict=True)))
+        for guard in declared.guards:
+            if not mentions(guard, declared.over):
+                yield from ((reader, condition) for condition in conjuncts(guard))
+
     def _guards(self, access: MemoryAccess) -> Iterator[tuple[Affine, Expr]]:
         """The conditions under which an access takes place, each with a reader of its forms.
 
@@ -175,6 +190,7 @@ class Exclusions:
         """
         program, statement = self.accesses.program, access.actor.statement
         if statement is not None:
+            yield from self._of_value_read(access)
             if not access.is_write and any(access.source in self.accesses.values.sources(g) for g in statement.guards):
                 return
             forms = sets.outputs(sets.compose(access.instance, statement.point))

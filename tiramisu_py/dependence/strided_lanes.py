@@ -82,7 +82,7 @@ def _values(program: Program, statement: Statement) -> Iterator[tuple[Storage, i
 
 
 class _Moving:
-    """What changes from one iteration of a loop to the next."""
+    """The changes from one iteration of a loop to the next."""
 
     def __init__(self, program: Program, statement: Statement, loop: LoopId) -> None:
         self.program, self.statement = program, statement

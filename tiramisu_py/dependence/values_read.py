@@ -18,7 +18,7 @@ def needed_values(program: Program, statement: Statement, source: str) -> isl.Ma
 
 
 def named_values(program: Program, statement: Statement, source: str) -> isl.Map:
-    """The same, including indices outside the domain, which iterations past the end of a vector loop read."""
+    """These values, and indices outside the domain, which iterations past the end of a vector loop read."""
     space = program.algorithm.frame(statement.source, program.point_names(statement))
     point = sets.graph(statement.point, statement.instances)
     rank = len(value_names(program.algorithm.source(source)))

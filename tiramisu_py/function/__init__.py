@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.handles.computations import Computation, Input, Part, Reduction, Selection
     from tiramisu_py.function.handles.exchange_handles import Exchange, Half
     from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
+    from tiramisu_py.function.handles.segments import Segments
     from tiramisu_py.function.together import Group
 
 front(
@@ -18,6 +19,7 @@ front(
         "tiramisu_py.function.compile_versions": "compile_versions",
         "tiramisu_py.function.function": "Function, iters, load, params",
         "tiramisu_py.function.handles.computations": "Computation, Input, Part, Reduction, Selection",
+        "tiramisu_py.function.handles.segments": "Segments",
         "tiramisu_py.function.handles.exchange_handles": "Exchange, Half",
         "tiramisu_py.function.handles.operations": "Barrier, Operation, Transfer, Wait",
         "tiramisu_py.function.together": "Group",
@@ -35,6 +37,7 @@ __all__ = [
     "Operation",
     "Part",
     "Reduction",
+    "Segments",
     "Selection",
     "Transfer",
     "Wait",

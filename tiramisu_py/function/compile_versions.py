@@ -158,7 +158,7 @@ def _difference_in_arguments(first: _Made, other: _Made) -> str:
 
 
 def _described(argument: ArrayArgument | ScalarArgument) -> tuple[Any, ...]:
-    """What callers know of an argument."""
+    """The description of an argument for callers."""
     if isinstance(argument, ScalarArgument):
         return argument.name, argument.dtype.name
     sizes = tuple(extent.key() for extent in (*argument.passed_extents, *argument.extents, *(argument.strides or ())))

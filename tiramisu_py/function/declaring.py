@@ -22,6 +22,7 @@ from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.applying.scheduled import Scheduled
+from tiramisu_py.function.arrays import ProgramArray, unfilled
 from tiramisu_py.function.finished_reductions import Finished, accumulated, finished
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
 from tiramisu_py.function.together import Group
@@ -32,7 +33,7 @@ from tiramisu_py.program.storage import Memory, array_begin, as_memory
 
 
 class Declarations(Scheduled):
-    """What a function takes, computes and returns."""
+    """The declarations of a function: its inputs, computations and results."""
 
     def input(
         self,
@@ -436,6 +437,8 @@ class Declarations(Scheduled):
         if isinstance(result, Computation):
             if result._function is not self:
                 raise DeclarationError(f"{result} belongs to the function {result._function.name}, not to {self.name}")
+            if isinstance(result, ProgramArray) and not result.is_filled:
+                raise DeclarationError(unfilled(result))
             return result.name
         if (
             isinstance(result, Access)

@@ -51,7 +51,7 @@ class FrameworkCalls:
 
     @property
     def needed(self) -> list[str]:
-        """What the backward function takes of inputs, outputs and saved values; the weights of outputs come after."""
+        """The inputs, outputs and saved values that the backward function takes; the weights of outputs come after."""
         taken = self.g.backward.algorithm.inputs
         return [name for name in [*self.inputs, *self.made] if name in taken]
 

@@ -13,12 +13,14 @@ from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.errors import DeclarationError, TiramisuError, UnknownNameError
 from tiramisu_py.function.applying.own_calls import unknown_command
 from tiramisu_py.function.applying.public_commands import function_command
+from tiramisu_py.function.arrays import ArrayDeclarations
 from tiramisu_py.function.automatic_schedules import AutomaticSchedules
-from tiramisu_py.function.declaring import Declarations
+from tiramisu_py.function.declaring_runs import RunDeclarations
 from tiramisu_py.function.handles.bands import apply_skew_for, nest_of
 from tiramisu_py.function.handles.computations import Computation, Input, Part, Reduction, Selection
 from tiramisu_py.function.handles.exchange_handles import Exchange, Half
 from tiramisu_py.function.handles.operations import Barrier, Transfer, Wait
+from tiramisu_py.function.handles.segments import Segments
 from tiramisu_py.function.handles.several import Several, chosen
 from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.saving.files import damaged, read, written
@@ -42,7 +44,7 @@ def _barrier(f: Function, made: PlaceBarrier, before: Program) -> Barrier:
     return Barrier(f, "", made.made(before))
 
 
-class Function(Declarations, TransferCommands, OnRanks, Showing, AutomaticSchedules):
+class Function(RunDeclarations, ArrayDeclarations, TransferCommands, OnRanks, Showing, AutomaticSchedules):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
     ::
@@ -85,7 +87,7 @@ class Function(Declarations, TransferCommands, OnRanks, Showing, AutomaticSchedu
         """
         algorithm = self._program.algorithm
         if name in algorithm.inputs:
-            return Input(self, name)
+            return Input(self, name) if algorithm.inputs[name].covers is None else Segments(self, name)
         if name in algorithm.computations:
             kind = Reduction if algorithm.computations[name].is_reduction else Computation
             return kind(self, name)

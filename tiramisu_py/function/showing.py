@@ -88,7 +88,7 @@ class Showing(Results):
         return found
 
     def cost(self, **params: int) -> view.ScheduleCost:
-        """What the schedule does at these sizes, counted before it runs: exact numbers of operations and bytes.
+        """Count what the schedule does at these sizes before it runs: exact numbers of operations and bytes.
 
         ::
 
@@ -138,7 +138,7 @@ class Showing(Results):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What makes the schedule slower than it looks, in sentences: loops that lost bounds which values say, with the
+        """Reasons why the schedule is slow, in sentences: loops that lost bounds which values say, with the
         command, and what to do; and what vector code does lane by lane (`Kernel.remarks`).
 
         ::
@@ -154,7 +154,7 @@ class Showing(Results):
         return bool(self.algorithm.outputs) and self.check().ok
 
     def _emitted(self, params: Mapping[str, int]) -> view.EmittedFindings:
-        """What is known of the loops that are emitted; nothing of a program that the proof refuses."""
+        """The facts about the loops that are emitted; nothing of a program that the proof refuses."""
         if not self._is_emitted():
             return view.EmittedFindings()
         loops = self.lowered()

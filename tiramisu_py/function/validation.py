@@ -57,7 +57,7 @@ def _wrong(
 
 
 def _alike(found: Array, wanted: Array, exact: bool) -> npt.NDArray[np.bool_]:
-    """Which elements are equal: in all bits, but for those of NaN, or within half the digits of their type."""
+    """The elements that are equal: in all bits, but for those of NaN, or within half the digits of their type."""
     if found.dtype.kind not in "fV" or not exact:
         near = _near(found, wanted) if found.dtype.kind == "f" else found == wanted
         return np.asarray(near)

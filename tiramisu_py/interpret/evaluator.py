@@ -16,6 +16,7 @@ from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array, MemoryTurns
 from tiramisu_py.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted
+from tiramisu_py.ir.arithmetic.pairs import is_narrowed
 from tiramisu_py.records import dataclass
 
 #: After so many levels of operands the stack is looked at again: they need some hundred frames.
@@ -126,6 +127,8 @@ class Evaluator(Visitor[Value]):
         return np.concatenate([np.asarray(self(part)) for part in e.parts])
 
     def visit_idiom(self, e: Idiom) -> Value:
+        if is_narrowed(e):
+            return arithmetic.convert(self(e.operands[0]), e.dtype)
         x, y = (self(operand) for operand in e.operands)
         return arithmetic.idiom(e.name, x, y, e.dtype)
 

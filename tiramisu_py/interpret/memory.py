@@ -29,7 +29,7 @@ class MemoryTurns:
     latest: int = 0
 
     def begin(self, array: Array) -> Array:
-        """The same array, as the next one of the block."""
+        """Take an array as the next one of the block, and return it."""
         array.turns, array.turn = self, len(self.arrays)
         self.arrays.append(array)
         return array

@@ -9,7 +9,7 @@ from itertools import pairwise
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.ir import Barrier, LastBlock, Node, TreeReduce
+from tiramisu_py.ir import Barrier, LastBlock, Mma, Node, TreeReduce
 from tiramisu_py.program.loops import Parallel, Tag, Vector
 from tiramisu_py.records import dataclass
 
@@ -21,7 +21,7 @@ class Meeting:
     After that of a ticket, the value says whether the block goes on.
     """
 
-    node: Barrier | TreeReduce | LastBlock
+    node: Barrier | TreeReduce | LastBlock | Mma
     frame: Frame
     value: Value = None
     indices: tuple[int, ...] = ()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Events,
         LastBlock,
         Launch,
+        Mma,
         Record,
         TreeReduce,
     )
@@ -64,7 +65,7 @@ front(
         "tiramisu_py.ir.array_calls": "ArrayCall, ArraySection",
         "tiramisu_py.ir.expressions": "GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable",
         "tiramisu_py.ir.gpu_statements": (
-            "Await, Barrier, Copy, Deferred, Events, LastBlock, Launch, Record, TreeReduce"
+            "Await, Barrier, Copy, Deferred, Events, LastBlock, Launch, Mma, Record, TreeReduce"
         ),
         "tiramisu_py.ir.log": "Traced",
         "tiramisu_py.ir.loop_functions": (
@@ -118,6 +119,7 @@ __all__ = [
     "LoopFunction",
     "Mask",
     "MemoryBlock",
+    "Mma",
     "MultiplyTiles",
     "Node",
     "Piece",

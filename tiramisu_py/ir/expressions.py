@@ -80,7 +80,9 @@ class Idiom(Expr, kind="idiom", own="name dtype", operands="*operands"):
     """An operation on integers, lane by lane, for which processors have an instruction.
 
     ``distance``: the larger minus the smaller; ``add_saturated``, ``subtract_saturated``: clamped to the range of the
-    type; ``average``: (x + y + 1) >> 1 of unsigned x and y, computed without wrapping.
+    type; ``average``: (x + y + 1) >> 1 of unsigned x and y, computed without wrapping;
+    ``narrowed``, of one operand: its low bits, where that is twice as wide and made of widened ones
+    (`ir.arithmetic.pairs`).
     """
 
     name: str

@@ -149,6 +149,32 @@ class TreeReduce:
 
 
 @dataclass(frozen=True, eq=False)
+class Mma:
+    """Add a product of small matrices to the sums of a warp, in its tensor cores; all threads of the block reach it.
+
+    Each thread (x, y) of a warp has four elements of `buffer` of its own, the sums of rows y and y + 8 and of columns
+    2x and 2x + 1: `indices` are those of each of them, row by row. It loads `left`, of its rows, and `right`, of column
+    y, of the terms that begin at the group x, 4 bytes of terms each: of the first 4 groups for both rows, then of the
+    next ones.
+    """
+
+    roles: ClassVar[Roles] = roles(names="buffer", operands="indices left right", data="instruction statement")
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    left: tuple[Expr, ...]
+    right: tuple[Expr, ...]
+    instruction: str
+    statement: str
+
+    @property
+    def places(self) -> tuple[tuple[Expr, ...], ...]:
+        """The indices of the four sums."""
+        rank = len(self.indices) // 4
+        return tuple(self.indices[k * rank : (k + 1) * rank] for k in range(4))
+
+
+@dataclass(frozen=True, eq=False)
 class LastBlock:
     """The last of some blocks runs `body`: the one that takes the last of `count` tickets.
 

@@ -11,6 +11,7 @@ from tiramisu_py.ir.gpu_statements import (
     Events,
     LastBlock,
     Launch,
+    Mma,
     Record,
     TreeReduce,
 )
@@ -58,6 +59,7 @@ Node = (
     | Barrier
     | Deferred
     | TreeReduce
+    | Mma
     | LastBlock
     | Piece
     | Post

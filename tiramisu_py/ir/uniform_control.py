@@ -8,12 +8,13 @@ from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.ir import Barrier, For, GpuIndex, If, LastBlock, Let, Load, Node, TreeReduce, Variable
+from tiramisu_py.ir import Barrier, For, GpuIndex, If, LastBlock, Let, Load, Mma, Node, TreeReduce, Variable
 from tiramisu_py.ir.rewriting import children, expressions
 from tiramisu_py.ir.rewriting import walk as every
+from tiramisu_py.records import dataclass
 
 #: The statements at which all threads of a block meet.
-MEETINGS = (Barrier, TreeReduce, LastBlock)
+MEETINGS = (Barrier, TreeReduce, LastBlock, Mma)
 
 
 def meets(node: Node) -> bool:
@@ -35,27 +36,41 @@ def check_uniform(node: Node, kernel: str, varying: frozenset[str] = frozenset()
 
     `varying` are the variables, besides those defined inside, that differ between threads. Raises `CompilerDefect`.
     """
-    _check(node, kernel, varying, False)
+    _check(node, kernel, Divergence(varying=varying))
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Whether threads of a block may not all reach a statement, and the variables that differ between them there."""
+
+    divergent: bool = False
+    varying: frozenset[str] = frozenset()
+
+    def inside(self, node: Node) -> Divergence:
+        """The same inside a statement."""
+        differs = any(_varies(e, self.varying) for e in expressions(node))
+        divergent, varying = self.divergent, self.varying
+        match node:
+            case If():
+                divergent = divergent or differs
+            case For():
+                divergent = divergent or differs
+                varying = varying | {node.variable} if differs else varying - {node.variable}
+            case Let():
+                varying = varying | {node.variable} if differs else varying - {node.variable}
+        return Divergence(divergent, varying)
 
 
 @deep_nest
-def _check(node: Node, kernel: str, varying: frozenset[str], divergent: bool) -> None:
-    if divergent and isinstance(node, MEETINGS):
+def _check(node: Node, kernel: str, around: Divergence) -> None:
+    if around.divergent and isinstance(node, MEETINGS):
         raise CompilerDefect(
             f"{node.statement} in kernel {kernel} is under a condition that differs between threads of a block: "
             "move it out of loops whose bounds depend on the thread"
         )
-    differs = any(_varies(e, varying) for e in expressions(node))
-    match node:
-        case If():
-            divergent = divergent or differs
-        case For():
-            divergent = divergent or differs
-            varying = varying | {node.variable} if differs else varying - {node.variable}
-        case Let():
-            varying = varying | {node.variable} if differs else varying - {node.variable}
+    inside = around.inside(node)
     for child in children(node):
-        _check(child, kernel, varying, divergent)
+        _check(child, kernel, inside)
 
 
 def _varies(e: Expr, varying: frozenset[str]) -> bool:

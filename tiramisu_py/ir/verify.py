@@ -49,6 +49,7 @@ from tiramisu_py.ir import (
     LoopFunction,
     Mask,
     MemoryBlock,
+    Mma,
     MultiplyTiles,
     Node,
     Piece,
@@ -99,7 +100,7 @@ HOST_ONLY = (
     MultiplyTiles,
 )
 #: Statements of the threads of a kernel.
-KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock)
+KERNEL_ONLY = (Barrier, Deferred, TreeReduce, LastBlock, Mma)
 
 
 def verify(function: LoopFunction) -> Iterator[str]:
@@ -213,6 +214,9 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from _stored(node.buffer, node.indices, node.value, scope)
         case TreeReduce():
             yield from _combined(node, scope)
+        case Mma():
+            for indices in node.places:
+                yield from element(node.buffer, indices, scope)
         case Deferred():
             yield from _stored(node.store.buffer, node.store.indices, node.store.value, scope)
         case LastBlock():

@@ -112,7 +112,7 @@ def _names(program: Program, storage: str) -> tuple[str, ...]:
 
 
 def _mention(pack: LoopFunction) -> str:
-    """What the documentation of a function says of one that packs for it."""
+    """The line in a function's documentation about one that packs for it."""
     source, *arrays = [argument.name for argument in pack.arguments]
     sizes = f", for the same {', '.join(pack.params)}" if pack.params else ""
     return f"{', '.join(arrays)}: {source}, packed by {pack.name}{sizes}."

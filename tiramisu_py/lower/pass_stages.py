@@ -39,7 +39,7 @@ class Stage:
     of_kernels: tuple[Property, ...] = ()
 
     def faults(self) -> Iterator[str]:
-        """What does not hold of it."""
+        """The rules that this stage breaks."""
         yield from verify(self.function)
         for ensured in self.of_host:
             yield from ensured(self.function.body)
@@ -124,7 +124,7 @@ def _watched_nests(passes: Sequence[NestPass]) -> tuple[_WatchedNest, ...]:
 
 
 def _in_turn(seen: Sequence[Node]) -> Callable[[Node], Node]:
-    """What became of each nest, asked in their order."""
+    """A function that returns the recorded results one after another."""
     left = iter(seen)
     return lambda nest: next(left, nest)
 

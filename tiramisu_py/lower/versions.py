@@ -95,7 +95,7 @@ def _lowered(program: Program, condition: Expr) -> Expr:
 
 
 def _known(condition: Expr) -> Iterator[tuple[object, bool]]:
-    """What a condition that holds says of conditions, by their keys: of itself, its operands and their opposites."""
+    """The truth of conditions, by their keys, where one holds: its own, and of its operands and their opposites."""
     yield condition.key(), True
     if isinstance(condition, Binary) and condition.op == "&":
         yield from _known(condition.left)

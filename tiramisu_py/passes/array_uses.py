@@ -1,4 +1,4 @@
-"""What uses an array of a function or kernel: loads and stores by indices, or something else."""
+"""The uses of an array of a function or kernel: loads and stores by indices, or something else."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from tiramisu_py.passes.join_dimensions import JoinDimensions
 from tiramisu_py.passes.kernels.full_blocks import FullBlocks
 from tiramisu_py.passes.kernels.launch_constants import LaunchConstants
 from tiramisu_py.passes.kernels.readability import NameValues, WriteRemainders
+from tiramisu_py.passes.kernels.tensor_fragments import TensorFragments
 from tiramisu_py.passes.loops.collapse import CollapseLoops
 from tiramisu_py.passes.loops.count_steps import CountSteps
 from tiramisu_py.passes.loops.full_tiles import FullTiles, UnrollRegisters
@@ -39,6 +40,7 @@ from tiramisu_py.passes.vectors.align import Align
 from tiramisu_py.passes.vectors.epilogue import ShareMasks
 from tiramisu_py.passes.vectors.matrix_tiles import MatrixTiles
 from tiramisu_py.passes.vectors.narrow import Narrow
+from tiramisu_py.passes.vectors.plain_remainders import PlainRemainders
 from tiramisu_py.passes.vectors.vectorize import Vectorize
 from tiramisu_py.passes.vectors.vectorize_rows import VectorizeRows
 from tiramisu_py.records import dataclass
@@ -85,9 +87,10 @@ HOST: tuple[NestPass, ...] = (
 
 #: Over a function when its own nests are done, before those of its kernels.
 AFTER_NESTS: tuple[FunctionPass, ...] = (
-    MatrixTiles(),  # after all copying and folding: tiles are found by their constant extents and indices
     MergeHostGuards(after="decide"),  # guards of neighbouring nests are equal once both are folded
+    PlainRemainders(),  # after all nests, whose copies it counts
     LaunchConstants(),  # after the host is folded, so that launches pass numbers; before kernels are folded
+    MatrixTiles(),  # after all copying and folding: tiles are found by their constant extents and indices
     ShareMemory(),  # last: lifetimes are no scopes, so no pass has to know them; and small arrays are variables by now
 )
 
@@ -99,6 +102,7 @@ KERNEL: tuple[NestPass, ...] = (
     Decide(after="full_blocks"),  # with the facts of full blocks; `Vectorize` looks for constant extents
     KeepUnrolled(),  # in place of `UnrollLoops`, and as early: strips repeat the loops inside
     Vectorize(on_host=False),  # the last to change loops
+    TensorFragments(),  # after the last folding of guards, and before registers become variables, whose names it takes
     Promote(),  # as on the host
     Decide(),  # as on the host
     WriteRemainders(),  # after all folding, which works on quotients, not remainders

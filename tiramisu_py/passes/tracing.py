@@ -28,6 +28,7 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     LoopFunction,
+    Mma,
     MultiplyTiles,
     Node,
     Piece,
@@ -67,7 +68,7 @@ def _statement(node: Node) -> tuple[str, ...]:
     match node:
         case Deferred():
             return _statement(node.store)
-        case Store() | Assign() | TreeReduce() | ArrayCall() | MultiplyTiles():
+        case Store() | Assign() | TreeReduce() | ArrayCall() | MultiplyTiles() | Mma():
             return (node.statement,) if node.statement else ()
     return ()
 

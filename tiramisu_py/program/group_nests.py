@@ -61,7 +61,7 @@ def _in_order_of_dims(program: Program, name: str, first: Sequence[int]) -> Prog
 
 
 def _interchanged(declared: Program, names: Sequence[str], nests: Sequence[SharedLoop | str]) -> Iterator[str]:
-    """What is said of loops in another order."""
+    """The words for loops in another order."""
     for name in names:
         first = [nest.dims[name] for nest in _around(name, nests)]
         if first != list(range(len(first))):
@@ -70,7 +70,7 @@ def _interchanged(declared: Program, names: Sequence[str], nests: Sequence[Share
 
 
 def _reversed(program: Program, nests: Sequence[SharedLoop | str]) -> Iterator[str]:
-    """What is said of loops that run backwards."""
+    """The words for loops that run backwards."""
     for nest in nests:
         if isinstance(nest, SharedLoop):
             loop = program.loop_names(program.statements_of(nest.members[0])[0])[nest.depth]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeptOperand:
-    """What the storage `storage` holds is packed from the input `source` by a function of its own."""
+    """An operand that callers keep: `storage` holds the input `source`, packed by a function of its own."""
 
     storage: str
     source: str

@@ -237,7 +237,7 @@ def is_counted(program: Program, loop: LoopId) -> bool:
 
 
 def renewed(nest: KernelNest, program: Program) -> KernelNest:
-    """The same kernel, or the same part of it, in a program to whose kernels statements have been added."""
+    """This kernel, or this part of it, in a program to whose kernels statements have been added."""
     found = [one for one in kernels(program) if one.first == nest.first]
     return next((one for one in found if one.is_last == nest.is_last), found[0])
 

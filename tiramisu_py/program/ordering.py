@@ -180,7 +180,7 @@ def _reached(after: Mapping[int, set[int]], first: int) -> set[int]:
 
 
 def _together(stuck: Iterable[object], child_of: Mapping[str, object]) -> str:
-    """Which statements cannot be parted because they share a loop, in words; empty where there are none."""
+    """The statements that cannot be parted because they share a loop, in words; empty where there are none."""
     nests = [[name for name, child in child_of.items() if child == one] for one in stuck]
     groups = [" and ".join(names) for names in nests if len(names) > 1]
     if not groups:

@@ -63,7 +63,7 @@ class History:
         return self.last_change_of_state(lambda state: has(self.flow(state)))
 
     def last_change_of_state(self, has: Callable[[Program], bool]) -> Program | None:
-        """The same for a property that need not ask for the dataflow of a state, whose completion takes long."""
+        """The last change of a property that need not ask for the dataflow of a state, whose completion takes long."""
         states = self.states
         first = max(len(states) - 1 - ONE_BY_ONE, 0)
         for position in range(len(states) - 2, first - 1, -1):

@@ -47,7 +47,7 @@ class Budget:
         self._limit()
 
     def begin_share(self) -> None:
-        """What follows may use 1/`SHARE` of the budget, counted anew."""
+        """Let the following steps use 1/`SHARE` of the budget, counted anew."""
         self._count_again(max(self._operations // SHARE, MOMENT))
 
     def _count_again(self, operations: int) -> None:

@@ -31,7 +31,7 @@ _KNOWN = (
 def trusted(
     program: Program, values: ValueSets, asserted: Collection[str] = (), relied: Iterable[Fact] = ()
 ) -> tuple[str, ...]:
-    """What the proof of a program relies on without proving it, in words.
+    """The parts that the proof of a program relies on without proving them, in words.
 
     `asserted` are conditions that it left out, `relied` declared facts that ruled out conflicts.
     """
@@ -114,7 +114,7 @@ def _functions(computation: Computation) -> Iterator[str]:
 
 
 def proven(program: Program, conditions: Iterable[Condition], asserted: Collection[str] = ()) -> tuple[str, ...]:
-    """What a check without violations has shown, in words; `asserted` are the conditions that it has not.
+    """The facts that a check without violations has shown, in words; `asserted` are the conditions that it has not.
 
     Each condition has its own sentences; they are sorted by topic, then by the order of the conditions.
     """

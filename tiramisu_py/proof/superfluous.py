@@ -17,7 +17,7 @@ from tiramisu_py.proof.superfluous_messages import idle
 
 
 def superfluous(program: Program) -> tuple[str, ...]:
-    """What a proven program does not need, one at a time: waits, barriers, and the host's waiting for a transfer.
+    """The parts that a proven program does not need, one at a time: waits, barriers, and waits of the host for copies.
 
     If two do the same, both are named, though one of them is needed; a transfer that is named may be `tm.ASYNC`. For
     messages, a sentence says which of their values are not needed.

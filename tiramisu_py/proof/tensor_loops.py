@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.program.loops import TENSOR_AXES, Combine, Loop, Parallel, TensorLoop
-from tiramisu_py.program.machine.tensor_instructions import TensorInstruction, tensor_instruction
+from tiramisu_py.program.kernels import KernelNest
+from tiramisu_py.program.loops import AXES, TENSOR_AXES, Combine, Loop, Parallel, TensorLoop
+from tiramisu_py.program.machine.gpu_target import CUDA
+from tiramisu_py.program.machine.tensor_instructions import WARP_SHAPE, TensorInstruction, tensor_instruction
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory
@@ -153,7 +156,62 @@ class _Product:
                     "sums[row, column]", "name the loops in that order, over rows, columns and terms",
                 )  # fmt: skip
                 return
-        yield from self._layout(left, right, sums)
+        yield from self._in_warps(left, right, sums) if self.in_kernel else self._layout(left, right, sums)
+
+    def _in_warps(self, left: MemoryAccess, right: MemoryAccess, sums: MemoryAccess) -> Iterator[Finding]:
+        """What the threads of a warp cannot do together: they load each other's factors, and keep sums of their own.
+
+        Each factor of a full tile is read, at the same time, by threads of the program other than its own one: by those
+        of all columns, or of all rows. So the barriers that they need are there for the thread that loads it, too.
+        """
+        handle, name = self.statement.handle, self.instruction.name
+        nest = next(nest for nest in self.flow.kernels if any(s.name == self.statement.name for s in nest.statements))
+        shapes = [self._shape(one, nest) for one in nest.statements]
+        shape = tuple(max(own[axis] or 0 for own in shapes) for axis in range(2))
+        if shape != WARP_SHAPE or self._shape(self.statement, nest) != WARP_SHAPE:
+            x, y = WARP_SHAPE
+            yield self._fault(
+                f"the block of {handle} has {shape[0]} threads along x and {shape[1]} along y, and the warps of {name} "
+                f"have {x} and {y}",
+                f"tag_gpu(threads=[warps, y, x]), of loops of {y} and {x} iterations along y and x",
+            )
+        if self.program.gpu.compiler != CUDA.compiler:
+            yield self._fault(
+                f"{name} of {handle} is an instruction of CUDA's GPUs, and kernels are for {self.program.gpu.name}",
+                f"leave {handle}.tensorize(..) out",
+            )
+        if nest.launch.grid is not None:
+            yield self._fault(
+                f"{handle} is in a kernel whose blocks go on as others, grid={nest.launch.grid}, and the threads of a "
+                "warp load each other's factors", "leave grid= of tag_gpu out",
+            )  # fmt: skip
+        if sums.buffer.memory is not Memory.REGISTER:
+            yield self._fault(
+                f"the sums of {handle} are in {sums.array}, and {name} adds to registers of each thread",
+                f"{sums.source}.store_in(tm.REGISTER)",
+            )
+        threads = nest.thread_loops(self.statement)
+        for access, axis, other in ((left, 0, "columns"), (right, 1, "rows")):
+            if access.buffer.memory is Memory.REGISTER:
+                yield self._fault(
+                    f"{access.array} of {handle} is in registers of each thread, and the threads of a warp load each "
+                    "other's factors", f"{access.source}.store_in(tm.SHARED)",
+                )  # fmt: skip
+            loop = threads[axis]
+            step = None if loop is None else self._step_of(access, self.statement.depth(loop))
+            if step is None or any(step):
+                yield self._fault(
+                    f"{access.array} of {handle} is another element for each thread along {AXES[axis]}, which has "
+                    f"other {other} of the sums",
+                    "let threads along y have other rows, and threads along x other columns",
+                )  # fmt: skip
+
+    def _shape(self, statement: Statement, nest: KernelNest) -> tuple[int | None, ...]:
+        """The threads along x and y that run a statement."""
+        found = []
+        for loop in nest.thread_loops(statement)[:2]:
+            found.append(1 if loop is None else constant_extent(self.program, statement, self.program.loops[loop]))
+        return tuple(found)
 
     def _layout(self, left: MemoryAccess, right: MemoryAccess, sums: MemoryAccess) -> Iterator[Finding]:
         """Operands that are not in memory as tiles are."""
@@ -200,9 +258,21 @@ class _Product:
 
     def _step(self, access: MemoryAccess, axis: int, by: int = 1, group: int = 1) -> tuple[int, ...] | None:
         """By how much the element differs from one iteration of a loop to the next."""
+        return self._step_of(access, self.statement.depth(self.loops[axis].id), by, group)
+
+    def _step_of(self, access: MemoryAccess, depth: int, by: int = 1, group: int = 1) -> tuple[int, ...] | None:
         assert access.coords is not None
-        places = sets.graph(access.coords, access.domain).reverse().apply_range(sets.graph(access.element))
-        return sets.step_of_images(places, self.statement.depth(self.loops[axis].id), by, group)
+        forms = sets.outputs(access.coords)
+        kept = [k for k in range(len(forms)) if k == depth or k not in self._single]
+        coords = sets.function(access.domain.get_space(), None, [forms[k] for k in kept])
+        places = sets.graph(coords, access.domain).reverse().apply_range(sets.graph(access.element))
+        return sets.step_of_images(places, kept.index(depth), by, group)
+
+    @cached_property
+    def _single(self) -> set[int]:
+        """The depths of loops of one iteration, whose numbers follow from those around."""
+        loops = (self.program.loops[loop] for loop in self.statement.loops)
+        return {k for k, loop in enumerate(loops) if constant_extent(self.program, self.statement, loop) == 1}
 
 
 def _distance(buffer: Buffer, step: tuple[int, ...] | None) -> int | None:

@@ -33,7 +33,7 @@ def _split(loop: Loop, first: Statement, second: Statement) -> str:
 
 
 def _turned(loop: Loop, statement: Statement) -> str:
-    """What is said of a loop that has the name of another iterator of a statement than the one it runs over."""
+    """The words for a loop that has the name of another iterator of a statement than the one it runs over."""
     form = sets.outputs(statement.coords)[statement.depth(loop.id)]
     if loop.name not in statement.dims:
         return ""

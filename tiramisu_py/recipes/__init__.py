@@ -1,9 +1,9 @@
 """Recipes: command sequences for common kinds of computations, with sizes derived from the processor."""
 
+from tiramisu_py.language.schedules.blocks import blocks
 from tiramisu_py.recipes.convolution import convolution
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.matmul import matmul
-from tiramisu_py.recipes.matmul_space import matmul_space
+from tiramisu_py.recipes.matmul import matmul, matmul_space
 from tiramisu_py.recipes.pointwise import pointwise
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe
 from tiramisu_py.recipes.reductions.columns import columns
@@ -14,6 +14,7 @@ from tiramisu_py.recipes.stencil import stencil
 from tiramisu_py.recipes.time_stencil import time_stencil
 
 __all__ = [
-    "AppliedCommands", "Cpu", "Recipe", "columns", "convolution", "matmul", "matmul_space", "pointwise", "reduction",
+    "AppliedCommands", "Cpu", "Recipe", "blocks", "columns", "convolution", "matmul", "matmul_space", "pointwise",
+    "reduction",
     "reduction_space", "rows", "spmv", "stencil", "time_stencil",
 ]  # fmt: skip

@@ -1,17 +1,19 @@
-"""The recipe for matrix products: tiles of accumulators in registers, both operands packed for the caches."""
+"""Matrix products: tiles of accumulators in registers, both operands packed for the caches.
+
+`matmul_space` has the sizes that are worth trying.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from tiramisu_py import Computation, Expr, Iter, Memory, Reduction, Target
 from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.queries import Access, Binary, Cast, end_of
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.read_sums import sums_of, untouched
-from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched, with_sizes
 from tiramisu_py.records import dataclass
 
 #: The most lanes of a vector loop.
@@ -123,15 +125,7 @@ class Sizes:
 
     def replaced(self, given: Mapping[str, int]) -> Sizes:
         """The sizes, those that the user gives instead; raises `ArgumentError`."""
-        known = [name for name in (each.name for each in fields(self)) if name != "lanes"]
-        if not isinstance(given, Mapping):
-            raise ArgumentError(f"matmul: sizes is {given!r}: give sizes by name, {{'rows': 6, 'columns': 64}}")
-        for name, value in given.items():
-            if name not in known:
-                raise ArgumentError(f"matmul: there is no size {name!r}: there are {', '.join(known)}")
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ArgumentError(f"matmul: {name} is {value!r}: give a positive integer")
-        return replace(self, **given)
+        return with_sizes(self, "matmul", given, fixed="lanes")
 
 
 @dataclass(frozen=True)
@@ -271,7 +265,7 @@ def _pack_right(recipe: Recipe, found: Product, tile: Reduction, level: Iter, si
     width = sizes.columns
     source = recipe.function[found.right.source]
     name = recipe.copy_name(found.right.source, "packed")
-    panels = tile.update.pack(source, list(loops.values()), [jj // width, kk, jj % width], level=level, name=name)
+    panels = tile.update.copy(source, list(loops.values()), at=level, layout=[jj // width, kk, jj % width], name=name)
     outer, inner = recipe.fresh(f"{jj.name}0"), recipe.fresh(f"{jj.name}1")
     panels.split(jj, width, outer, inner)
     transposed = list(loops)[-1] != found.column.name
@@ -288,5 +282,35 @@ def _copy_left(recipe: Recipe, found: Product, tile: Reduction, level: Iter, siz
     ii, kk = loops[found.row.name], loops[found.term.name]
     source = recipe.function[found.left.source]
     layout = [ii * (sizes.terms + sizes.lanes) + kk]
-    name = recipe.copy_name(found.left.source, "cache")
-    tile.update.cache(source, level, list(loops.values()), layout=layout, name=name)
+    name = recipe.copy_name(found.left.source, "packed")
+    tile.update.copy(source, list(loops.values()), at=level, layout=layout, name=name)
+
+
+def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None) -> dict[str, list[int]]:
+    """Values of the `sizes` of `matmul` around those that follow from `cpu` (default: this machine's), for `tune`.
+
+    ::
+
+        def make(**sizes):
+            f, C = product()
+            tm.recipes.matmul(C, sizes=sizes)
+            return f
+
+        cpu = tm.target()
+        room = cpu.vector_registers * cpu.lanes(tm.float32)
+        space = tm.recipes.matmul_space(product()[1])       # {"terms": [...], "rows": [...], ...}
+        tm.tune(make, space, where=lambda rows, columns, **_: (rows + 1) * columns <= room, ...)
+
+    Accumulators and a row of vectors should fit in the registers, as the condition here says. Raises `ArgumentError`.
+    """
+    Recipe("matmul_space", [product])
+    plan = Sizes.of(product, processor("matmul_space", cpu))
+    lanes = plan.lanes
+    widths = [lanes * vectors for vectors in (1, 2, 4, 8) if lanes * vectors <= MOST_LANES]
+    terms = {max(plan.terms * part // 4 // lanes * lanes, lanes) for part in (1, 2, 3, 4, 8)}
+    return {
+        "terms": sorted(terms),
+        "rows": sorted({*range(2, MOST_ROWS + 1, 2), plan.rows}),
+        "columns": sorted({*widths, plan.columns}),
+        "tiles": sorted({max(plan.tiles * part // 4, 1) for part in (1, 2, 4, 8)}),
+    }

@@ -1,15 +1,21 @@
-"""Recipes: commands that are applied together or not at all, and their text."""
+"""Recipes: commands that are applied together or not at all, and their text; sizes by name; sums with their readers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Self
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from tiramisu_py import Computation, Function, Input, Iter, Target
+from tiramisu_py import Computation, Function, Input, Iter, Reduction, Target
 from tiramisu_py.errors import ArgumentError, CommandError
-from tiramisu_py.queries import Command, Statement, as_script, function_of, unused_iterator
+from tiramisu_py.queries import Command, Role, Statement, accesses, as_script, function_of, readers_of, unused_iterator
 from tiramisu_py.recipes.cpu import Cpu
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Sizes = TypeVar("Sizes", bound="DataclassInstance")
 
 
 class AppliedCommands(str):
@@ -132,3 +138,66 @@ def processor(recipe: str, cpu: object) -> Cpu:
             "tm.recipes.Cpu.here()"
         )
     return cpu
+
+
+def with_sizes(
+    sizes: Sizes,
+    recipe: str,
+    given: Mapping[str, int],
+    *,
+    least: Mapping[str, int] | None = None,
+    fixed: str = "",
+) -> Sizes:
+    """The sizes, those given instead, but for a `fixed` one; each is at least 1, or what `least` says.
+
+    Raises `ArgumentError`.
+    """
+    known = [each.name for each in fields(sizes) if each.name != fixed]
+    example = ", ".join(f"{name!r}: {getattr(sizes, name)}" for name in known[:2])
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"{recipe}: sizes is {given!r}: give sizes by name, {{{example}}}")
+    for name, value in given.items():
+        if name not in known:
+            raise ArgumentError(f"{recipe}: there is no size {name!r} here: there are {', '.join(known)}")
+        start = (least or {}).get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < start:
+            raise ArgumentError(f"{recipe}: {name} is {value!r}: give an integer from {start} on")
+    return replace(sizes, **given)
+
+
+def sums_of(recipe: Recipe, result: Computation) -> Reduction:
+    """The sums that a computation reads, only at its own iterators; raises `ArgumentError` for other computations."""
+    algorithm, name = recipe.function.algorithm, recipe.name
+    if isinstance(result, Reduction):
+        raise ArgumentError(
+            f"{name}: {result} is the sum itself: give the computation that reads it, which adds a bias, say, or "
+            "copies it"
+        )
+    declared = algorithm.computations[result.name]
+    reads = [access for access in accesses(declared.expr) if isinstance(recipe.function[access.source], Reduction)]
+    own = tuple(Iter(each).key() for each in declared.iterators)
+    if not reads or any(access.source != reads[0].source for access in reads):
+        raise ArgumentError(f"{name}: {result} reads {len(reads)} sums: it takes a computation that reads one")
+    source = reads[0].source
+    for access in reads:
+        if tuple(index.key() for index in access.indices) != own:
+            raise ArgumentError(f"{name}: {result} reads {access}: it takes sums read at {result}'s own iterators")
+    if len(readers_of(algorithm, source)) > 1 or source in algorithm.outputs:
+        raise ArgumentError(f"{name}: {source} is not only read by {result}: it keeps the sums for {result} alone")
+    total = recipe.function[source]
+    assert isinstance(total, Reduction)
+    if algorithm.computations[source].iterators != declared.iterators:
+        raise ArgumentError(f"{name}: {result} and {source} have other iterators: declare both with the same")
+    return total
+
+
+def untouched(recipe: Recipe, given: Computation) -> None:
+    """Refuse a computation that has been scheduled already."""
+    program = recipe.function.program
+    declared = recipe.function.algorithm.computations[given.name]
+    expected = {Role.VALUE: declared.iterators}
+    if isinstance(given, Reduction):
+        expected = {Role.INIT: declared.iterators, Role.UPDATE: declared.point_iterators}
+    statements = program.statements_of(given.name)
+    if len(statements) != len(expected) or {s.role: program.loop_names(s) for s in statements} != expected:
+        raise ArgumentError(f"{recipe.name}: {given} has been scheduled already: give the recipe before other commands")

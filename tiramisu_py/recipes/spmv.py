@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from tiramisu_py import Combine, Computation, Iter, Reduction, Target
-from tiramisu_py.errors import ArgumentError
-from tiramisu_py.queries import Role
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
-from tiramisu_py.sparse.csr_product import CsrProduct, csr_product
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, untouched
+from tiramisu_py.sparse.csr_product import csr_product
 
 #: The most entries that are gathered at once: with more, the last entries of most rows would run one by one.
 MOST_LANES = 8
@@ -42,7 +40,7 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> Appl
     """
     recipe, found = Recipe("spmv", [product]), csr_product("spmv", product)
     assert isinstance(product, Reduction)
-    _untouched(recipe, product, found)
+    untouched(recipe, product)
     size = max(each.dtype.bytes for each in found.entries)
     lanes = min(processor("spmv", cpu).lanes(size), MOST_LANES)
     with recipe.together():
@@ -53,11 +51,3 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> Appl
         for entry in found.entries:
             product.update.prefetch(recipe.function[entry.name], term, AHEAD // size)
     return recipe.commands()
-
-
-def _untouched(recipe: Recipe, product: Reduction, found: CsrProduct) -> None:
-    """Refuse a reduction that has been scheduled already."""
-    program = recipe.function.program
-    roles = {each.role: program.loop_names(each) for each in program.statements_of(product.name)}
-    if roles != {Role.INIT: (found.row,), Role.UPDATE: (found.row, found.term)}:
-        raise ArgumentError(f"spmv: {product} has been scheduled already: give the recipe before other commands")

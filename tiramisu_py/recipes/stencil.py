@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tiramisu_py import Computation, Iter, Memory, Target
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.queries import Access, Const, value_names, walk
+from tiramisu_py.queries import Access, Const, offsets, value_names, walk
+from tiramisu_py.queries import statement_sources as sources
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.read_offsets import offsets, sources
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 
 #: Narrower elements are computed in wider types: rows are kept in the first-level cache instead of registers.
@@ -136,7 +136,7 @@ class Plan:
     def _window(self, stage: Computation, source: str, level: Iter, row: Iter, column: Iter) -> None:
         """Load each vector of an input once, and keep it for the next block."""
         y, x = self.recipe.fresh(f"{row.name}_{source}"), self.recipe.fresh(f"{column.name}_{source}")
-        window = stage.cache(self.recipe.function[source], level, [y, x])
+        window = stage.copy(self.recipe.function[source], [y, x], at=level)
         window.slide(level, x, self.lanes)
         window.vectorize(x, self.lanes, remainder="mask")
         window.store_in(Memory.REGISTER)

@@ -1,4 +1,4 @@
-"""Which tagged loops may be inside which others; checked as soon as a loop is tagged or shared."""
+"""Rules of nesting: which tagged loops may be inside which others; checked as soon as a loop is tagged or shared."""
 
 from __future__ import annotations
 

@@ -47,14 +47,14 @@ def _retargeted(of: isl.MultiAff, domain: isl.Space) -> isl.MultiAff:
 
 
 def renamed(of: isl.MultiAff, name: str | None) -> isl.MultiAff:
-    """The same function into the tuple `name`."""
+    """The function into the tuple `name`."""
     if name is None:
         return of.reset_tuple_id(_OUT) if of.has_tuple_id(_OUT) else of
     return of.set_tuple_name(_OUT, name)
 
 
 def from_frame(of: isl.MultiAff, space: isl.Space) -> isl.MultiAff:
-    """The same function on another frame of the same dimension (a renamed tuple)."""
+    """The function on another frame of the same dimension (a renamed tuple)."""
     return of.pullback_multi_aff(_retargeted(identity(space), of.get_space().domain()))
 
 
@@ -89,7 +89,7 @@ def as_single_function(of: isl.Map) -> isl.MultiAff | None:
 
 
 def without_dim_names(of: isl.MultiAff) -> isl.MultiAff:
-    """The same function on a frame of unnamed dimensions."""
+    """The function on a frame of unnamed dimensions."""
     return from_frame(of, sized_frame(of.get_space(), None, of.dim(_IN)))
 
 
@@ -128,7 +128,7 @@ def piecewise(of: isl.Map) -> isl.PwMultiAff:
 
 
 def in_small_floors(of: isl.PwMultiAff) -> isl.PwMultiAff:
-    """The same function with small factors under its floors (see `with_small_floors`)."""
+    """The function with small factors under its floors (see `with_small_floors`)."""
     pieces: list[tuple[isl.Set, isl.MultiAff]] = []
     of.foreach_piece(carrying(lambda domain, own: pieces.append((domain, own))))
     if not any(has_floors(form) for _, own in pieces for form in outputs(own)):
@@ -179,7 +179,7 @@ def at_any_point(form: isl.PwAff, space: isl.Space) -> isl.PwAff:
 
 
 def with_params_of(of: isl.MultiAff, space: isl.Space) -> isl.MultiAff:
-    """The same function with the parameters of a space added."""
+    """The function with the parameters of a space added."""
     return of.align_params(space.params())
 
 

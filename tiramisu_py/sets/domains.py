@@ -32,14 +32,14 @@ def as_set(of: isl.Set | isl.BasicSet) -> isl.Set:
 
 
 def named(of: isl.Set, name: str | None) -> isl.Set:
-    """The same set under another tuple name."""
+    """The set under another tuple name."""
     if name is None:
         return of.reset_tuple_id() if of.has_tuple_id() else of
     return of.set_tuple_name(name)
 
 
 def with_dims(of: isl.Set, names: Iterable[str]) -> isl.Set:
-    """The same set with names for its dimensions."""
+    """The set with names for its dimensions."""
     for i, name in enumerate(names):
         of = of.set_dim_name(_SET, i, name)
     return of
@@ -98,6 +98,11 @@ def coordinates(point: isl.Point, count: int) -> tuple[int, ...]:
 def param_values(point: isl.Point, names: Sequence[str]) -> dict[str, int]:
     """The parameters of a point, by name."""
     return {name: number(point.get_coordinate_val(_PARAM, i)) for i, name in enumerate(names)}
+
+
+def in_context(of: isl.Set, context: isl.Context) -> isl.Set:
+    """The same set in another isl context: sets of two contexts cannot be combined."""
+    return isl.Set.read_from_str(context, str(of))
 
 
 def largest(of: isl.Set, axis: int) -> isl.PwAff:
@@ -332,7 +337,7 @@ def count(of: isl.Set) -> int:
 
 
 def plain(of: isl.Set) -> isl.Set:
-    """The same set in as few pieces and constraints as isl finds."""
+    """The set in as few pieces and constraints as isl finds."""
     return of.coalesce().detect_equalities().remove_redundancies()
 
 

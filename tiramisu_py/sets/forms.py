@@ -147,7 +147,7 @@ def replaced(aff: isl.Aff, space: isl.Space, values: Mapping[str, isl.Aff]) -> i
 
 
 def with_small_floors(aff: isl.Aff) -> isl.Aff:
-    """The same form with small factors under its floors: ``j - floor((49*j + 49)/50)`` is ``floor(j/50)``.
+    """The form with small factors under its floors: ``j - floor((49*j + 49)/50)`` is ``floor(j/50)``.
 
     isl finds the first form where it turns ``50*h <= j`` around; its arithmetic would need numbers 50 times as large.
     """
@@ -210,6 +210,16 @@ def involves(of: isl.Aff, names: Sequence[str]) -> bool:
 def axes_of(of: isl.Aff) -> set[int]:
     """The dimensions on which a form depends."""
     return {axis for axis in range(of.dim(_IN)) if of.involves_dims(_IN, axis, 1)}
+
+
+def involves_axes(of: isl.Aff, first: int, count: int) -> bool:
+    """Whether a form depends on one of so many of its dimensions from `first` on."""
+    return bool(of.involves_dims(_IN, first, count))
+
+
+def without_axes(of: isl.Aff, first: int) -> isl.Aff:
+    """A form that does not depend on its dimensions from `first` on, on a space without these."""
+    return of.drop_dims(_IN, first, of.dim(_IN) - first)
 
 
 def has_floors(of: isl.Aff) -> bool:

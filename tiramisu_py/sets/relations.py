@@ -73,6 +73,17 @@ def equal_at(of: isl.Map, position: int) -> isl.Map:
     return of.equate(_IN, position, _OUT, position)
 
 
+def ahead_at(of: isl.Map, position: int, other: int, distance: int) -> isl.Map:
+    """The pairs of a relation whose dimension `other` of the image is that of the argument at `position`, and so much
+    more.
+    """
+    equal = isl.Constraint.alloc_equality(isl.LocalSpace.from_space(of.get_space()))
+    for side, place, sign in ((_OUT, other, 1), (_IN, position, -1)):
+        equal = equal.set_coefficient_val(side, place, integer(of.get_ctx(), sign))
+    equal = equal.set_constant_val(integer(of.get_ctx(), -distance))
+    return of.intersect(isl.Map.universe(of.get_space()).add_constraint(equal))
+
+
 def ordered_at(space: isl.Space, position: int, other: int) -> isl.Map:
     """The pairs of a space whose dimension `position` is at most the dimension `other` of the image."""
     return isl.Map.universe(space).order_le(_IN, position, _OUT, other)
@@ -153,7 +164,7 @@ def no_pair(of: isl.Map) -> isl.Map:
 
 
 def range_named(of: isl.Map, name: str | None) -> isl.Map:
-    """The same relation into the tuple `name`."""
+    """The relation into the tuple `name`."""
     if name is None:
         return of.reset_tuple_id(_OUT) if of.has_tuple_id(_OUT) else of
     return of.set_tuple_name(_OUT, name)
@@ -175,7 +186,7 @@ def shifted_out(of: isl.Map, position: int, by: int) -> isl.Map:
 
 
 def in_few_pieces(of: isl.Map) -> isl.Map:
-    """The same relation, coalesced if it has many pieces."""
+    """The relation, coalesced if it has many pieces."""
     return of.coalesce() if of.n_basic_map() > _MANY else of
 
 
@@ -277,7 +288,7 @@ def leading_as_params(of: isl.Map, names: Sequence[str]) -> isl.Map:
 
 
 def domain_named(of: isl.Map, name: str | None) -> isl.Map:
-    """The same relation from the tuple `name`."""
+    """The relation from the tuple `name`."""
     if not name:
         return of.reset_tuple_id(_IN) if of.has_tuple_id(_IN) else of
     return of.set_tuple_name(_IN, name)

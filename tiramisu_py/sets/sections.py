@@ -38,7 +38,7 @@ def _with_others(of: isl.Set, given: Sequence[int]) -> tuple[isl.Set, isl.Set]:
 
 
 def _apart(of: isl.Set, given: Sequence[int]) -> tuple[isl.Set, isl.Set]:
-    """The same with the constraints of one group alone, which hold even if no element exists."""
+    """The section with the constraints of one group alone, which hold even if no element exists."""
     alone, others = of, of
     for axis in range(of.dim(_SET)):
         if axis in given:

@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from tiramisu_py.tuning import filters
     from tiramisu_py.tuning.balancing import balance
     from tiramisu_py.tuning.learned import Choice, Choices, Collected, FitReport, InputAware, input_aware
-    from tiramisu_py.tuning.machine_model import Machine
-    from tiramisu_py.tuning.memory_levels import MemoryLevel
+    from tiramisu_py.tuning.machine_model import Machine, MemoryLevel
     from tiramisu_py.tuning.result import Balance, BalancedPart
     from tiramisu_py.tuning.search import Tuned, TunedPoint, powers_of_two, tune
 
@@ -18,8 +17,7 @@ front(
     {
         "tiramisu_py.tuning.balancing": "balance",
         "tiramisu_py.tuning.learned": "Choice, Choices, Collected, FitReport, InputAware, input_aware",
-        "tiramisu_py.tuning.machine_model": "Machine",
-        "tiramisu_py.tuning.memory_levels": "MemoryLevel",
+        "tiramisu_py.tuning.machine_model": "Machine, MemoryLevel",
         "tiramisu_py.tuning.result": "Balance, BalancedPart",
         "tiramisu_py.tuning.search": "Tuned, TunedPoint, powers_of_two, tune",
     },

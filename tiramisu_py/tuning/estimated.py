@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.queries import Amount, Communication, Counter, Program, Work, communication
-from tiramisu_py.tuning.levels import Level, Slot
+from tiramisu_py.tuning.levels import Level, Slot, owners
 from tiramisu_py.tuning.machine_model import Machine
-from tiramisu_py.tuning.owners import owners
 
 
 class Estimate:

@@ -1,12 +1,25 @@
-"""The levels at which a function is partitioned: their parts and cuts; stages with the same points share a level."""
+"""The levels at which a function is partitioned: their parts and cuts, and the part that each statement belongs to.
+
+Stages with the same points share a level.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from tiramisu_py import Gpu, Partition
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.queries import LoopId, Program, Rank, Statement, extent_value, params_of, part_ranges, ranks_of
+from tiramisu_py.queries import (
+    LoopId,
+    Program,
+    Rank,
+    Statement,
+    accesses,
+    extent_value,
+    params_of,
+    part_ranges,
+    ranks_of,
+)
 from tiramisu_py.queries import PartTarget as Target
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.splitting import Division, LevelCut
@@ -187,3 +200,36 @@ def _executor(slot: Slot, slots: tuple[Slot, ...]) -> tuple[object, ...]:
         if other.gpu == slot.gpu and not apart:
             return (other.gpu, other.ranks)
     return (slot.gpu, slot.ranks)
+
+
+def owners(program: Program, levels: Sequence[Level]) -> dict[str, Slot]:
+    """The part that each statement belongs to, by name, without statements outside all parts.
+
+    An upload belongs to the first part on its GPU that reads the uploaded values, a download to the first part that
+    computes the downloaded values.
+    """
+    slots = [slot for level in levels for slot in level.slots]
+    found = {name: slot for slot in slots for name in slot.statements}
+    for statement in program.statements.values():
+        if statement.transfer is not None:
+            served = _served(program, statement, slots)
+            if served is not None:
+                found[statement.name] = served
+    return found
+
+
+def _served(program: Program, transfer: Statement, slots: Sequence[Slot]) -> Slot | None:
+    assert transfer.transfer is not None
+    ends = (transfer.transfer.source, transfer.transfer.target)
+    near = [slot for slot in slots if slot.gpu is not None and slot.gpu in ends]
+    for slot in near:
+        statements = [program.statements[name] for name in slot.statements]
+        if slot.gpu == ends[1] and any(transfer.source in _read(s) for s in statements):
+            return slot
+        if slot.gpu == ends[0] and any(transfer.source == s.source for s in statements):
+            return slot
+    return near[0] if near else None
+
+
+def _read(statement: Statement) -> set[str]:
+    return {access.source for e in (statement.body, *statement.guards) for access in accesses(e)}

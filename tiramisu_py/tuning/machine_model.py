@@ -1,18 +1,126 @@
-"""The performance of a machine in a few numbers: measured for the host, published for a GPU."""
+"""The performance of a machine in a few numbers: measured for the host, published for a GPU.
+
+The speed of this machine's cores is measured with two small kernels: a multiply-add loop, and a copy.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import time
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tiramisu_py import Expr, Function, float32, iters, params
 from tiramisu_py.errors import ArgumentError, TiramisuError
-from tiramisu_py.queries import Device, runtime_for
+from tiramisu_py.queries import Caches, Device, runtime_for
+from tiramisu_py.queries import caches as described
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.host_rates import copied_bytes, multiplied_and_added
-from tiramisu_py.tuning.memory_levels import MemoryLevel, level_of, levels_here
+
+#: Multiply-adds for each element of a loop that stays in the cache of a core.
+DEPTH, ELEMENTS = 32, 2**14
+#: Bytes that are copied: more than caches hold.
+COPIED = 2**27
+ROUNDS = 5
+
+
+def multiplied_and_added() -> float:
+    """Operations a second of one core: a polynomial of degree 32 in vectors, two operations for each coefficient."""
+    (N,), (i,) = params("N"), iters("i")
+    f = Function("polynomial", params=[N])
+    x = f.input("x", float32, [N])
+    value: Expr = x[i] * 0.5 + 0.25
+    for _ in range(DEPTH - 1):
+        value = value * x[i] + 0.25
+    y = f.computation("y", {i: N}, value)
+    f.outputs(y)
+    y.vectorize(i, 32)
+    kernel = f.compile(threads=1, fast=("contract",))
+    given = np.linspace(0, 0.5, ELEMENTS, dtype=np.float32)
+    out = np.empty_like(given)
+    return 2 * DEPTH * ELEMENTS / _best(lambda: kernel(given, y=out), 40 * ROUNDS)
+
+
+def copied_bytes(threads: int) -> float:
+    """Bytes a second that all threads together read and write, in a copy larger than the caches."""
+    (N,), (i, j) = params("N"), iters("i j")
+    f = Function("copy", params=[N])
+    x = f.input("x", float32, [N, 1024])
+    y = f.computation("y", {i: N, j: 1024}, x[i, j])
+    f.outputs(y)
+    y.parallelize(i)
+    y.vectorize(j, 16)
+    kernel = f.compile(threads=threads)
+    given = np.ones((COPIED // 8 // 1024, 1024), dtype=np.float32)
+    out = np.zeros_like(given)
+    return COPIED / _best(lambda: kernel(given, y=out), ROUNDS)
+
+
+def _best(run: Callable[[], object], rounds: int) -> float:
+    """The minimum time of some calls, in seconds, after a warm-up call."""
+    run()
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+@dataclass(frozen=True)
+class MemoryLevel:
+    """A level of memory: its `bytes` for one core, or for all cores together if they share it (`shared`).
+
+    `read` and `copy` are bytes a second of all cores together, in a loop that reads and in one that reads and writes,
+    each byte counted once; `core_read` and `core_copy` are those of one core alone. 0 means not measured. Raises
+    `ArgumentError` for what is no size or rate.
+    """
+
+    name: str
+    bytes: int
+    shared: bool = False
+    read: float = 0.0
+    copy: float = 0.0
+    core_read: float = 0.0
+    core_copy: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ArgumentError(f"tm.MemoryLevel: name is {self.name!r}: give a name such as 'L1'")
+        for field in ("bytes", "read", "copy", "core_read", "core_copy"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+                raise ArgumentError(f"tm.MemoryLevel {self.name}: {field} is {value!r}: give a number")
+        if self.bytes < 1 or self.bytes != int(self.bytes):
+            raise ArgumentError(f"tm.MemoryLevel {self.name}: bytes is {self.bytes!r}: give its size in bytes")
+
+    @property
+    def bandwidth(self) -> float:
+        """The most bytes a second of all cores: the faster of its two loops; 0 if neither was measured."""
+        return max(self.read, self.copy)
+
+
+def levels_here(found: Caches | None = None) -> tuple[MemoryLevel, ...]:
+    """The caches of this machine, from the nearest one on, by their sizes alone."""
+    sizes = found or described()
+    return (
+        MemoryLevel("L1", sizes.first),
+        MemoryLevel("L2", sizes.second),
+        *([MemoryLevel("L3", sizes.last, shared=True)] if sizes.last > sizes.second else []),
+    )
+
+
+def level_of(given: Any) -> MemoryLevel:
+    """A level from plain data; raises `ArgumentError` for other data."""
+    names = {field.name for field in fields(MemoryLevel)}
+    if not isinstance(given, dict) or not {"name", "bytes"} <= set(given) <= names:
+        raise ArgumentError(f"{given!r} is no level of memory: it has a name and bytes, and rates")
+    return MemoryLevel(**given)
+
 
 GIGA, TERA = 1e9, 1e12
 

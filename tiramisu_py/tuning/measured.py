@@ -12,8 +12,7 @@ import numpy as np
 from tiramisu_py import Function, Kernel, Trace, TraceEvent, pinned_empty
 from tiramisu_py.queries import drawn_arguments as arguments
 from tiramisu_py.queries import shape_value
-from tiramisu_py.tuning.levels import Level, Slot
-from tiramisu_py.tuning.owners import owners
+from tiramisu_py.tuning.levels import Level, Slot, owners
 
 #: The kinds of events that count as a part's work: on threads of the host, and on a GPU.
 ON_CORES = ("nest",)

@@ -79,7 +79,7 @@ class _Counted:
             yield MemoryCost(words, *moved[words])
 
     def _of(self, statement: Statement) -> Iterator[MemoryAccess]:
-        """What a statement reads, its partial result included, and what it stores."""
+        """The arrays that a statement reads, its partial result included, and those that it stores."""
         for source in self.accesses.sources(statement):
             if (read := self.accesses.read(statement, source)) is not None:
                 yield read

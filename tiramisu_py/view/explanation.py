@@ -1,4 +1,4 @@
-"""What made a computation what it is: the commands that changed it, with its loops and storage after each."""
+"""The history of a computation: the commands that changed it, with its loops and storage after each."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def _is_known_before(program: Program, statement: Statement, loop: LoopId, bound
 
 
 def _not_outside(statement: Statement, loops: list[LoopId], loop: LoopId) -> list[LoopId]:
-    """Those of some loops that are not around a loop."""
+    """The loops among some that are not around a loop."""
     return [each for each in loops if statement.depth(each) >= statement.depth(loop)]
 
 

@@ -61,7 +61,7 @@ class CacheTraffic:
 
 
 class _Body:
-    """What is inside the outermost `depth` loops of some statements. It is `whole` if nothing else is inside these."""
+    """The statements inside the outermost `depth` loops of some. It is `whole` if nothing else is inside these."""
 
     def __init__(
         self, statements: list[tuple[Statement, list[tuple[MemoryAccess, int]]]], depth: int, sizes: Mapping[str, int],
@@ -115,12 +115,12 @@ class _Body:
 
     @cached_property
     def _footprints(self) -> list[tuple[list[Class], int]] | None:
-        """What an iteration uses, array by array; None if iterations have too many shapes."""
+        """The elements that an iteration uses, array by array; None if iterations have too many shapes."""
         return _counted(self._relations.values())
 
     @cached_property
     def _shared(self) -> list[tuple[list[Class], int]] | None:
-        """What an iteration uses, and the one before, too."""
+        """The elements that an iteration uses, and the one before, too."""
         return _counted((relation.intersect(_before(relation)), size) for relation, size in self._relations.values())
 
 

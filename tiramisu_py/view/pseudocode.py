@@ -34,6 +34,7 @@ from tiramisu_py.ir import (
     LoopFunction,
     Mask,
     MemoryBlock,
+    Mma,
     MultiplyTiles,
     Node,
     Piece,
@@ -80,7 +81,7 @@ class ReadableLoops(LoopFunction):
 
 
 def readable(function: LoopFunction) -> ReadableLoops:
-    """The same function, to be printed."""
+    """The function, to be printed."""
     return ReadableLoops(**{each.name: getattr(function, each.name) for each in fields(function)})
 
 
@@ -242,6 +243,10 @@ class Pseudocode(Visitor[list[str]]):
 
     def visit_multiplytiles(self, node: MultiplyTiles, depth: int) -> list[str]:
         return [f"{_PAD * depth}tile {node.sums} += tile {node.left} * tile {node.right}"]
+
+    def visit_mma(self, node: Mma, depth: int) -> list[str]:
+        sums, left, right = (", ".join(map(str, each)) for each in ([*map(_index, node.places)], node.left, node.right))
+        return [f"{_PAD * depth}{node.buffer} at {sums} += {node.instruction} of {left} and {right}"]
 
     def visit_lastblock(self, node: LastBlock, depth: int) -> list[str]:
         head = f"{_PAD * depth}the last of {node.count} blocks, by {node.tickets}[{node.index}]:"

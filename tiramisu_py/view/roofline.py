@@ -54,7 +54,7 @@ class RatedLevel(Protocol):
 
     @property
     def bytes(self) -> int:
-        """What it holds, for one core or for all that share it."""
+        """Its capacity, for one core or for all that share it."""
 
     @property
     def bandwidth(self) -> float:

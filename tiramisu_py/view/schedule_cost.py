@@ -29,7 +29,7 @@ USUAL = (32 << 10, 1 << 20, 32 << 20)
 
 @dataclass(frozen=True)
 class EmittedFindings:
-    """What is known of the loops that are emitted: the facts of GPU kernels, remarks on vector code, and the most bytes
+    """The facts about the loops that are emitted: the facts of GPU kernels, remarks on vector code, and the most bytes
     of temporaries at a time, by memory.
     """
 
@@ -168,7 +168,7 @@ class ScheduleCost:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What vector code does lane by lane, in sentences: `Kernel.remarks`."""
+        """The parts of vector code that run lane by lane, in sentences: `Kernel.remarks`."""
         return self._emitted.remarks
 
     @property
@@ -242,7 +242,7 @@ class ScheduleCost:
         return roofline(f"{self.name} at {sizes}" if sizes else self.name, marks, roofs)
 
     def _roofs(self, machine: Rates) -> list[Roof]:
-        """Those of memory, of caches with a measured rate, and of the GPU if something runs there."""
+        """The roofs of memory, of caches with a measured rate, and of the GPU if something runs there."""
         double = any(each.operations and each.dtype == "float64" for each in self.statements)
         half = getattr(machine, "core_flops64", 0.0) if double else 0.0
         peak = (half or machine.core_flops) * machine.cores
@@ -331,7 +331,7 @@ class ScheduleCost:
         return "\n".join([*lines, *map(_remark_line, self.remarks)])
 
     def _cache_lines(self) -> list[str]:
-        """What ideal caches of usual sizes fetch."""
+        """The bytes that ideal caches of usual sizes fetch."""
         if not self._in_caches:
             return []
         found = [f"{self.fetched(size):,} come into one of {_capacity(size)}" for size in USUAL]

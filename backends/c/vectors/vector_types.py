@@ -34,6 +34,12 @@ class VectorTypes:
         self._turns: dict[str, tuple[DType, int]] = {}
         self.idioms = idioms.Idioms(self.name)
         self.first = masks.FirstLanes()
+        self._numbers = 0
+
+    def number(self) -> int:
+        """A number for a variable of an expression, another one each time."""
+        self._numbers += 1
+        return self._numbers
 
     def name(self, dtype: DType, lanes: int) -> str:
         """The name of a vector type; a bool is stored as a byte."""

@@ -6,6 +6,8 @@ variables a bool is a byte, 0 or 1, in vectors too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tiramisu_py.algorithm.expressions import (
     COMPARISONS,
     Binary,
@@ -23,10 +25,11 @@ from tiramisu_py.backends.c.expressions.math_functions import OWN, PREDICATES, h
 from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.c.vectors import dots, doubled, half_floats, masks, quads, widths
+from tiramisu_py.backends.c.vectors import dots, doubled, even_and_odd, half_floats, masks, quads, widths
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
+from tiramisu_py.ir.arithmetic import pairs
 from tiramisu_py.ir.arithmetic.intervals import saturated
 from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import along_lanes
@@ -58,6 +61,10 @@ class Vectors:
     def _uniform(self, e: Expr) -> bool:
         return self.scope.lanes.of(e) == 1
 
+    def of_pairs(self, names: Mapping[even_and_odd.Leaf, str], is_odd: bool) -> Vectors:
+        """Prints even or odd lanes of expressions whose widened operands have names, as narrow vectors."""
+        return _OfPairs(self, names, is_odd)
+
     # -- values
 
     @deep
@@ -87,6 +94,8 @@ class Vectors:
                 return self._select(e)
             case Cast():
                 return self._converted(e.operand, e.dtype)
+            case Idiom(name=pairs.NARROWED, operands=(wide,)):
+                return even_and_odd.narrowed(self, wide, e.dtype) or self._converted(wide, e.dtype)
             case Idiom():
                 return self._operation(e.name, e.dtype, *e.operands)
             case Call():
@@ -351,3 +360,18 @@ def _fits_32_bits(dtype: DType) -> bool:
     """Whether an int32 has all values of an integer type."""
     (least, largest), (first, last) = dtype.limits, int32.limits
     return dtype.is_integer and not dtype.weak and first <= least and largest <= last
+
+
+class _OfPairs(Vectors):
+    """Prints the even or the odd lanes of an expression, half as many as its narrow operands have."""
+
+    def __init__(self, whole: Vectors, names: Mapping[even_and_odd.Leaf, str], is_odd: bool) -> None:
+        super().__init__(whole.scope, whole.types, whole.lanes // 2)
+        self.names = names
+        self.is_odd = is_odd
+
+    def _converted(self, e: Expr, dtype: DType) -> Code:
+        name = self.names.get(even_and_odd.leaf_of(e, dtype))
+        if name is None:
+            return super()._converted(e, dtype)
+        return even_and_odd.lane_of_pair(self, name, e.dtype, dtype, self.is_odd)

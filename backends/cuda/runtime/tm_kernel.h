@@ -577,4 +577,82 @@ TM_HEADER void tm_async_copy(void *to, const void *from) {
 #define TM_ASYNC_COPY(to, from, bytes) tm_async_copy<bytes>(to, from)
 #endif
 
+/* -- products of small matrices in tensor cores: TM_MMA_m16n8k16(d00, d01, d10, d11, left.., right..) adds to the sums of
+   rows y, y + 8 and columns 2x, 2x + 1 of thread (x, y) of a warp. A part of a factor has 4 bytes, the neighbouring terms
+   of one row or column: left those of rows y and y + 8 in turn, right those of column y. All threads of a warp call it. */
+
+TM_HEADER tm_uint32 tm_part(tm_vec<tm_float16, 2> pair) { return pair[0].bits | (tm_uint32)pair[1].bits << 16; }
+TM_HEADER tm_uint32 tm_part(tm_vec<tm_bfloat16, 2> pair) { return pair[0].bits | (tm_uint32)pair[1].bits << 16; }
+TM_HEADER tm_uint32 tm_part(float value) { return tm_bits_of_float32(value); }
+TM_HEADER constexpr int tm_kind(tm_vec<tm_float16, 2>) { return 0; }
+TM_HEADER constexpr int tm_kind(tm_vec<tm_bfloat16, 2>) { return 1; }
+TM_HEADER constexpr int tm_kind(float) { return 2; }
+
+#if !defined(TM_SIMULATOR)
+#define TM_MMA_16(shape, types)                                                                                        \
+  asm volatile("mma.sync.aligned." shape ".row.col.f32." types ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "          \
+               "{%0,%1,%2,%3};"                                                                                        \
+               : "+f"(d00), "+f"(d01), "+f"(d10), "+f"(d11)                                                            \
+               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
+template <int kind>
+TM_HEADER void tm_mma_16(float &d00, float &d01, float &d10, float &d11, tm_uint32 a0, tm_uint32 a1, tm_uint32 a2,
+                         tm_uint32 a3, tm_uint32 b0, tm_uint32 b1) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  static_assert(kind < 0, "this product needs a GPU of compute capability 8.0; m16n8k8 of float16 runs from 7.5 on");
+#endif
+  if constexpr (kind == 0)
+    TM_MMA_16("m16n8k16", "f16.f16");
+  else if constexpr (kind == 1)
+    TM_MMA_16("m16n8k16", "bf16.bf16");
+  else
+    TM_MMA_16("m16n8k8", "tf32.tf32");
+}
+TM_HEADER void tm_mma_8(float &d00, float &d01, float &d10, float &d11, tm_uint32 a0, tm_uint32 a1, tm_uint32 b0) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+               : "+f"(d00), "+f"(d01), "+f"(d10), "+f"(d11)
+               : "r"(a0), "r"(a1), "r"(b0));
+}
+#define TM_MMA_m16n8k16(d00, d01, d10, d11, a0, a1, a2, a3, b0, b1)                                                    \
+  tm_mma_16<tm_kind(decltype(a0){})>(d00, d01, d10, d11, tm_part(a0), tm_part(a1), tm_part(a2), tm_part(a3),           \
+                                     tm_part(b0), tm_part(b1))
+#define TM_MMA_m16n8k8_tf32 TM_MMA_m16n8k16
+#define TM_MMA_m16n8k8(d00, d01, d10, d11, a0, a1, b0)                                                                 \
+  tm_mma_8(d00, d01, d10, d11, tm_part(a0), tm_part(a1), tm_part(b0))
+#else
+/* The terms of a part: two of 16 bits, or one of which 10 bits after the point count. */
+TM_HEADER double tm_term(int kind, tm_uint32 part, int which) {
+  const tm_uint16 bits = (tm_uint16)(which ? part >> 16 : part);
+  if (kind == 0) return tm_from_float16({bits});
+  return kind == 1 ? tm_from_bfloat16({bits}) : tm_float32_of_bits(part >> 13 << 13);
+}
+/* The sums of one thread: each product is exact, and all are rounded once. A GPU rounds more often. */
+TM_HEADER void tm_multiply(int kind, int blocks, int lane, tm_uint32 (&left)[32][4], tm_uint32 (&right)[32][4], float *const (&sums)[4]) {
+  const int y = lane / 4, x = lane % 4, each = kind == 2 ? 1 : 2;
+  for (int k = 0; k < 4; k++) {
+    double total = *sums[k];
+    for (int block = 0; block < blocks; block++)
+      for (int other = 0; other < 4; other++)
+        for (int which = 0; which < each; which++)
+          total += tm_term(kind, left[4 * y + other][2 * block + k / 2], which) *
+                   tm_term(kind, right[4 * (2 * x + k % 2) + other][block], which);
+    *sums[k] = (float)total;
+  }
+}
+#define TM_MULTIPLY(kind, blocks, d00, d01, d10, d11, ...)                                                             \
+  {                                                                                                                    \
+    const tm_uint32 tm_parts[] = {__VA_ARGS__};                                                                        \
+    tm_uint32 tm_a[32][4], tm_b[32][4];                                                                                \
+    tm_gather(__LINE__, tm_parts, 2 * blocks, tm_a);                                                                   \
+    tm_gather(__LINE__, tm_parts + 2 * blocks, blocks, tm_b);                                                          \
+    float *const tm_sums[] = {&d00, &d01, &d10, &d11};                                                                 \
+    tm_multiply(kind, blocks, (int)(tm_index & 31), tm_a, tm_b, tm_sums);                                              \
+  }
+#define TM_MMA_m16n8k16(d00, d01, d10, d11, a0, a1, a2, a3, b0, b1)                                                    \
+  TM_MULTIPLY(tm_kind(a0), 2, d00, d01, d10, d11, tm_part(a0), tm_part(a1), tm_part(a2), tm_part(a3), tm_part(b0),      \
+              tm_part(b1))
+#define TM_MMA_m16n8k8_tf32 TM_MMA_m16n8k16
+#define TM_MMA_m16n8k8(d00, d01, d10, d11, a0, a1, b0)                                                                 \
+  TM_MULTIPLY(tm_kind(a0), 1, d00, d01, d10, d11, tm_part(a0), tm_part(a1), tm_part(b0))
+#endif
+
 #endif

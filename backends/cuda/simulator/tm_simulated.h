@@ -182,6 +182,12 @@ struct tm_simulated_thread : tm_thread {
     unsigned present;
     tm_simulator_services->meet(line, nullptr, 0, &present);
   }
+  /* What each lane of the warp brings, 16 bytes apart. */
+  void tm_gather(int line, const uint32_t *mine, int count, uint32_t (&all)[32][4]) {
+    unsigned present;
+    const char *const slots = tm_simulator_services->meet(line, mine, (unsigned)count * 4, &present);
+    for (int lane = 0; lane < 32; lane++) __builtin_memcpy(all[lane], slots + 16 * lane, (unsigned)count * 4);
+  }
   /* The value of the lane that `source` says; poison where that lane has no thread. */
   template <class S, class T>
   TM_MEMBER T tm_exchange(int line, S source, T value, int other) {

@@ -90,7 +90,7 @@ def test_traces_and_packing_functions_of_such_a_kernel_say_so(v2: None) -> None:
     image, w = f.input("image", tm.float32, [R, C]), f.input("w", tm.float32, [C])
     sums = f.reduction("sums", {r: R}, {c: C}, tm.sum, image[r, c] * w[c])
     f.outputs(sums)
-    sums.update.pack(image, [r0, r1], [r1, r0]).keep()
+    sums.update.copy(image, [r0, r1], layout=[r1, r0]).keep()
     kernel = f.compile(target="x86-64-v3")
     for run in (
         lambda: kernel.pack("image", np.ones((3, 5), np.float32)),

@@ -43,7 +43,7 @@ def tiled_product(**options: object) -> Draft:
     for part in (result.init, result.update):
         part.tag_gpu(blocks=[i0, j0], threads=[i1, j1])
     for name in "AB":
-        result.update.cache_shared(Input(f, name), k0, [y, x], name=f"{name}_tile", **options)
+        result.update.copy(Input(f, name), [y, x], at=k0, into=Memory.SHARED, name=f"{name}_tile", **options)
     return f
 
 
@@ -62,7 +62,7 @@ def transposed() -> Draft:
     b = f.computation("b", {j: M, i: N}, a[i, j])
     f.outputs(b)
     b.gpu_tile(j, i, 4, 4, j0, i0, j1, i1)
-    b.cache_shared(a, i0, [y, x], name="tile")
+    b.copy(a, [y, x], at=i0, into=Memory.SHARED, name="tile")
     return f
 
 
@@ -74,7 +74,7 @@ def stencil() -> Draft:
     f.outputs(b)
     b.split(i, 4, i0, i1)
     b.tag_gpu(blocks=[i0], threads=[i1])
-    b.cache_shared(a, i0, [x], name="tile")
+    b.copy(a, [x], at=i0, into=Memory.SHARED, name="tile")
     return f
 
 
@@ -248,7 +248,7 @@ def test_a_deferred_copy_needs_a_barrier_even_where_each_thread_reads_its_own(de
     f.outputs(b)
     b.split(i, 4, i0, i1)
     b.tag_gpu(blocks=[i0], threads=[i1])
-    b.cache_shared(a, i0, [x], name="tile", deferred=deferred)
+    b.copy(a, [x], at=i0, into=Memory.SHARED, deferred=deferred, name="tile")
     program = with_barriers(f.program)
     assert barriers(program) == (["i0"] if deferred else [])
     assert exposed(f.program, {"N": 6}) == (6 if deferred else 0)

@@ -193,8 +193,8 @@ def test_unrolled_tiles_around_a_barrier_do_not_part_the_threads():
     s.C.update.split(k, 4, k0, k1)
     s.C.update.reorder(k0, k1, i1, j1)
     s.C.unroll(i1).unroll(j1)
-    s.C.update.cache_shared(s.A, k0, [y, x])
-    s.C.update.cache_shared(s.B, k0, [y, x])
+    s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED)
+    s.C.update.copy(s.B, [y, x], at=k0, into=tm.SHARED)
     s.f.derive_transfers()
     function = s.f.lowered()  # this checks it again, after all passes
     shown = kernel_text(function.kernels[0])
@@ -241,7 +241,7 @@ def test_a_tree_starts_at_the_neutral_element_and_combines_once_a_block():
 
 def test_a_tree_over_elements_that_differ_within_a_block_is_refused():
     s = rows()
-    s.s.update.gpu_tile(i, k, 4, 4, i0, k0, i1, k1, combine=tm.TREE)
+    s.s.update.tile(i, k, 4, 4, i0, k0, i1, k1).tag_gpu([i0, k0], [i1, k1], combine=tm.TREE)
     with pytest.raises(UnsupportedError, match=r"s_update is combined as a tree, .* different elements"):
         lower(s.f.program)
 
@@ -259,8 +259,8 @@ def test_a_persistent_kernel_goes_round_by_round():
 def test_a_persistent_kernel_with_shared_memory_meets_after_each_round():
     s = pl.blur()
     s.bx.inline()
-    s.by.gpu_tile(r, c, 2, 4, s0, s1, t0, t1, grid=1)
-    s.by.cache_shared(s.image, s1, [y, x])
+    s.by.tile(r, c, 2, 4, s0, s1, t0, t1).tag_gpu([s0, s1], [t0, t1], grid=1)
+    s.by.copy(s.image, [y, x], at=s1, into=tm.SHARED)
     s.f.derive_transfers()
     function = s.f.lowered()
     shown = kernel_text(function.kernels[0]).splitlines()
@@ -361,7 +361,7 @@ def test_a_deferred_copy_of_what_no_thread_needs_is_gone_with_its_buffer():
     p = f.computation("p", {i: N}, a[i] - a[i])
     f.outputs(p)
     p.split(i, 4, i0, i1).tag_gpu(blocks=[i0], threads=[i1])
-    p.cache_shared(a, i0, [x], name="tile", deferred=True)
+    p.copy(a, [x], at=i0, into=tm.SHARED, deferred=True, name="tile")
     f.derive_transfers()
     plain = lower(f.completed)
     assert "tile" in kernel_text(plain.kernels[0])

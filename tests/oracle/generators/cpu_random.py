@@ -224,7 +224,9 @@ class CpuCommands(Commands):
         iterators = NEW_COPY[: sets.out_size(program.storages[source].index)]
         level = self._loop(statement)
         listed = f"[{', '.join(iterators)}]"
-        if not self.script.attempt(f"{name} = {handle}.cache({self._name(source)}, {level}, {listed}, name='{name}')"):
+        if not self.script.attempt(
+            f"{name} = {handle}.copy({self._name(source)}, {listed}, at={level}, name='{name}')"
+        ):
             return ""
         along = f", {self.choice.choice(iterators)}{self.choice.choice(('', ', 2', ', 4'))}"
         self.script.attempt(f"{name}.slide({level}{along})")

@@ -172,12 +172,13 @@ class GpuCommands(Commands):
         rank = len(self._iterators_of(source))
         name = f"{source}_{statement.name}_tile"
         options = self._some(0.3, ", pad=1") + self._some(0.3, ", deferred=True") + self._some(0.2, ", buffers=2")
-        command, options = ("cache_shared", options) if self.choice.random() < 0.8 else ("cache_local", "")
+        into, options = ("tm.SHARED", options) if self.choice.random() < 0.8 else ("tm.REGISTER", "")
         iterators = ", ".join(NEW_COPY[:rank])
         level = self._loop(statement)
         handle = self._handle(statement)
         self._attempt(
-            f"{name} = {handle}.{command}({self._name(source)}, {level}, [{iterators}], name='{name}'{options})"
+            f"{name} = {handle}.copy({self._name(source)}, [{iterators}], at={level}, into={into}, "
+            f"name='{name}'{options})"
         )
 
     def _sources_of(self, statement: Statement) -> list[str]:

@@ -357,11 +357,11 @@ class Commands:
         iterators = NEW_COPY[: sets.out_size(program.storages[source].index)]
         level = self._loop(statement) if self.choice.random() < 0.8 else "tm.root"
         listed = f"[{', '.join(iterators)}]"
-        extra = self.choice.choice(("", "", ", memory=tm.REGISTER"))
+        extra = self.choice.choice(("", "", ", into=tm.REGISTER"))
         if self.choice.random() < 0.3:
             turned = ("y1, y0", "y1 // 2, y0, y1 % 2") if len(iterators) == 2 else ("2 * y0", "y0 // 2, y0 % 2")
             extra += f", layout=[{self.choice.choice(turned)}]"
-        return f"{name} = {handle}.cache({self._name(source)}, {level}, {listed}, name='{name}'{extra})"
+        return f"{name} = {handle}.copy({self._name(source)}, {listed}, at={level}, name='{name}'{extra})"
 
 
 def random_script(seed: Seed) -> Script:

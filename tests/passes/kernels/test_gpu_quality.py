@@ -277,8 +277,8 @@ def unaligned_product(vector: int) -> tm.Function:
     total.compute_at(C, matrices.j1)
     total.store_in(tm.REGISTER)
     total.update.split(k, 16, k0, k1)
-    total.update.cache_shared(A, k0, [p, q], vector=vector, buffers=2, deferred=True, pad=4)
-    total.update.cache_shared(B, k0, [p, q], vector=vector, layout=[q, p])
+    total.update.copy(A, [p, q], at=k0, into=tm.SHARED, pad=4, deferred=True, buffers=2, vector=vector)
+    total.update.copy(B, [p, q], at=k0, into=tm.SHARED, layout=[q, p], vector=vector)
     f.derive_transfers()
     return f
 

@@ -55,7 +55,7 @@ class Case:
             q.unroll(x2)
         q.vectorize(x1, self.lanes, remainder=self.remainder)
         if self.kept == "cache":
-            q.cache(a, x2, [x3], name="near", memory=self.memory)
+            q.copy(a, [x3], at=x2, into=self.memory, name="near")
         else:
             p.compute_at(q, x2).store_at(q, x2)
         return f
@@ -106,7 +106,7 @@ def test_rows_jammed_around_a_buffer_in_registers_are_emitted() -> None:
     f.outputs(q)
     q.unroll_and_jam(i, 2, x1, x2)
     q.vectorize(x1, 16, remainder="mask")
-    q.cache(a, x2, [x3], name="near", memory=tm.REGISTER)
+    q.copy(a, [x3], at=x2, into=tm.REGISTER, name="near")
     assert f.check().ok
     given = np.arange(44, dtype=np.int64)
     np.testing.assert_array_equal(f.compile()(given), f.evaluate(given))

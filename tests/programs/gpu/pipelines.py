@@ -176,8 +176,8 @@ def tiled_product(s: SimpleNamespace, **options: object) -> None:
     s.C.gpu_tile(i, j, 4, 4, i0, j0, i1, j1)
     s.C.update.after(s.C.init, j1)
     s.C.update.split(k, 4, k0, k1)
-    s.C.update.cache_shared(s.A, k0, [y, x], **options)
-    s.C.update.cache_shared(s.B, k0, [y, x], **options)
+    s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED, **options)
+    s.C.update.copy(s.B, [y, x], at=k0, into=tm.SHARED, **options)
     s.f.derive_transfers()
 
 
@@ -291,13 +291,13 @@ CASES = [
     Case("blur, the first stage in shared memory", pl.blur, shared_blur),
     Case("blur, a shared cache of the input", pl.blur,
         _d(lambda s: (s.bx.inline(), s.by.gpu_tile(r, c, 4, 4, r0, c0, r1, c1),
-            s.by.cache_shared(s.image, c0, [y, x])))),
+            s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED)))),
     Case("blur, a padded shared cache", pl.blur,
         _d(lambda s: (s.bx.inline(), s.by.gpu_tile(r, c, 2, 4, r0, c0, r1, c1),
-            s.by.cache_shared(s.image, c0, [y, x], pad=1)))),
+            s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, pad=1)))),
     Case("blur, a deferred shared cache", pl.blur,
         _d(lambda s: (s.bx.inline(), s.by.gpu_tile(r, c, 2, 4, r0, c0, r1, c1),
-            s.by.cache_shared(s.image, c0, [y, x], deferred=True)))),
+            s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, deferred=True)))),
     Case("tiles in two dimensions", pl.scale, _d(lambda s: s.o.gpu_tile(i, j, 4, 4, i0, j0, i1, j1))),
     Case("tiles in three dimensions", pl.volume,
         _d(lambda s: (s.o.tile(i, j, k, 2, 2, 4, i0, j0, k0, i1, j1, k1),
@@ -321,7 +321,7 @@ CASES = [
     Case("a triangle in tiles", pl.triangle, _d(lambda s: s.s.gpu_tile(i, j, 4, 4, i0, j0, i1, j1))),
     Case("transposed", transpose, _d(lambda s: s.o.gpu_tile(i, j, 4, 4, i0, j0, i1, j1))),
     Case("transposed through a padded tile", transpose,
-        _d(lambda s: (s.o.gpu_tile(i, j, 4, 4, i0, j0, i1, j1), s.o.cache_shared(s.a, j0, [y, x], pad=1)))),
+        _d(lambda s: (s.o.gpu_tile(i, j, 4, 4, i0, j0, i1, j1), s.o.copy(s.a, [y, x], at=j0, into=tm.SHARED, pad=1)))),
     Case("several stages in one kernel", pl.chain, fused),
     Case("several stages, a kernel each", pl.chain,
         _d(lambda s: [on_gpu(stage, i) for stage in (s.p, s.q, s.z)])),
@@ -345,8 +345,8 @@ CASES = [
     Case("matrix product, deferred tiles", pl.matmul, lambda s: tiled_product(s, deferred=True), (0, 1, 5)),
     Case("matrix product, two buffers", pl.matmul, lambda s: tiled_product(s, deferred=True, buffers=2), (0, 1, 5, 9)),
     Case("matrix product, a row of the first factor in registers", pl.matmul,
-        _d(lambda s: (plain_product(s), s.C.update.split(k, 4, k0, k1), s.C.update.cache_local(s.A, k0, [y, x]),
-            s.C.update.unroll(k1))), (0, 1, 5)),
+        _d(lambda s: (plain_product(s), s.C.update.split(k, 4, k0, k1),
+            s.C.update.copy(s.A, [y, x], at=k0, into=tm.REGISTER), s.C.update.unroll(k1))), (0, 1, 5)),
     Case("sums of rows, a thread each", rows,
         _d(lambda s: s.s.split(i, 4, i0, i1).tag_gpu(blocks=[i0], threads=[i1]))),
     Case("sums of rows, a tree each", rows,

@@ -118,8 +118,8 @@ def product(shared: bool = True, buffers: int = 1, **options: Any) -> SimpleName
     out.tag_gpu(blocks=[i0, j0], threads=[i1, j1], **options)
     s = SimpleNamespace(f=f, A=a, B=b, C=out)
     if shared:
-        s.As = out.update.cache_shared(a, k0, [i, k], name="As", buffers=buffers)
-        s.Bs = out.update.cache_shared(b, k0, [k, j], name="Bs", buffers=buffers)
+        s.As = out.update.copy(a, [i, k], at=k0, into=tm.SHARED, buffers=buffers, name="As")
+        s.Bs = out.update.copy(b, [k, j], at=k0, into=tm.SHARED, buffers=buffers, name="Bs")
     up_a = f.create_xfer({i: N, k: K}, a[i, k], tm.CPU2GPU, name="up_A").collapse_many(i, k)
     up_b = f.create_xfer({k: K, j: M}, b[k, j], tm.CPU2GPU, name="up_B").collapse_many(k, j)
     down = f.create_xfer({i: N, j: M}, out[i, j], tm.GPU2CPU, name="down").collapse_many(i, j)

@@ -76,7 +76,7 @@ def deferred() -> tm.Function:
     f = pair()
     q = f["q"]
     q.split(i, 8, i0, i1).tag_gpu([i0], [i1])
-    q.cache_shared(f["p"], i0, [y], deferred=True)
+    q.copy(f["p"], [y], at=i0, into=tm.SHARED, deferred=True)
     f["p"].split(i, 8, i0, i1).tag_gpu([i0], [i1])
     f.derive_transfers()
     return f
@@ -89,7 +89,7 @@ def deferred_rows() -> tm.Function:
     q = f.computation("q", {i: N}, 2.0 * x[i])
     f.outputs(q)
     q.split(i, 8, i0, i1).tag_gpu([i0], [i1])
-    q.cache_shared(x, i0, [y], deferred=True)
+    q.copy(x, [y], at=i0, into=tm.SHARED, deferred=True)
     f.derive_transfers()
     return f
 
@@ -105,8 +105,8 @@ def registers() -> tm.Function:
     s.compute_at(c, j1)
     s.store_in(tm.REGISTER)
     s.update.split(k, 8, k0, k1)
-    s.update.cache_shared(a, k0, [y, z])
-    s.update.cache_shared(b, k0, [y, z])
+    s.update.copy(a, [y, z], at=k0, into=tm.SHARED)
+    s.update.copy(b, [y, z], at=k0, into=tm.SHARED)
     f.derive_transfers()
     return f
 

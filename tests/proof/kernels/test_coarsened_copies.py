@@ -28,7 +28,7 @@ def test_deferred_double_buffers_of_a_coarsened_kernel_are_proven_in_a_part_of_t
     q.split(i, 3, x3, x4)
     q.tag_gpu(blocks=[x3], threads=[x4])
     q.coarsen(x3, 3, x5)
-    q.cache_shared(p, j, [x6, x7], deferred=deferred, buffers=buffers)
+    q.copy(p, [x6, x7], at=j, into=tm.SHARED, deferred=deferred, buffers=buffers)
     f.derive_transfers()
     report = check(spread(f.completed), operations=OPERATIONS // 4)
     assert report.ok, report

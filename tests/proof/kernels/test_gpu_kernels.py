@@ -331,7 +331,7 @@ def test_a_barrier_inside_the_threads_of_a_tree_has_no_partial_result() -> None:
     f.outputs(s)
     s.update.split(i, 32, b, i).split(i, 8, m, t).interchange(m, t)
     s.tag_gpu(blocks=[b], threads=[t], combine=tm.TREE)
-    tile = s.update.cache_shared(a, m, [k])
+    tile = s.update.copy(a, [k], at=m, into=tm.SHARED)
     f.barrier(tile, s.update, at=m, name="filled")
     f.derive_transfers()
     assert f.program.statements["filled"].role is Role.BARRIER

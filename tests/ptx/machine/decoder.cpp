@@ -10,6 +10,7 @@ Decoder::Decoder(Parser &parser, Instruction &instruction, const std::string &op
     const size_t dot = std::min(opcode.find('.', at), opcode.size());
     const std::string word = opcode.substr(at, dot - at);
     const Type type = type_named(word);
+    if (at != 0 && type != Type::none && type_count < 4) every[type_count] = type;
     if (at == 0) {
       name = word;
     } else if (type == Type::none) {

@@ -46,6 +46,9 @@ class Decoder {
   std::vector<std::string> modifiers;
   std::vector<bool> known;
   size_t type_count = 0;
+
+ public:
+  Type every[4] = {}; /* of the types, those that come first */
 };
 
 /* Sets all of an instruction but its guard. */

@@ -32,7 +32,7 @@ struct Operand {
 };
 
 struct Instruction {
-  static constexpr int MOST = 8;
+  static constexpr int MOST = 10;
 
   Execute execute = nullptr;
   Complete complete = nullptr; /* of what the threads of a warp do together */

@@ -4,6 +4,7 @@
 #include "decoder.h"
 #include "findings.h"
 #include "memory.h"
+#include "reals.h"
 
 namespace ptx {
 
@@ -80,6 +81,68 @@ void reduce(Lanes &lanes, const Instruction &i) {
     if (t != nullptr) t->write(i.out[0], result);
 }
 
+/* `{d}, {a}, {b}, {c}`: thread 4*y + x has the rows y and y + 8 of a, c and d, and the column y of b; of the terms, pairs of
+   16 bits (or single ones of 32) from 2*x (x) on, and 8 (4) further on; of c and d, the columns 2*x and 2*x + 1. Products
+   are exact, and a sum is rounded once: the machine does not know the places in which a GPU rounds. */
+enum Factor : u8 { HALVES, BRAINS, SHORTENED };
+
+double term(u8 kind, u64 part, int which) {
+  const u16 bits = u16(which ? part >> 16 : part);
+  if (kind == HALVES) return value_of(Half{bits});
+  if (kind == BRAINS) return value_of(Brain{bits});
+  return double(from_bits<float>(part & ~u64(0x1fff)));
+}
+
+void multiply(Lanes &lanes, const Instruction &i) {
+  u64 sums[WARP][4];
+  const int blocks = i.combination, each = i.choice == SHORTENED ? 1 : 2;
+  for (Thread *t : lanes)
+    if (t == nullptr) throw Finding("a product of a warp that has less than 32 threads");
+  for (int lane = 0; lane < WARP; lane++) {
+    const int y = lane / 4, x = lane % 4;
+    for (int k = 0; k < 4; k++) {
+      double total = double(from_bits<float>(lanes[lane]->read(i.in[3 * blocks + k])));
+      for (int block = 0; block < blocks; block++)
+        for (int other = 0; other < 4; other++)
+          for (int which = 0; which < each; which++)
+            total += term(i.choice, lanes[4 * y + other]->read(i.in[2 * block + k / 2]), which) *
+                     term(i.choice, lanes[4 * (2 * x + k % 2) + other]->read(i.in[2 * blocks + block]), which);
+      sums[lane][k] = to_bits(float(total));
+    }
+  }
+  for (int lane = 0; lane < WARP; lane++)
+    for (int k = 0; k < 4; k++) lanes[lane]->write(i.out[k], sums[lane][k]);
+}
+
+Flow meet_all(Thread &t, const Instruction &) {
+  t.mask = 0xffffffff;
+  t.state = State::at_warp;
+  return Flow::waits;
+}
+
+void decode_product(Decoder &d) {
+  const bool large = d.has("m16n8k16"), small = d.has("m16n8k8"), shortened = d.has("tf32");
+  if (!d.has("aligned") || !d.has("row") || !d.has("col") || large == small) throw Finding("a product of a kind that is not known");
+  const Type factor = shortened ? Type::none : d.every[1];
+  d.made.choice = shortened ? SHORTENED : factor == Type::bf16 ? BRAINS : HALVES;
+  if (!shortened && factor != Type::bf16 && factor != Type::f16) throw Finding("factors of a type that is not known");
+  if (d.type() != Type::f32 || (large && shortened)) throw Finding("a product of a kind that is not known");
+  d.made.combination = large || shortened ? 2 : 1;
+  const size_t blocks = d.made.combination, wanted[] = {4, 2 * blocks, blocks, 4};
+  if (d.given.size() != 4) throw Finding("a product has four operands");
+  for (size_t k = 0; k < 4; k++) {
+    if (d.given[k].kind != Given::vector || d.given[k].parts.size() != wanted[k]) throw Finding("a fragment of another size");
+    for (const Given &one : d.given[k].parts) {
+      if (k == 0)
+        d.output(one);
+      else
+        d.made.in[d.made.ins++] = d.parser.operand(one, k == 3 ? Type::f32 : Type::b32);
+    }
+  }
+  d.made.complete = multiply;
+  d.run(meet_all);
+}
+
 void barrier(Lanes &lanes, const Instruction &) {
   for (Thread *t : lanes)
     if (t != nullptr) fence(*t, Scope::block);
@@ -134,6 +197,8 @@ bool decode_warps(Decoder &d) {
   if (d.is("bar") && d.has("warp")) {
     d.inputs(1, 0);
     together(d, barrier);
+  } else if (d.is("mma")) {
+    decode_product(d);
   } else if (d.is("shfl")) {
     decode_shuffle(d);
   } else if (d.is("vote")) {

@@ -108,11 +108,11 @@ def test_the_same_tag_given_again_replaces_its_properties():
 
 def test_a_tile_is_tagged_as_a_tile_and_a_tag_would():
     s, other = pl.scale(), pl.scale()
-    s.o.gpu_tile(i, j, 4, 8, i0, j0, i1, j1, stream=2)
-    other.o.tile(i, j, 4, 8, i0, j0, i1, j1).tag_gpu(blocks=[i0, j0], threads=[i1, j1], stream=2)
+    s.o.gpu_tile(i, j, 4, 8, i0, j0, i1, j1)
+    other.o.tile(i, j, 4, 8, i0, j0, i1, j1).tag_gpu(blocks=[i0, j0], threads=[i1, j1])
     assert loops_of(s, "o") == loops_of(other, "o") == ["i0:by", "j0:bx", "i1:ty", "j1:tx"]
-    assert kernels(s.f.program)[0].launch == kernels(other.f.program)[0].launch == Launch(2)
-    assert texts(s.f) == ("o.gpu_tile(i, j, 4, 8, i0, j0, i1, j1, stream=2)",)
+    assert kernels(s.f.program)[0].launch == kernels(other.f.program)[0].launch == Launch(0)
+    assert texts(s.f) == ("o.gpu_tile(i, j, 4, 8, i0, j0, i1, j1)",)
     s = pl.volume()
     s.o.gpu_tile(i, j, k, 2, 3, 4, i0, j0, k0, i1, j1, k1)
     assert loops_of(s, "o") == ["i0:bz", "j0:by", "k0:bx", "i1:tz", "j1:ty", "k1:tx"]
@@ -167,7 +167,7 @@ def test_a_coarsened_block_takes_neighbours_one_after_another():
 
 def test_shared_memory_stays_with_the_block_when_blocks_are_coarsened():
     s = tiled()
-    s.by.cache_shared(s.image, c0, [y, x])
+    s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED)
     s.by.coarsen(c0, 2, u)
     program = s.f.program
     name = {number: loop.name for number, loop in program.loops.items()}
@@ -180,7 +180,7 @@ def test_shared_memory_stays_with_the_block_when_blocks_are_coarsened():
 
 def test_every_element_of_a_tile_is_copied_once_by_a_thread_of_the_block():
     s = tiled()
-    s.by.cache_shared(s.image, c0, [y, x])
+    s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED)
     assert loops_of(s, "image_shared") == ["r0:by", "c0:bx", "y", "x", "y_y:ty", "x_x:tx"]
     found = executed(s, "image_shared", R=11, C=50)
     copied: dict[tuple[int, int], set[tuple[int, int]]] = {}
@@ -197,7 +197,7 @@ def test_every_element_of_a_tile_is_copied_once_by_a_thread_of_the_block():
 
 def test_neighbouring_threads_copy_neighbouring_elements():
     s = tiled()
-    s.by.cache_shared(s.image, c0, [y, x])
+    s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED)
     found = executed(s, "image_shared", R=8, C=32)
     threads = [place[-1] for column in range(32) for place in found[3, column]]
     assert threads == list(range(32))
@@ -208,7 +208,7 @@ def test_a_tile_narrower_than_the_block_is_dealt_out_as_a_whole():
     s.bx.inline()
     s.by.split(c, 4, c0, c1).split(r, 16, r0, r1).reorder(r0, c0, r1, c1)
     s.by.tag_gpu(blocks=[r0, c0], threads=[r1])
-    s.by.cache_shared(s.image, c0, [y, x])
+    s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED)
     assert loops_of(s, "image_shared") == ["r0:by", "c0:bx", "y_x", "y_x_x:tx"]
     found = executed(s, "image_shared", R=16, C=4)
     assert len(found) == 18 * 6
@@ -218,7 +218,7 @@ def test_a_tile_narrower_than_the_block_is_dealt_out_as_a_whole():
 
 def test_of_thread_loops_around_a_copy_each_thread_has_its_share():
     s = product()
-    s.C.update.cache_shared(s.A, k0, [y, x])
+    s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED)
     assert loops_of(s, "A_shared") == ["i0:by", "j0:bx", "i1:ty", "j1:tx", "k0"]
     found = executed(s, "A_shared", N=20, M=40, K=33)
     assert set(found) == {(a, b) for a in range(20) for b in range(33)}
@@ -229,26 +229,26 @@ def test_of_thread_loops_around_a_copy_each_thread_has_its_share():
 def test_threads_copy_for_others_even_where_they_compute_nothing():
     """Of 20 columns, the second block computes 4; all of its 16 threads along x copy the rows."""
     s = product()
-    s.C.update.cache_shared(s.A, k0, [y, x])
+    s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED)
     found = executed(s, "A_shared", N=16, M=20, K=16)
     assert {place[3] for places in found.values() for place in places if place[1] == 1} == set(range(16))
 
 
 def test_the_loops_named_by_threads_run_on_them():
     s = tiled()
-    s.by.cache_shared(s.image, c0, [y, x], threads=[x])
+    s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, threads=[x])
     assert loops_of(s, "image_shared") == ["r0:by", "c0:bx", "y", "x", "x_x:tx"]
 
 
 def test_padding_widens_the_last_extent_alone():
     s = product()
-    s.C.update.cache_shared(s.A, k0, [y, x], pad=1, name="tile")
+    s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED, pad=1, name="tile")
     assert [str(e) for e in s.f.program.buffers["tile"].extents] == ["16", "17"]
 
 
 def test_two_buffers_take_turns_one_iteration_ahead():
     s = product()
-    s.C.update.cache_shared(s.A, k0, [y, x], buffers=2, deferred=True)
+    s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED, deferred=True, buffers=2)
     program = s.f.program
     assert program.statements["A_shared"].deferred
     assert [str(e) for e in program.buffers["A_shared"].extents] == ["2", "16", "16"]
@@ -269,7 +269,7 @@ def test_two_buffers_take_turns_one_iteration_ahead():
 
 def test_registers_hold_what_one_thread_reads():
     s = product()
-    s.C.update.cache_local(s.B, k0, [y, x])
+    s.C.update.copy(s.B, [y, x], at=k0, into=tm.REGISTER)
     assert loops_of(s, "B_local") == ["i0:by", "j0:bx", "i1:ty", "j1:tx", "k0", "y", "x"]
     buffer = s.f.program.buffers["B_local"]
     assert buffer.memory is tm.REGISTER and [str(e) for e in buffer.extents] == ["16", "1"]
@@ -278,8 +278,8 @@ def test_registers_hold_what_one_thread_reads():
 
 def test_registers_are_filled_from_a_copy_in_shared_memory():
     s = product()
-    s.C.update.cache_shared(s.A, k0, [y, x])
-    s.C.update.cache_local(s.A, k1, [y, x])
+    s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED)
+    s.C.update.copy(s.A, [y, x], at=k1, into=tm.REGISTER)
     program = s.f.program
     assert program.statements["A_local"].sources == {"A": "A_shared"}
     assert program.statements["C_update"].sources == {"A": "A_local"}
@@ -316,7 +316,7 @@ def dealt_out_as_a_whole() -> SimpleNamespace:
     s.bx.inline()
     s.by.split(c, 4, c0, c1).split(r, 16, r0, r1).reorder(r0, c0, r1, c1)
     s.by.tag_gpu(blocks=[r0, c0], threads=[r1])
-    s.by.cache_shared(s.image, c0, [y, x])
+    s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED)
     return s
 
 
@@ -325,7 +325,7 @@ def coarsened() -> SimpleNamespace:
     s = pl.blur()
     s.bx.inline()
     s.by.gpu_tile(r, c, 4, 4, r0, c0, r1, c1)
-    s.by.cache_shared(s.image, c0, [y, x])
+    s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED)
     s.by.coarsen(c0, 2, u)
     s.by.coarsen(r1, 2, v)
     return s
@@ -337,8 +337,8 @@ def small_product(*, buffers: int = 1) -> SimpleNamespace:
     s.C.gpu_tile(i, j, 4, 4, i0, j0, i1, j1)
     s.C.update.after(s.C.init, j1)
     s.C.update.split(k, 4, k0, k1)
-    s.C.update.cache_shared(s.A, k0, [y, x], buffers=buffers)
-    s.C.update.cache_shared(s.B, k0, [y, x], pad=1, buffers=buffers)
+    s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED, buffers=buffers)
+    s.C.update.copy(s.B, [y, x], at=k0, into=tm.SHARED, pad=1, buffers=buffers)
     return s
 
 
@@ -352,7 +352,7 @@ def split_after_caching() -> SimpleNamespace:
 def through_registers() -> SimpleNamespace:
     """From the GPU's memory to shared memory, and from there to registers."""
     s = small_product()
-    s.C.update.cache_local(s.A, k0, [y, x])
+    s.C.update.copy(s.A, [y, x], at=k0, into=tm.REGISTER)
     return s
 
 
@@ -436,7 +436,7 @@ def test_removing_a_wait_keeps_the_order_of_what_was_around_it():
 
 def test_a_copy_that_nothing_reads_can_be_removed_with_its_buffer():
     s = pl.blur()
-    copy = s.bx.cache(s.image, tm.root, [y, x], name="near")
+    copy = s.bx.copy(s.image, [y, x], name="near")
     s.bx.inline()
     s.f.undo()
     with pytest.raises(tm.CommandError, match="near is read by bx"):
@@ -467,7 +467,7 @@ def test_a_barrier_is_between_its_statements():
 def test_all_threads_of_the_block_come_to_a_barrier_inside_thread_loops():
     """The last block has 4 of 16 columns to compute; all 256 threads come to the barrier, three times."""
     s = product()
-    copy = s.C.update.cache_shared(s.A, k0, [y, x])
+    copy = s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED)
     s.f.barrier(copy, s.C.update, at=k0)
     statement = s.f.program.statements["barrier"]
     coords = isl.Map.from_multi_aff(statement.coords).intersect_domain(statement.instances).range()
@@ -478,7 +478,7 @@ def test_all_threads_of_the_block_come_to_a_barrier_inside_thread_loops():
 
 def test_a_barrier_after_the_later_statement_separates_iterations():
     s = product()
-    copy = s.C.update.cache_shared(s.A, k0, [y, x])
+    copy = s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED)
     s.f.barrier(s.C.update, copy, at=k0, name="again")
     positions = s.f.program.positions
     assert positions["A_shared"] < positions["C_update"] < positions["again"]
@@ -537,16 +537,16 @@ REFUSED: list[Case] = [
     (tiled, lambda s: s.by.coarsen(c1, 64, u), "at most 32 iterations: a thread cannot take 64"),
     (tiled, lambda s: s.by.coarsen(c1, 1, u), "the factor of c1 is 1"),
     (tiled, lambda s: s.by.coarsen(c1, 4, r1), "has a loop r1 already"),
-    (pl.blur, lambda s: s.by.cache_shared(s.bx, r, [y, x]), "by is in no kernel"),
-    (tiled, lambda s: s.by.cache_shared(s.image, r0, [y, x]), "outside of the kernel's blocks.* choose c0"),
-    (tiled, lambda s: s.by.cache_shared(s.image, c0, [y]), "needs 2 different iterators"),
-    (tiled, lambda s: s.by.cache_shared(s.image, c0, [y, x], threads=[c1]), r"threads=\['c1'\]: name iterators"),
-    (tiled, lambda s: s.by.cache_shared(s.image, c0, [y, x], buffers=3), "1 buffer, or 2 that take turns"),
-    (tiled, lambda s: s.by.cache_shared(s.image, c0, [y, x], buffers=2), "take turns in a sequential loop, and c0 is not sequential"),
-    (tiled, lambda s: s.by.cache_shared(s.image, c0, [y, x], pad=-1), "pad is -1"),
-    (tiled, lambda s: s.by.cache_shared(s.image, c0, [y, x], pad=4096), "bytes of shared memory .* CUDA allows 49152"),
-    (tiled, lambda s: s.by.cache_local(s.image, c0, [y, x]), "registers belong to one thread.* thread loop r1"),
-    (product, lambda s: s.C.update.cache_shared(s.A, j0, [y, x]), "extents 16, K, .* split the loops inside by a constant"),
+    (pl.blur, lambda s: s.by.copy(s.bx, [y, x], at=r, into=tm.SHARED), "by is in no kernel"),
+    (tiled, lambda s: s.by.copy(s.image, [y, x], at=r0, into=tm.SHARED), "outside of the kernel's blocks.* choose c0"),
+    (tiled, lambda s: s.by.copy(s.image, [y], at=c0, into=tm.SHARED), "needs 2 different iterators"),
+    (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, threads=[c1]), r"threads=\['c1'\]: name iterators"),
+    (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, buffers=3), "1 buffer, or 2 that take turns"),
+    (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, buffers=2), "take turns in a sequential loop, and c0 is not sequential"),
+    (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, pad=-1), "pad is -1"),
+    (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.SHARED, pad=4096), "bytes of shared memory .* CUDA allows 49152"),
+    (tiled, lambda s: s.by.copy(s.image, [y, x], at=c0, into=tm.REGISTER), "registers belong to one thread.* thread loop r1"),
+    (product, lambda s: s.C.update.copy(s.A, [y, x], at=j0, into=tm.SHARED), "extents 16, K, .* split the loops inside by a constant"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], "up"), "direction='up'"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU, True), "mode=True"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a, tm.CPU2GPU), "a names no value to transfer"),
@@ -685,7 +685,7 @@ def test_loops_that_combine_in_different_ways_are_not_one_loop():
 def test_a_copy_at_a_thread_loop_is_the_one_of_the_block(level):
     """The halo of 2 is copied by all threads together, whichever loop of theirs is named."""
     s = tiled()
-    s.by.cache_shared(s.image, level, [y, x])
+    s.by.copy(s.image, [y, x], at=level, into=tm.SHARED)
     s.f.derive_transfers()
     assert s.f.check().ok
     assert [str(extent) for extent in s.f.program.buffers["image_shared"].extents] == ["10", "34"]

@@ -81,7 +81,7 @@ def copied() -> Built:
     m = pl.blur()
     m.by.tile(r, c, 2, 4, r0, c0, r1, c1)
     m.bx.compute_at(m.by, c0)
-    m.near = m.bx.cache(m.image, c0, [y, x], name="near")
+    m.near = m.bx.copy(m.image, [y, x], at=c0, name="near")
     m.near.slide(c0, x, 4)
     for part, columns, lines in ((m.near, x, y), (m.bx, c, r), (m.by, c1, r1)):
         part.vectorize(columns, 4)
@@ -354,7 +354,7 @@ def test_loops_inside_follow_the_values_and_not_the_iteration() -> None:
     a = f.input("a", tm.int32, [N + 2, N + 2])
     o = f.computation("o", {i: (2, N)}, a[i, i] - 2 * a[i, i - 1])
     f.outputs(o)
-    window = o.cache(a, i, [y0, y1], name="window")
+    window = o.copy(a, [y0, y1], at=i, name="window")
     window.slide(i, y1)
     given = np.arange(64, dtype=np.int32).reshape(8, 8) ** 2
     found = np.zeros(6, np.int32)

@@ -54,7 +54,7 @@ def test_what_reads_it_elsewhere_is_moved_inside_afterwards() -> None:
 
 def test_a_copy_that_is_read_instead_is_named() -> None:
     _, dist, label, out = three_stages()
-    label.cache(dist, tm.root, [n, k], name="near")
+    label.copy(dist, [n, k], name="near")
     with pytest.raises(CommandError, match=r"reads the copy near; compute dist at a loop of near"):
         dist.compute_at(label, n)
     label.compute_at(out, n0)

@@ -80,7 +80,7 @@ def register_tiles(C: tm.Reduction) -> None:
     P.update.reorder(k, i, j)
     P.unroll(i, remainder="specialize")
     P.vectorize(j, 8, remainder="pad")
-    P.update.pack(C._function["B"], [k1, j1], [j1 // 16, k1, j1 % 16], level=k0)
+    P.update.copy(C._function["B"], [k1, j1], at=k0, layout=[j1 // 16, k1, j1 % 16])
 
 
 SCHEDULES = {f.__name__: f for f in (blocks, blocks_on_threads, accumulators, lanes, twice, register_tiles)}
@@ -348,7 +348,7 @@ def _start() -> None:
 
 def _after_pack() -> None:
     f, C = product()
-    C.update.pack(f["B"], [k1, j1], [j1, k1])
+    C.update.copy(f["B"], [k1, j1], layout=[j1, k1])
     C.update.split(k, 8, k0, k1)
     C.rfactor(k0)
 
@@ -402,7 +402,7 @@ REFUSED: dict[str, tuple[Callable[[], None], str]] = {
     "no loop": (_none, "names the loops that number the partial results"),
     "a loop that does not exist": (_no_loop, "no loop k0: C.update has the loops i, j, k"),
     "the start": (_start, "C.init is no update"),
-    "an update that reads copies": (_after_pack, "give rfactor before cache and pack"),
+    "an update that reads copies": (_after_pack, "give rfactor before copy"),
     "a loop with a tag": (_tagged, "tagged by C.update.unroll(k1)"),
     "an update in parts": (_in_parts, "in parts"),
     "a reduction at another loop": (_moved, "give rfactor before"),

@@ -9,6 +9,7 @@ import pytest
 import tiramisu_py as tm
 from tests.programs import matrix_tiles as mt
 from tests.programs.drafts import texts
+from tests.programs.gpu import tensor_products as tp
 from tests.programs.matrix_tiles import K, M, N, i, i0, i1, i3, j, j0, j1, j3, k, k0, k1
 
 PANELS = "copy.store_in(panels, [j // 16, k // 4, j % 16, k % 4])"
@@ -34,11 +35,15 @@ def tiled(rows: int = 16, columns: int = 16, terms: int = 64, **how: object) -> 
 COMMANDS = {
     "an unknown instruction": (
         lambda C: C.update.tensorize(i1, j1, k1, "vnni"),
-        "there is no instruction 'vnni' on matrices: choose one of \"amx\"",
+        "there is no instruction 'vnni' on matrices: choose one of \"amx\", \"m16n8k16\"",
     ),
     "one loop twice": (lambda C: C.update.tensorize(i1, i1, k1, "amx"), "tensorize takes three loops"),
     "no loop of that name": (lambda C: C.update.tensorize(i1, j1, k, "amx"), "no loop k here"),
     "no update": (lambda C: C.init.tensorize(i, j, k, "amx"), "C.init adds no products: give tensorize the update"),
+    "types of another instruction": (
+        lambda C: C.update.tensorize(i1, j1, k1, "m16n8k16"),
+        "m16n8k16 does not sum uint8 * int8 in int32: it has float16 * float16 in float32",
+    ),
     "a vector around": (
         lambda C: C.update.vectorize(k0, 8, combine=tm.PRIVATE).tensorize(i1, j1, k1, "amx"),
         "the tensor loop i1 (C.update.tensorize(i1, j1, k1, 'amx')) is inside the vector loop k0",
@@ -173,3 +178,40 @@ def test_a_file_keeps_the_command(tmp_path):
     f, _ = mt.product()
     f.save(tmp_path / "f.json")
     assert texts(tm.load(tmp_path / "f.json")) == texts(f)
+
+
+def on_gpu(**how: object) -> tuple[tm.Function, tm.Reduction]:
+    return tp.product(tensorized=False, shared=False, **how)
+
+
+def test_threads_of_a_block_are_those_of_warps():
+    f, total = on_gpu(threads="yx")
+    total.update.tensorize(tp.h, tp.p, tp.k2, "m16n8k16")
+    message, repair = refused(f)
+    assert message == (
+        "the block of total.update has 8 threads along x and 4 along y, and the warps of m16n8k16 have 4 and 8"
+    )
+    assert repair == "tag_gpu(threads=[warps, y, x]), of loops of 8 and 4 iterations along y and x"
+
+
+def test_rows_and_columns_of_a_warp_are_not_exchanged():
+    f, total = on_gpu()
+    total.update.tensorize(tp.p, tp.h, tp.k2, "m16n8k16")
+    assert "is another element for each thread along" in refused(f)[0]
+
+
+@pytest.mark.slow
+def test_sums_of_warps_are_in_registers():
+    f, total = on_gpu(memory=tm.SHARED)
+    total.update.tensorize(tp.h, tp.p, tp.k2, "m16n8k16")
+    said = [(one.message, one.repair) for one in f.check().violations]
+    assert ("the sums of total.update are in total, and m16n8k16 adds to registers of each thread",
+            "total.store_in(tm.REGISTER)") in said  # fmt: skip
+
+
+def test_tiles_of_cores_are_not_those_of_warps():
+    f, C = mt.product(tm.bfloat16, tm.bfloat16, tm.float32, tensorized=False)
+    C.update.tensorize(i3, j3, k1, "m16n8k16")
+    message, repair = refused(f)
+    assert message == "C.update runs on cores, and m16n8k16 is an instruction of GPUs"
+    assert repair == 'use "amx"'

@@ -25,7 +25,7 @@ def product(**assumed: str) -> SimpleNamespace:
     A, B = f.input("A", tm.int32, [N, K]), f.input("B", tm.int32, [K, M])
     C = f.reduction("C", {i: N, j: M}, {k: K}, tm.sum, A[i, k] * B[k, j])
     f.outputs(C)
-    panels = C.update.pack(B, [kk, jj], [jj // 4, kk, jj % 4])
+    panels = C.update.copy(B, [kk, jj], layout=[jj // 4, kk, jj % 4])
     panels.keep()
     return SimpleNamespace(f=f, A=A, B=B, C=C, panels=panels)
 
@@ -177,7 +177,7 @@ def test_declared_facts_are_verified_when_an_array_is_packed() -> None:
     table = f.input("table", tm.int32, [M])
     out = f.computation("out", {i: N}, table[rows[i]])
     f.outputs(out)
-    out.pack(rows, [jj], [jj]).keep()
+    out.copy(rows, [jj], layout=[jj]).keep()
     kernel, values = f.compile(), numbers(5)
     packed = kernel.pack("rows", np.array([4, 0, 2], np.int32), M=5)
     np.testing.assert_array_equal(kernel(packed, values), values[[4, 0, 2]])
@@ -257,7 +257,7 @@ def test_what_is_not_made_once_from_one_input_is_refused_at_once() -> None:
     with pytest.raises(tm.CommandError, match="B_packed is kept between calls already"):
         s.panels.keep()
     with pytest.raises(tm.CommandError, match=r"A_cache is made anew in each iteration of \(i\)"):
-        s.C.update.cache(s.A, i, [kk, jj]).keep()
+        s.C.update.copy(s.A, [kk, jj], at=i).keep()
     with pytest.raises(tm.CommandError, match="C is in the caller's array C already"):
         s.C.keep()
     f = tm.Function("two", params=[N])

@@ -64,7 +64,7 @@ def test_later_commands_keep_the_policy(later):
 @pytest.mark.parametrize("level", [tm.root, i], ids=["root", "row"])
 def test_a_copy_of_an_input_can_be_placed_and_the_buffer_of_what_reads_it_is_not(level):
     s = pair()
-    copy = s.p.cache(s.a, level, [i0, i1], name="copied")
+    copy = s.p.copy(s.a, [i0, i1], at=level, name="copied")
     copy.place("local")
     assert (pages(s, "copied"), pages(s, "p")) == (Pages(Policy.LOCAL), None)
     kernel = s.f.compile()

@@ -81,7 +81,7 @@ def test_a_computation_in_memory_and_its_copy():
     assert "prefetch bx[r + 1, c]" in s.f.pseudocode() and "prefetch bx[r + 3, c]" in s.f.pseudocode()
     s = pl.blur()
     s.by.split(r, 8, r0, r1)
-    copy = s.by.cache(s.bx, r0, [i, j])
+    copy = s.by.copy(s.bx, [i, j], at=r0)
     s.by.prefetch(copy, r1, 1)
     assert "prefetch bx_cache[" in s.f.pseudocode()
 
@@ -93,7 +93,7 @@ def test_what_is_read_from_elsewhere_then_is_refused():
         s.bx.inline()
     s.by.split(r, 8, r0, r1)
     with pytest.raises(tm.CommandError, match=r"by prefetches bx, but would read it from bx_cache: leave out"):
-        s.by.cache(s.bx, r0, [i, j])
+        s.by.copy(s.bx, [i, j], at=r0)
 
 
 def test_what_is_kept_in_registers_is_not_asked_for():

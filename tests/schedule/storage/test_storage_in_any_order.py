@@ -64,7 +64,7 @@ def test_a_part_of_a_copy_has_no_buffer_of_its_own() -> None:
     f = tm.Function("copied", params=[N])
     a = f.input("a", tm.float32, [N])
     f.outputs(q := f.computation("q", {i: N}, a[i] + 1))
-    near = q.cache(a, tm.root, [k])
+    near = q.copy(a, [k])
     parts = near.separate_at(k, [4])
     with pytest.raises(CommandError, match=r"a_cache has one buffer .* a_cache_1 stores .* a_cache\.store_in"):
         parts[0].store_in(tm.PINNED)

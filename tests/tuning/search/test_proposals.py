@@ -12,9 +12,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.tuning.search.laboratory import Laboratory
-from tiramisu_py.tuning.search.drawing import Drawn
-from tiramisu_py.tuning.search.exploring import Explorer
-from tiramisu_py.tuning.search.proposals import EveryPoint, Guided, Proposals, proposals_for
+from tiramisu_py.tuning.search.proposals import Drawn, EveryPoint, Explorer, Guided, Proposals, proposals_for
 from tiramisu_py.tuning.search.space import Space, checked_space
 
 SMALL = Space({"a": (1, 2, 3), "b": ("x", "y"), "c": (True, 1)}, lambda a, b, c: (a, b) != (2, "y"))

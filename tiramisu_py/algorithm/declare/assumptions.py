@@ -28,6 +28,8 @@ def verify_facts(declared: Input, array: Array, params: Mapping[str, int]) -> No
         _verify_monotone(declared, array)
     if declared.permutation:
         _verify_permutation(declared, array)
+    if declared.covers is not None:
+        _verify_cover(declared, array, params)
 
 
 # -- the usual case: nothing is wrong
@@ -44,6 +46,8 @@ def _holds(declared: Input, array: Array, params: Mapping[str, int]) -> bool:
                 return False
         elif not _is_within(array, low, high):
             return False
+    if declared.covers is not None and (array[0] != 0 or array[-1] != extent_value(declared.covers, params)):
+        return False
     return not declared.permutation or _is_permutation(array)
 
 
@@ -105,6 +109,15 @@ def _verify_permutation(declared: Input, array: Array) -> None:
         declared, array, repeated.reshape(array.shape),
         "which occurs before, but it is declared to be a permutation",
     )  # fmt: skip
+
+
+def _verify_cover(declared: Input, array: Array, params: Mapping[str, int]) -> None:
+    assert declared.covers is not None
+    for index, wanted in ((0, 0), (array.size - 1, extent_value(declared.covers, params))):
+        wrong = np.zeros(array.shape, dtype=np.bool_)
+        wrong[index] = array[index] != wanted
+        end = "the first run begins at 0" if index == 0 else f"the last run ends at {declared.covers} = {wanted}"
+        _refuse(declared, array, wrong, f"but {end}: each position is in one run")
 
 
 def _refuse(declared: Input, array: Array, wrong: npt.NDArray[np.bool_], why: str) -> None:

@@ -57,6 +57,7 @@ def declare_input(
     values: Any = None,
     monotone: bool = False,
     permutation: bool = False,
+    covers: Any = None,
     scalar: bool = False,
     strides: Any = None,
     owner: object = None,
@@ -86,7 +87,7 @@ def declare_input(
     apart = None if strides is None else _strides(algorithm, name, strides, extents, owner)
     return Input(
         name, found, extents, values=bounds, monotone=monotone, permutation=permutation, location=location,
-        strides=apart, passed=passed,
+        strides=apart, passed=passed, covers=covers,
     )  # fmt: skip
 
 
@@ -415,7 +416,7 @@ def check_components(algorithm: Algorithm, name: str, dtype: DType) -> None:
 
 
 def no_operator(name: str, given: Any) -> DeclarationError:
-    """What to do about an `op` of a computation that is no operator, by the name that it has elsewhere."""
+    """Advice on an `op` of a computation that is no operator, by the name that it has elsewhere."""
     known = given if isinstance(given, str) else getattr(given, "__name__", getattr(given, "name", ""))
     shown = f"the function {known}" if hasattr(given, "__name__") else repr(given)
     if known in _OPERATORS:

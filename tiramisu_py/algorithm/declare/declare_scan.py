@@ -75,7 +75,7 @@ class _Scan:
         return [each for each in self.domain if each.name != self.along.name]
 
     def combined(self, before: Expr, term: Expr) -> Expr:
-        """What comes before, and one more term."""
+        """The terms before, combined with one more."""
         return as_typed(self.op.combine(before, term), self.term.dtype)
 
     def recurrence(self, size: int | None) -> Callable[[Any], Expr]:

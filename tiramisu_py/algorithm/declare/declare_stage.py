@@ -166,7 +166,7 @@ class _Declared:
     # -- the sets
 
     def sets(self) -> StageSets:
-        """What each call reads, and the ranges of its iterators."""
+        """The elements that each call reads, and the ranges of its iterators."""
         ranges = {name: self._projected([name]) for name in (*self.values.iterators[self.each :], *self.over)}
         return StageSets(self.each, ranges, tuple(self._part(of.rank, access) for _, of, access in self.call.arrays))
 

@@ -1,4 +1,4 @@
-"""What repairs a read of a value that does not exist, with conditions, domains and indices to write."""
+"""Repairs of a read of a value that does not exist: conditions, domains and indices to write."""
 
 from __future__ import annotations
 

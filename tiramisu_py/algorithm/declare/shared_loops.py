@@ -120,9 +120,6 @@ def _apart(pair: tuple[str, str], delays: Mapping[str, int], is_reversed: bool) 
     return -later if is_reversed else later
 
 
-_IN, _OUT = isl.dim_type.in_, isl.dim_type.out
-
-
 def _least(read: isl.Map, pair: tuple[str, str], dims: Mapping[str, int], is_reversed: bool) -> int | None:
     """The least number of iterations by which values are ahead of their readers; None if there is none."""
     reader, source = (dims[name] for name in pair)
@@ -132,12 +129,7 @@ def _least(read: isl.Map, pair: tuple[str, str], dims: Mapping[str, int], is_rev
 
 def _same(read: isl.Map, pair: tuple[str, str], dims: Mapping[str, int], apart: int) -> isl.Map:
     """The reads of values whose index is greater by a number than that of the reader."""
-    space = read.get_space()
-    equal = isl.Constraint.alloc_equality(isl.LocalSpace.from_space(space))
-    for side, name, sign in ((_OUT, pair[1], 1), (_IN, pair[0], -1)):
-        equal = equal.set_coefficient_val(side, dims[name], sets.integer(read.get_ctx(), sign))
-    equal = equal.set_constant_val(sets.integer(read.get_ctx(), -apart))
-    return read.intersect(isl.Map.universe(space).add_constraint(equal))
+    return sets.ahead_at(read, dims[pair[0]], dims[pair[1]], apart)
 
 
 def _in_order(members: list[str], reads: Reads) -> list[list[str]]:

@@ -16,13 +16,14 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, a
 from tiramisu_py.algorithm.declare.declared_ranges import bounded, broken_claim
 from tiramisu_py.algorithm.declare.repairs_of_reads import edges, first_values, from_the_end, smaller
 from tiramisu_py.algorithm.declare.shared_loops import Reads, shared_loops
+from tiramisu_py.algorithm.declare.stored_elements import wrong_stores
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.boxes import box_in_words
 from tiramisu_py.algorithm.domains.conditions import missing_condition
 from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.extents import extent_of
 from tiramisu_py.algorithm.domains.reads import Reading, readings
-from tiramisu_py.algorithm.domains.runs import start_bounds
+from tiramisu_py.algorithm.domains.runs import is_run_of_position, start_bounds
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses, branches, substitute, walk
 from tiramisu_py.errors import DeclarationError, Violation, Witness
@@ -81,7 +82,7 @@ class ValueSets:
         return [reading.where(points) for reading in listed]
 
     def between(self, members: Sequence[Computation]) -> Reads:
-        """Which values some computations read of each other and of themselves."""
+        """The values that some computations read of each other and of themselves."""
         names, found = {each.name for each in members}, Reads()
         for member in members:
             for reading in self.of(member):
@@ -108,6 +109,7 @@ def violations(values: ValueSets) -> list[Violation]:
     for computation in values.algorithm.computations.values():
         found += _outside(values, computation)
         found += _nonexistent(values, computation)
+        found += wrong_stores(computation, values.domain(computation.name), values.algorithm.context)
         claim = broken_claim(values.algorithm, computation)
         found += [] if claim is None else [claim]
         found += _ends_of_nothing(values, computation)
@@ -162,7 +164,7 @@ def _unmet(algorithm: Algorithm, source: Computation, reading: Reading, c: Compu
     own = [g for g in source.guards if not any(isinstance(e, Iter) and e.name in source.over for e in walk(g))]
     needed = [substitute(guard, at) for guard in own]
     unmet = [guard for guard in needed if not any(guard.same_as(mine) for mine in c.guards)]
-    return [guard for guard in unmet if not _bounds_alike(algorithm, guard, c)]
+    return [g for g in unmet if not _bounds_alike(algorithm, g, c) and not is_run_of_position(algorithm, g)]
 
 
 def _bounds_alike(algorithm: Algorithm, needed: Expr, c: Computation) -> bool:
@@ -196,7 +198,7 @@ def _out_of_bounds(
         noun = "index" if len(parts) == 1 else "indices"
         message += f": nothing is known of the {noun} {', '.join(parts)}"
         return Violation("bounds", message, witness, repair=repair)
-    repair = _repair(values, c, reading, wrong)
+    repair = _repair(values, c, reading, wrong) if c.origin is None else f"let mask= of {c.origin} leave it out"
     sizes_left = not reading.relation.params().subtract(bad.params()).is_empty()  # at which it reads anything
     needed = missing_condition(bad, values.algorithm.context) if sizes_left else ""
     if not needed:
@@ -206,7 +208,7 @@ def _out_of_bounds(
 
 
 def _repair(values: ValueSets, c: Computation, reading: Reading, wrong: Sequence[tuple[Reading, isl.Map]]) -> str:
-    """What to write instead of a read that is out of bounds, or where."""
+    """The index to write instead of a read that is out of bounds, or where to read."""
     algorithm, source = values.algorithm, reading.access.source
     points = sets.named(c.points, c.name).intersect_params(algorithm.context.params())
     if source == c.name:
@@ -320,7 +322,7 @@ def _endless(values: ValueSets, c: Computation) -> list[Violation]:
 
 
 def _endless_group(values: ValueSets, members: Sequence[Computation]) -> list[Violation]:
-    """What is wrong with the order of values of a group: values that wait for each other."""
+    """The fault in the order of values of a group: values that wait for each other."""
     reads, names = values.between(members), [each.name for each in members]
     if shared_loops(names, reads, {each.name: len(each.iterators) for each in members}) is not None:
         return []
@@ -342,7 +344,7 @@ def _endless_group(values: ValueSets, members: Sequence[Computation]) -> list[Vi
 
 
 def _composed(steps: Reads, reads: Reads) -> Reads:
-    """What is read by one step more."""
+    """The relation composed with itself once more: reads of reads."""
     found = Reads()
     for (reader, between), first in steps.items():
         for (source, needed), second in reads.items():

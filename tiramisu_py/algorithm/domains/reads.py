@@ -70,7 +70,7 @@ def readings(algorithm: Algorithm, expression: Expr, space: isl.Space, guards: S
 
 
 def _of_call(c: Computation, space: isl.Space) -> list[Reading]:
-    """What calls over whole arrays read: ``value -> source[index]`` for all elements that the value's call reads."""
+    """The reads of calls over whole arrays: ``value -> source[index]`` for all elements that the value's call reads."""
     assert c.stage is not None
     found = []
     for part in c.stage.parts:
@@ -146,7 +146,7 @@ def approximated(algorithm: Algorithm, access: Access, space: isl.Space, guards:
 
 
 def _under(algorithm: Algorithm, access: Access, space: isl.Space, guards: Sequence[Expr]) -> Enclosed:
-    """What is known of an access under its guards, which may compare values in its indices with others.
+    """The facts about an access under its guards, which may compare values in its indices with others.
 
     ``x[k + o[i]]`` under ``k < o[i + 1] - o[i]`` is one of the elements before ``o[i + 1]``.
     """
@@ -160,7 +160,7 @@ def _under(algorithm: Algorithm, access: Access, space: isl.Space, guards: Seque
 
 
 def _compared(access: Access, guards: Sequence[Expr]) -> list[Expr]:
-    """What guards compare values in the indices of an access with, where that has values that are not there."""
+    """The values that guards compare with those in the indices of an access, where some of these are not there."""
     inside = {each.key() for index in access.indices for each in walk(index) if isinstance(each, Access)}
     found = list[Expr]()
     for guard in guards if inside else ():

@@ -135,6 +135,38 @@ def _bound(inputs: Mapping[str, Input], reader: Affine, condition: Expr) -> Star
     return None
 
 
+def is_run_of_position(algorithm: Algorithm, guard: Expr) -> bool:
+    """Whether conditions bound a position by the run that it is in: ``start[of[p]] <= p``, ``p < start[of[p] + 1]``.
+
+    Here `of` are the values that are declared to be the runs of positions.
+    """
+    return all(_bounds_own_run(algorithm, each) for each in conjuncts(typed(guard)))
+
+
+def _bounds_own_run(algorithm: Algorithm, condition: Expr) -> bool:
+    if not isinstance(condition, Binary) or condition.op not in _MIRRORED:
+        return False
+    for op, side, other in (
+        (condition.op, condition.left, condition.right),
+        (_MIRRORED[condition.op], condition.right, condition.left),
+    ):
+        element = narrowest(side)
+        if not isinstance(element, Access) or len(element.indices) != 1 or element.source not in algorithm.inputs:
+            continue
+        index: Expr = narrowest(element.indices[0])
+        end = isinstance(index, Binary) and index.op == "+"
+        if isinstance(index, Binary):
+            if not (end and isinstance(index.right, Const) and index.right.value == 1):
+                continue
+            index = narrowest(index.left)
+        found = algorithm.computations.get(index.source) if isinstance(index, Access) else None
+        if found is None or found.run_of != element.source or not isinstance(index, Access):
+            continue
+        position = narrowest(index.indices[0])
+        return narrowest(other).same_as(position) and op == (">" if end else "<=")
+    return False
+
+
 def is_exact(e: Expr) -> bool:
     """Whether the arithmetic of an expression of iterators and parameters is in 64 bits, where it never wraps."""
     operations = (node for node in walk(e) if isinstance(node, Binary | Unary | Iter))

@@ -1,4 +1,4 @@
-"""What is known of a call that runs a version of the function: constants, and conditions that hold."""
+"""Facts about a call that runs a version of the function: constants, and conditions that hold."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Specialization:
         return len(self.sizes) + len(self.conditions)
 
     def key(self) -> object:
-        """What it is compared by."""
+        """A key by which versions are compared."""
         return self.sizes, tuple(condition.key() for condition in self.conditions)
 
     def context(self, algorithm: Algorithm, within: isl.Set | None = None) -> isl.Set:

@@ -60,6 +60,8 @@ def _random(declared: Input, params: Mapping[str, int], random: np.random.Genera
     typed = np.asarray(drawn).astype(kind)
     if declared.scalar:
         return typed[()]
+    if declared.covers is not None:
+        typed[0], typed[-1] = 0, extent_value(declared.covers, params)
     return np.sort(typed, axis=-1) if declared.monotone else typed
 
 

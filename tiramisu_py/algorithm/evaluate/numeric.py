@@ -151,7 +151,7 @@ def called_extern(function: ExternFunction, arguments: Sequence[Array], count: i
 
 
 def _returned(function: ExternFunction, values: list[Any], operands: Sequence[Array]) -> Array:
-    """What the Python equivalent of an external function returned, as an array."""
+    """The result of the Python equivalent of an external function, as an array."""
     dtype = function.result.numpy
     if all(map(_is_number, values)):
         with suppress(ValueError, OverflowError):

@@ -139,7 +139,7 @@ class _Trial:
 
     @property
     def advice(self) -> str:
-        """What to do with an operator that obeys too few laws."""
+        """Advice on an operator that obeys too few laws."""
         one_by_one = f"without chunks= of {self.scan}" if self.scan else "with ordered=True of the reduction"
         return f"combine terms one by one, {one_by_one}, or choose another operator"
 

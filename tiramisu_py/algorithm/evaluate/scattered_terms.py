@@ -15,7 +15,7 @@ from tiramisu_py.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class ScatteredTerms:
-    """What the conditions on the terms of a reduction say of it.
+    """The terms that a reduction has by the conditions on them.
 
     `places` has the iterators of its values that a term chooses, each with its value and a constant to subtract from
     this; `conditions` are those on the terms alone; `rest` are those that also use a chosen iterator.

@@ -85,7 +85,7 @@ def poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
 
 
 def returned(stage: ExternStage, given: Sequence[Any], shape: tuple[int, ...]) -> Array:
-    """What the Python equivalent of a C function over arrays returns, of this shape; records of components where the
+    """The result of the Python equivalent of a C function over arrays, of this shape; records of components where the
     function writes several arrays. Raises `DeclarationError`.
 
     It gets arrays of its own, so that it may overwrite them.

@@ -117,7 +117,7 @@ def _tile_of(problem: Problem, names: Sequence[str]) -> FactorTile | None:
     if not problem.is_recurrent(value) or total in problem.algorithm.outputs or problem.readers[total] != (value,):
         return None
     row, column = made.iterators
-    own = [touch for touch in problem.touches(total) if touch.access.source == value]
+    own = problem.reads_of(total, value)
     if (
         len(own) < 2
         or any(len(touch.alone or ()) != 2 for touch in own)
@@ -155,7 +155,7 @@ def _apply(function: Function, size: FactorTile) -> None:
     for read in reads:
         if read.indices[0].key() == Iter(size.column).key():
             x, y = fresh("x"), fresh("y")
-            copies.append(total.update.pack(value, [x, y], [y, x]))
+            copies.append(total.update.copy(value, [x, y], layout=[y, x]))
             copies[-1].set_schedule({**loops.outer(x, y), loops.term: y, **loops.in_row(x)})
     function.order(total.init, parts[0], at=loops.tile)
     function.order(*parts, *copies, total.update, at=loops.term)

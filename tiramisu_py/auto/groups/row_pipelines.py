@@ -1,7 +1,8 @@
 """Stages of pictures that are read a few rows and columns away: rows of all stages follow each other in the cache.
 
 For each row of the last stage, an earlier one computes the rows that no earlier iteration has, and keeps those that are
-read again. Stages of which one row and nearby columns are read stay in registers, a vector after the other.
+read again. Stages of which one row and nearby columns are read stay in registers, a vector after the other. Or stages
+are computed in bands of rows whose earlier stages stay in registers: rows beside a band are repeated.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ from typing import Any
 from tiramisu_py import Function, Iter, Memory
 from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
+from tiramisu_py.errors import TiramisuError
 from tiramisu_py.queries import LinearRead
+from tiramisu_py.recipes import stencil
+from tiramisu_py.recipes.recipe import Recipe
+from tiramisu_py.recipes.stencil import Plan
 from tiramisu_py.records import dataclass
 
 #: The rows of a band that a thread computes, for each row that it computes in advance; and the least rows.
@@ -104,7 +109,7 @@ def pipeline(problem: Problem, name: str) -> RowPipeline | None:
             continue
         whole, newest, same = None, None, True
         for reader in problem.readers[source]:
-            for touch in _reads(problem, reader, source):
+            for touch in problem.reads_of(reader, source):
                 row = touch.offset(len(touch.forms) - 2, problem.computation(reader).iterators[-2])
                 if row is None:
                     break
@@ -134,10 +139,6 @@ def _may_take_part(problem: Problem, name: str) -> bool:
     return free and len(declared.iterators) >= 2 and bool(problem.readers[name]) and not problem.is_recurrent(name)
 
 
-def _reads(problem: Problem, reader: str, source: str) -> list[LinearRead]:
-    return [touch for touch in problem.touches(reader) if touch.access.source == source]
-
-
 def _same_leads(problem: Problem, reader: str, touch: LinearRead) -> bool:
     """Whether a read is in the same iteration of the loops outside the rows."""
     leads = problem.computation(reader).iterators[:-2]
@@ -152,7 +153,7 @@ def places(found: RowPipeline, lanes: int, *, vectors: bool) -> dict[str, StageP
     room = problem.cpu.registers // 2 * problem.cpu.vector_bytes
     for name in found.earlier:
         window, readers = found.sliding[name], problem.readers[name]
-        reads = [touch for reader in readers for touch in _reads(problem, reader, name)]
+        reads = [touch for reader in readers for touch in problem.reads_of(reader, name)]
         declared = problem.computation(name)
         if len(reads) == 1 and len(declared.iterators) == len(problem.computation(readers[0]).iterators):
             chosen[name] = StagePlace.INLINE
@@ -333,3 +334,62 @@ def _strip(found: RowPipeline, in_rows: Sequence[str], lanes: int) -> int:
         if width >= max(ENDS * beside, 4 * lanes):
             return width if width < USUAL else 0
     return 0
+
+
+def stages(problem: Problem, name: str) -> Iterator[Offer]:
+    """The stages of a stencil over two dimensions that end here: their rows stay in registers or the cache."""
+    if len(problem.computation(name).iterators) != 2:
+        return
+    chain = [name]
+    for reader in chain:
+        for source in problem.sources(reader):
+            own = problem.computation(source)
+            alone = set(problem.readers[source]) <= set(chain) and source not in problem.algorithm.outputs
+            plain = not own.is_reduction and not own.group and not problem.is_recurrent(source)
+            if source not in chain and alone and plain and len(own.iterators) == 2:
+                chain.append(source)
+    aligned = pipeline(problem, name)
+    chain = [each for each in chain if aligned is not None and each in aligned.windows] or [name]
+    if len(chain) == 1 and not _has_neighbours(problem, name):
+        return
+    ordered = [each for each in problem.algorithm.computations if each in chain]
+    work = _work(problem, name, ordered)
+    if work is None:
+        return
+    yield Offer(
+        name, f"{', '.join(ordered)} in bands of rows", "neighbours are read again while they are in registers",
+        lambda function: stencil(*(function[each] for each in ordered), cpu=problem.cpu), tuple(ordered),
+        work, is_tiled=True,
+    )  # fmt: skip
+
+
+def _work(problem: Problem, name: str, ordered: Sequence[str]) -> ValueWork | None:
+    """What a value needs: rows of earlier stages are computed again for each band, and read from registers.
+
+    None if the recipe does not take the stages.
+    """
+    try:
+        plan = Plan(Recipe("stencil", [problem.function[each] for each in ordered]), problem.cpu, None)
+    except TiramisuError:
+        return None
+    own = work_in_cache(problem, ordered)
+    found = pipeline(problem, name)
+    if found is None:
+        return replace(own, bytes=0.9 * own.bytes)
+    again = sum(
+        problem.operations(each) * (found.windows[each].height - 1) / plan.rows
+        for each in ordered if each in found.windows
+    )  # fmt: skip
+    saved = sum(len(problem.reads_of(reader, each)) for each in ordered for reader in problem.readers[each])
+    accesses = own.accesses - (saved if plan.in_registers else 0)
+    return replace(own, operations=own.operations + again, accesses=accesses)
+
+
+def _has_neighbours(problem: Problem, name: str) -> bool:
+    """Whether a computation reads a source at several places, a constant number of rows and columns apart."""
+    declared = problem.computation(name)
+    beside = [
+        touch.access.source for touch in problem.touches(name)
+        if len(touch.forms) == 2 and None not in (touch.offset(axis, declared.iterators[axis]) for axis in (0, 1))
+    ]  # fmt: skip
+    return len(beside) > len(set(beside))

@@ -116,8 +116,8 @@ def _packed(
     jj, kk = loops[of.column], loops[of.term]
     source, usual = touch.access.source, f"{touch.access.source}_packed"
     name = fresh(usual).name
-    panels = tile.update.pack(
-        function[source], list(loops.values()), [jj // width, kk, jj % width], level=level,
+    panels = tile.update.copy(
+        function[source], list(loops.values()), at=level, layout=[jj // width, kk, jj % width],
         name=None if name == usual else name,
     )  # fmt: skip
     outer, inner = fresh(f"{jj.name}0"), fresh(f"{jj.name}1")

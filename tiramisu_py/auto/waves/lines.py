@@ -6,7 +6,13 @@
         for j: p[i, j] ... p[i, j - 1]          for j: for i1 in lanes: p[i0, i1, j]
         for j backwards: v[i, j]      -->       for j backwards: for i1 in lanes: v[i0, i1, j]
 
-What only these lines read is kept for a block of them, with its lanes next to each other.
+What only these lines read is kept for a block of them, with its lanes next to each other. Recurrences that follow one
+another, and what reads them at its own place, are one nest in the same way::
+
+    for i, j: p[i, j] ... p[i, j - 1]                  for i0:
+    for i, j backwards: v[i, j] ... v[i, j + 1], p         for j: for i1 in lanes: p[j, i1]
+    for i, j: out[i, j] = v[i, j]                -->       for j backwards: for i1 in lanes: v[j, i1]
+                                                           for tiles of j: out[i0, i1, j]
 """
 
 from __future__ import annotations
@@ -19,7 +25,16 @@ from tiramisu_py.auto.groups.nests import members_of
 from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import read_cost, result_cost
-from tiramisu_py.queries import LoopDependences, LoopId, Role, Statement, loop_forms, loop_iterators, shared
+from tiramisu_py.queries import (
+    LoopDependences,
+    LoopId,
+    Role,
+    Statement,
+    loop_forms,
+    loop_iterators,
+    same_points,
+    shared,
+)
 from tiramisu_py.records import dataclass
 
 #: The vectors of lines in a block: while one waits for its division or sum, the next one begins.
@@ -169,3 +184,88 @@ class _Lines:
             return False
         readers = set(self.problem.readers[name])
         return bool(readers) and readers <= set(self.sources)
+
+
+def in_lanes(problem: Problem, name: str) -> Iterator[Offer]:
+    """The offer of a recurrence along its last loop, with others before it, and what alone reads them."""
+    chain = _chain(problem, name)
+    if chain is None:
+        return
+    members, reader = chain
+    line, along = problem.computation(name).iterators[-2:]
+    lanes = problem.lanes(name)
+
+    def apply(function: Function) -> None:
+        fresh = Fresh(function)
+        lines, runs, lane, one = (fresh(f"{each}{level}") for level in (0, 1) for each in (line, along))
+        end = function[reader]
+        end.tile(Iter(line), Iter(along), lanes, lanes, lines, runs, lane, one)
+        if problem.threads > 1:
+            end.parallelize(lines)
+        end.vectorize(one, lanes, remainder="mask")
+        if problem.is_only_written(reader):
+            end.store_nontemporal()
+        for each in members:
+            member = function[each]
+            member.compute_at(end, lines)
+            member.reorder(Iter(along), Iter(line))
+            member.vectorize(Iter(line), lanes, remainder="mask")
+            member.store_in([Iter(along), Iter(line)])
+            member.store_at(end, lines)
+
+    touched = problem.touches(name)
+    read = sum(1.0 if each.access.source in members else read_cost(each, line) for each in touched)
+    size = problem.computation(name).dtype.bytes
+    yield Offer(
+        name, f"{lanes} lines of {line} side by side, of {', '.join(reversed(members))}, and {reader} of these lines",
+        f"values depend on earlier ones along {along} alone, and only {reader} reads the last ones", apply,
+        (*members, reader), ValueWork(problem.operations(name), read + 1.0, MOVED * size, lanes),
+    )  # fmt: skip
+
+
+def _chain(problem: Problem, name: str) -> tuple[list[str], str] | None:
+    """Recurrences along lines, those that read others first, that end in one, and the computation that reads that."""
+    declared = problem.computation(name)
+    readers = [each for each in problem.readers[name] if each != name]
+    if len(readers) != 1 or len(declared.iterators) < 2 or not _is_along_lines(problem, name):
+        return None
+    (reader,) = readers
+    own, end = problem.has_first_storage, problem.computation(reader)
+    plain = not end.is_reduction and not end.group and end.stage is None and reader not in problem.given
+    if not plain or not own(reader) or problem.is_recurrent(reader) or end.iterators != declared.iterators:
+        return None
+    if not same_points(end, end.iterators, declared, declared.iterators):
+        return None
+    if not problem.is_pointwise(reader, name):
+        return None
+    members = [name]
+    for each in list(problem.algorithm.computations)[::-1]:
+        used = {*problem.readers[each]} - {each}
+        near = problem.computation(each).iterators == declared.iterators and used and used <= {*members, reader}
+        if each not in members and near and _is_along_lines(problem, each):
+            pointwise = reader not in used or problem.is_pointwise(reader, each)
+            if pointwise and all(_is_of_its_line(problem, user, each) for user in used - {reader}):
+                members.append(each)
+    statements = tuple(each for member in members for each in problem.function.program.statements_of(member))
+    carrying = LoopDependences(problem.function.program, statements).carrying
+    alike = all(each.loops[-1] in carrying and each.loops[-2] not in carrying for each in statements)
+    return (members, reader) if alike else None
+
+
+def _is_along_lines(problem: Problem, name: str) -> bool:
+    """Whether a computation is a recurrence of one statement that nothing outside reads, and whose storage is free."""
+    declared, program = problem.computation(name), problem.function.program
+    statements = program.statements_of(name)
+    if declared.is_reduction or declared.group or name in problem.algorithm.outputs or name in problem.given:
+        return False
+    if not problem.is_recurrent(name) or not problem.has_first_storage(name) or len(statements) != 1:
+        return False
+    own = program.loop_names(statements[0]) == declared.iterators
+    return statements[0].role is Role.VALUE and own and _is_of_its_line(problem, name, name)
+
+
+def _is_of_its_line(problem: Problem, user: str, source: str) -> bool:
+    """Whether a computation reads of another one, or of itself, values of its own line alone."""
+    *others, _ = problem.computation(user).iterators
+    reads = problem.reads_of(user, source)
+    return all(each.offset(axis, other) == 0 for each in reads for axis, other in enumerate(others))

@@ -100,7 +100,7 @@ class CFunction:
         return self.threads is not None and hasattr(self.library.loaded, "omp_set_num_threads")
 
     def failure(self, code: int) -> KernelError:
-        """What is said of a call that returned this code."""
+        """The message for a call that returned this code."""
         words = explained(code, (self.last_error() or b"").decode(errors="replace") or "it does not say why")
         title = self.function.title
         return KernelError(words if title in words else f"{title} failed with code {code}: {words}")

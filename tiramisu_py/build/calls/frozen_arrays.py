@@ -57,7 +57,7 @@ class VerifiedArrays:
 
     @staticmethod
     def key(name: str, array: Array, params: tuple[tuple[str, int], ...]) -> Key | None:
-        """What facts about an input depend on; None for an array that may change."""
+        """A key of what facts about an input depend on; None for an array that may change."""
         if not is_frozen(array):
             return None
         layout = (array.ctypes.data, array.dtype, array.shape, array.strides)

@@ -73,7 +73,7 @@ class Packing:
 
 
 def packing_of(function: LoopFunction, keys: Mapping[str, str], verified: bool) -> Packing:
-    """What a function takes packed; `keys` are those of its packing functions, by their names.
+    """The inputs that a function takes packed; `keys` are those of its packing functions, by their names.
 
     If declared facts are `verified`, arrays of which they were only trusted are not taken.
     """

@@ -58,7 +58,7 @@ def number(declared: ScalarArgument, given: Any) -> np.ndarray[Any, Any]:
 
 
 def passed_scalar(declared: ScalarArgument, given: Any) -> Number:
-    """What is handed to ctypes for a scalar argument, quickly where it is a plain number; raises `ArgumentError`."""
+    """A scalar argument as ctypes takes it, quickly where it is a plain number; raises `ArgumentError`."""
     of, dtype = type(given), declared.dtype
     if of is float and dtype.is_float and dtype.bits >= 32 and -_SURELY_FLOAT < given < _SURELY_FLOAT:
         return float(given)
@@ -68,7 +68,7 @@ def passed_scalar(declared: ScalarArgument, given: Any) -> Number:
 
 
 def as_c(dtype: DType, value: np.ndarray[Any, Any]) -> Number:
-    """What is handed to ctypes for a scalar."""
+    """A scalar as ctypes takes it."""
     bits = value.view(np.uint16) if dtype.is_half else value
     found: Number = bits.item()
     return found

@@ -81,7 +81,7 @@ class GpuPart:
             self.simulator.configure(self.simulation.options(self.device.number + self.device_count))
 
     def behaving(self, seed: int | None, timing: str | None) -> GpuPart:
-        """The same part with another simulation. Raises `ArgumentError` for a real GPU."""
+        """This part with another simulation. Raises `ArgumentError` for a real GPU."""
         if not self.simulator:
             raise ArgumentError('a seed is for the simulator: compile with device="simulator"')
         return replace(self, simulation=Simulation(seed, timing))
@@ -108,8 +108,14 @@ def compile_gpu_part(
     options: GpuOptions,
     fast: Collection[str] = (),
     target: GpuTarget = CUDA,
+    least: int = 0,
+    why: str = "",
 ) -> GpuPart:
-    """Compiles the kernels in ``<name>.cu`` for the device of `options`. Raises `ToolchainError` or `ArgumentError`."""
+    """Compiles the kernels in ``<name>.cu`` for the device of `options`.
+
+    They run on GPUs from the architecture `least` on, for a reason that `why` says. Raises `ToolchainError` or
+    `ArgumentError`.
+    """
     _require_compiler(target)
     device, count = options.chosen(), max(device_count, 1)
     names = tuple(kernel.name for kernel in kernels)
@@ -123,7 +129,7 @@ def compile_gpu_part(
         return GpuPart(device, count, names, program_sources(name, names, ()))
     present, asked = _present(device, count), options.architectures
     compiler = COMPILERS[target.compiler](cache, oldest_architecture(asked, present))
-    architectures = chosen_architectures(compiler, asked, present)
+    architectures = chosen_architectures(compiler, asked, present, least, why)
     compiled = compile_kernels(cache, compiler, f"{name}.cu", sources, architectures, fast)
     return GpuPart(device, count, names, program_sources(name, names, compiled.images), compiled)
 

@@ -167,17 +167,21 @@ def oldest_architecture(asked: Sequence[object] | None, present: Collection[int]
 
 
 def chosen_architectures(
-    compiler: CudaCompiler, asked: Sequence[object] | None, present: Collection[int]
+    compiler: CudaCompiler, asked: Sequence[object] | None, present: Collection[int], least: int = 0, why: str = ""
 ) -> tuple[Architecture, ...]:
     """The architectures that the user requests ("sm_90", 90, or "compute_90" for PTX), else those of the `present`
-    GPUs, else the default ones and PTX of the first. Raises `ToolchainError` for one unknown to the compiler.
+    GPUs, else the default ones and PTX of the first. Raises `ToolchainError` for one unknown to the compiler, or below
+    the `least` that kernels need, for `why`.
     """
-    if asked is not None:
-        return _asked(compiler, asked)
-    if present:
-        return tuple(dict.fromkeys(_nearest(compiler, number) for number in sorted(present)))
-    usual = tuple(Architecture(number) for number in USUAL if number in compiler.architectures)
-    first = min((a.number for a in usual), default=compiler.architectures[0])
+    if asked is not None or present:
+        found = _asked(compiler, asked) if asked is not None else ()
+        found = found or tuple(dict.fromkeys(_nearest(compiler, number) for number in sorted(present)))
+        old = [each.name for each in found if each.number < least]
+        if old:
+            raise ToolchainError(f"{why}, which GPUs have from sm_{least} on, and it is compiled for {', '.join(old)}")
+        return found
+    usual = tuple(Architecture(number) for number in USUAL if number in compiler.architectures and number >= least)
+    first = min((a.number for a in usual), default=max(compiler.architectures[0], least))
     return (*usual, Architecture(first, virtual=True))
 
 

@@ -88,7 +88,7 @@ def simulated_program(name: str, kernels: Sequence[str], driver: str, library: s
 
 
 def relocatable_program(name: str, kernels: Sequence[str], driver: str, library: str | None) -> dict[str, str]:
-    """The same for libraries of these names in the folder of the library that contains the program."""
+    """The program relocated for libraries of these names in the folder of the library that contains it."""
     text = _BESIDE.replace("@DRIVER@", driver).replace("@KERNELS@", library or "")
     entries = ["{TM_GPU_SIMULATED, 0, kernels, sizeof kernels}"] if library else []
     return {f"{name}_images.c": text + _table(name, "driver", entries, kernels)}

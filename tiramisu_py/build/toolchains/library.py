@@ -69,7 +69,7 @@ class LibraryRecipe:
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """What the library is linked with, beside MPI, which mpicc knows."""
+        """The libraries that it is linked with, beside MPI, which mpicc knows."""
         return ("-lm", *self.sources.libraries)
 
     @property

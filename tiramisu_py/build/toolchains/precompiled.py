@@ -17,7 +17,7 @@ from tiramisu_py.records import dataclass
 
 @dataclass(frozen=True)
 class Headers:
-    """What sources begin with: a text that includes headers, with those of them that are no system's.
+    """The beginning of sources: a text that includes headers, with those of them that are no system's.
 
     `name` is that of an empty file, included first. gcc reads what it finds compiled beside it instead, unless that is
     for another gcc or for other flags; then it reads this, and each source includes what it needs.

@@ -135,7 +135,7 @@ def _recalled(
 
 
 def _found(toolchain: Toolchain, target: str | None, host: list[str] | None) -> dict[str, Any]:
-    """What the compiler says of a processor, beside this machine's own, or the one with the flags `host`."""
+    """The compiler's account of a processor, beside this machine's own, or the one with the flags `host`."""
     toolchain.require_present()
     foreign = toolchain.is_foreign
     own = host if host is not None else [] if foreign else _native_flags(toolchain)
@@ -278,7 +278,7 @@ def least_processor(cache: Cache, toolchain: Toolchain) -> Processor:
 
 
 def needed_instruction_sets(cache: Cache, toolchain: Toolchain, processor: Processor) -> tuple[str, ...]:
-    """What code for a processor needs beyond the least one of its kind, as far as compilers use it on their own.
+    """The instruction sets of a processor beyond the least one of its kind, as far as compilers use them on their own.
 
     Raises `ToolchainError` if a program cannot ask for one of them.
     """
@@ -295,7 +295,7 @@ def needed_instruction_sets(cache: Cache, toolchain: Toolchain, processor: Proce
 
 
 def used_by_compilers(sets: Collection[str]) -> set[str]:
-    """Those of some instruction sets that compilers use on their own, so that code needs them; intrinsics alone use the
+    """Instruction sets among some that compilers use on their own, so that code needs them; intrinsics alone use the
     others.
     """
     asked = _asked()

@@ -148,7 +148,7 @@ def run_checked(command: Sequence[str], folder: Path) -> None:
 
 
 def answer_behind(command: Sequence[str], state: FileState, environment: Sequence[str] = ()) -> str:
-    """What tells apart the compilers that a command may stand for: the version that it says; nothing for a command that
+    """The difference of compilers that a command may stand for: the version that it says; nothing for a command that
     is a compiler itself. Raises `CalledProcessError` if it fails.
 
     `state` is that of its file, and `environment` names the variables on which the answer depends.

@@ -31,7 +31,7 @@ class Distance:
     later: int = 0
 
     def at_once(self) -> Distance:
-        """The same distance with no iterations in between."""
+        """This distance with no iterations in between."""
         return Distance(self.depth)
 
 

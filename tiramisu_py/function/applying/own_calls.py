@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from tiramisu_py.algorithm.misuse import unknown_name
 from tiramisu_py.errors import CallError
+from tiramisu_py.function.applying.caller import warn_of_old_word
 
 #: What stands for a missing argument in the call to write; ``{0}`` is the first argument.
 _EXAMPLES = {"by": "8", "width": "8", "factor": "4", "outer": "{0}0", "inner": "{0}1", "dtype": "tm.float32"}
@@ -27,7 +28,7 @@ _ELSEWHERE = {
     "bound_extent": "facts of sizes are assumed: tm.Function(.., assume=..)",
     "reorder_storage": "write store_in",
     "fold_storage": "write store_in with an index % size",
-    "cache_read": "write cache, cache_shared or pack",
+    "cache_read": "write copy",
     "cache_write": "write accumulate_in_registers or store_in",
     "decompose_reduction": "write init and update",
     "realize": "write compile(), and call what it returns",
@@ -35,6 +36,7 @@ _ELSEWHERE = {
     "lower": "write lowered()",
     "update_definition": "write update",
 }
+_F = TypeVar("_F", bound=Callable[..., Any])
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
@@ -61,9 +63,33 @@ def unknown_command(of: object, name: str) -> AttributeError:
     return unknown_name(of, name, known, _ELSEWHERE.get(name, ""))
 
 
+def formerly(**former: str) -> Callable[[_F], _F]:
+    """A decorator of methods some of whose arguments had other names in older versions: old names, and those of now."""
+
+    def decorated(method: _F) -> _F:
+        method.former = former  # type: ignore[attr-defined]
+        return method
+
+    return decorated
+
+
+def in_words_of_now(method: str, former: Mapping[str, str], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by the names that they have now; warns of older ones."""
+    found = dict(named)
+    for old, new in former.items():
+        if old in named and new not in named:
+            warn_of_old_word(f"{old}= of {method} is an old word: write {new}=")
+            found[new] = found.pop(old)
+    return found
+
+
 def _checked(method: FunctionType) -> Callable[..., Any]:
+    former: Mapping[str, str] = getattr(method, "former", {})
+
     @wraps(method)
     def checked(self: Any, /, *arguments: Any, **named: Any) -> Any:
+        if former:
+            named = in_words_of_now(method.__name__, former, named)
         try:
             return method(self, *arguments, **named)
         except TypeError as error:
@@ -76,7 +102,7 @@ def _checked(method: FunctionType) -> Callable[..., Any]:
 
 
 def misfit(of: object, taken_by: Signature, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> str:
-    """What is wrong with a call of the method `name`, and the call to write; "" if it fits."""
+    """The fault of a call of the method `name`, and the call to write; "" if it fits."""
     own = list(taken_by.parameters.values())[1:]
     listed = [p for p in own if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
     shown = [_shown(each) for each in arguments]

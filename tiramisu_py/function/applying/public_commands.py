@@ -20,7 +20,8 @@ import numpy as np
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CallError, CommandError
-from tiramisu_py.function.applying.own_calls import misfit
+from tiramisu_py.function.applying.caller import warn_of_old_word
+from tiramisu_py.function.applying.own_calls import in_words_of_now, misfit
 from tiramisu_py.program.command import Command, name_of
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.command_fields import Handle, Named
@@ -84,7 +85,7 @@ def _nothing(*_: object) -> None:
 
 def _method(made: Any, gives: Any, result: str) -> Any:
     kind: type[Command] = made if isinstance(made, type) else made.__self__
-    parameters = _parameters(made)
+    parameters, verb, former = _parameters(made), name_of(kind), dict(kind.former)
     lists = [number for number, each in enumerate(parameters) if each.name in kind.lists]
 
     def method(self: Any, /, *arguments: Any, **named: Any) -> Any:
@@ -92,8 +93,11 @@ def _method(made: Any, gives: Any, result: str) -> Any:
         kept = [_kept(each, function) for each in arguments]
         for number in lists:
             kept[number : number + 1] = [as_list(each) for each in kept[number : number + 1]]
-        by_name = {name: _kept(each, function) for name, each in named.items()}
+        by_name = {name: _kept(each, function) for name, each in in_words_of_now(verb, former, named).items()}
         by_name |= {name: as_list(by_name[name]) for name in kind.lists if name in by_name}
+        for name in kind.retired:
+            if name in named:
+                warn_of_old_word(f"{name}= of {verb} is an old word: write {kind.instead}")
         try:
             one: Command = made(subject, *kept, **by_name)
         except TypeError:
@@ -108,11 +112,12 @@ def _method(made: Any, gives: Any, result: str) -> Any:
     if gives is not None:
         result = getattr(gives, "__annotations__", {}).get("return") or result
     signature = Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *parameters], return_annotation=result)
-    method.__name__ = name_of(kind)
+    method.__name__ = verb
     method.__qualname__ = f"{kind.__name__}.{method.__name__}"
     method.__module__, method.__doc__ = kind.__module__, kind.__doc__
     method.__signature__ = signature  # type: ignore[attr-defined]
     method.command = kind  # type: ignore[attr-defined]
+    method.former = former  # type: ignore[attr-defined]
     return method
 
 

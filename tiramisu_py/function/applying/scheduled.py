@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -51,6 +51,7 @@ class Scheduled(OwnCalls):
         self._completed: tuple[Program, Program] | None = None
         self._checked: tuple[Program, Report] | None = None
         self._lowered: tuple[Program, tuple[int, str | None], view.ReadableLoops] | None = None
+        self._arrays: Mapping[str, Any] = {}  # those that programs fill
         self._drafted: dict[str, tuple[DType | None, int]] = {}  # the types and ranks of a group before its end
 
     @classmethod
@@ -177,7 +178,7 @@ class Scheduled(OwnCalls):
 
     @property
     def _open_domains(self) -> str:
-        """Which domains are still to be inferred, and what to do; empty if none is."""
+        """The domains that are still to be inferred, and what to do; empty if there are none."""
         names = [each.name for each in self._program.algorithm.computations.values() if each.is_open]
         if not names:
             return ""

@@ -23,6 +23,7 @@ from tiramisu_py.function.applying.applied import Nameable
 from tiramisu_py.function.applying.own_calls import unknown_command
 from tiramisu_py.function.applying.public_commands import command
 from tiramisu_py.function.handles.bands import apply_skew_for
+from tiramisu_py.function.handles.old_words import OldWords
 from tiramisu_py.function.handles.operations import Awaitable, Distributed, Loops
 from tiramisu_py.function.handles.views import View, view
 from tiramisu_py.program.command import Command
@@ -30,13 +31,12 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.command_fields import Named, NamedInput, NamedParts, source_given
-from tiramisu_py.schedule.devices.kernel_copies import CacheLocal, CacheShared
 from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
 from tiramisu_py.schedule.instances.partition import DealOut
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.instances.separate_cases import SeparateCases
-from tiramisu_py.schedule.locality.cached_copies import CacheAt, Copies, Pack
 from tiramisu_py.schedule.locality.compute_at import ComputeAt
+from tiramisu_py.schedule.locality.copy_values import CopyValues
 from tiramisu_py.schedule.locality.reverse_compute_at import ReverseComputeAt
 from tiramisu_py.schedule.locality.slide import Slide
 from tiramisu_py.schedule.locality.time_tile import TimeTiles
@@ -61,7 +61,7 @@ def _partial(handle: Selection, made: Rfactor, before: Program) -> Reduction:
     return found
 
 
-def _copy(handle: Selection, made: Copies | CacheShared | CacheLocal, before: Program) -> Selection:
+def _copy(handle: Selection, made: CopyValues, before: Program) -> Selection:
     return handle._made([made.made(before)], source_given(before, made.source))[0]
 
 
@@ -78,7 +78,7 @@ def _new_parts(handle: Selection, made: Command, before: Program) -> tuple[Selec
     return handle._made([s for s, of in made_of.items() if of == handle._source and s not in before.statements])
 
 
-class Selection(Loops, Distributed, Awaitable):
+class Selection(Loops, Distributed, Awaitable, OldWords):
     """Some statements of one computation; commands apply to those that have the named loop."""
 
     rfactor = command(Rfactor.called, gives=_partial)
@@ -130,10 +130,7 @@ class Selection(Loops, Distributed, Awaitable):
     store_nontemporal = command(StoreNontemporal)
     prefetch = command(Prefetch)
 
-    cache = command(CacheAt, gives=_copy)
-    pack = command(Pack, gives=_copy)
-    cache_shared = command(CacheShared, gives=_copy)
-    cache_local = command(CacheLocal, gives=_copy)
+    copy = command(CopyValues, gives=_copy)
 
     compute_at = command(ComputeAt)
     reverse_compute_at = command(ReverseComputeAt)
@@ -290,7 +287,7 @@ class Input(Indexed, Nameable):
         """Always raises `CommandError`: an input is stored where the caller has it."""
         raise CommandError(
             f"{self.name} is an input, and stored where the caller has it: give memory=tm.GPU when it is declared, or "
-            "copy it with cache_shared, cache or pack of what reads it"
+            "let what reads it copy it, with copy"
         )
 
     def place(self, *_: object, **__: object) -> NoReturn:
@@ -310,7 +307,7 @@ class Input(Indexed, Nameable):
             if not name.startswith("_") and hasattr(Selection, name) and not hasattr(Awaitable, name):
                 raise CommandError(
                     f"{self.name} is an input and has no loops: {name} is for computations, or for a copy of it, which "
-                    "cache makes"
+                    "copy makes"
                 )
             raise unknown_name(self, name)
 

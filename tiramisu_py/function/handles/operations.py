@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.applying.applied import AppliedStatements
+from tiramisu_py.function.applying.own_calls import formerly
 from tiramisu_py.function.applying.public_commands import command
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.command_fields import Named, Single, StatementsHandle
@@ -48,7 +49,8 @@ class Loops(AppliedStatements):
     before = command(Before)
     between = command(Between)
 
-    def then(self, other: Loops, level: Iter | Root = root) -> Loops:
+    @formerly(level="at")
+    def then(self, other: Loops, at: Iter | Root = root) -> Loops:
         """Let `other` follow, and return it, so that orders can be chained.
 
         ::
@@ -58,11 +60,12 @@ class Loops(AppliedStatements):
             for i: c[i]                       b[i]
                                               c[i]                        (a.then(b, i).then(c, i))
         """
-        other.after(self, level)
+        other.after(self, at)
         return other
 
-    def fuse(self, other: StatementsHandle, level: Iter, *, shift: bool = False) -> Self:
-        """Share the loops of `other` up to and including `level`, in the order that the two have now.
+    @formerly(level="at")
+    def fuse(self, other: StatementsHandle, at: Iter, *, shift: bool = False) -> Self:
+        """Share the loops of `other` up to and including `at`, in the order that the two have now.
 
         ::
 
@@ -81,7 +84,7 @@ class Loops(AppliedStatements):
             raise CommandError(f"fuse(..., shift={shift!r}): give shift=True, or use shift(loop, by) after the command")
         names, before = self.statement_names(), self._function.program
         with self._function.all_or_nothing():
-            self._share(other, level)
+            self._share(other, at)
             if shift:
                 self._shift_after(before, names)
         return self

@@ -40,7 +40,7 @@ class _Size:
         return _Size(self.count * other.count, tuple(sorted(self.forms + other.forms)))
 
     def without(self, other: _Size) -> _Size | None:
-        """What is left without some factors; None if they are no factors."""
+        """This size without some factors; None if they are no factors."""
         forms = Counter(self.forms)
         forms.subtract(Counter(other.forms))
         if other.count == 0 or self.count % other.count or min(forms.values(), default=0) < 0:
@@ -73,7 +73,7 @@ class View:
         return self._of[tuple(found)]
 
     def reshape(self, *shape: Any) -> View:
-        """The same values with other dimensions again."""
+        """These values with other dimensions again."""
         return self._of.reshape(*shape)
 
     if not TYPE_CHECKING:

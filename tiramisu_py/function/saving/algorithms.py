@@ -38,6 +38,8 @@ _KNOWN = {
 #: The operands of an operator, in the expression that it makes.
 _OPERANDS = ("accumulator", "term")
 _INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location", "strides")
+#: What only starts of runs that cover all positions have.
+_OF_RUNS = ("covers",)
 _COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group", "values", "determinism")
 _WRITTEN = tuple(one.name for one in fields(Written))
 
@@ -48,14 +50,14 @@ def plain_algorithm(algorithm: Algorithm) -> Plain:
         "name": algorithm.name,
         "params": list(algorithm.params),
         "assume": plain(algorithm.assume),
-        "inputs": [_fields(replace(each, shape=each.passed_shape), _INPUT) for each in algorithm.inputs.values()],
+        "inputs": [_input(each) for each in algorithm.inputs.values()],
         "computations": [_computation(declared) for declared in algorithm.computations.values()],
         "outputs": list(algorithm.outputs),
     }
 
 
 def declared_values(algorithm: Algorithm) -> Plain:
-    """What an algorithm declares, as plain data without the places in the user's script. Raises `SavedError`."""
+    """The declarations of an algorithm as plain data without the places in the user's script. Raises `SavedError`."""
     return _unplaced(plain_algorithm(algorithm))
 
 
@@ -69,13 +71,19 @@ def _fields(of: Input | Computation | Written, names: tuple[str, ...]) -> dict[s
     return {name: plain(getattr(of, name)) for name in names}
 
 
+def _input(declared: Input) -> Plain:
+    kept = _fields(replace(declared, shape=declared.passed_shape), _INPUT)
+    return {**kept, **_fields(declared, _OF_RUNS)} if declared.covers is not None else kept
+
+
 def _computation(declared: Computation) -> Plain:
     if declared.written is None:
         raise SavedError(f"{declared.name} cannot be saved: no function has declared it")
     operator = None if declared.op is None else _operator(declared.op, declared.dtype)
     grade = None if declared.determinism is None else str(declared.determinism)
     kept = _fields(replace(declared, op=None, determinism=None), _COMPUTATION)
-    return {**kept, "op": operator, "determinism": grade, **_fields(declared.written, _WRITTEN)}
+    runs = _fields(declared, ("run_of",)) if declared.run_of else {}
+    return {**kept, **runs, "op": operator, "determinism": grade, **_fields(declared.written, _WRITTEN)}
 
 
 def _operator(operator: Operator, dtype: DType) -> Plain:
@@ -103,8 +111,8 @@ def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ForeignFunction]
     defined = parse_context(context, params, assume)
     algorithm = Algorithm(data["name"], context, params, defined, owner=reader.owner, assume=assume)
     for declared in data["inputs"]:
-        algorithm = algorithm.with_input(_declared_input(algorithm, _read(reader, declared, _INPUT)))
-    given = [_read(reader, declared, (*_COMPUTATION, *_WRITTEN)) for declared in data["computations"]]
+        algorithm = algorithm.with_input(_declared_input(algorithm, _read(reader, declared, (*_INPUT, *_OF_RUNS))))
+    given = [_read(reader, declared, (*_COMPUTATION, "run_of", *_WRITTEN)) for declared in data["computations"]]
     for label, members in groupby(given, lambda one: one["group"]):
         together = [*members]
         for group in [together] if label else [[one] for one in together]:
@@ -125,6 +133,8 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
         "group": "",
         "each": (),
         "determinism": None,
+        "covers": None,
+        "run_of": "",
         **data,
     }  # files of earlier versions have none of these
     return {name: given[name] if name == "op" else reader.value(given[name]) for name in names}
@@ -144,7 +154,8 @@ def _with_group(algorithm: Algorithm, reader: Reader, given: Sequence[Mapping[st
             check_laws(algorithm.computations, each)
     except DeclarationError as error:
         raise SavedError(str(error)) from None
-    return algorithm.with_computation(*[replace(each, group=given[0]["group"]) for each in made])
+    made = [replace(each, group=one["group"], run_of=one["run_of"]) for each, one in zip(made, given, strict=True)]
+    return algorithm.with_computation(*made)
 
 
 def _rank(algorithm: Algorithm, given: Mapping[str, Any]) -> int:

@@ -26,6 +26,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType, TupleType, named_type, tuple_type
 from tiramisu_py.algorithm.words.stages import ArrayParameter, ExternStage, ForeignFunction, StageCall, StrideParameter
 from tiramisu_py.errors import SavedError
+from tiramisu_py.function.saving.older import OLDER
 from tiramisu_py.program.command import Command, every_command
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.machine.gpu_target import GpuTarget
@@ -189,6 +190,8 @@ class Reader:
                 return range(data["start"], data["stop"])
             case "fraction":
                 return Fraction(*data["terms"])
+        if kind in OLDER:
+            return OLDER[kind](**{name: self.value(one, nodes) for name, one in data.items() if name != "is"})
         found: Any = _BY_KIND.get(kind) or next((each for each in every_command() if kind_of(each) == kind), None)
         if found is None:
             raise SavedError(f"there is a {kind!r}, which this version does not know")

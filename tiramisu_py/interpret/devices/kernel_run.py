@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from math import prod
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import int64
@@ -13,14 +14,16 @@ from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.devices.race_detector import AccessHistory, Clock
 from tiramisu_py.interpret.devices.thread_strands import Local, Thread
+from tiramisu_py.interpret.devices.warp_products import product_of_warp
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.partial_results import application
 from tiramisu_py.interpret.strands import Meeting, Steps
-from tiramisu_py.ir import KernelArray, KernelFunction, LastBlock, TreeReduce
+from tiramisu_py.ir import KernelArray, KernelFunction, LastBlock, Mma, TreeReduce
 from tiramisu_py.program.combining.combination_trees import BlockTree
 from tiramisu_py.program.loops import AXES
+from tiramisu_py.program.machine.tensor_instructions import WARP_SHAPE
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 
@@ -82,7 +85,7 @@ def _shape(extents: Sequence[Expr], frame: Frame) -> tuple[int, ...]:
 
 
 def _in_other_shape(declared: KernelArray, array: Array, frame: Frame) -> Array:
-    """The same elements by the indices that the body of a kernel uses."""
+    """These elements by the indices that the body of a kernel uses."""
     shape = _shape(declared.extents, frame)
     data, written = array.data.reshape(shape), array.written.reshape(shape)
     return replace(array, data=data, written=written, rank=len(shape), of=array)
@@ -176,6 +179,8 @@ class ThreadBlock:
             )
         if isinstance(node, TreeReduce):
             self._combine(node, meetings)
+        elif isinstance(node, Mma):
+            self._multiply(node, meetings)
         elif isinstance(node, LastBlock):
             self._take_ticket(node, meetings)
         else:
@@ -197,6 +202,19 @@ class ThreadBlock:
         self.clock.epoch += 1
         for meeting in meetings:
             meeting.value = is_last
+
+    def _multiply(self, node: Mma, meetings: Sequence[Meeting]) -> None:
+        """Add the products of each warp to the sums of its threads, of which each has loaded a part of the factors."""
+        if self.kernel.threads[:2] != WARP_SHAPE:
+            raise InterpretError(f"{node.statement} is for warps of {WARP_SHAPE} threads along x and y")
+        for first in range(0, len(meetings), prod(WARP_SHAPE)):
+            warp = meetings[first : first + prod(WARP_SHAPE)]
+            added = product_of_warp([meeting.value for meeting in warp], node.instruction)
+            for meeting, sums in zip(warp, added, strict=True):
+                rank = len(meeting.indices) // 4
+                for k, value in enumerate(sums):
+                    place = meeting.indices[k * rank : (k + 1) * rank]
+                    meeting.frame.array(node.buffer).write(place, value, node.statement)
 
     def _combine(self, node: TreeReduce, meetings: Sequence[Meeting]) -> None:
         """Combine the values of each tree's threads; its first thread has the result, or all of them have it."""

@@ -6,13 +6,15 @@ import random
 from dataclasses import field
 from typing import Any
 
+import numpy as np
+
 from tiramisu_py.interpret.devices.race_detector import AccessHistory, Clock, Watched, watched
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
 from tiramisu_py.interpret.machine import Interpreter
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array, allocated
 from tiramisu_py.interpret.strands import Meeting, Nested, OwnSteps, Steps
-from tiramisu_py.ir import Allocate, Barrier, Deferred, LastBlock, Node, Store, TreeReduce
+from tiramisu_py.ir import Allocate, Barrier, Deferred, LastBlock, Mma, Node, Store, TreeReduce
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 
@@ -101,6 +103,15 @@ class Thread(Interpreter):
         for store, frame, indices in self.pending:
             self.seen(frame, store.buffer).settle(indices, Evaluator(frame)(store.value), store.statement)
         self.pending.clear()
+
+    def visit_mma(self, node: Mma, frame: Frame) -> Steps:
+        frame.where = node.statement
+        evaluate = Evaluator(frame)
+        rank = len(node.places[0])
+        indices = tuple(map(evaluate.integer, node.indices))
+        own = [frame.array(node.buffer).read(indices[k : k + rank], node.statement) for k in range(0, 4 * rank, rank)]
+        factors = [[np.atleast_1d(evaluate(e)) for e in each] for each in (node.left, node.right)]
+        yield Meeting(node, frame, (own, *factors), indices)
 
     def visit_treereduce(self, node: TreeReduce, frame: Frame) -> Steps:
         frame.where = node.statement

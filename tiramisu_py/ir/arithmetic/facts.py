@@ -208,7 +208,7 @@ class Facts:
 
     @cached_property
     def _folded(self) -> dict[int, tuple[Expr, Expr]]:
-        """What expressions became, by their identity, with the expressions, so that no other one gets their place."""
+        """Folded expressions by id. The key expression is kept alive, so that its id is not used again."""
         return {}
 
 

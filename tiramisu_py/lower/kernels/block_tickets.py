@@ -51,7 +51,7 @@ class Tickets:
         return Allocate(self.name, (extent,), uint32, body, memory=Memory.GPU, device=self.device, zeroed=self.stream)
 
     def taken(self, body: Node) -> LastBlock:
-        """What the last block of each group runs."""
+        """The code that the last block of each group runs."""
         outer, *inner = sorted(self.groups, reverse=True)
         index: Expr = GpuIndex("block", outer)
         for axis in inner:

@@ -81,7 +81,7 @@ class Leaf:
         return [access.get_op_arg(i) for i in range(1, access.get_op_n_arg())]
 
     def values(self, forms: Sequence[isl.PwAff]) -> list[isl.AstExpr]:
-        """The same for forms that may be piecewise."""
+        """The values of forms that may be piecewise."""
         return [of_form(self.build, form.pullback_pw_multi_aff(self.instance)) for form in forms]
 
 

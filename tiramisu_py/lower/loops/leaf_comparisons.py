@@ -68,7 +68,7 @@ class LeavesApart:
         return False
 
     def _mark(self, place: LeafPlace, position: int) -> Hashable:
-        """What the time is in a dimension: a loop inside, or a form of loops outside of it; None if neither."""
+        """One dimension of the time: a loop inside, or a form of the loops outside of it; None if neither."""
         loop = next((loop for loop in place.around if loop.position == position), None)
         if loop is not None:
             return loop if place.scales[position] == 1 and not place.rests[position] else None

@@ -94,7 +94,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         return found
 
     def _bounds(self) -> ValueBounds:
-        """What moves tests of loaded values into the bounds of loops."""
+        """Move tests of loaded values into the bounds of loops."""
         taken = self.reserved.union(self.variables.values())
         on_ranks = self.program.rank_axes or self.program.grid or self.program.blocks is not None
         whole = [] if on_ranks else [array for array in self.arrays.values() if array.argument]

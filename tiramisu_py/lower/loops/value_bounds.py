@@ -67,7 +67,7 @@ _Needed = dict[tuple[bool, Key], _Bound] | None
 
 @dataclass(frozen=True, eq=False)
 class _Inside:
-    """What lies between a loop and a condition in its body: loops, outermost first, and names with their values."""
+    """The nodes between a loop and a condition in its body: loops, outermost first, and names with their values."""
 
     loops: tuple[For, ...] = ()
     names: Mapping[str, Expr] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class OwnPart:
 
 
 def own_part(program: Program) -> OwnPart:
-    """What one rank executes of a program."""
+    """The part of a program that one rank executes."""
     reductions = collected(program)
     whole = replace(on_one_rank(reductions.program), definitions=reductions.definitions)
     accesses = MemoryAccesses(whole.program)

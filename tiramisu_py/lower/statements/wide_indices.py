@@ -31,7 +31,7 @@ def _moves(index: Expr) -> bool:
 
 
 def _terms(e: Expr) -> Iterator[Expr]:
-    """What a sum in 32 bits is made of."""
+    """The terms of a sum in 32 bits."""
     if isinstance(e, Cast):
         yield from _terms(e.operand)
     elif isinstance(e, Binary) and _is_sum(e):
@@ -50,7 +50,7 @@ def _is_sum(index: Expr) -> bool:
 
 
 def _wide(e: Expr) -> Expr:
-    """The same value in 64 bits; sizes and iterators already have them."""
+    """The value in 64 bits; sizes and iterators already have them."""
     if isinstance(e, Cast) and e.dtype == int64:
         return _wide(e.operand)
     if isinstance(e, Binary) and _is_sum(e):

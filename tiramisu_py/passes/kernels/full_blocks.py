@@ -24,7 +24,7 @@ from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.kernels.loads_first import staged
 from tiramisu_py.passes.kernels.predicate import first_stores, guarded
 from tiramisu_py.passes.loops.full_tiles import indexes
-from tiramisu_py.program.loops import Unroll, Vector
+from tiramisu_py.program.loops import TensorLoop, Unroll, Vector
 from tiramisu_py.records import dataclass
 
 
@@ -115,7 +115,7 @@ class Apart:
     def _general(self, node: Node) -> Node:
         """The version with guards: scalar, and unrolled only over registers."""
         node = with_children(node, self._general)
-        if isinstance(node, For) and (isinstance(node.tag, Vector) or not indexes(node, self.registers)):
+        if isinstance(node, For) and (isinstance(node.tag, Vector | TensorLoop) or not indexes(node, self.registers)):
             return replace(node, tag=Unroll() if indexes(node, self.registers) else None, reductions=())
         return node
 
@@ -138,7 +138,7 @@ def _guards(node: Node, limits: Limits, repeated: bool) -> Iterator[Guard]:
             if isinstance(choice, Select):
                 yield from _found(guard for _, guard in _decisions(choice.condition, limits, repeated))
     inside = limits.inside(node)
-    again = repeated or (isinstance(node, For) and isinstance(node.tag, Unroll | Vector))
+    again = repeated or (isinstance(node, For) and isinstance(node.tag, Unroll | Vector | TensorLoop))
     for child in children(node):
         yield from _guards(child, inside, again)
 

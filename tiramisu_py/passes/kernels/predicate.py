@@ -20,7 +20,7 @@ from tiramisu_py.ir.arithmetic.linear import Linear, difference, linear, number
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import block, children, loads, substitute, with_children
 from tiramisu_py.ir.uniform_control import meets
-from tiramisu_py.program.loops import Unroll, Vector
+from tiramisu_py.program.loops import TensorLoop, Unroll, Vector
 
 #: Loops of at most this many iterations are unrolled, since their guards would keep a compiler from it ..
 MOST_TURNS = 16
@@ -67,6 +67,8 @@ def _is_short(loop: For, span: ConstantSpan) -> bool:
             return span.extent % loop.tag.width == 0
         case Unroll():
             return loop.tag.factor is None
+        case TensorLoop():
+            return True
     return loop.tag is None and span.extent <= MOST_TURNS and span.extent * _stores(loop.body) <= MOST_STORES
 
 

@@ -18,7 +18,7 @@ from tiramisu_py.records import dataclass
 
 @dataclass(frozen=True)
 class NumberTest:
-    """Which iterations run, by their number.
+    """The iterations that run, by their number.
 
     Those with ``number % parts == part`` if there are `parts`, those with ``number // length == part`` if there is a
     `length`, and otherwise the one with ``number == part``.

@@ -69,7 +69,7 @@ def _joined(op: str, bounds: Sequence[Expr]) -> Expr:
 
 
 def in_all_copies(condition: Expr, loop: For) -> Expr | None:
-    """What makes a condition hold in all iterations of a short unrolled loop, without the loop's variable.
+    """A condition that implies another one in all iterations of a short unrolled loop, without the loop's variable.
 
     ``16*j - i >= 0`` for i in ``8*t .. min(8*t + 8, R)`` is ``16*j - 8*t >= 7``. None if the loop may be long, or the
     condition is not linear in its variable.

@@ -190,7 +190,7 @@ def _in_strips(node: Node, conditions: Conditions) -> Node:
 
 
 def _in_strips_by_parts(node: Block | Let, conditions: Conditions) -> Node:
-    """The same for the parts of a sequence in turn, so that corners, which have no versions, are there once."""
+    """Versions for the parts of a sequence in turn, so that corners, which have no versions, are there once."""
     if isinstance(node, Let):
         return replace(node, body=_in_strips(node.body, conditions))
     parts: list[list[Node]] = [[]]

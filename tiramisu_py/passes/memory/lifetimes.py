@@ -77,7 +77,7 @@ def _joined(*clocks: Clock) -> Clock:
 
 
 class _Clocks:
-    """What the host and each stream know to be done; `history` is what the host knows after each statement.
+    """The operations that the host and each stream know to be done; `history` has the host's after each statement.
 
     Only waits that are statements of the sequence count: one inside of a loop or a guard may wait for something else.
     Requests are waited for by the last statement that waits for any of them; nothing runs beyond the end of a call.
@@ -99,7 +99,7 @@ class _Clocks:
         self.waits = {worker: at for worker, at in waits.items() if worker not in lasting}
 
     def of(self, worker: Worker | None) -> Clock:
-        """What a worker knows where it begins an operation."""
+        """The operations that a worker knows to be done where it begins one."""
         return _joined(self.streams[worker], self.host) if worker in self.streams else dict(self.host)
 
     def after(self, position: int, statement: Node) -> None:

@@ -1,4 +1,4 @@
-"""Which arrays have one block of memory in turns: those of which each is done before the next is used.
+"""Arrays that have one block of memory in turns: each is done before the next is used.
 
 Any such choice is right, so that sizes are only compared at sample values of the parameters. The largest array comes
 first; each goes where the most bytes that exist at a time grow least, else to the smallest block that it fits in

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.ir import Allocate, Block, For, Let, Node, TreeReduce
+from tiramisu_py.ir import Allocate, Block, For, Let, Mma, Node, TreeReduce
 from tiramisu_py.ir.rewriting import Names, contents, names, walk, with_children
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.registers.elements import Cell, ElementAccess, accesses
@@ -79,9 +79,13 @@ def _is_shared(node: Allocate) -> bool:
 
 
 def _is_combined(node: Allocate) -> bool:
-    """Whether it is a thread's partial result in a tree: a variable already."""
-    return TreeReduce in contents(node.body) and any(
-        isinstance(inner, TreeReduce) and node.buffer in inner.buffers for inner in walk(node.body)
+    """Whether it is a thread's partial result in a tree, a variable already, or has the sums of a warp."""
+    if contents(node.body).isdisjoint((TreeReduce, Mma)):
+        return False
+    return any(
+        (isinstance(inner, TreeReduce) and node.buffer in inner.buffers)
+        or (isinstance(inner, Mma) and node.buffer == inner.buffer)
+        for inner in walk(node.body)
     )
 
 

@@ -130,7 +130,7 @@ def _first(found: Expr | None, otherwise: Callable[[], Expr | None]) -> Expr | N
 
 
 def _exact(e: Expr, dtype: DType) -> Expr | None:
-    """The same value in a narrower type, if it is always in its range."""
+    """The value in a narrower type, if it is always in its range."""
     return low_bits(e, dtype) if fits(e, dtype) else None
 
 

@@ -13,7 +13,7 @@ from itertools import combinations, pairwise
 
 from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter, constant
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.types import DType, bool_, int64
 from tiramisu_py.ir import (
     Allocate,
@@ -35,6 +35,7 @@ from tiramisu_py.ir.arithmetic.linear import Key, difference, linear, number
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.properties import no_tensor_loop
 from tiramisu_py.ir.rewriting import block, contents, variables, walk, with_children
+from tiramisu_py.ir.tensor_nests import factors_of, tensor_nest
 from tiramisu_py.ir.tile_statements import GROUP_BYTES, TILES
 from tiramisu_py.passes.base import About, FunctionPass
 from tiramisu_py.program.loops import Combine, Parallel, TensorLoop
@@ -169,24 +170,23 @@ class _Products:
 
     def _product(self, node: For) -> TileProduct | None:
         """The product of a nest of full tensor loops."""
-        loops, inside = _tensor_nest(node)
+        loops, inside = tensor_nest(node)
         if len(loops) != 3 or not isinstance(inside, Store) or inside.update is not sum_:
             return None
-        factors = _factors(inside)
+        factors = factors_of(inside)
         if factors is None:
             return None
-        by_axis = {loop.tag.axis: loop for loop in loops if isinstance(loop.tag, TensorLoop)}
         assert isinstance(node.tag, TensorLoop)
         instruction = tensor_instruction(node.tag.instruction)
-        rows, columns, terms = (by_axis[axis].variable for axis in range(3))
+        rows, columns, terms = (loops[axis].variable for axis in range(3))
         left, right = sorted(factors, key=lambda load: any(columns in variables(e) for e in load.indices))
         wanted = instruction.extents(left.dtype)
         if instruction.on_gpu or any(
-            difference(by_axis[axis].upper, by_axis[axis].lower) != wanted[axis] or by_axis[axis].step != 1
+            difference(loops[axis].upper, loops[axis].lower) != wanted[axis] or loops[axis].step != 1
             for axis in range(3)
         ):
             return None
-        starts = {by_axis[axis].variable: by_axis[axis].lower for axis in range(3)}
+        starts = {loops[axis].variable: loops[axis].lower for axis in range(3)}
         sums = Load(inside.buffer, inside.indices, inside.value.dtype)
         group = GROUP_BYTES // right.dtype.bytes
         places = (
@@ -260,39 +260,6 @@ def _untagged(node: Node) -> Node:
 
 def _is_tensor(node: Node) -> bool:
     return isinstance(node, For) and isinstance(node.tag, TensorLoop)
-
-
-def _tensor_nest(node: Node) -> tuple[list[For], Node]:
-    """Tensor loops that are nested perfectly but for comments, and what is inside."""
-    loops: list[For] = []
-    while True:
-        if isinstance(node, Block):
-            kept = [child for child in node.body if not isinstance(child, Comment)]
-            if len(kept) != 1:
-                return loops, node
-            (node,) = kept
-        elif isinstance(node, For) and isinstance(node.tag, TensorLoop):
-            loops.append(node)
-            node = node.body
-        else:
-            return loops, node
-
-
-def _factors(store: Store) -> tuple[Load, Load] | None:
-    """The two loads of ``place = place + a * b``."""
-    value = store.value
-    if not isinstance(value, Binary) or value.op != "+":
-        return None
-    place = Load(store.buffer, store.indices, value.dtype).key()
-    term = next((b for a, b in ((value.left, value.right), (value.right, value.left)) if a.key() == place), None)
-    if not isinstance(term, Binary) or term.op != "*" or term.dtype != value.dtype:
-        return None
-    found = [e.operand if isinstance(e, Cast) else e for e in (term.left, term.right)]
-    if not all(isinstance(each, Load) for each in found):
-        return None
-    left, right = found
-    assert isinstance(left, Load) and isinstance(right, Load)
-    return left, right
 
 
 def _steps(indices: Sequence[Expr], variable: str) -> tuple[int, ...] | None:

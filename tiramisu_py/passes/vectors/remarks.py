@@ -75,7 +75,7 @@ def _apart(indices: Iterable[Expr]) -> bool:
 
 
 def remarks(function: LoopFunction) -> tuple[str, ...]:
-    """What vector code does lane by lane, as sentences: the array that is stored, and the remark above its store."""
+    """Vector code that runs lane by lane, as sentences: the array that is stored, and the remark above its store."""
     bodies = [function.body, *(kernel.body for kernel in function.kernels)]
     own = (said for body in bodies for said in _said(body))
     others = (said for version in function.versions for said in remarks(version.function))

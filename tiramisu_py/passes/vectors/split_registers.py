@@ -20,6 +20,7 @@ from tiramisu_py.ir import (
     Block,
     Declare,
     For,
+    Idiom,
     Lane,
     Let,
     Load,
@@ -29,6 +30,7 @@ from tiramisu_py.ir import (
     Store,
     Variable,
 )
+from tiramisu_py.ir.arithmetic import pairs
 from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import number
 from tiramisu_py.ir.arithmetic.simplify import simplified
@@ -55,7 +57,7 @@ def widest(node: Node) -> int:
 
 
 def widest_stored(node: Node) -> int:
-    """The same, but of the types that values have in memory."""
+    """The widest of the types that values have in memory."""
     return max((e.dtype.bytes for e in _typed(node)), default=1)
 
 
@@ -76,6 +78,10 @@ def _typed(node: Node) -> Iterator[Expr]:
 def _values(e: Expr) -> Iterator[Expr]:
     """The parts of an expression without those inside indices."""
     yield e
+    if pairs.is_narrowed(e):  # what is wide in it is never in two registers
+        for cast in pairs.widened(e.children()[0]):
+            yield from _values(cast.operand)
+        return
     for part in () if isinstance(e, Load) else e.children():
         yield from _values(part)
 
@@ -230,6 +236,8 @@ class RegisterParts:
         if not self._is_vector(e) and not mentions(e, (self.lane,)):
             return e
         match e:
+            case Idiom(name=pairs.NARROWED):  # what is wide in a part fits a register
+                return Cast(self.part(e.operands[0], k), e.dtype)
             case Ramp():
                 return Ramp(simplified(e.base + k * self.size), self.size, e.dtype)
             case Lane(vector=Iter() as vector) if vector.name in self.variables:

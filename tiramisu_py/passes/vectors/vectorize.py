@@ -41,6 +41,7 @@ from tiramisu_py.passes.loops.unroll import extent_of, repeated, strip_end, with
 from tiramisu_py.passes.vectors.accumulators import Accumulation, accumulated
 from tiramisu_py.passes.vectors.epilogue import each_whole, limited, masked, most_iterations, overlapping
 from tiramisu_py.passes.vectors.idioms import with_idioms
+from tiramisu_py.passes.vectors.pairs import with_pairs
 from tiramisu_py.passes.vectors.remarks import remarked, without_strides
 from tiramisu_py.passes.vectors.split_registers import RegisterParts, widest, widest_stored
 from tiramisu_py.passes.vectors.widen import Strips, without_branches
@@ -191,7 +192,7 @@ class VectorLoop:
         """The epilogue: the iterations from `end` on, which fill no strip."""
         body = without_prefetches(without_comments(self.loop.body))
         body = without_branches(body) if self._keeps_copies else body
-        rest = replace(self.loop, lower=end, tag=None, reductions=(), body=body, few=self._may_be_short)
+        rest = replace(self.loop, lower=end, tag=None, reductions=(), body=body, few=self._may_be_short, left=True)
         if self.remainder == "mask":
             return self._masked(rest, 1)
         return self._overlapping(rest) if self.remainder == "overlap" else rest
@@ -237,7 +238,7 @@ class VectorLoop:
 
     def _in_parts(self, node: Node, lane: str, accumulation: Accumulation | None = None) -> Node:
         """The strips with vectors split into parts that fit a register, then the combination of partial results."""
-        node = with_idioms(node, lane) if self.on_host else node
+        node = with_pairs(with_idioms(node, lane), lane, self.width, self.register) if self.on_host else node
         size = max(self.register // (widest(node) if self.on_host else widest_stored(self.loop.body)), 2)
         parts = RegisterParts(self.width, size, lane, self.taken, self.register if self.on_host else 0)
         if size < self.width:

@@ -1,4 +1,4 @@
-"""Which rank holds which elements of an array of the caller."""
+"""The distribution of an array of the caller: which rank holds which elements."""
 
 from __future__ import annotations
 

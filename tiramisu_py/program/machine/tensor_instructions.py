@@ -1,14 +1,18 @@
-"""Instructions that multiply small matrices: the matrix registers of cores.
+"""Instructions that multiply small matrices: the matrix registers of cores, and the tensor cores of GPUs.
 
 An instruction adds the product of a block of `rows` times `terms` and one of `terms` times `columns` to a block of
-`rows` times `columns`.
+`rows` times `columns`. On a GPU the threads of a warp, 4 along x and 8 along y, run it together, and `rows` and
+`columns` are those of one thread: row ``8*h + y``, and column ``2*x + p``.
 """
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.types import DType, bfloat16, float32, int8, int32, uint8
+from tiramisu_py.algorithm.types import DType, bfloat16, float16, float32, int8, int32, uint8
 from tiramisu_py.errors import CommandError
 from tiramisu_py.records import dataclass
+
+#: The threads of a block along x and y that run an instruction of a GPU together.
+WARP_SHAPE = (4, 8)
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,19 @@ class TensorInstruction:
 
 
 _BYTES = tuple((a, b, int32) for a in (uint8, int8) for b in (uint8, int8))
+_AS_ADDED = "terms are added in the order, and with the roundings, of the GPU"
 _INSTRUCTIONS = (
     TensorInstruction(
         "amx", 16, 16, 64, (*_BYTES, (bfloat16, bfloat16, float32)),
         "even and odd terms are added apart, and numbers below 2**-126 count as zero",
+    ),
+    TensorInstruction(
+        "m16n8k16", 2, 2, 32, ((float16, float16, float32), (bfloat16, bfloat16, float32)), _AS_ADDED, 80
+    ),
+    TensorInstruction("m16n8k8", 2, 2, 16, ((float16, float16, float32),), _AS_ADDED, 75),
+    TensorInstruction(
+        "m16n8k8.tf32", 2, 2, 32, ((float32, float32, float32),),
+        f"factors keep 10 of their 23 bits after the point, and {_AS_ADDED}", 80,
     ),
 )  # fmt: skip
 TENSOR_INSTRUCTIONS = {each.name: each for each in _INSTRUCTIONS}
@@ -66,3 +79,8 @@ def tensor_instruction(name: object) -> TensorInstruction:
         return TENSOR_INSTRUCTIONS[name]
     known = ", ".join(f'"{each}"' for each in TENSOR_INSTRUCTIONS)
     raise CommandError(f"there is no instruction {name!r} on matrices: choose one of {known}")
+
+
+def capability_of(name: str) -> int:
+    """The least compute capability of a GPU that has an instruction, 80 for 8.0; 0 for those of cores."""
+    return TENSOR_INSTRUCTIONS[name].capability or 0

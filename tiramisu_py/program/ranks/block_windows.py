@@ -111,7 +111,7 @@ def _on_three(
         instances = instances.intersect(at_middle.union(to_middle))
         slots = None if message.slots is None else sets.function(frame, None, moved(message.slots))
         message = replace(message, peer=sets.function(frame, None, peer), is_relative=False, slots=slots)
-    target = statement.point.get_space().get_tuple_name(isl.dim_type.out)
+    target = sets.out_name(sets.graph(statement.point)) or None
     return replace(
         statement,
         dims=dims,

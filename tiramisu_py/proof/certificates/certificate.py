@@ -147,7 +147,7 @@ class _Certificate:
         return [loads, stores]
 
     def _callers(self) -> Iterator[MemoryAccess]:
-        """What the caller gives and finds."""
+        """The values that the caller gives and finds."""
         for home in self.accesses.homes():
             for access in (*self.accesses.writers(home), *self.accesses.readers(home)):
                 if access.actor.statement is None:
@@ -155,9 +155,9 @@ class _Certificate:
 
     def _caller(self, access: MemoryAccess) -> dict[str, Any]:
         name, moment = self._name(access), 0 if access.actor.moment == ENTRY else 2
-        point = access.values.set_tuple_name(isl.dim_type.in_, name)
+        point = sets.domain_named(access.values, name)
         time = sets.graph(self._moment(point.domain(), moment))
-        place = self._elements(access).set_tuple_name(isl.dim_type.in_, name)
+        place = sets.domain_named(self._elements(access), name)
         reads = {} if access.is_write else {access.source: str(self._pairs(access).apply_range(self._elements(access)))}
         return {
             "name": name,
@@ -235,11 +235,11 @@ class _Certificate:
     def _pairs(self, read: MemoryAccess) -> isl.Map:
         """``[instance -> value] -> read``: a read as the pair that it is."""
         if read.actor.statement is None:
-            found = read.values.set_tuple_name(isl.dim_type.in_, self._name(read)).domain_map()
-            return found.set_tuple_name(isl.dim_type.out, sets.tuple_name(read.domain))
+            found = sets.domain_named(read.values, self._name(read)).domain_map()
+            return sets.range_named(found, sets.tuple_name(read.domain))
         relation = self.accesses.read_relation(read.actor.statement, read.source)
         assert relation is not None
-        return relation.wrap().flatten_map().set_tuple_name(isl.dim_type.out, sets.tuple_name(read.domain))
+        return sets.range_named(relation.wrap().flatten_map(), sets.tuple_name(read.domain))
 
     # -- the evidence
 
@@ -254,7 +254,7 @@ class _Certificate:
                 missing = read.domain
                 for write, served in self.claims.serving(read):
                     missing = missing.subtract(served.domain())
-                    renamed = served.set_tuple_name(isl.dim_type.out, self._name(write))
+                    renamed = sets.range_named(served, self._name(write))
                     found[self._name(write)] = str(pairs.apply_range(renamed).coalesce())
                     if write.role is Role.INIT:
                         added = terms.setdefault(reader, {}).setdefault(read.source, {})

@@ -27,7 +27,7 @@ class ExchangedMessages:
         self.name = flow.accesses.program.algorithm.name
 
     def half(self, statement: Statement) -> dict[str, Any] | None:
-        """What a half says: its exchange, the rank at the other end, and whether it may wait for it."""
+        """The fields of a half: its exchange, the rank at the other end, and whether it may wait for it."""
         message = statement.message
         if message is None:
             return None

@@ -157,7 +157,7 @@ class Operations:
         return self.happens.times(statement).apply_range(self._whole)
 
     def _padded(self, times: isl.Map) -> isl.Map:
-        """The same relation between times of issue as one between times of the certificate."""
+        """The relation between times of issue as one between times of the certificate."""
         return times.apply_domain(self._whole).apply_range(self._whole)
 
     @cached_property

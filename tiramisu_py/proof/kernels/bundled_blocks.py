@@ -20,7 +20,7 @@ from tiramisu_py.proof.violations.findings import Finding, fault
 
 
 def of_bundles(nest: KernelNest) -> Iterator[Finding]:
-    """What needs real blocks in a kernel whose blocks are the iterations of a bundle; at most one fault."""
+    """The first need of real blocks in a kernel whose blocks are the iterations of a bundle; at most one fault."""
     program = nest.program
     names = ", ".join(program.loops[loop].name for loop in nest.blocks)
     repair = f"keep the loops {names} apart, without coalesce, and give them to blocks and threads"
@@ -53,7 +53,7 @@ def _is_box(nest: KernelNest) -> bool:
 
 
 def _needs_blocks(nest: KernelNest, statement: Statement) -> str:
-    """What a statement does that several threads of one block take part in; empty for other ones."""
+    """The work of a statement that several threads of one block take part in; empty for other ones."""
     program = nest.program
     if any(isinstance(program.loops[loop].tag, GpuThread) for loop in statement.loops):
         return "is in a thread loop"

@@ -102,7 +102,7 @@ _SHARED = "statements of one kernel share all of its block loops"
 
 
 def structure(nest: KernelNest) -> Iterator[Finding]:
-    """What keeps the blocks and threads of a kernel from being numbered; at most one fault."""
+    """The fault that keeps the blocks and threads of a kernel from being numbered; at most one."""
     program = nest.program
     blocks = nest.blocks
     apart = _parted(nest)

@@ -129,7 +129,7 @@ def _wait_for(program: Program, message: Statement, other: Statement) -> str:
 
 
 def doing(program: Program, spot: Spot) -> str:
-    """What an instance does, in words: a message, a transfer, or the computation of a value."""
+    """The work of an instance, in words: a message, a transfer, or the computation of a value."""
     statement = spot.access.actor.statement
     assert statement is not None
     named = spot.computed(program)

@@ -106,7 +106,7 @@ def _scalars(program: Program, statement: Statement) -> list[str]:
 
 
 def _shared(flow: Flow, source: str) -> Iterator[Finding]:
-    """What the other statements must not share with those that pack an input: its array, and loops."""
+    """The array and the loops that other statements must not share with those that pack an input."""
     program = flow.accesses.program
     operand = next(kept for kept in program.kept if kept.source == source)
     packs = packing(program, source)

@@ -256,7 +256,7 @@ def _seen(program: Program) -> str:
 
 
 def _moved(program: Program) -> str:
-    """What precedes its reader only since it is read: the nests of both would be in another order by declaration."""
+    """Computations that were moved before their readers, against the order of declaration."""
     declared, found = static_positions(program.statements, program.orders), dict[str, None]()
     for first, second in suggested(program.statements, program.storages).values:
         a, b = program.statements[first], program.statements[second]

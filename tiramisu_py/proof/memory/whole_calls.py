@@ -138,7 +138,7 @@ class _Passed:
         return f"let {self.call.function} take {strides}, or {own}"
 
     def _kept(self) -> str:
-        """What is wrong with the place of the array altogether."""
+        """The fault in the place of the array altogether."""
         if self.buffer.memory in (Memory.REGISTER, Memory.SHARED):
             return f"its elements are in {self.buffer.memory.value} memory"
         for iterator, steps in zip(self.moving, self.steps, strict=True):
@@ -155,7 +155,7 @@ class _Passed:
         return not self.program.context.is_subset(value.nonneg_set().params())
 
     def _along(self, dimension: int) -> str:
-        """What is wrong with the distance of neighbours along one dimension, of which the function takes no stride."""
+        """The fault in the distance of neighbours along one dimension, of which the function takes no stride."""
         if dimension in self.call.stage.strides_of(self.name):
             return ""
         steps, after = self.steps[dimension], self.steps[dimension + 1 :][:1]

@@ -81,7 +81,7 @@ def _again(order: Needs, sought: Key) -> Iterator[Finding]:
 
 
 def _needs(flow: Flow) -> Needs:
-    """What needs what; a call of all ranks stands for both halves of a collective exchange."""
+    """The needs of acts for one another; a call of all ranks stands for both halves of a collective exchange."""
     program, found = flow.accesses.program, exchanges(flow)
     together = collectives(program)
     if not together:
@@ -93,7 +93,7 @@ def _needs(flow: Flow) -> Needs:
 
 
 def _with_meetings(program: Program, found: tuple[ExchangeHalves, ...], calls: Mapping[str, isl.Map]) -> Needs:
-    """What needs what, with combinations of partial results: each is a call of the ranks on one line of the grid."""
+    """The needs, with combinations of partial results: each is a call of the ranks on one line of the grid."""
     combined = [s for s in program.statements.values() if s.calls_ranks]
     return Needs(program, found, {**calls, **{met.name: _on_its_line(program, met) for met in combined}})
 

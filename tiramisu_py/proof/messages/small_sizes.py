@@ -132,7 +132,7 @@ class Trial:
         return [Stuck(r, todo[r][at[r]], missing, self._rank(missing)) for r, missing in sorted(found)]
 
     def _acts(self, acting: Sequence[Statement]) -> dict[tuple[int, ...], list[Act]]:
-        """What each rank does, in the order of its time."""
+        """The acts of each rank, in the order of its time."""
         axes = self.program.rank_axes
         timed: dict[tuple[int, ...], list[tuple[tuple[int, ...], Act]]] = {}
         for statement in acting:

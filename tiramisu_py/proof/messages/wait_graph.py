@@ -1,4 +1,4 @@
-"""What ranks wait for, and rankings that show that no cycle of waits exists."""
+"""The graph of what ranks wait for, and rankings that show that it has no cycle."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_EDGES = 600
 
 @dataclass(frozen=True, eq=False)
 class Needs:
-    """What needs what in one program whose messages match."""
+    """The needs of acts for one another in one program whose messages match."""
 
     program: Program
     exchanges: tuple[ExchangeHalves, ...]

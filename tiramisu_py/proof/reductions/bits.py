@@ -79,9 +79,7 @@ def out_of_order(flow: Flow, name: str, neighbours: bool = False) -> Pairs | Non
 
 
 def order_of_terms(program: Program, name: str) -> tuple[object, ...]:
-    """What the order of a reduction's terms follows from, where one statement adds them: to be compared with that of
-    other states of a program.
-    """
+    """A key for the order in which one statement adds terms: two states of a program with equal keys add them alike."""
     found = program.statements_of(name)
     updates = [statement for statement in found if statement.role is Role.UPDATE]
     if len(updates) != 1:
@@ -101,7 +99,7 @@ def may_be_combined(program: Program, name: str) -> bool:
         if sets.size(statement.frame) != len(whole.point_iterators):
             return True
         for loop, form in zip(statement.loops, sets.outputs(statement.coords), strict=True):
-            of_terms = form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over))
+            of_terms = sets.involves_axes(form, len(whole.iterators), len(whole.over))
             if of_terms and isinstance(program.loops[loop].tag, GpuThread | Rank):
                 return True
     return False

@@ -1,4 +1,4 @@
-"""Which bits of a reduction hold under a schedule, by grades, and what keeps them from a higher one.
+"""Grades of bits: how far those of a reduction hold under a schedule, and what keeps them from a higher grade.
 
 The grade is that of the weakest cause: a command that combines terms in an order other than that of the declaration.
 
@@ -61,7 +61,7 @@ MEANING = {
 
 @dataclass(frozen=True, eq=False)
 class Cause:
-    """What keeps the bits of a reduction from a higher grade, in words, and the terms that show it, if there are.
+    """A reason why the bits of a reduction have no higher grade, in words, and the terms that show it, if there are.
 
     `repair` gives the next grade, and `everywhere`, if it is another one, that grade.
     """
@@ -73,7 +73,7 @@ class Cause:
     everywhere: str = ""
 
     def repaired(self, least: Determinism, over: str) -> str:
-        """What to do for a grade."""
+        """The commands to write for a grade."""
         if least is Determinism.ORDERED:
             return f"run the loops over {over} in order, without combine= and rfactor, or declare {_asked(self.grade)}"
         return self.everywhere if least is Determinism.EVERYWHERE and self.everywhere else self.repair
@@ -187,7 +187,7 @@ def _by_executors(chains: Chains, merge: MemoryAccess) -> Iterator[Cause]:
 
 
 def _of_ranks(program: Program, merge: Statement) -> Cause:
-    """What the combination of ranks does to the bits: a tree of their numbers is the same for the same ranks."""
+    """The effect of the combination of ranks on the bits: a tree of their numbers is the same for the same ranks."""
     assert merge.combination is not None
     if not merge.combination.tree:
         what = "MPI combines the partial results of ranks in an order of its own"
@@ -200,7 +200,7 @@ def _of_ranks(program: Program, merge: Statement) -> Cause:
 
 
 def _of_loop(loop: Loop, handle: str) -> Cause | None:
-    """What a loop does to the terms of one value of an update; None for ordinary loops."""
+    """The effect of a loop on the terms of one value of an update; None for ordinary loops."""
     name, tag = loop.name, loop.tag
     combine: Combine | None = getattr(tag, "combine", None)
     parts = f"{handle}.parallelize({name}, combine=tm.TREE), after split where each iteration of {name} is one term"

@@ -115,7 +115,7 @@ def _over_terms(program: Program, statement: Statement, loop: LoopId) -> bool:
     if statement.dims != source.point_iterators:
         return True
     form = sets.outputs(statement.coords)[statement.depth(loop)]
-    return bool(form.involves_dims(isl.dim_type.in_, len(source.iterators), len(source.over)))
+    return sets.involves_axes(form, len(source.iterators), len(source.over))
 
 
 def _taken_apart(program: Program, statement: Statement, loop: Loop) -> str:

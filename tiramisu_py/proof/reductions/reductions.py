@@ -144,7 +144,7 @@ def _over_ranks(chains: Chains, update: MemoryAccess) -> str:
 
 
 def _on_one_rank(chains: Chains) -> str:
-    """What to do about a reduction whose terms are on different ranks."""
+    """The repair of a reduction whose terms are on different ranks."""
     c = chains.computation
     tagged = (_over_ranks(chains, update) for update in chains.updates)
     command = next((f"combine them with {loop}, " for loop in tagged if loop), "")
@@ -177,7 +177,7 @@ def _on_one_device(chains: Chains, access: MemoryAccess) -> str:
 
 
 def _on_each_device(chains: Chains, first: Device, second: Device) -> str:
-    """What to do about terms on two devices: copies of values are derived, and those of partial results are not."""
+    """The repair of terms on two devices: copies of values are derived, and those of partial results are not."""
     name = chains.computation.name
     return (
         f"the terms of {name} are on {_where(first)} and on {_where(second)}: before its loops are divided, "

@@ -124,7 +124,7 @@ def _updating(flow: Flow, merge: Statement) -> str:
 
 
 def _does(merged: Spot, other: Spot) -> str:
-    """What another access does: store or read the value that is merged, or another one in the same element."""
+    """The work of another access: it stores or reads the value that is merged, or another one in the same element."""
     does = "stores" if other.access.is_write else "reads"
     if other.named == merged.named:
         return f"{does} it"

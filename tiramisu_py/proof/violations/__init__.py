@@ -1,1 +1,1 @@
-"""What a condition finds, how that is said, and what would repair it."""
+"""Findings of conditions: how they are said, and what would repair them."""

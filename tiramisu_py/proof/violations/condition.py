@@ -31,7 +31,7 @@ class Topic(IntEnum):
 
 @dataclass(frozen=True)
 class Sentence:
-    """What a report says of a program for which a condition holds; "" if the condition is void for this program."""
+    """A sentence of the report on a program for which a condition holds; "" if the condition is void for it."""
 
     topic: Topic
     text: Callable[[Program], str]

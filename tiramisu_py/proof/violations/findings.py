@@ -1,4 +1,4 @@
-"""What a condition of the theorem finds: a violation, and the key under which it is looked up in other states."""
+"""Findings of a condition of the theorem: a violation, and the key under which it is looked up in other states."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Finding:
 
     @cached_property
     def violation(self) -> Violation:
-        """What is wrong, at the smallest counterexample."""
+        """The violation, at the smallest counterexample."""
         return self.explain()
 
     @classmethod

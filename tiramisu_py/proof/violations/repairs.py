@@ -198,7 +198,7 @@ def _range(domain: isl.Set, axis: int, context: isl.Set) -> str:
 
 
 def _unlike(flow: Flow, writer: Statement, reader: Statement) -> str:
-    """Which shared loop the two statements count differently, since it was split by different sizes."""
+    """The shared loop that the two statements count differently, since it was split by different sizes."""
     for loop, one, other in zip(writer.loops, sets.outputs(writer.coords), sets.outputs(reader.coords), strict=False):
         sizes = [divisors(form) for form in (one, other)]
         if loop in reader.loops and all(sizes) and sizes[0] != sizes[1]:

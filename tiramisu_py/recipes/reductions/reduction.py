@@ -9,13 +9,10 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.queries import Role, not_combined, reductions_behind, rounds
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
-from tiramisu_py.recipes.reductions.families import Stages
-from tiramisu_py.recipes.reductions.reduction_form import Options, ReductionForm
-from tiramisu_py.recipes.reductions.reduction_on_cores import CoreReductionSizes, ReductionOnCores
-from tiramisu_py.recipes.reductions.reduction_on_gpu import sizes_on_gpu
-from tiramisu_py.recipes.reductions.reduction_on_ranks import ReductionOnRanks
-from tiramisu_py.recipes.reductions.reductions_on_cores import ReductionsOnCores
-from tiramisu_py.recipes.reductions.reductions_on_gpu import ReductionsOnGpu
+from tiramisu_py.recipes.reductions.forms import Options, ReductionForm, Stages
+from tiramisu_py.recipes.reductions.on_cores import CoreReductionSizes, ReductionOnCores, ReductionsOnCores
+from tiramisu_py.recipes.reductions.on_gpu import ReductionsOnGpu, sizes_on_gpu
+from tiramisu_py.recipes.reductions.on_ranks import ReductionOnRanks
 
 GRADES = ("ordered", "everywhere", "run_to_run", "not_guaranteed", "gpu_to_gpu")
 #: The GPU whose blocks are counted, where the user names none.

@@ -1,1 +1,1 @@
-"""Commands for GPUs: tag_gpu, cache_shared, barriers, transfers, waits."""
+"""Commands for GPUs: tag_gpu, copies in kernels, barriers, transfers, waits."""

@@ -1,4 +1,4 @@
-"""Which thread of a block copies which element of a tile."""
+"""The threads of a block that copy a tile: which thread copies which element."""
 
 from __future__ import annotations
 

@@ -1,20 +1,19 @@
-"""cache_shared and cache_local: copies for the threads of a block, and for each thread."""
+"""Copies for the threads of a block in its shared memory, and for each thread in its registers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, replace
+from dataclasses import replace
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
-from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, as_expr
+from tiramisu_py.algorithm.expressions import Access, Const, Iter, as_expr
 from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.dependence.values_read import needed_values
 from tiramisu_py.errors import CommandError, UnsupportedError
-from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.kernels import KernelNest, all_threads, thread_number
 from tiramisu_py.program.loops import GpuBlock, GpuThread, Loop, LoopId, Vector
 from tiramisu_py.program.ordering import Order
@@ -22,13 +21,12 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import listed, loop_name, scope_of, size, statements
-from tiramisu_py.schedule.command_fields import Handle, OnStatements, source_given
+from tiramisu_py.schedule.command_arguments import scope_of, statements
 from tiramisu_py.schedule.devices.copy_threads import spread
 from tiramisu_py.schedule.devices.tag_gpu import check_limits, kernel_around
 from tiramisu_py.schedule.locality.cached_copies import check_copy, laid_out
-from tiramisu_py.schedule.locality.compute_at import loads, without_holes
-from tiramisu_py.schedule.loops.order import inner_level
+from tiramisu_py.schedule.locality.compute_at import loads
+from tiramisu_py.schedule.locality.holes import without_holes
 from tiramisu_py.schedule.nesting import check_nesting
 
 #: Bytes that one asynchronous copy into shared memory can take.
@@ -39,7 +37,7 @@ WIDTHS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class KernelCopy:
-    """The copy that `cache_shared` or `cache_local` makes of a source: its name, its loops and its storage."""
+    """A copy of a source in a kernel: its name, its loops and its storage."""
 
     name: str
     source: str
@@ -298,116 +296,3 @@ def _after_origin(program: Program, place: CopyPlace, name: str, wanted: KernelC
         order = Order(producer.name, name, place.scope[-1] if sharing else None, command)
         program = program.with_(orders=(*program.orders, order))
     return program
-
-
-# -- the commands as values
-
-
-@dataclass(frozen=True, eq=False)
-class CacheShared(OnStatements):
-    """Copy the values of a source that a block of threads reads into its shared memory, and read the copy.
-
-    ::
-
-        for r0, c0 on blocks:         -->   for r0, c0 on blocks:
-            for r1, c1 on threads:              for y, x on threads: image_shared[y, x] = image[..]
-                by[..] = f(image)               for r1, c1 on threads: by[..] = f(image_shared)
-
-    `level` is the innermost block loop or a loop inside it; the copy is made anew in each iteration of the
-    sequential loops down to it. (A thread loop as the level changes nothing: the copy is for all threads of the
-    block.) `iterators` name its loops, one for each dimension of the source. The threads of the block share the
-    work, neighbouring threads copying neighbours along the last dimension; with `threads`, the iterators named
-    there run on threads instead, the last along x. `pad` adds elements to the last dimension, so that columns lie
-    in different banks. With `deferred` the copies are only started, and complete at the next barrier
-    (``cp.async``). With ``buffers=2`` two buffers alternate: the copy for the next iteration of `level` is made
-    during this one. With ``vector=4`` a thread copies 4 neighbours along the last dimension at once, where they are
-    aligned: the function may have to assume that rows are multiples of 4 elements long. `layout` gives the indices
-    of an element in the copy from its indices within the copied box, as in `cache`: for another order, or for rows
-    shifted against bank conflicts. The box must have constant extents. Returns the copy, which can be scheduled
-    like a computation.
-    """
-
-    former = (("copied", "source"),)
-    lists = ("iterators",)
-
-    source: Handle
-    level: Iter
-    iterators: Sequence[Iter]
-    _: KW_ONLY
-    threads: Sequence[Iter] | None = None
-    pad: int = 0
-    deferred: bool = False
-    buffers: int = 1
-    vector: int = 1
-    layout: Sequence[Expr] | None = None
-    name: str | None = None
-
-    def made(self, program: Program) -> str:
-        """The name of the copy."""
-        return self.name or free_name(program, f"{source_given(program, self.source)}_shared")
-
-    def applied(self, program: Program) -> Program:
-        return cache(program, self.names(program), inner_level(self.level), self._copy(program), self.text)
-
-    def _copy(self, program: Program) -> KernelCopy:
-        """The copy that is asked for, checked; raises `CommandError`."""
-        if self.buffers not in (1, 2) or isinstance(self.buffers, bool):
-            raise CommandError(f"buffers={self.buffers!r}: a copy has 1 buffer, or 2 that take turns")
-        iterators = _names(self.iterators, "iterators")
-        threads = None if self.threads is None else _names(self.threads, "threads")
-        if self.vector not in WIDTHS or isinstance(self.vector, bool):
-            widths = ", ".join(map(str, WIDTHS))
-            raise CommandError(f"vector={self.vector!r}: a thread copies {widths} neighbours at once")
-        unknown = [name for name in threads or () if name not in iterators]
-        if unknown:
-            raise CommandError(f"threads={unknown}: name iterators of the copy, {', '.join(iterators)}")
-        return KernelCopy(
-            self.made(program),
-            source_given(program, self.source),
-            iterators,
-            Memory.SHARED,
-            threads,
-            size(self.pad, "pad", 0),
-            bool(self.deferred),
-            int(self.buffers),
-            int(self.vector),
-            None if self.layout is None else tuple(listed(self.layout, "layout")),
-        )
-
-
-def _names(given: Sequence[Iter], what: str) -> tuple[str, ...]:
-    return tuple(loop_name(one) for one in listed(given, what))
-
-
-@dataclass(frozen=True, eq=False)
-class CacheLocal(OnStatements):
-    """Copy the values of a source that each thread of a kernel reads in an iteration of a loop into its registers.
-
-    ::
-
-        for k on a thread:            -->   for k on a thread:
-            for u in 0..4:                      for x in 0..4: a_local[x] = a[..]
-                S[..] = f(a)                    for u in 0..4: S[..] = f(a_local)
-
-    `level` is the innermost thread loop of the reading statements, or a loop inside it. The copied box must have
-    constant extents; unroll all loops that index the copy, so that it needs no memory. A source that has been
-    copied to shared memory is copied from there.
-    """
-
-    former = (("copied", "source"),)
-    lists = ("iterators",)
-
-    source: Handle
-    level: Iter
-    iterators: Sequence[Iter]
-    _: KW_ONLY
-    name: str | None = None
-
-    def made(self, program: Program) -> str:
-        """The name of the copy."""
-        return self.name or free_name(program, f"{source_given(program, self.source)}_local")
-
-    def applied(self, program: Program) -> Program:
-        iterators = _names(self.iterators, "iterators")
-        wanted = KernelCopy(self.made(program), source_given(program, self.source), iterators, Memory.REGISTER)
-        return cache(program, self.names(program), inner_level(self.level), wanted, self.text)

@@ -38,7 +38,7 @@ _AXES = 3
 
 @dataclass(frozen=True)
 class Ending:
-    """What the last block is to run: the reduction `of`, the loops around it that its terms' kernel has, by their
+    """The work of the last block: the reduction `of`, the loops around it that its terms' kernel has, by their
     numbers, the counted ones among these, and the thread loops over terms.
     """
 

@@ -269,10 +269,11 @@ class DealOut(OnStatements):
 
     verb = "partition"
     lists = ("where",)
+    former = (("level", "loop"),)
 
-    level: Iter
+    loop: Iter
     where: Where
     targets: Sequence[Target]
 
     def applied(self, program: Program) -> Program:
-        return partition(program, self.names(program), self.level, self.where, self.targets, self.text)
+        return partition(program, self.names(program), self.loop, self.where, self.targets, self.text)

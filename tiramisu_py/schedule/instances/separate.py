@@ -158,7 +158,7 @@ def _with_inlined(program: Program, reader: Statement, producer: Statement, sour
         reads_too = any(access.source == name for access in _read_by(reader))
         if reads_too and reader.sources.get(name, name) != storage:
             raise CommandError(
-                f"{source} cannot be inlined: it reads {name} from a cache that {reader.name} does not use"
+                f"{source} cannot be inlined: it reads {name} from a copy that {reader.name} does not use"
             )
     iterators = program.algorithm.computations[source].point_iterators
     dtype = program.algorithm.computations[source].dtype

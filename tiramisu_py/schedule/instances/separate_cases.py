@@ -78,13 +78,15 @@ class SeparateCases(OnStatements):
             S[i] = select(i == 0, a, b)             for i in 1..N: S_1[i] = b         (separate_cases())
 
     Affine conditions are resolved: the parts contain no such select, so that the inside of a picture is a loop of
-    its own, without its border. The parts share the loops up to `level`; without a level they are separate nests.
+    its own, without its border. The parts share the loops up to `at`; without a level they are separate nests.
     (The compiler splits loops by such selects in any case; use this command to schedule the parts differently.)
     Returns the parts, that of the first branch first.
     """
 
-    level: Iter | None = None
+    former = (("level", "at"),)
+
+    at: Iter | None = None
 
     def applied(self, program: Program) -> Program:
-        level = None if self.level is None else loop_name(self.level)
+        level = None if self.at is None else loop_name(self.at)
         return separate_cases(program, self.names(program), level)

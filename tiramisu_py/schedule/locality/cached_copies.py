@@ -1,11 +1,9 @@
-"""cache and pack: copies of the values that a consumer reads, near it and with their own layout."""
+"""Copies of the values that a consumer reads, near it and with their own layout."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, replace
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import replace
 
 import islpy as isl
 
@@ -18,22 +16,20 @@ from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.command import name_of
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Buffer, Memory, Storage, as_memory
+from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, scope_of, statements
-from tiramisu_py.schedule.command_fields import Handle, OnStatements, source_given
+from tiramisu_py.schedule.command_arguments import check_new_name, scope_of, statements
 from tiramisu_py.schedule.locality.compute_at import needed_by, reads
-from tiramisu_py.schedule.loops.order import Level, Root, level_of, root
+from tiramisu_py.schedule.loops.order import Level, Root
 
 
 @dataclass(frozen=True)
 class CachedCopy:
-    """A copy made by `cache` or `pack`: its name, its loops, its memory and its layout."""
+    """A copy in memory of the host, or of a GPU: its name, its loops, its memory and its layout."""
 
     name: str
     source: str
@@ -152,93 +148,3 @@ def laid_out(
     layout = sets.function(space, None, forms)
     image = inside.apply(sets.graph(layout)).intersect_params(program.context)
     return room_for(image, program.context), sets.without_dim_names(layout)
-
-
-# -- the commands as values
-
-
-@dataclass(frozen=True, eq=False)
-class Copies(OnStatements):
-    """The common base of `cache` and `pack`."""
-
-    former = (("copied", "source"),)
-    lists: ClassVar[tuple[str, ...]] = ("iterators",)
-
-    source: Handle
-
-    @abstractmethod
-    def made(self, program: Program) -> str:
-        """The name of the copy."""
-
-    def copy(self, program: Program, iterators: object, layout: object, memory: Memory) -> CachedCopy:
-        """The copy that is asked for, checked; raises `CommandError`."""
-        verb = name_of(type(self))
-        laid = None if layout is None else _several(verb, "layout", layout)
-        outer = tuple(map(loop_name, _several(verb, "iterators", iterators)))
-        return CachedCopy(self.made(program), source_given(program, self.source), outer, memory, laid)
-
-
-def _several(verb: str, what: str, given: object) -> tuple[object, ...]:
-    """The items of a list argument; raises `CommandError` for a single expression or anything else."""
-    if isinstance(given, Expr | str) or not isinstance(given, Iterable):
-        raise CommandError(f"{verb}: {what} is a list, such as [{given}], and not {given} alone")
-    return tuple(given)
-
-
-@dataclass(frozen=True, eq=False)
-class CacheAt(Copies):
-    """Copy the values of a source that this computation reads, at a level of its loops, and read the copy instead.
-
-    ::
-
-        for r0: for r1, for c:  -->   for r0:
-            by[..] = image[..]            for y, for x: image_cache[y, x] = image[..]
-                                          for r1, for c: by[..] = image_cache[..]
-
-    `iterators` name the loops of the copy, one for each dimension of the source. `layout` gives the index in the
-    copy as expressions of the iterators, counted from the corner of the copied box: ``layout=[x // 8, y, x % 8]``.
-    Returns the copy, which can be scheduled like a computation.
-    """
-
-    verb = "cache"
-
-    level: Iter | Root
-    iterators: Sequence[Iter]
-    _: KW_ONLY
-    name: str | None = None
-    memory: Memory | str = Memory.HOST
-    layout: Sequence[Expr | int] | None = None
-
-    def made(self, program: Program) -> str:
-        return self.name or f"{source_given(program, self.source)}_cache"
-
-    def applied(self, program: Program) -> Program:
-        copy = self.copy(program, self.iterators, self.layout, as_memory(self.memory))
-        return copy_at(program, self.names(program), level_of(self.level), copy, self.text)
-
-
-@dataclass(frozen=True, eq=False)
-class Pack(Copies):
-    """Copy the values read of a source into another layout, once for the whole call or at a level: see `cache`.
-
-    ::
-
-        for i, for j:           -->   for k, for x: a_packed[x, k] = a[k, x]
-            b[..] = f(a[j, i])        for i, for j:
-                                          b[..] = f(a_packed[i, j])   (b.pack(a, [k, x], [x, k]))
-    """
-
-    lists = ("iterators", "layout")
-
-    iterators: Sequence[Iter]
-    layout: Sequence[Expr | int]
-    _: KW_ONLY
-    level: Iter | Root = root
-    name: str | None = None
-
-    def made(self, program: Program) -> str:
-        return self.name or f"{source_given(program, self.source)}_packed"
-
-    def applied(self, program: Program) -> Program:
-        copy = self.copy(program, self.iterators, self.layout, Memory.HOST)
-        return copy_at(program, self.names(program), level_of(self.level), copy, self.text)

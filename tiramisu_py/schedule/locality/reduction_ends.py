@@ -33,7 +33,7 @@ def is_start_of(own: Sequence[Statement], consumer: Sequence[Statement]) -> bool
 
 
 def makers_in(program: Program, source: str, scope: tuple[LoopId, ...]) -> list[Statement]:
-    """What computes values, or adds terms to them, in the loops `scope`; raises `CommandError` if nothing does."""
+    """The statements that compute values, or add terms to them, in the loops `scope`; raises `CommandError`."""
     makers = [s for s in program.statements_of(source) if s.role in (Role.VALUE, Role.UPDATE)]
     inside = [s for s in makers if s.loops[: len(scope)] == scope]
     if not inside:

@@ -68,15 +68,17 @@ class ReverseComputeAt(OnStatements):
         for i: out[i] = max(C[i], 0)             if k0 is the last:
                                                      for i: out[i] = max(C[i], 0)     (what the block has made)
 
-    The loops up to `level` may be those of a reduction's terms: a value is then computed after the last term of
+    The loops up to `at` may be those of a reduction's terms: a value is then computed after the last term of
     all that it reads. Each value is computed once; those that read nothing made in the loops, results of no terms,
     stay where they are, as a part of their own. The producer must be complete by then: that is proven, as for any
     order. Source: TVM, ``reverse_compute_at``.
     """
 
+    former = (("level", "at"),)
+
     producer: StatementsHandle
-    level: Iter
+    at: Iter
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), statements_given(program, self.producer)
-        return reverse_compute_at(program, names, others, inner_level(self.level), self.text)
+        return reverse_compute_at(program, names, others, inner_level(self.at), self.text)

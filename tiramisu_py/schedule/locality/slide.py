@@ -26,7 +26,8 @@ from tiramisu_py.program.storage import Storage
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loop_name, size, statements, whole
 from tiramisu_py.schedule.command_fields import OnStatements
-from tiramisu_py.schedule.locality.compute_at import filled, loads
+from tiramisu_py.schedule.locality.compute_at import loads
+from tiramisu_py.schedule.locality.holes import filled
 from tiramisu_py.schedule.locality.sliding_window import Sliding, Window, window_of
 from tiramisu_py.schedule.storage.fold import check_plain
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart
@@ -214,32 +215,34 @@ class Slide(OnStatements):
             for r in r1..r1+3: bx[r - r1]        bx[(r1 + 2) % 3]                   (row r1 + 2)
             by[r1] = f(bx[0], bx[1], bx[2])      if r1 >= 0: by[r1] = f(bx[r1 % 3], bx[(r1 + 1) % 3], ...)
 
-    First ``bx.compute_at(by, r1)``, then ``bx.slide(r1)``: `level` is a sequential loop of the consumer, in each
+    First ``bx.compute_at(by, r1)``, then ``bx.slide(r1)``: `loop` is a sequential loop of the consumer, in each
     iteration of which the values are recomputed. Each iteration then computes one strip of `by` values along one
-    index: that of the own loop `along`, or the only one that moves with `level`. Strip ``floor((x - origin) / by)``
+    index: that of the own loop `along`, or the only one that moves with `loop`. Strip ``floor((x - origin) / by)``
     runs `lead` iterations before the iteration of the same number. The lead is the least constant for which every
     value exists when it is first read, so that the loop begins with iterations that only compute in advance. `by`
     is the distance by which an iteration advances: 1 for a loop over rows, 16 for one over strips of 16 columns.
     Along other indices values are recomputed as before. If the window moves by one value in a few iterations, as
     that of an upsampled image does (``p[y // 2]``), the first of these computes it.
 
-    The buffer has one copy for each iteration of the loops outside `level`, folded along that index to a ring: it
+    The buffer has one copy for each iteration of the loops outside `loop`, folded along that index to a ring: it
     keeps the fewest strips (index ``x % (by * n)``) for which no value is overwritten before its last use. A buffer
     placed further out by `store_in` or `store_at` stays as it is; see `fold`. In registers
     (``v.store_in(tm.REGISTER)``), with the loops over the other indices unrolled and `along` in vectors, the ring
     is a window of named vectors: each iteration ends with moves from one to the next, and a read at an unaligned
-    distance combines two neighbours in one instruction. Copies made by `cache` slide as well, so that each vector
+    distance combines two neighbours in one instruction. Copies made by `copy` slide as well, so that each vector
     of an input is loaded once. If several computations slide, give the command to consumers first.
     """
 
-    level: Iter
+    former = (("level", "loop"),)
+
+    loop: Iter
     along: Iter | None = None
     by: int | None = None
     _: KW_ONLY
     origin: int = 0
 
     def applied(self, program: Program) -> Program:
-        level, along = loop_name(self.level), None if self.along is None else loop_name(self.along)
+        level, along = loop_name(self.loop), None if self.along is None else loop_name(self.along)
         by, origin = None if self.by is None else size(self.by, "by"), whole(self.origin, "origin")
         sliding = _sliding(program, self.computation, self.names(program), level)
         window = window_of(program, sliding, along, by, origin)

@@ -59,7 +59,7 @@ class Band:
 
 @dataclass
 class _Found:
-    """What has been chosen for the loops so far; for each dependence its generators in the new coordinates."""
+    """The choice for the loops so far; for each dependence its generators in the new coordinates."""
 
     signs: list[int] = field(default_factory=list)
     factors: list[list[int]] = field(default_factory=list)
@@ -171,7 +171,7 @@ class _Search:
         return True
 
     def _shift_row(self, one: NestDependence, weight: int) -> list[int]:
-        """What the shifts of the statements add to a distance."""
+        """The distance that the shifts of the statements add."""
         row = [0] * len(self.names)
         row[self.names.index(one.second.name)] += weight
         row[self.names.index(one.first.name)] -= weight

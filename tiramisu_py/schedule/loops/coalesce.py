@@ -172,7 +172,7 @@ def _box(program: Program, executed: isl.Set, run: tuple[LoopId, ...]) -> _Box |
 
 
 def _unknown(program: Program, run: tuple[LoopId, ...], unknown: str) -> str:
-    """What to do about the one loop whose number of iterations is no constant, and which is not the outermost."""
+    """Advice on the one loop whose number of iterations is no constant, and which is not the outermost."""
     names = [program.loops[loop].name for loop in run]
     order = ", ".join([unknown, *(name for name in names if name != unknown)])
     return (

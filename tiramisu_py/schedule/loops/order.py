@@ -213,7 +213,7 @@ def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:
 
 @dataclass(frozen=True, eq=False)
 class After(OnStatements):
-    """Come after `other`, in its loops up to and including `level` (at `root`: after its whole nest).
+    """Come after `other`, in its loops up to and including `at` (at `root`: after its whole nest).
 
     ::
 
@@ -222,17 +222,19 @@ class After(OnStatements):
                                           q[i]                        (q.after(p, i))
     """
 
+    former = (("level", "at"),)
+
     other: StatementsHandle
-    level: Iter | Root = root
+    at: Iter | Root = root
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), statements_given(program, self.other)
-        return place_after(program, others, names, level_of(self.level), True, self.text)
+        return place_after(program, others, names, level_of(self.at), True, self.text)
 
 
 @dataclass(frozen=True, eq=False)
 class Before(OnStatements):
-    """Come before `other`, in its loops up to and including `level` (at `root`: before its whole nest).
+    """Come before `other`, in its loops up to and including `at` (at `root`: before its whole nest).
 
     ::
 
@@ -241,12 +243,14 @@ class Before(OnStatements):
                                           p[i]                        (q.before(p, i))
     """
 
+    former = (("level", "at"),)
+
     other: StatementsHandle
-    level: Iter | Root = root
+    at: Iter | Root = root
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), statements_given(program, self.other)
-        return place_after(program, names, others, level_of(self.level), False, self.text)
+        return place_after(program, names, others, level_of(self.at), False, self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,13 +279,15 @@ class Between(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Fuse(OnStatements):
-    """The statements share the loops of `other` up to `level`."""
+    """The statements share the loops of `other` up to `at`."""
+
+    former = (("level", "at"),)
 
     other: StatementsHandle
-    level: Iter
+    at: Iter
 
     def applied(self, program: Program) -> Program:
-        level = level_of(self.level)
+        level = level_of(self.at)
         if isinstance(level, Root):
             raise CommandError("fuse needs a loop to share; at root there is none")
         return fuse(program, statements_given(program, self.other), self.names(program), level, self.text)

@@ -18,7 +18,7 @@ from tiramisu_py.schedule.loops.tags import tagged
 
 @dataclass(frozen=True, eq=False)
 class Tensorize(OnStatements):
-    """Run three loops of a product by an instruction on small matrices: AMX of cores.
+    """Run three loops of a product by an instruction on small matrices: AMX of cores, or a GPU's tensor cores.
 
     ::
 
@@ -36,6 +36,9 @@ class Tensorize(OnStatements):
                     terms
     =============== ================ ============================================================================
     "amx"           16, 16, 64 bytes uint8 and int8, in any pair, in int32; bfloat16 in float32
+    "m16n8k16"      2, 2, 16         float16, bfloat16 in float32 (a GPU from compute capability 8.0 on)
+    "m16n8k8"       2, 2, 8          float16 in float32 (from 7.5 on)
+    "m16n8k8.tf32"  2, 2, 8          float32 in float32, with 10 bits after the point in factors (from 8.0 on)
     =============== ================ ============================================================================
 
     Sums of integers are exact. Those of floats give up bits, since the instruction adds terms in an order of its
@@ -49,6 +52,10 @@ class Tensorize(OnStatements):
 
     The processor needs AMX, as Intel's have from Sapphire Rapids on; ``compile(target="sapphirerapids")`` compiles
     for it anywhere.
+
+    On a GPU the 32 threads of a warp run the instruction together: the block has 4 threads along x and 8 along y,
+    the sums are in registers, and ``rows`` and ``columns`` are those of one thread. Thread (x, y) has the rows y
+    and y + 8 of a tile of 16 by 8, and the columns 2x and 2x + 1.
 
     `check()` refuses loops of other lengths, loops that are not the innermost ones, and operands that do not lie as
     the instruction takes them. Raises `CommandError` for terms that are no products, and types that it does not

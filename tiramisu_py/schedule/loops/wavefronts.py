@@ -30,7 +30,7 @@ from tiramisu_py.schedule.loops.unimodular import Transform
 
 
 class Goal(Enum):
-    """What `skew_for` is for: tiles that keep values in caches, or threads."""
+    """The purpose of `skew_for`: tiles that keep values in caches, or threads."""
 
     LOCALITY = "locality"
     PARALLEL = "parallel"

@@ -99,7 +99,7 @@ def original_update(program: Program, update: Statement, what: str) -> None:
         )
     if update.sources:
         raise CommandError(
-            f"{update.handle} reads copies ({', '.join(update.sources.values())}): give {what} before cache and pack, "
+            f"{update.handle} reads copies ({', '.join(update.sources.values())}): give {what} before copy, "
             "which are then for the partial results"
         )
 
@@ -123,7 +123,7 @@ def _kept(program: Program, update: Statement, whole: Computation, loops: Sequen
 def _of_terms(update: Statement, whole: Computation, loop: LoopId) -> bool:
     """Whether an iteration of a loop depends on the term, and not on the value alone."""
     form = sets.outputs(update.coords)[update.depth(loop)]
-    return bool(form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over)))
+    return sets.involves_axes(form, len(whole.iterators), len(whole.over))
 
 
 def _check_neighbours(program: Program, update: Statement, whole: Computation, kept: Sequence[LoopId]) -> None:
@@ -275,7 +275,7 @@ def _order(
         found += [
             name
             for position, name in enumerate(whole.point_iterators)
-            if form.involves_dims(isl.dim_type.in_, position, 1) and name in partial.point_iterators
+            if position in sets.axes_of(form) and name in partial.point_iterators
         ]
     return tuple(dict.fromkeys([*found, *partial.point_iterators]))
 
@@ -314,7 +314,7 @@ def _remaining(
 
 def _without_terms(form: isl.Aff, count: int, frame: isl.Space) -> isl.Aff:
     """A form that depends on the first `count` dimensions alone, on another frame that begins with them."""
-    narrow = form.drop_dims(isl.dim_type.in_, count, form.dim(isl.dim_type.in_) - count)
+    narrow = sets.without_axes(form, count)
     values = sets.function(frame, None, sets.variables(frame)[:count])
     return sets.outputs(sets.compose(values, sets.function(narrow.get_domain_space(), None, [narrow])))[0]
 

@@ -87,7 +87,7 @@ class Keep(OnStatements):
             total[..] += .. weights_packed[..]     conv(pictures, weights_packed):
                                                        total[..] += .. weights_packed[..]
 
-    It is for a copy made by `pack` for the whole call, and for a computation at the top of the program; they are
+    It is for a `copy` that is made for the whole call, and for a computation at the top of the program; they are
     made from one array of the caller, and everything else reads what is packed. All operands kept of one input are
     made by one function: ``packed = kernel.pack("weights", weights)`` calls it, and ``kernel(pictures, packed)``
     takes the result, for any number of pictures. Given a plain array, a call packs it first. For C programs the

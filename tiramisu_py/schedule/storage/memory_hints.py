@@ -188,9 +188,9 @@ class Prefetch(OnStatements):
             by[r, c] = a[r, c] ..           prefetch a[r, c + 256]
                                             by[r, c] = a[r, c] ..       (prefetch(a, c, 256))
 
-    Each iteration of `level` prefetches the elements of `read` (an input, or a computation in memory) that will be
+    Each iteration of `loop` prefetches the elements of `read` (an input, or a computation in memory) that will be
     read `distance` iterations later: one element of each cache line, and none in the remaining iterations of
-    vectors. `level` is a loop of this computation; of two with one name, it is the inner one on which the access
+    vectors. `loop` is a loop of this computation; of two with one name, it is the inner one on which the access
     depends. The processor finds plain streams by itself; this is for many rows at once, strides, and the next
     block. `locality` ranges from 0, for elements needed once, to 3, for elements that should stay in all caches.
     Nothing is read, so addresses outside the array do no harm. Give the command when the loops are final: `check()`
@@ -202,8 +202,10 @@ class Prefetch(OnStatements):
     other values.
     """
 
+    former = (("level", "loop"),)
+
     read: Handle
-    level: Iter
+    loop: Iter
     distance: int = 4
     _: KW_ONLY
     locality: int = MOST_LOCAL
@@ -218,4 +220,4 @@ class Prefetch(OnStatements):
                 f"{self.read!r} is neither an input nor a computation of {name}: give what the declaration gave back, "
                 f"or {name}[name]"
             )
-        return prefetch(program, self.names(program), self.read._named.name, loop_name(self.level), distance, locality)
+        return prefetch(program, self.names(program), self.read._named.name, loop_name(self.loop), distance, locality)

@@ -30,7 +30,7 @@ def check_all_parts(program: Program, names: Sequence[str], command: str) -> Non
 def _instead(whole: str, command: str) -> str:
     if command == "compute_at":
         return f"or first keep {whole} for the whole call, {whole}.store_at(consumer, tm.root)"
-    return "for a buffer of its own, make a part a computation of its own, or a copy (cache)"
+    return "for a buffer of its own, make a part a computation of its own, or a copy of it"
 
 
 def kept_apart(program: Program, source: str) -> bool:

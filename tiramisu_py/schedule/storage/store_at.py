@@ -27,10 +27,12 @@ class StoreAt(OnStatements):
     The buffer shrinks to the values of one iteration; a layout of `store_in` or `fold` is kept, in either order.
     """
 
+    former = (("level", "at"),)
+
     consumer: StatementsHandle
-    level: Iter | Root
+    at: Iter | Root
 
     def applied(self, program: Program) -> Program:
         names, others = self.names(program), statements_given(program, self.consumer)
-        scope = () if isinstance(self.level, Root) else scope_of(program, others, loop_name(self.level))
+        scope = () if isinstance(self.at, Root) else scope_of(program, others, loop_name(self.at))
         return settled(store_at(program, self.computation, names, scope))

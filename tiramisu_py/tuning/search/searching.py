@@ -1,28 +1,47 @@
-"""tune(): the best schedule of a space, found by measuring the legal ones."""
+"""tune(): the best schedule of a space, or of a recipe's sizes, found by measuring the legal ones."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tiramisu_py import Computation
+from tiramisu_py import Computation, Function
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.queries import allowed_cpus, open_cache
+from tiramisu_py.queries import allowed_cpus, function_of, open_cache
 from tiramisu_py.tuning.search.bench import MeasuringRequest, bench_for
 from tiramisu_py.tuning.search.proposals import proposals_for
-from tiramisu_py.tuning.search.recipes import of_recipe
-from tiramisu_py.tuning.search.requirements import (
-    require_at_least_one,
-    require_options,
-    require_seconds,
-    require_seed,
-)
+from tiramisu_py.tuning.search.requirements import require_at_least_one, require_options, require_seconds, require_seed
 from tiramisu_py.tuning.search.space import checked_space
 from tiramisu_py.tuning.search.status_line import Progress
 from tiramisu_py.tuning.search.stopwatch import Stopwatch
 from tiramisu_py.tuning.search.tuned import Tuned
 from tiramisu_py.tuning.search.tuner import SearchLimits, Tuner
 from tiramisu_py.tuning.search.turns import Turns
+
+
+def of_recipe(recipe: Callable[..., object], of: Computation | Sequence[Computation]) -> Callable[..., Function]:
+    """A function of a point: the function of some computations as it is now, scheduled by a recipe.
+
+    The recipe takes the computations, and the point as its `sizes`, or as keyword arguments. Raises `ArgumentError`.
+    """
+    stages = [of] if isinstance(of, Computation) else list(of) if isinstance(of, Sequence) else []
+    if not callable(recipe) or not stages or not all(isinstance(each, Computation) for each in stages):
+        raise ArgumentError(
+            f"tune: of={of!r}: give the computations that a recipe is to schedule, "
+            "tm.tune(tm.recipes.matmul, space, of=C)"
+        )
+    start = function_of(stages[0])
+    names = [each.name for each in stages]
+    takes_sizes = "sizes" in inspect.signature(recipe).parameters
+
+    def make(**point: object) -> Function:
+        f = start.copy()
+        given = {"sizes": point} if takes_sizes and "sizes" not in point else point
+        recipe(*(f[name] for name in names), **given)
+        return f
+
+    return make
 
 
 def tune(

@@ -144,7 +144,7 @@ class _Runners:
 
 
 def pictured_statement(program: Program, statement: Statement, array: int | None) -> PicturedStatement:
-    """What a picture says of a statement."""
+    """The drawing of a statement, as plain data."""
     dims = _point_names(program, statement)
     return PicturedStatement(
         name=statement.handle,

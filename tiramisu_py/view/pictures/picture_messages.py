@@ -1,4 +1,4 @@
-"""What goes from one memory to another at given sizes: messages between ranks, and copies to and from GPUs."""
+"""Values that go from one memory to another at given sizes: messages between ranks, and copies to and from GPUs."""
 
 from __future__ import annotations
 

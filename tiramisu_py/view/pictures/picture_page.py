@@ -65,7 +65,7 @@ class Picture:
         Path(path).write_text(self.html, encoding="utf-8")
 
     def as_dict(self) -> dict[str, Any]:
-        """What is drawn, as dictionaries, lists, strings and numbers."""
+        """The drawn data as dictionaries, lists, strings and numbers."""
         sides = [{"title": side.title, "scenes": [_plain(scene) for scene in side.scenes]} for side in self.sides]
         return {"sides": sides, "differences": None if self.differences is None else asdict(self.differences)}
 

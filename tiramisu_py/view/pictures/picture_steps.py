@@ -26,7 +26,7 @@ class Timed:
 
     @property
     def name(self) -> tuple[int, Point]:
-        """Which instance it is."""
+        """The name of the instance."""
         return self.statement, self.instance
 
 

@@ -25,7 +25,7 @@ MOST_SCENES = 3
 def pictured(
     program: Program, report: Report, sizes: Mapping[str, int], inputs: Mapping[str, Any] | None = None
 ) -> tuple[Scene, ...]:
-    """What a picture shows of a program as it is proven (completed, and spread over its ranks).
+    """The picture of a program as it is proven (completed, and spread over its ranks).
 
     Without `sizes`, a refused program is shown at the sizes of its counterexamples, then at sizes that are easy to
     see. Values are those of `inputs`, cut to these sizes; of an input that is not given, random ones. Raises

@@ -1,4 +1,4 @@
-"""What a picture shows, as plain data: everything that a program does at one size, instance by instance."""
+"""The scene of a picture as plain data: everything that a program does at one size, instance by instance."""
 
 from __future__ import annotations
 

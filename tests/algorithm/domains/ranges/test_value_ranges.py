@@ -216,7 +216,7 @@ def test_ranges_hold_whatever_the_commands(way):
             out.vectorize(i, 8, remainder="mask")
         elif way == "cache":
             out.split(i, 4, a, b)
-            out.cache(twice, a, [b])
+            out.copy(twice, [b], at=a)
         else:
             out.parallelize(i)
         assert f.check().ok is (extent == 30), f.check()

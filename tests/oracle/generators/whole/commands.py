@@ -24,14 +24,14 @@ COMMANDS = {
     "skew_for": ("banded", "all_banded"), "band": ("band",), "after": ("order", "fused"), "before": ("order",),
     "then": ("then",), "between": ("between",), "fuse": ("fused", "order"), "store_in": ("store_in", "register"),
     "store_at": ("store_at",), "slide": ("ring", "rings", "slide", "window"), "fold": ("fold",), "place": ("place",),
-    "store_nontemporal": ("streamed",), "prefetch": ("prefetched",), "cache": ("cache",), "pack": ("pack",),
+    "store_nontemporal": ("streamed",), "prefetch": ("prefetched",), "copy": ("cache", "pack", "gpu_copy"),
     "partition": ("partition",), "time_tile": ("time_tile",), "separate_cases": ("cases",),
     "separate_at": ("separate",), "get_update": ("one_part",), "compute_at": ("compute_at", "overlapped"),
     "reverse_compute_at": ("ends",), "inline": ("inline",), "set_schedule": ("set_schedule",),
     "order": ("ordered",), "schedule": ("together",), "specialize": ("special", "special_case"), "undo": ("undo",),
     "apply": ("again",), "remove": ("remove",), "auto_schedule": ("automatic",), "keep": ("keep",),
-    "tag_gpu": ("kernel", "tree"), "gpu_tile": ("gpu_tile",), "coarsen": ("coarsen",), "cache_shared": ("gpu_copy",),
-    "cache_local": ("gpu_copy",), "barrier": ("barrier",), "wait": ("waits",), "create_xfer": ("transfer",),
+    "tag_gpu": ("kernel", "tree"), "gpu_tile": ("gpu_tile",), "coarsen": ("coarsen",), "barrier": ("barrier",),
+    "wait": ("waits",), "create_xfer": ("transfer",),
     "derive_transfers": ("derive",), "gpu_target": ("gpu_target",), "tag_distribute": ("ranks",),
     "distribute": ("distribute",), "grid": ("grid",), "collapse_many": ("collapse",),
     "set_wait_access": ("requests",),
@@ -45,7 +45,9 @@ DECLARED = {
 }  # fmt: skip
 #: Members that change no schedule: they ask, write, run, or name.
 ASKED = frozenset((
-    "algorithm", "certificate", "check", "commands", "communication", "compile", "completed", "copy", "derived",
+    "algorithm", "certificate", "check", "commands", "communication", "compile", "all_or_nothing", "completed",
+    "derived",
+
     "domains", "evaluate", "facts", "lowered", "of", "part", "picture", "process_grid", "program", "pseudocode",
     "save", "simulate", "source", "validate", "loop_nests", "show", "cost", "symbolic_cost",
     "explain", "remarks", "dtype", "name", "statement_names", "init", "update", "send", "recv",
@@ -221,12 +223,13 @@ class EveryCommand(CpuCommands):
     def _cache(self, statement: Statement, handle: str) -> str:
         source = self._read_by(statement)
         named, iterators = f"{source}_{statement.name}_cache", self._new_iterators(source)
-        extra = self.choice.choice(("", "", ", memory=tm.REGISTER"))
+        extra = self.choice.choice(("", "", ", into=tm.REGISTER"))
         level = self._level(statement)
         if len(iterators) > 1 and self.choice.random() < 0.3:
             extra += f", layout=[{', '.join(reversed(iterators))}]"
         return (
-            f"{named} = {handle}.cache({self._name(source)}, {level}, [{', '.join(iterators)}], name='{named}'{extra})"
+            f"{named} = {handle}.copy({self._name(source)}, [{', '.join(iterators)}], at={level}, "
+            f"name='{named}'{extra})"
         )
 
     def _window(self, statement: Statement, handle: str) -> str:
@@ -240,10 +243,10 @@ class EveryCommand(CpuCommands):
         self.choice.shuffle(turned)
         if self.choice.random() < 0.4:
             turned[-1:] = [f"{turned[-1]} // 2", f"{turned[-1]} % 2"]
-        level = f", level={self._loop(statement)}" if self.choice.random() < 0.4 else ""
+        level = f", at={self._loop(statement)}" if self.choice.random() < 0.4 else ""
         line = (
-            f"{named} = {handle}.pack({self._name(source)}, [{', '.join(iterators)}], [{', '.join(turned)}]{level}, "
-            f"name='{named}')"
+            f"{named} = {handle}.copy({self._name(source)}, [{', '.join(iterators)}], "
+            f"layout=[{', '.join(turned)}]{level}, name='{named}')"
         )
         return named if self.attempt(line) else ""
 
@@ -327,11 +330,11 @@ class EveryCommand(CpuCommands):
     def _gpu_copy(self, statement: Statement, handle: str) -> str:
         source = self._read_by(statement)
         named, iterators = f"{source}_{statement.name}_near", ", ".join(self._new_iterators(source))
-        command = self.choice.choice(("cache_shared", "cache_shared", "cache_local"))
+        into = self.choice.choice(("tm.SHARED", "tm.SHARED", "tm.REGISTER"))
         options = self.choice.choice(("", "", ", pad=1", ", deferred=True", ", buffers=2", ", vector=2"))
-        options = options if command == "cache_shared" else ""
+        options = options if into == "tm.SHARED" else ""
         return (
-            f"{named} = {handle}.{command}({self._name(source)}, {self._loop(statement)}, [{iterators}], "
+            f"{named} = {handle}.copy({self._name(source)}, [{iterators}], at={self._loop(statement)}, into={into}, "
             f"name='{named}'{options})"
         )
 

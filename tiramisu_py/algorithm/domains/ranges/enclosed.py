@@ -1,4 +1,4 @@
-"""What is known of integer expressions and of computed values: what their bounds are asked for, and give back."""
+"""Facts about integer expressions and computed values: what bounds are asked for, and given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tiramisu_py.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class Enclosed:
-    """What is known of some integer expressions over a frame.
+    """Facts about some integer expressions over a frame.
 
     `parts` names what has no affine form; `bounds` are the possible values of these parts, in their frame; `possible`
     are the elements of it at the points where the expressions are needed, within the ranges of types too. `unbounded`
@@ -35,7 +35,7 @@ class Enclosed:
     points: isl.Set | None
 
     def where(self, conditions: Sequence[Expr]) -> Enclosed:
-        """What is known where conditions hold, under which alone the expressions are evaluated."""
+        """These facts where conditions hold, under which alone the expressions are evaluated."""
         holds = holding(self.parts, conditions, self.possible)
         if holds is None:
             return self
@@ -83,7 +83,7 @@ class KnownValues:
 
 
 class Knowledge(Protocol):
-    """What is known of everything that an algorithm computes."""
+    """Facts about everything that an algorithm computes."""
 
     algorithm: Algorithm
 
@@ -91,7 +91,7 @@ class Knowledge(Protocol):
         """The range of a computation, or of one of its components; None if nothing is known."""
 
     def enclosed(self, given: Sequence[Expr], space: isl.Space, exact: bool = False) -> Enclosed:
-        """What is known of integer expressions over a frame."""
+        """The facts about integer expressions over a frame."""
 
     def floats(self, space: isl.Space, facts: list[str]) -> FloatRanges:
         """The ranges of floating-point expressions over a frame; `facts` takes the inputs that they rely on."""

@@ -154,7 +154,7 @@ class FloatRanges:
         return FloatRanges(self.leaf, known, is_strict=self.is_strict)
 
     def _implied(self, condition: Expr, truth: bool) -> list[tuple[Expr, FloatRange]]:
-        """What the truth of a condition says of floats: a comparison that holds has no NaN on either side."""
+        """The fact that a true condition states of floats: a comparison that holds has no NaN on either side."""
         match condition:
             case Unary(op="~"):
                 return self._implied(condition.operand, not truth)

@@ -53,7 +53,7 @@ class PartBounds:
             self._bound(name)
 
     def enclosed(self) -> Enclosed:
-        """What was found out."""
+        """The facts that were found."""
         names = [name for e in self.parts.given for name in self.parts.operands_of(e)]
         unbounded = {part.key(): part for name in names for part in self.loose[name]}
         facts = tuple(dict.fromkeys(self.facts))
@@ -112,6 +112,10 @@ class PartBounds:
     def _of_source(self, part: Access, value: Iter) -> isl.Set | None:
         declared = self.algorithm.inputs.get(part.source)
         if declared is None:
+            computed = self.algorithm.computations.get(part.source)
+            if computed is not None and computed.run_of and computed.values is not None:
+                self.facts.append(computed.run_of)
+                return self._declared(value, *computed.values)
             return self._of_computation(part, None, value)
         if part.dtype.is_bool:
             return self._between(value, Const(0, weak_int), Const(2, weak_int))

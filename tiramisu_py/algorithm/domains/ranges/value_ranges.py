@@ -1,4 +1,4 @@
-"""What is known of integer values: of the parts of an index, and of everything that an algorithm computes.
+"""Facts about integer values: of the parts of an index, and of everything that an algorithm computes.
 
 A range is a relation from the points of a frame to the values possible there, ``{ [i, j] -> [v] : 0 <= v <= i + N }``.
 It follows from the facts declared about inputs, from types, and through arithmetic, computations and reductions. An
@@ -53,7 +53,7 @@ class ValueRanges:
     def enclosed(
         self, given: Sequence[Expr], space: isl.Space, exact: bool = False, compared: Sequence[Expr] = ()
     ) -> Enclosed:
-        """What is known of integer expressions over a frame, which is that of a computation if it has its name.
+        """The facts about integer expressions over a frame, which is that of a computation if it has its name.
 
         What conditions on them compare can be told by `compared`: values in it are known beside those in them.
         """

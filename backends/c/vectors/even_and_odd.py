@@ -1,0 +1,65 @@
+"""Narrow results of widened operands, with even and odd lanes computed apart (`ir.arithmetic.pairs`).
+
+To widen a whole vector, processors move half of its lanes to another register, and back to make the result narrow.
+Here nothing moves: of each pair of neighbours, which fill one wide lane, the even one is kept by a mask and the odd one
+by a shift. The expression is computed for both, and the results go back into the same places.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.types import DType, int16, int32, strong, uint16, uint32
+from tiramisu_py.backends.c.expressions.parentheses import Code, cast, infix
+from tiramisu_py.ir.arithmetic.pairs import in_pairs, widened
+
+if TYPE_CHECKING:
+    from tiramisu_py.backends.c.vectors.vectors import Vectors
+
+#: What tells a widened operand from others: its value, and its type before and after.
+Leaf = tuple[Any, str, str]
+#: The fewest bytes of a narrow vector: the wide one of fewer is one register of any processor with vectors.
+LEAST = 16
+_SIGNED = {16: int16, 32: int32}
+_UNSIGNED = {16: uint16, 32: uint32}
+
+
+def narrowed(vectors: Vectors, e: Expr, dtype: DType) -> Code | None:
+    """`e`, which is twice as wide as `dtype`, in that type; None if its operands are not widened, or are few lanes."""
+    lanes = vectors.scope.lanes
+    if vectors.lanes * dtype.bytes < LEAST or not in_pairs(e, dtype, lambda part: lanes.of(part) == 1):
+        return None
+    wide = strong(e.dtype)
+    leaves = {leaf_of(each.operand, each.dtype): each.operand for each in widened(e) if lanes.of(each) > 1}
+    names = {leaf: f"tm_pairs_{vectors.types.number()}" for leaf in leaves}
+    given = [f"const {vectors.type(each.dtype)} {names[leaf]} = {vectors(each).text};" for leaf, each in leaves.items()]
+    even, odd = (vectors.of_pairs(names, is_odd)(e) for is_odd in (False, True))
+    unsigned = vectors.types.name(_UNSIGNED[wide.bits], vectors.lanes // 2)
+    low = infix("&", cast(unsigned, even), _low_half(dtype.bits))
+    high = infix("<<", cast(unsigned, odd), Code(str(dtype.bits)))
+    both = cast(vectors.type(dtype), infix("|", low, high))
+    return Code(f"({{ {' '.join(given)} {both.text}; }})")
+
+
+def leaf_of(e: Expr, dtype: DType) -> Leaf:
+    """What tells an operand that is widened to a type from others."""
+    return e.key(), e.dtype.name, strong(dtype).name
+
+
+def lane_of_pair(vectors: Vectors, pairs: str, source: DType, target: DType, is_odd: bool) -> Code:
+    """The even or the odd lanes of a narrow vector as wide ones."""
+    bits, target = source.bits, strong(target)
+    unsigned = cast(vectors.type(_UNSIGNED[target.bits]), Code(pairs))
+    signed = cast(vectors.type(_SIGNED[target.bits]), Code(pairs))
+    half = Code(str(bits))
+    if strong(source).kind == "u":
+        found = infix(">>", unsigned, half) if is_odd else infix("&", unsigned, _low_half(bits))
+    else:
+        moved = cast(vectors.type(_SIGNED[target.bits]), infix("<<", unsigned, half))
+        found = infix(">>", signed if is_odd else moved, half)
+    return cast(vectors.type(target), found)
+
+
+def _low_half(bits: int) -> Code:
+    return Code(hex((1 << bits) - 1))

@@ -1,0 +1,105 @@
+"""Kernels are values: interpretation, `evaluate()`, cores as declared and as scheduled, and calls with arrays agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+import tiramisu_py.language as tl
+from tests.language.kernels import CASES, Case, add, declared, numbers, product
+
+
+def agree(case: Case, found: Any, expected: Any) -> None:
+    """Equal bit for bit, but where sums of floating-point numbers or elementary functions are in them."""
+    for one, other in zip(found if isinstance(found, list | tuple) else [found], expected, strict=True):
+        if case.exact:
+            np.testing.assert_array_equal(one, other)
+        else:
+            np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
+
+
+def filled(case: Case, launch: Any, read: Any, **options: Any) -> list[np.ndarray[Any, Any]]:
+    """What a launch with arrays stores."""
+    out = [np.full_like(each, np.nan) for each in case.expected(*read)]
+    launch(*read, *out, **case.constants, **options)
+    return out
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_interpretation_and_evaluation_are_numpys(case: Case) -> None:
+    f, _ = declared(case)
+    report = f.check()
+    assert report.ok, report
+    for sizes in case.sizes:
+        read = case.read(*sizes)
+        expected = case.expected(*read)
+        grid = case.grid(*sizes)
+        agree(case, filled(case, case.kernel.interpret[grid], read, seed=sum(sizes)), expected)
+        agree(case, f.evaluate(*read), expected)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_recipe_for_cores_is_proven_and_right(case: Case) -> None:
+    f, run = declared(case)
+    text = tm.recipes.blocks(run, on=tm.cores())
+    assert "parallelize" in text
+    report = f.check()
+    assert report.ok, report
+    kernel = f.compile()
+    for sizes in case.sizes:
+        read = case.read(*sizes)
+        agree(case, kernel(*read), case.expected(*read))
+
+
+def test_arrays_are_proven_compiled_kept_and_their_sizes_checked() -> None:
+    x, y, z = numbers(40), numbers(40), np.zeros(40, np.float32)
+    add[3](x, y, z, BLOCK=16)
+    np.testing.assert_array_equal(z, x + y)
+    (kept,) = add.compiled.values()
+    add[1](x[:5], y[:5], z[:5], BLOCK=16)
+    add[lambda meta: tl.cdiv(37, meta["BLOCK"])](x[:37], y[:37], z[:37], BLOCK=16)
+    assert kept in add.compiled.values() and len(kept.functions) == 1
+    with pytest.raises(tm.LegalityError, match=r"no program stores Z\[32\]"):
+        add[2](x, y, z, BLOCK=16)
+    with pytest.raises(tm.LegalityError, match=r"reads Y\[20\], which is outside"):
+        add[3](x, y[:20], z, BLOCK=16)
+
+
+def test_values_have_the_names_of_the_source_and_take_commands() -> None:
+    f, run = declared(next(case for case in CASES if case.name == "attention"))
+    assert {"q", "k", "v", "s", "p", "decay", "total", "acc", "top"} <= set(run.names)
+    assert run["p"].name == "p" and run["top"].name == run["high"].name
+    run["p"].vectorize(tm.iters("rn")[0], 4)
+    assert f.check().ok
+    with pytest.raises(tm.DeclarationError, match="has no value called 'nothing'"):
+        run["nothing"]
+
+
+def test_an_array_is_a_computation_for_those_who_read_it() -> None:
+    (n,) = tm.params("n")
+    (i,) = tm.iters("i")
+    f = tm.Function("twice", params=[n])
+    x = f.input("x", tm.float32, [n])
+    doubled = f.computation("doubled", {i: n}, 2 * x[i])
+    z = f.array("z", tm.float32, [n])
+    add[tl.cdiv(n, 8)](x, doubled, z, BLOCK=8)
+    f.outputs(f.computation("more", {i: n}, z[i] + 1))
+    given = numbers(13)
+    np.testing.assert_array_equal(f.evaluate(given), 3 * given + 1)
+    np.testing.assert_array_equal(f.compile()(given), 3 * given + 1)
+
+
+def test_sums_in_turn_keep_the_bits_of_one_program() -> None:
+    """Values that are no integers: the order of programs is the order of the sums."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=(5, 19)).astype(np.float32) for _ in range(2))
+    c, d = np.zeros((5, 5), np.float32), np.zeros((5, 5), np.float32)
+    constants = {"TM": 8, "TN": 8, "TK": 4}
+    product.interpret[1, 1, 4](a, b, c, SPLIT=4, seed=1, **constants)
+    product.interpret[1, 1, 4](a, b, d, SPLIT=4, seed=2, **constants)
+    np.testing.assert_array_equal(c, d)
+    product[1, 1, 4](a, b, d, SPLIT=4, **constants)
+    np.testing.assert_array_equal(c, d)

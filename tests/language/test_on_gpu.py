@@ -1,0 +1,39 @@
+"""The recipe for GPUs: proven, and right in the simulator, which looks for races and unset memory."""
+
+from __future__ import annotations
+
+import pytest
+
+import tiramisu_py as tm
+from tests.language.kernels import CASES, Case, add, declared
+from tests.language.test_kernels import agree
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_programs_are_blocks_of_threads(case: Case) -> None:
+    f, run = declared(case)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
+    assert "tag_gpu(blocks=[p0" in text
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok, report
+    kernel = f.compile(device="simulator", sanitize=True)
+    read = case.read(*case.sizes[-1])
+    for each in (kernel, kernel.seeded(1, "lazy")):
+        agree(case, each(*read), case.expected(*read))
+
+
+def test_what_the_user_has_chosen_stays() -> None:
+    _, run = declared(next(case for case in CASES if case.name == "attention"))
+    run["p"].store_in(tm.SHARED)
+    commands = tm.recipes.blocks(run, on=tm.gpu()).splitlines()
+    assert "s.store_in(tm.SHARED)" in commands and "p.store_in(tm.SHARED)" not in commands
+
+
+def test_one_program_is_no_grid_of_blocks() -> None:
+    f = tm.Function("one", params=[])
+    x, y = f.input("x", tm.float32, [4]), f.input("y", tm.float32, [4])
+    run = add[1](x, y, f.array("z", tm.float32, [4]), BLOCK=4)
+    with pytest.raises(tm.UnsupportedError, match="the programs of add are no box of blocks of a GPU"):
+        tm.recipes.blocks(run, on=tm.gpu())
+    assert not f.commands

@@ -1,0 +1,94 @@
+"""Narrow results of widened operands are computed for even and odd lanes apart, with the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.ir import Idiom
+from tiramisu_py.ir.arithmetic.pairs import NARROWED
+from tiramisu_py.ir.rewriting import all_expressions
+
+(N,) = tm.params("N")
+(i,) = tm.iters("i")
+Formula = Callable[[tm.Expr, tm.Expr, tm.Expr], tm.Expr]
+FORMULAS: dict[str, Formula] = {
+    "mean": lambda a, b, c: (a + b + c) >> 2,
+    "weights": lambda a, b, c: (a * 3 + b * 5 - c * 2) >> 1,
+    "bits": lambda a, b, c: ((a ^ b) * c & (a | -b)) >> 3,
+    "extremes": lambda a, b, c: tm.minimum(tm.maximum(a * 2 - b, c), a + b) << 1,
+}
+TYPES = [(tm.uint8, tm.uint16), (tm.int8, tm.int16), (tm.uint16, tm.uint32), (tm.int16, tm.int32), (tm.uint8, tm.int16)]
+
+
+def scheduled(narrow: tm.DType, wide: tm.DType, formula: Formula, lanes: int) -> tm.Function:
+    f = tm.Function("narrow", params=[N], assume="N >= 1")
+    a, b = f.input("a", narrow, [N + 2]), f.input("b", narrow, [N])
+    y = f.computation("y", {i: N}, tm.cast(narrow, formula(*(tm.cast(wide, e) for e in (a[i], b[i], a[i + 2])))))
+    y.vectorize(i, lanes, remainder="mask")
+    f.outputs(y)
+    return f
+
+
+def sample(narrow: tm.DType, size: int) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    rng, (low, high) = np.random.default_rng(0), narrow.limits
+    numbers = {name: rng.integers(low, high + 1, size + more) for name, more in (("a", 2), ("b", 0))}
+    return {name: each.astype(narrow.numpy) for name, each in numbers.items()}
+
+
+def idioms(f: tm.Function, register: int) -> int:
+    return sum(
+        isinstance(part, Idiom) and part.name == NARROWED
+        for e in all_expressions(f.lowered(register).body)
+        for part in walk(e)
+    )
+
+
+@pytest.mark.parametrize(("narrow", "wide"), TYPES, ids=str)
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_pairs_have_the_bits_of_the_wide_values(narrow: tm.DType, wide: tm.DType, formula: str) -> None:
+    register = tm.target().vector_bytes
+    f = scheduled(narrow, wide, FORMULAS[formula], register // narrow.bytes)
+    assert idioms(f, register) > 0
+    for size in (1, register - 1, 3 * register + 5):
+        given = sample(narrow, size)
+        np.testing.assert_array_equal(f.compile()(**given), f.evaluate(**given))
+
+
+def test_the_interpreter_makes_them_narrow_and_wraps() -> None:
+    f = scheduled(tm.uint8, tm.uint16, FORMULAS["weights"], 32)
+    given = sample(tm.uint8, 70)
+    assert f.validate(**given, vector_bytes=32)
+
+
+def test_values_that_fit_a_register_when_wide_are_left_alone() -> None:
+    f = scheduled(tm.uint8, tm.uint16, FORMULAS["mean"], 32)
+    assert idioms(f, 64) == 0 and idioms(f, 32) > 0
+
+
+def test_values_that_are_wide_in_memory_are_in_two_registers_as_before() -> None:
+    f = tm.Function("mixed", params=[N], assume="N >= 1")
+    a, w = f.input("a", tm.uint8, [N]), f.input("w", tm.uint16, [N])
+    y = f.computation("y", {i: N}, tm.cast(tm.uint8, (tm.cast(tm.uint16, a[i]) * 3 + w[i]) >> 2))
+    y.vectorize(i, 32, remainder="mask")
+    f.outputs(y)
+    assert idioms(f, 32) == 0
+    given = {"a": sample(tm.uint8, 75)["b"], "w": sample(tm.uint16, 75)["b"]}
+    np.testing.assert_array_equal(f.compile()(**given), f.evaluate(**given))
+
+
+def test_values_beside_others_that_are_split_are_split_with_them() -> None:
+    """A part of a vector, which has fewer lanes, is wide in one register."""
+    f = tm.Function("table", params=[N], assume="N >= 1")
+    a, t = f.input("a", tm.int16, [N]), f.input("t", tm.int32, [256])
+    level = tm.clip(tm.cast(tm.int16, (tm.cast(tm.int32, a[i]) * 5 + 7) >> 3), 0, 255)
+    y = f.computation("y", {i: N}, tm.cast(tm.int16, t[level]))
+    y.vectorize(i, 16, remainder="mask")
+    f.outputs(y)
+    assert idioms(f, 32) == 0
+    given = {"a": sample(tm.int16, 75)["b"], "t": np.arange(256, dtype=np.int32) * 3}
+    np.testing.assert_array_equal(f.compile()(**given), f.evaluate(**given))

@@ -1,0 +1,22 @@
+"""Products on tensor cores, as PTX: what the compiler of kernels makes of them is right on the machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.programs.gpu import tensor_products as tp
+from tests.ptx import running
+from tests.selection import some
+
+
+@pytest.mark.ptx
+@pytest.mark.parametrize("kind", some(tp.KINDS, lambda each: each == "float16"))
+def test_products_of_warps_are_those_of_numpy(kind: str) -> None:
+    running.choose("arch=81")
+    f, _ = tp.product(kind, 2)
+    kernel = f.compile(device="gpu", architectures=("compute_80",))
+    for seed, size in enumerate([(32, 16, 16), (33, 17, 19)]):
+        running.choose(f"seed={seed} arch=81")
+        a, b = tp.numbers(kind, *size, seed)
+        np.testing.assert_array_equal(kernel(a, b), tp.exact(a, b))

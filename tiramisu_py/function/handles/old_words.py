@@ -1,0 +1,92 @@
+"""Methods of older versions, which say what to write now, and are left out in the next version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.function.applying.applied import AppliedStatements
+from tiramisu_py.function.applying.caller import warn_of_old_word
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.schedule.command_fields import Handle
+from tiramisu_py.schedule.loops.order import Root, root
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.handles.computations import Selection
+
+#: The words of older versions, and what to write.
+OLD_WORDS = {
+    "cache": "copy(source, [y, x], at=r0)",
+    "pack": "copy(source, [k, x], layout=[x, k])",
+    "cache_shared": "copy(source, [y, x], at=c0, into=tm.SHARED)",
+    "cache_local": "copy(source, [x], at=k, into=tm.REGISTER)",
+}
+
+
+class OldWords(AppliedStatements):
+    """Commands by the names that they had in older versions."""
+
+    def cache(
+        self,
+        source: Handle,
+        level: Iter | Root,
+        iterators: Sequence[Iter],
+        *,
+        name: str | None = None,
+        memory: Memory | str = Memory.HOST,
+        layout: Sequence[Expr | int] | None = None,
+    ) -> Selection:
+        """An old word for `copy`, with `at` for the level and `into` for the memory."""
+        _warn("cache")
+        called = name if layout is None else name or f"{source._named.source}_cache"
+        return self._copied(source, iterators, at=level, into=memory, layout=layout, name=called)
+
+    def pack(
+        self,
+        source: Handle,
+        iterators: Sequence[Iter],
+        layout: Sequence[Expr | int],
+        *,
+        level: Iter | Root = root,
+        name: str | None = None,
+    ) -> Selection:
+        """An old word for `copy` with a layout, at a level or once for the whole call."""
+        _warn("pack")
+        return self._copied(source, iterators, at=level, layout=layout, name=name)
+
+    def cache_shared(
+        self,
+        source: Handle,
+        level: Iter,
+        iterators: Sequence[Iter],
+        *,
+        threads: Sequence[Iter] | None = None,
+        pad: int = 0,
+        deferred: bool = False,
+        buffers: int = 1,
+        vector: int = 1,
+        layout: Sequence[Expr] | None = None,
+        name: str | None = None,
+    ) -> Selection:
+        """An old word for `copy` into shared memory."""
+        _warn("cache_shared")
+        return self._copied(
+            source, iterators, at=level, into=Memory.SHARED, layout=layout, threads=threads, pad=pad, deferred=deferred,
+            buffers=buffers, vector=vector, name=name,
+        )  # fmt: skip
+
+    def cache_local(
+        self, source: Handle, level: Iter, iterators: Sequence[Iter], *, name: str | None = None
+    ) -> Selection:
+        """An old word for `copy` into the registers of a thread."""
+        _warn("cache_local")
+        return self._copied(source, iterators, at=level, into=Memory.REGISTER, name=name)
+
+    def _copied(self, source: Handle, iterators: Sequence[Iter], **options: object) -> Selection:
+        made: Selection = self.copy(source, iterators, **options)  # type: ignore[attr-defined]
+        return made
+
+
+def _warn(old: str) -> None:
+    warn_of_old_word(f"{old} is an old word: write {OLD_WORDS[old]}")

@@ -1,0 +1,46 @@
+"""The recipe for block programs: derived from the kernel, applied, and returned as text."""
+
+from __future__ import annotations
+
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.function.applying.as_script import as_script
+from tiramisu_py.language.launched import KernelRun
+from tiramisu_py.language.schedules.on_cores import on_cores
+from tiramisu_py.language.schedules.on_gpu import on_gpu
+from tiramisu_py.program.targets import Cores, Gpu
+
+
+def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: int = 1) -> str:
+    """Schedule the programs of a kernel, as its source has them.
+
+    ::
+
+        run = matmul[tl.cdiv(M, 32), tl.cdiv(N, 32)](A, B, C, TM=32, TN=32, TK=16)
+        print(tm.recipes.blocks(run, on=tm.cores()))
+            -->   i0, p0, rm, i1, p1, rn, ... = tm.iters("i0 p0 rm i1 p1 rn ...")
+                  C = f["C"]
+                  C.split(i0, 32, p0, rm)
+                  ...
+                  acc.compute_at(C, p1)
+                  ...
+                  C.parallelize(p0)
+
+    On cores programs are dealt out to threads; what a program loads lies in blocks of its own, products run in tiles of
+    registers, everything else in vectors along the last axis. On a GPU a program is a block of `num_warps` warps, whose
+    threads share the elements of each value; what a program computes is in shared memory, where the user has chosen no
+    other; `num_stages` is not used yet. Returns the commands that were applied, to be pasted and
+    edited; they are proven like a user's. Raises `ArgumentError`, and the error of a command that is refused; then none
+    of them is applied.
+    """
+    if not isinstance(run, KernelRun):
+        raise ArgumentError(f"tm.recipes.blocks takes the run of a kernel, kernel[grid](handles), not {run!r}")
+    if not isinstance(on, Cores | Gpu):
+        raise ArgumentError(f"tm.recipes.blocks: on={on!r}: give tm.cores() or tm.gpu()")
+    function = run.function
+    start = len(function.commands)
+    with function.all_or_nothing():
+        if isinstance(on, Cores):
+            on_cores(run, on)
+        else:
+            on_gpu(run, on, num_warps)
+    return as_script(function.commands[start:])

@@ -1,0 +1,165 @@
+"""Block programs on cores: programs are iterations of a parallel loop, products run in tiles of registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.build.target_processor import target
+from tiramisu_py.errors import CommandError
+from tiramisu_py.function.arrays import ProgramValue
+from tiramisu_py.function.handles.computations import Reduction
+from tiramisu_py.language.launched import KernelRun
+from tiramisu_py.language.schedules.placement import PlacedValues, block_axes, extent_of_axis, placed
+from tiramisu_py.program.loops import Combine
+from tiramisu_py.program.targets import Cores
+from tiramisu_py.records import dataclass
+
+#: The most lanes of a vector loop.
+MOST_LANES = 16
+#: The most vectors in a row of a tile.
+MOST_VECTORS = 4
+
+
+@dataclass(frozen=True)
+class VectorRegisters:
+    """The vector registers of a processor: their size and number."""
+
+    vector_bytes: int
+    registers: int
+
+    def lanes(self, size: int) -> int:
+        """The elements of so many bytes in a vector, or in two where these are 8 bytes."""
+        return max(min(self.vector_bytes // size, MOST_LANES), 2)
+
+
+def on_cores(run: KernelRun, where: Cores) -> None:
+    """Schedule the programs of a run on cores."""
+    here = target(None)
+    machine = VectorRegisters(here.vector_bytes if where.vector is None else 4 * where.vector, here.vector_registers)
+    whole = placed(run)
+    for value in whole.values:
+        _in_vectors(run, value, machine)
+    if whole.programs and where.parallel:
+        _parallel(run, whole)
+
+
+def _parallel(run: KernelRun, whole: PlacedValues) -> None:
+    """Deal the programs out to threads: those of all axes of the grid but what adds up."""
+    over = {each.name for value in run.values if value.name in run.outputs for each in value.over}
+    free = [each for each in whole.programs if each.name not in over]
+    if free:
+        whole.main.parallelize(free[0])
+
+
+def _in_vectors(run: KernelRun, value: ProgramValue, machine: VectorRegisters) -> None:
+    handle, axes = run.function[value.name], block_axes(run, value, run.function[value.name])
+    if isinstance(handle, Reduction):
+        _reduced_in_vectors(run, value, handle, axes, machine)
+    elif axes:
+        _vector(run, value, "", axes, machine)
+
+
+def _width(run: KernelRun, value: ProgramValue, axis: Iter, machine: VectorRegisters) -> int:
+    """The lanes of a vector along an axis: a power of two."""
+    lanes = machine.lanes(max(value.dtype.bytes, 1))
+    extent = extent_of_axis(run, value, axis)
+    while extent and lanes > extent:
+        lanes //= 2
+    return lanes
+
+
+def _vector(run: KernelRun, value: ProgramValue, part: str, axes: Sequence[Iter], machine: VectorRegisters) -> None:
+    """KernelRun the last axis in vectors."""
+    handle = run.function[value.name]
+    selected = getattr(handle, part) if part else handle
+    width = _width(run, value, axes[-1], machine)
+    if width >= 2:
+        _tried(run, lambda: selected.vectorize(axes[-1], width, remainder="mask"))
+
+
+def _reduced_in_vectors(
+    run: KernelRun, value: ProgramValue, handle: Reduction, axes: Sequence[Iter], machine: VectorRegisters
+) -> None:
+    """A product in tiles of registers; other reductions in lanes of their own, or with partial results in lanes."""
+    if axes:
+        _vector(run, value, "init", axes, machine)
+    terms = [each for each in value.over if each.name not in (*run.programs.axes.loops, *run.programs.axes.programs)]
+    if len(axes) >= 2 and terms and value.name not in run.outputs:
+        _tile(run, value, handle, axes, terms, machine)
+    elif axes and not terms:
+        _vector(run, value, "update", axes, machine)
+    elif axes and value.op is not declarations.max_ and value.op is not declarations.min_:
+        _lanes_of_rows(run, value, handle, axes, terms, machine)
+    elif terms:
+        width = _width(run, value, terms[-1], machine)
+        _tried(run, lambda: handle.update.vectorize(terms[-1], width, combine=Combine.PRIVATE))
+
+
+def _lanes_of_rows(
+    run: KernelRun,
+    value: ProgramValue,
+    handle: Reduction,
+    axes: Sequence[Iter],
+    terms: Sequence[Iter],
+    machine: VectorRegisters,
+) -> None:
+    """Results side by side in lanes, each with its own terms in their order."""
+    width = _width(run, value, axes[-1], machine)
+
+    def apply() -> None:
+        handle.update.split(axes[-1], width, *_cut(run, axes[-1]))
+        outer, inner = _cut(run, axes[-1])
+        handle.update.reorder(outer, *terms, inner)
+        handle.update.vectorize(inner, width, remainder="mask")
+
+    _tried(run, apply)
+
+
+def _tile(
+    run: KernelRun,
+    value: ProgramValue,
+    handle: Reduction,
+    axes: Sequence[Iter],
+    terms: Sequence[Iter],
+    machine: VectorRegisters,
+) -> None:
+    """Tiles of accumulators in registers: a row of vectors of the right operand, for some rows of the left one."""
+    row, column = axes[-2:]
+    lanes = _width(run, value, column, machine)
+    vectors = MOST_VECTORS if machine.registers >= 32 else 2
+    columns = _divisor(extent_of_axis(run, value, column), lanes, vectors * lanes)
+    rows = _divisor(extent_of_axis(run, value, row), 1, max((machine.registers - 2) // max(columns // lanes, 1) - 1, 1))
+
+    def apply() -> None:
+        (i0, i1), (j0, j1) = _cut(run, row), _cut(run, column)
+        update = handle.update
+        update.tile(row, column, rows, columns, i0, j0, i1, j1)
+        update.reorder(i0, j0, *terms, i1, j1)
+        update.unroll(i1)
+        update.vectorize(j1, lanes, remainder="mask")
+
+    _tried(run, apply)
+
+
+def _divisor(extent: int, least: int, most: int) -> int:
+    """The largest number of at most `most` that divides an extent, by doubling from `least`."""
+    found = least
+    while found * 2 <= most and extent % (found * 2) == 0:
+        found *= 2
+    return found
+
+
+def _cut(run: KernelRun, axis: Iter) -> tuple[Iter, Iter]:
+    return Iter(f"{axis.name}_tile"), Iter(f"{axis.name}_in")
+
+
+def _tried(run: KernelRun, apply: Callable[[], object]) -> bool:
+    """Whether commands can be applied; if one is refused none of them is."""
+    try:
+        with run.function.all_or_nothing():
+            apply()
+    except CommandError:
+        return False
+    return True

@@ -1,0 +1,91 @@
+"""Block programs on GPUs: a program is a block of threads, which share the elements of each value.
+
+What programs compute lies in shared memory, so that each thread may read what another one has computed; the barriers
+are derived. The last axis of a block is on neighbouring threads, so that these read neighbouring elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.function.arrays import ProgramValue
+from tiramisu_py.function.handles.computations import Reduction, Selection
+from tiramisu_py.language.launched import KernelRun
+from tiramisu_py.language.schedules.placement import block_axes, extent_of_axis, placed
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.program.targets import Gpu
+
+#: The threads of a warp.
+WARP = 32
+#: The most axes of a grid of blocks.
+MOST_BLOCKS = 3
+
+
+def on_gpu(run: KernelRun, where: Gpu, num_warps: int) -> None:
+    """Schedule the programs of a run on the blocks of a GPU, each with so many warps."""
+    chosen = {value.name for value in run.values if _memory(run, value) is not Memory.HOST}
+    whole = placed(run)
+    grid = {each.name for each in whole.programs} & _free_programs(run)
+    blocks = [each for each in whole.programs if each.name in grid]
+    if not blocks or len(blocks) > MOST_BLOCKS:
+        raise UnsupportedError(
+            f"the programs of {run.ir.name} are no box of blocks of a GPU",
+            "store blocks at program_id * extent + arange, in one to three dimensions",
+        )
+    for value in run.values:
+        handle = run.function[value.name]
+        if value.name not in run.outputs and value.name not in chosen:
+            handle.store_in(Memory.SHARED)
+    main = True
+    for value in reversed(run.values):
+        for part in _parts(run, value):
+            threads = _threads(run, value, part, num_warps)
+            if value.name in run.outputs and main:
+                run.function[value.name].tag_gpu(blocks=blocks, device=where.device, stream=where.stream)
+                main = False
+            if threads:
+                part.tag_gpu(threads=threads)
+
+
+def _memory(run: KernelRun, value: ProgramValue) -> Memory:
+    """Where the values of a computation are kept."""
+    program = run.function.program
+    return program.buffers[program.storages[value.name].buffer].memory
+
+
+def _free_programs(run: KernelRun) -> set[str]:
+    """The axes of the grid over which nothing is added up."""
+    over = {each.name for value in run.values if value.name in run.outputs for each in value.over}
+    return {name for name in run.programs.axes.programs if name not in over}
+
+
+def _parts(run: KernelRun, value: ProgramValue) -> list[Selection]:
+    """The statements of a computation that have loops of their own."""
+    handle = run.function[value.name]
+    return [handle.init, handle.update] if isinstance(handle, Reduction) else [handle]
+
+
+def _threads(run: KernelRun, value: ProgramValue, part: Selection, num_warps: int) -> Sequence[Iter]:
+    """Cut the last two axes of a statement for the threads of a block; the loops over threads, the last along x."""
+    axes = block_axes(run, value, part)
+    if not axes:
+        return ()
+    found, outer = list[Iter](), list[Iter]()
+    for axis, most in zip(axes[-2:], (num_warps, WARP) if len(axes) > 1 else (num_warps * WARP,), strict=True):
+        if extent_of_axis(run, value, axis) > most:
+            cut = Iter(f"{axis.name}_part"), Iter(f"{axis.name}_thread")
+            part.split(axis, most, *cut)
+            outer.append(cut[0])
+            found.append(cut[1])
+        else:
+            found.append(axis)
+    statement = run.function.program.statements[part.statement_names()[0]]
+    names = run.function.program.loop_names(statement)
+    rest = [Iter(name) for name in names if name in {each.name for each in (*axes[:-2], *value.over)}]
+    loops = set(run.programs.axes.loops) | set(run.programs.axes.programs)
+    inner = [each for each in rest if each.name not in loops]
+    moved = [*outer, *(each for each in inner if each.name in {a.name for a in axes[:-2]}), *found]
+    part.reorder(*moved, *(each for each in inner if each.name not in {a.name for a in axes[:-2]}))
+    return found

@@ -1,0 +1,114 @@
+"""What is known of a kernel before its values are made: users, what indexes, and what each value depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tiramisu_py.language.ir.nodes import BlockKernel, BlockLoop, BlockValue, Instruction, Node, Operand
+from tiramisu_py.language.ir.scalars import dtype_of
+from tiramisu_py.language.ir.worklist import fixed_point
+
+#: Instructions that make a value of the whole block, which is kept: all others are made of their operands.
+KEPT = frozenset(("dot", "sum", "reduce_max", "reduce_min", "argmax", "argmin", "cumsum", "load", "masked_load"))
+#: Instructions that only rename the elements of their operand.
+VIEWS = frozenset(("reshape", "broadcast", "splat", "trans", "part", "cast"))
+
+
+class Uses:
+    """The users of each value of a kernel, where it is defined, and what it depends on."""
+
+    def __init__(self, kernel: BlockKernel) -> None:
+        self.nodes = list(walked(kernel.body))
+        self.users: dict[BlockValue, list[Node]] = {}
+        self.defined: dict[BlockValue, Node] = {}
+        self.carriers: dict[BlockValue, tuple[BlockLoop, int]] = {}
+        for node in self.nodes:
+            for value in _values(_reads(node)):
+                self.users.setdefault(value, []).append(node)
+            if isinstance(node, Instruction):
+                if node.result is not None:
+                    self.defined[node.result] = node
+                continue
+            self.defined[node.index] = node
+            for k, (inner, result) in enumerate(zip(node.carried, node.results, strict=True)):
+                self.carriers[inner] = self.carriers[result] = (node, k)
+        self.needs = fixed_point(self._sources(), self._own(), self._left())
+        self.indexing = self._indexing()
+
+    def instruction(self, operand: Operand) -> Instruction | None:
+        """The instruction that defines an operand."""
+        found = self.defined.get(operand) if isinstance(operand, BlockValue) else None
+        return found if isinstance(found, Instruction) else None
+
+    def _sources(self) -> dict[BlockValue, list[BlockValue]]:
+        """The values of which each value is made; of a carried one, what it begins with and what it goes on with."""
+        found: dict[BlockValue, list[BlockValue]] = {}
+        for node in self.nodes:
+            if isinstance(node, Instruction):
+                if node.result is not None:
+                    found[node.result] = _values(node.operands)
+                continue
+            bounds = _values((node.low, node.high, node.step))
+            found[node.index] = bounds
+            for k, inner in enumerate(node.carried):
+                found[inner] = _values((node.initial[k], node.yields[k], node.index))
+                found[node.results[k]] = [*_values((node.initial[k], node.yields[k])), *bounds]
+        return found
+
+    def _left(self) -> dict[BlockValue, frozenset[object]]:
+        """What a value does not depend on: after a loop, its iterations."""
+        return {each: frozenset([node]) for node in self.nodes if isinstance(node, BlockLoop) for each in node.results}
+
+    def _own(self) -> dict[BlockValue, frozenset[object]]:
+        """What a value depends on by itself: an axis of the grid, or a loop."""
+        found: dict[BlockValue, frozenset[object]] = {}
+        for node in self.nodes:
+            if isinstance(node, BlockLoop):
+                found[node.index] = frozenset([node])
+            elif node.op == "get_program_id" and node.result is not None:
+                found[node.result] = frozenset(node.static)
+        return found
+
+    def _indexing(self) -> frozenset[BlockValue]:
+        """Values that say where something is, or whether: those of indices, masks and bounds."""
+        waiting: list[BlockValue] = []
+        for node in self.nodes:
+            if isinstance(node, BlockLoop):
+                waiting += _values((node.low, node.high, node.step))
+            elif node.op == "getelementptr":
+                waiting += _values(node.operands[1:])
+            elif node.op.startswith("masked_"):
+                waiting += _values(node.operands[1:2] if node.op == "masked_load" else node.operands[2:3])
+            elif node.op == "select":
+                waiting += _values(node.operands[:1])
+        found: set[BlockValue] = set()
+        while waiting:
+            value = waiting.pop()
+            if value in found or dtype_of(value).is_float:
+                continue
+            found.add(value)
+            made = self.instruction(value)
+            if made is not None and made.op not in KEPT:
+                waiting += _values(made.operands)
+            if value in self.carriers:
+                loop, k = self.carriers[value]
+                waiting += _values((loop.initial[k], loop.yields[k]))
+        return frozenset(found)
+
+
+def walked(body: Sequence[Node]) -> Iterator[Node]:
+    """All nodes, a loop before those of its body."""
+    for node in body:
+        yield node
+        if isinstance(node, BlockLoop):
+            yield from walked(node.body)
+
+
+def _values(operands: Sequence[Operand]) -> list[BlockValue]:
+    return [each for each in operands if isinstance(each, BlockValue)]
+
+
+def _reads(node: Node) -> tuple[Operand, ...]:
+    if isinstance(node, Instruction):
+        return node.operands
+    return (node.low, node.high, node.step, *node.initial, *node.yields)
