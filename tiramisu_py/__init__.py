@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         frozen,
         gpu_count,
         gpu_empty,
+        inverse,
         memory_nodes,
         pinned_empty,
         target,
@@ -224,7 +225,7 @@ front(
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.build": (
             "DeviceArray, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, frozen, gpu_count, gpu_empty, "
-            "memory_nodes, pinned_empty, target, to_gpu"
+            "inverse, memory_nodes, pinned_empty, target, to_gpu"
         ),
         "tiramisu_py.errors": (
             "ArgumentError, CallError, CommandError, DeclarationError, DTypeError, KernelError, LegalityError, "
@@ -433,6 +434,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "inverse",
     "isfinite",
     "isinf",
     "isnan",
