@@ -226,6 +226,7 @@ __all__ = [
     "function_of",
     "halos",
     "have_one_end",
+    "in_ranges_of_terms",
     "infer_params",
     "initial_program",
     "is_box",

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tiramisu_py import Combine, Function, Iter
-from tiramisu_py.auto.model.cost import LATENCY
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
 from tiramisu_py.queries import Declared, accesses, in_ranges_of_terms, iterators
