@@ -16,6 +16,7 @@ from types import FunctionType, MethodType, ModuleType
 import tiramisu_py as tm
 from tiramisu_py.fronts import names_of
 from tiramisu_py.function.handles.old_words import OLD_WORDS, OldWords
+from tiramisu_py.program.command import every_command, name_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "commands.md"
@@ -38,7 +39,7 @@ CLASSES = (
     "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray", "Memory",
-    "Combine", "InTurn", "Jit", "Operator",
+    "Combine", "InTurn", "Jit", "Autotuned", "Config", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel", "Policy", "MemoryNode",
     "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target", "Gradients",
@@ -164,6 +165,11 @@ def of_old_words() -> Iterator[str]:
         if not name.startswith("_")
     ]
     lines += [f"- `{old}=` of `{name}`: write `{new}=`" for name, old, new in renamed]
+    lines += [
+        f"- {', '.join(f'`{old}=`' for old in kind.retired)} of `{name_of(kind)}`: write `{kind.instead}`"
+        for kind in every_command()
+        if kind.retired
+    ]
     yield "\n".join(lines) + "\n"
 
 

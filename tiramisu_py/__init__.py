@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         frozen,
         gpu_count,
         gpu_empty,
+        inverse,
         memory_nodes,
         pinned_empty,
         target,
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
     from tiramisu_py.function.gradient_checks import GradientCheck, check_gradient
     from tiramisu_py.function.gradients import Gradients, grad, jvp, vjp
+    from tiramisu_py.language.autotuned import Autotuned, Config, autotune
     from tiramisu_py.language.combining import InTurn
     from tiramisu_py.language.kernel import Jit, jit
     from tiramisu_py.program.loops import Combine
@@ -224,7 +226,7 @@ front(
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.build": (
             "DeviceArray, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, frozen, gpu_count, gpu_empty, "
-            "memory_nodes, pinned_empty, target, to_gpu"
+            "inverse, memory_nodes, pinned_empty, target, to_gpu"
         ),
         "tiramisu_py.errors": (
             "ArgumentError, CallError, CommandError, DeclarationError, DTypeError, KernelError, LegalityError, "
@@ -240,6 +242,7 @@ front(
         "tiramisu_py.function.gradient_checks": "GradientCheck, check_gradient",
         "tiramisu_py.function.gradients": "Gradients, grad, jvp, vjp",
         "tiramisu_py.language.combining": "InTurn, InTurn.ORDERED as ORDERED",
+        "tiramisu_py.language.autotuned": "Autotuned, Config, autotune",
         "tiramisu_py.language.kernel": "Jit, jit",
         "tiramisu_py.program.loops": (
             "Combine, Combine.PRIVATE as PRIVATE, Combine.ATOMIC as ATOMIC, Combine.TREE as TREE, "
@@ -296,6 +299,9 @@ __all__ = [
     "ATOMIC",
     "Jit",
     "ORDERED",
+    "Autotuned",
+    "Config",
+    "autotune",
     "jit",
     "ArgumentError",
     "BIND",
@@ -433,6 +439,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "inverse",
     "isfinite",
     "isinf",
     "isnan",

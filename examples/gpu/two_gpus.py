@@ -21,7 +21,7 @@ def halves() -> tm.Function:
     f.outputs(by)
     bx.inline()
     for device, part in enumerate(by.separate_at(r, [HALF])):
-        part.gpu_tile(r, c, 4, 64, r0, c0, r1, c1, device=device)
+        part.tile(r, c, 4, 64, r0, c0, r1, c1).tag_gpu([r0, c0], [r1, c1], device=device)
     f.derive_transfers()
     return f
 

@@ -173,7 +173,7 @@ def tiles() -> tm.Function:
     """A stencil over tiles in shared memory, which the two blocks of a persistent kernel fill again and again."""
     s = blur()
     s.bx.inline()
-    s.by.gpu_tile(r, c, 2, 4, s0, s1, t0, t1, grid=2)
+    s.by.tile(r, c, 2, 4, s0, s1, t0, t1).tag_gpu([s0, s1], [t0, t1], grid=2)
     s.by.copy(s.image, [y, x], at=s1, into=tm.SHARED)
     s.f.derive_transfers()
     return s.f

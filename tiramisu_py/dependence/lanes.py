@@ -73,11 +73,11 @@ def reading_ahead(program: Program) -> list[Loop]:
     """The vector loops in which a read precedes the store of another value to its place in a later lane."""
     vectors = {number for number, loop in program.loops.items() if isinstance(loop.tag, Vector)}
     statements = [statement for statement in program.storing if not vectors.isdisjoint(statement.loops)]
-    if not any(_may_share(program, store, read) for store in statements for read in statements):
-        return []
     accesses, found = MemoryAccesses(program), dict[int, Loop]()
     for stored, loaded in itertools.product(statements, statements):
-        store = accesses.write(stored) if _may_share(program, stored, loaded) else None
+        if vectors.isdisjoint(stored.loops[: shared(stored, loaded)]) or not _may_share(program, stored, loaded):
+            continue
+        store = accesses.write(stored)
         if store is None:
             continue
         for read, number in itertools.product(_reads(accesses, loaded), stored.loops[: shared(stored, loaded)]):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.handles.computations import Computation, Input, Part, Reduction, Selection
     from tiramisu_py.function.handles.exchange_handles import Exchange, Half
     from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
-    from tiramisu_py.function.handles.segments import Segments
+    from tiramisu_py.function.handles.segments import InverseRuns, Segments
     from tiramisu_py.function.together import Group
 
 front(
@@ -19,7 +19,7 @@ front(
         "tiramisu_py.function.compile_versions": "compile_versions",
         "tiramisu_py.function.function": "Function, iters, load, params",
         "tiramisu_py.function.handles.computations": "Computation, Input, Part, Reduction, Selection",
-        "tiramisu_py.function.handles.segments": "Segments",
+        "tiramisu_py.function.handles.segments": "InverseRuns, Segments",
         "tiramisu_py.function.handles.exchange_handles": "Exchange, Half",
         "tiramisu_py.function.handles.operations": "Barrier, Operation, Transfer, Wait",
         "tiramisu_py.function.together": "Group",
@@ -34,6 +34,7 @@ __all__ = [
     "Group",
     "Half",
     "Input",
+    "InverseRuns",
     "Operation",
     "Part",
     "Reduction",

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiramisu_py.algorithm.declarations import max_
+from tiramisu_py.algorithm.declarations import InverseOf, max_
 from tiramisu_py.algorithm.declare.declare import declare_input, declare_reduction
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Operand, as_expr, cast
+from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import DType, int32, int64
 from tiramisu_py.algorithm.words.scattering import scatter
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.declaring import Declarations
-from tiramisu_py.function.handles.computations import Reduction
-from tiramisu_py.function.handles.segments import Segments
+from tiramisu_py.function.handles.computations import Input, Reduction
+from tiramisu_py.function.handles.segments import InverseRuns, Segments
 from tiramisu_py.program.initial import with_group, with_input
 
 
@@ -46,6 +47,39 @@ class RunDeclarations(Declarations):
         self._program = with_input(self._program, replace(declared, covers=_less_one(declared.values[1])))
         return Segments(self, name)
 
+    def inverse(self, name: str, index: Input) -> InverseRuns:
+        """Declare that the caller passes the inverse of an index: for each value of it the positions where it has that.
+
+        An argument `name` is ``tm.inverse(dst, N)``, or any pair of where the runs begin and of the order of positions
+        that is one: it is verified at a call that `order` has the positions of ``index == n`` in run n, in their order.
+        The index is an input with ``values=(0, N)``. With it what positions scatter is gathered by their places::
+
+            dst = f.input("dst", tm.int32, [E], values=(0, N))
+            into = f.inverse("into", dst)
+            out = f.scatter("out", {n: N}, over={p: E}, at=[dst[p]], op=tm.sum, expr=x[p])
+            out.gather(into)                   for n: for q in into[n]: out[n] += x[into.order[q]]
+
+        Raises `DeclarationError`.
+        """
+        algorithm = self._program.algorithm
+        of = algorithm.inputs.get(index.name) if isinstance(index, Input) else None
+        if of is None or len(of.shape) != 1 or of.values is None or not _is_zero(of.values[0]):
+            raise DeclarationError(
+                f"{index} has no inverse: it is an input with one dimension and values=(0, N), of this function"
+            )
+        check_name(name, "an inverse")
+        if name in algorithm.inputs or name in algorithm.computations or name in algorithm.params:
+            raise DeclarationError(f"{name!r} is declared already")
+        (extent,), kind = of.shape, of.dtype if of.dtype.bits >= 32 else int32
+        self.segments(f"{name}_start", of.values[1], of=extent, dtype=kind)
+        declared = declare_input(
+            self._program.algorithm, f"{name}_order", kind, [extent], values=(0, extent), permutation=True,
+            owner=self.owner, location=caller(),
+        )  # fmt: skip
+        about = InverseOf(name, index.name, f"{name}_start")
+        self._program = with_input(self._program, replace(declared, inverts=about))
+        return InverseRuns(self, f"{name}_order")
+
     def _runs_of(self, segments: Segments) -> Reduction:
         """The number of the run that each position is in, as values; see `Segments.of`."""
         algorithm, start = self._program.algorithm, segments.name
@@ -63,6 +97,10 @@ class RunDeclarations(Declarations):
         )  # fmt: skip
         self._program = with_group(self._program, [replace(made, run_of=start)])
         return Reduction(self, name)
+
+
+def _is_zero(e: Expr) -> bool:
+    return isinstance(e, Const) and e.value == 0
 
 
 def _less_one(e: Expr) -> Expr:

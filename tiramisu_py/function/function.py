@@ -20,7 +20,7 @@ from tiramisu_py.function.handles.bands import apply_skew_for, nest_of
 from tiramisu_py.function.handles.computations import Computation, Input, Part, Reduction, Selection
 from tiramisu_py.function.handles.exchange_handles import Exchange, Half
 from tiramisu_py.function.handles.operations import Barrier, Transfer, Wait
-from tiramisu_py.function.handles.segments import Segments
+from tiramisu_py.function.handles.segments import InverseRuns, Segments
 from tiramisu_py.function.handles.several import Several, chosen
 from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.saving.files import damaged, read, written
@@ -86,6 +86,9 @@ class Function(RunDeclarations, ArrayDeclarations, TransferCommands, OnRanks, Sh
         exchange with the halves ``f["down_send"]`` and ``f["down_receive"]``. Raises `DeclarationError`.
         """
         algorithm = self._program.algorithm
+        for each in algorithm.inputs.values():
+            if each.inverts is not None and name in (each.name, each.inverts.name):
+                return InverseRuns(self, each.name)
         if name in algorithm.inputs:
             return Input(self, name) if algorithm.inputs[name].covers is None else Segments(self, name)
         if name in algorithm.computations:

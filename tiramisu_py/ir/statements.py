@@ -41,11 +41,12 @@ class For:
 
     `reductions` are the buffers of which a parallel (or vector) loop keeps private copies, see `Private`. Loops of a
     bundle have its name, `joined`: their iterations are numbered together. A loop with `few` iterations is not worth a
-    compiler's vectors: the test whether it fills one takes as long as the loop.
+    compiler's vectors: the test whether it fills one takes as long as the loop. One with the iterations that a vector
+    loop has `left` is shorter than a vector.
     """
 
     roles: ClassVar[Roles] = roles(
-        defines="variable", operands="lower upper", inside="body", data="step tag reductions joined few"
+        defines="variable", operands="lower upper", inside="body", data="step tag reductions joined few left"
     )
 
     variable: str
@@ -57,6 +58,7 @@ class For:
     reductions: tuple[Private, ...] = ()
     joined: str = ""
     few: bool = False
+    left: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,6 +40,7 @@ from tiramisu_py.passes.vectors.align import Align
 from tiramisu_py.passes.vectors.epilogue import ShareMasks
 from tiramisu_py.passes.vectors.matrix_tiles import MatrixTiles
 from tiramisu_py.passes.vectors.narrow import Narrow
+from tiramisu_py.passes.vectors.plain_remainders import PlainRemainders
 from tiramisu_py.passes.vectors.vectorize import Vectorize
 from tiramisu_py.passes.vectors.vectorize_rows import VectorizeRows
 from tiramisu_py.records import dataclass
@@ -86,9 +87,10 @@ HOST: tuple[NestPass, ...] = (
 
 #: Over a function when its own nests are done, before those of its kernels.
 AFTER_NESTS: tuple[FunctionPass, ...] = (
-    MatrixTiles(),  # after all copying and folding: tiles are found by their constant extents and indices
     MergeHostGuards(after="decide"),  # guards of neighbouring nests are equal once both are folded
+    PlainRemainders(),  # after all nests, whose copies it counts
     LaunchConstants(),  # after the host is folded, so that launches pass numbers; before kernels are folded
+    MatrixTiles(),  # after all copying and folding: tiles are found by their constant extents and indices
     ShareMemory(),  # last: lifetimes are no scopes, so no pass has to know them; and small arrays are variables by now
 )
 

@@ -40,7 +40,8 @@ class Command(ABC):
     is the field before the dot; `many` is the field of a variable number of arguments, ``reorder(k, i, j)``; `by_name`
     is the field of arguments whose names the user chooses, ``specialize(K=16)``; the arguments of `spelled_out` are
     written by name though they can be given by position. Iterables for the fields of `lists` are kept as lists. Files
-    of older versions have other names for fields, `former`. A command that `derives` adds the transfers that a
+    of older versions have other names for fields, `former`; arguments that are `retired` still work, and `instead` says
+    what to write. A command that `derives` adds the transfers that a
     program lacks.
 
     The public method of a command has its docstring, and its fields as arguments; where they differ, as a variable
@@ -53,6 +54,8 @@ class Command(ABC):
     by_name: ClassVar[str] = ""
     spelled_out: ClassVar[tuple[str, ...]] = ()
     lists: ClassVar[tuple[str, ...]] = ()
+    retired: ClassVar[tuple[str, ...]] = ()
+    instead: ClassVar[str] = ""
     former: ClassVar[tuple[tuple[str, str], ...]] = ()
     derives: ClassVar[bool] = False
 

@@ -53,6 +53,7 @@ def caught_up(program: Program, later: Program) -> Program:
     if program.algorithm.outputs != algorithm.outputs:
         program = with_outputs(program, algorithm.outputs)
     same = known.wholes == algorithm.wholes and known.dealt == algorithm.dealt
+    same = same and known.gathered == algorithm.gathered
     return program.with_(algorithm=algorithm) if same else program
 
 

@@ -37,7 +37,7 @@ def trusted(
     """
     facts = [*_assumed(program.algorithm), *_of_blocks(program), *_declared(program.algorithm, values)]
     facts += [f"declared: {fact}" for fact in relied]
-    facts += [*_alike(program), *_of_gpus(program)]
+    facts += [*_alike(program), *_of_gpus(program), *_gathered(program.algorithm)]
     for computation in program.algorithm.computations.values():
         facts += _functions(computation)
     return tuple(dict.fromkeys([*facts, *(f"asserted: {fact}" for fact in asserted)]))
@@ -67,6 +67,16 @@ def _alike(program: Program) -> Iterator[str]:
     names = [name for name in (*algorithm.params, *whole) if blocks is None or name not in blocks.bounds]
     if (program.rank_axes or blocks is not None) and names:
         yield f"every rank is passed the same {', '.join(names)}"
+
+
+def _gathered(algorithm: Algorithm) -> Iterator[str]:
+    """The inverses by which scatters are gathered."""
+    for name in algorithm.gathered:
+        for guard in algorithm.computations[name].guards:
+            starts = {access.source for access in accesses(guard)}
+            for each in algorithm.inputs.values():
+                if each.inverts is not None and each.inverts.start in starts:
+                    yield f"declared: {each.inverts.name} is the inverse of {each.inverts.of}, in order"
 
 
 def _of_gpus(program: Program) -> Iterator[str]:

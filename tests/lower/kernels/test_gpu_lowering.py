@@ -241,7 +241,7 @@ def test_a_tree_starts_at_the_neutral_element_and_combines_once_a_block():
 
 def test_a_tree_over_elements_that_differ_within_a_block_is_refused():
     s = rows()
-    s.s.update.gpu_tile(i, k, 4, 4, i0, k0, i1, k1, combine=tm.TREE)
+    s.s.update.tile(i, k, 4, 4, i0, k0, i1, k1).tag_gpu([i0, k0], [i1, k1], combine=tm.TREE)
     with pytest.raises(UnsupportedError, match=r"s_update is combined as a tree, .* different elements"):
         lower(s.f.program)
 
@@ -259,7 +259,7 @@ def test_a_persistent_kernel_goes_round_by_round():
 def test_a_persistent_kernel_with_shared_memory_meets_after_each_round():
     s = pl.blur()
     s.bx.inline()
-    s.by.gpu_tile(r, c, 2, 4, s0, s1, t0, t1, grid=1)
+    s.by.tile(r, c, 2, 4, s0, s1, t0, t1).tag_gpu([s0, s1], [t0, t1], grid=1)
     s.by.copy(s.image, [y, x], at=s1, into=tm.SHARED)
     s.f.derive_transfers()
     function = s.f.lowered()

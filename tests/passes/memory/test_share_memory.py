@@ -125,7 +125,7 @@ def test_chains_on_two_streams_share_what_the_host_or_a_stream_has_waited_for() 
     for k in range(3):
         for stream, name in enumerate("pq"):
             stage = f.computation(f"{name}{k}", {i: N, j: M}, values[stream][i, j] + k)
-            stage.gpu_tile(i, j, 2, 4, i0, j0, i1, j1, stream=stream)
+            stage.tile(i, j, 2, 4, i0, j0, i1, j1).tag_gpu([i0, j0], [i1, j1], stream=stream)
             values[stream] = stage
     f.outputs(*values)
     f.derive_transfers()

@@ -68,8 +68,81 @@ def test_a_value_that_is_replaced_before_it_is_read_is_refused(
     assert {violation.kind for violation in report.violations} == {"overwritten"}
 
 
+def concurrent(f: tm.Function, command: str) -> tm.Function:
+    """The line with threads, or lanes."""
+    u = f["u"]
+    if command == "colours apart":
+        of, colour = tm.iters("of colour")
+        u.split(i, 2, of, colour)
+        u.interchange(of, colour)
+        u.parallelize(of)
+    elif command == "lanes":
+        u.vectorize(i, 4)
+    else:
+        u.parallelize(i)
+    return f
+
+
+@pytest.mark.parametrize("command", ["threads", "lanes", "colours apart"])
+def test_a_place_may_be_read_where_another_iteration_stores_what_is_there(command: str) -> None:
+    f = concurrent(relaxed(sides, (i + t) % 2 == 0), command)
+    assert f.check().ok, f.check()
+    kernel = f.compile(threads=2)
+    for steps, n in ((0, 3), (1, 4), (5, 19)):
+        a = np.random.default_rng(n).random(n)
+        np.testing.assert_array_equal(kernel(a=a.copy(), T=steps), f.evaluate(a=a.copy(), T=steps))
+
+
+@pytest.mark.parametrize(
+    ("taps", "changed", "kept"),
+    [
+        (sides, (i + t) % 2 == 0, lambda u: u[t - 1, i] + 0.0),
+        (lambda u: u[t - 1, i - 1] + u[t - 1, i], (i + t) % 3 != 0, None),
+    ],
+    ids=["kept but for the bits", "neighbours change"],
+)
+def test_a_place_that_another_iteration_changes_is_a_race(
+    taps: Taps, changed: tm.Expr, kept: Callable[[tm.Computation], tm.Expr] | None
+) -> None:
+    report = concurrent(relaxed(taps, changed, kept), "threads").check()
+    assert "race" in {violation.kind for violation in report.violations}
+
+
+def test_what_stores_the_bits_that_it_has_loaded_is_in_order_with_changes() -> None:
+    """Each row changes one element and keeps the others: the row that keeps it may store what it has loaded before."""
+    f = tm.Function("diagonal", params=[N])
+    x = f.input("x", tm.int32, [N])
+    line = tm.Buffer("line", [N], tm.int32)
+    v = f.computation(
+        "v", {i: N, j: N}, lambda v: tm.select(j == i, x[i], tm.select(i > 0, v[i - 1, j], 0)), dtype=tm.int32
+    )
+    f.outputs(v[N - 1, j])
+    v.store_in(line, [j])
+    assert f.check().ok, f.check()
+    v.parallelize(i)
+    report = f.check()
+    assert {violation.kind for violation in report.violations} == {"race"}
+
+
+def test_colours_are_in_their_order_but_for_what_they_keep() -> None:
+    """The colours of a step in turn: a store of what is there comes before a read that it came after."""
+    f = relaxed(sides, (i + t) % 2 == 0)
+    of, colour = tm.iters("of colour")
+    f["u"].split(i, 2, of, colour)
+    f["u"].interchange(of, colour)
+    assert f.check().ok, f.check()
+    with pytest.raises(tm.UnsupportedError, match="no certificate covers this yet"):
+        f.certificate()
+    sweep = relaxed(lambda u: u[t - 1, i + 1] + u[t - 1, i], i % 3 != 1)
+    assert sweep.check().ok, sweep.check()
+    sweep["u"].split(i, 3, of, colour)
+    sweep["u"].interchange(of, colour)
+    assert {violation.kind for violation in sweep.check().violations} == {"overwritten"}
+
+
 @pytest.mark.slow
-def test_red_and_black_points_of_a_plane_are_relaxed_in_place() -> None:
+@pytest.mark.parametrize("command", ["", "threads", "threads and lanes"])
+def test_red_and_black_points_of_a_plane_are_relaxed_in_place(command: str) -> None:
     """Gauss and Seidel's method, of points of one colour at a time: Halide #4613."""
     f = tm.Function("redblack", params=[T, N], assume="N >= 3")
     a = f.input("a", tm.float64, [N, N])
@@ -83,6 +156,10 @@ def test_red_and_black_points_of_a_plane_are_relaxed_in_place() -> None:
     f.outputs(u[2 * T, i, j])
     u.store_in(a, [i, j])
     f["u_out"].store_in(a, [i, j])
+    if "threads" in command:
+        u.parallelize(i)
+    if "lanes" in command:
+        u.vectorize(j, 4)
     assert f.check().ok, f.check()
-    given = np.random.default_rng(0).random((9, 9))
-    np.testing.assert_array_equal(f.compile()(a=given.copy(), T=3), f.evaluate(a=given, T=3))
+    given = np.random.default_rng(0).random((13, 13))
+    np.testing.assert_array_equal(f.compile(threads=2)(a=given.copy(), T=3), f.evaluate(a=given, T=3))

@@ -108,11 +108,11 @@ def test_the_same_tag_given_again_replaces_its_properties():
 
 def test_a_tile_is_tagged_as_a_tile_and_a_tag_would():
     s, other = pl.scale(), pl.scale()
-    s.o.gpu_tile(i, j, 4, 8, i0, j0, i1, j1, stream=2)
-    other.o.tile(i, j, 4, 8, i0, j0, i1, j1).tag_gpu(blocks=[i0, j0], threads=[i1, j1], stream=2)
+    s.o.gpu_tile(i, j, 4, 8, i0, j0, i1, j1)
+    other.o.tile(i, j, 4, 8, i0, j0, i1, j1).tag_gpu(blocks=[i0, j0], threads=[i1, j1])
     assert loops_of(s, "o") == loops_of(other, "o") == ["i0:by", "j0:bx", "i1:ty", "j1:tx"]
-    assert kernels(s.f.program)[0].launch == kernels(other.f.program)[0].launch == Launch(2)
-    assert texts(s.f) == ("o.gpu_tile(i, j, 4, 8, i0, j0, i1, j1, stream=2)",)
+    assert kernels(s.f.program)[0].launch == kernels(other.f.program)[0].launch == Launch(0)
+    assert texts(s.f) == ("o.gpu_tile(i, j, 4, 8, i0, j0, i1, j1)",)
     s = pl.volume()
     s.o.gpu_tile(i, j, k, 2, 3, 4, i0, j0, k0, i1, j1, k1)
     assert loops_of(s, "o") == ["i0:bz", "j0:by", "k0:bx", "i1:tz", "j1:ty", "k1:tx"]

@@ -117,7 +117,7 @@ def _tile_of(problem: Problem, names: Sequence[str]) -> FactorTile | None:
     if not problem.is_recurrent(value) or total in problem.algorithm.outputs or problem.readers[total] != (value,):
         return None
     row, column = made.iterators
-    own = [touch for touch in problem.touches(total) if touch.access.source == value]
+    own = problem.reads_of(total, value)
     if (
         len(own) < 2
         or any(len(touch.alone or ()) != 2 for touch in own)

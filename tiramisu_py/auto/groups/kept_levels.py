@@ -18,7 +18,7 @@ from typing import Any
 
 from tiramisu_py import Combine, Function, Iter
 from tiramisu_py.auto.model.offers import Problem
-from tiramisu_py.queries import LinearRead, loop_direction
+from tiramisu_py.queries import loop_direction
 from tiramisu_py.recipes.reductions.rows import accumulating
 from tiramisu_py.records import dataclass
 
@@ -108,7 +108,7 @@ def kept_levels(problem: Problem, names: Sequence[str], name: str) -> KeptLevels
         return None
     time, way = declared.iterators[0], direction(problem, name)
     readers = [each for each in problem.readers[name] if each in names and time in problem.computation(each).iterators]
-    offsets = [touch.offset(0, time) for each in readers for touch in _touching(problem, each, name)]
+    offsets = [touch.offset(0, time) for each in readers for touch in problem.reads_of(each, name)]
     if way is None or not offsets or None in offsets:
         return None
     back = [-way * (each or 0) for each in offsets]
@@ -133,13 +133,9 @@ def direction(problem: Problem, name: str) -> int | None:
     return loop_direction(first, 0)
 
 
-def _touching(problem: Problem, reader: str, source: str) -> list[LinearRead]:
-    return [touch for touch in problem.touches(reader) if touch.access.source == source]
-
-
 def _reads_one_level(problem: Problem, reader: str, source: str) -> bool:
     """Whether a computation reads the same levels of another one in all of its iterations."""
-    return all(touch.forms[0] == {} for touch in _touching(problem, reader, source))
+    return all(touch.forms[0] == {} for touch in problem.reads_of(reader, source))
 
 
 def _level_reader(problem: Problem, reader: str, source: str, way: int) -> LevelReader | None:
@@ -148,7 +144,7 @@ def _level_reader(problem: Problem, reader: str, source: str, way: int) -> Level
     A sum follows it only if it takes its terms in the order of the levels, so that none is added earlier than declared,
     and if it has no more dimensions than a level: else each level would go through all of its elements in memory.
     """
-    declared, touched = problem.computation(reader), _touching(problem, reader, source)
+    declared, touched = problem.computation(reader), problem.reads_of(reader, source)
     if not declared.iterators and not declared.over:
         return None
     if declared.group or declared.stage is not None or reader in problem.given or problem.is_recurrent(reader):
@@ -175,5 +171,5 @@ def _level_reader(problem: Problem, reader: str, source: str, way: int) -> Level
 def _is_in_place(problem: Problem, name: str, furthest: int) -> bool:
     """Whether the values of the furthest level that a value reads are the one at its own place."""
     time, *space = problem.computation(name).iterators
-    last = [touch for touch in _touching(problem, name, name) if touch.offset(0, time) == furthest]
+    last = [touch for touch in problem.reads_of(name, name) if touch.offset(0, time) == furthest]
     return all(touch.offset(axis, each) == 0 for touch in last for axis, each in enumerate(space, 1))

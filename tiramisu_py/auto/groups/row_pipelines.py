@@ -109,7 +109,7 @@ def pipeline(problem: Problem, name: str) -> RowPipeline | None:
             continue
         whole, newest, same = None, None, True
         for reader in problem.readers[source]:
-            for touch in _reads(problem, reader, source):
+            for touch in problem.reads_of(reader, source):
                 row = touch.offset(len(touch.forms) - 2, problem.computation(reader).iterators[-2])
                 if row is None:
                     break
@@ -139,10 +139,6 @@ def _may_take_part(problem: Problem, name: str) -> bool:
     return free and len(declared.iterators) >= 2 and bool(problem.readers[name]) and not problem.is_recurrent(name)
 
 
-def _reads(problem: Problem, reader: str, source: str) -> list[LinearRead]:
-    return [touch for touch in problem.touches(reader) if touch.access.source == source]
-
-
 def _same_leads(problem: Problem, reader: str, touch: LinearRead) -> bool:
     """Whether a read is in the same iteration of the loops outside the rows."""
     leads = problem.computation(reader).iterators[:-2]
@@ -157,7 +153,7 @@ def places(found: RowPipeline, lanes: int, *, vectors: bool) -> dict[str, StageP
     room = problem.cpu.registers // 2 * problem.cpu.vector_bytes
     for name in found.earlier:
         window, readers = found.sliding[name], problem.readers[name]
-        reads = [touch for reader in readers for touch in _reads(problem, reader, name)]
+        reads = [touch for reader in readers for touch in problem.reads_of(reader, name)]
         declared = problem.computation(name)
         if len(reads) == 1 and len(declared.iterators) == len(problem.computation(readers[0]).iterators):
             chosen[name] = StagePlace.INLINE

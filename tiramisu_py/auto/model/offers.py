@@ -10,7 +10,6 @@ from tiramisu_py import Function, Iter
 from tiramisu_py.auto.model.cost import CostModel, ValueWork, cycles
 from tiramisu_py.auto.model.strides import APART, operations, read_cost, result_cost
 from tiramisu_py.queries import (
-    Access,
     Algorithm,
     Declared,
     LinearRead,
@@ -130,9 +129,9 @@ class Problem:
         read = {touch.access.source for touch in self.touches(name)} - {name}
         return [each for each in self.algorithm.computations if each in read]
 
-    def reads_of(self, reader: str, source: str) -> list[Access]:
-        """The accesses of a source by a computation."""
-        return [touch.access for touch in self.touches(reader) if touch.access.source == source]
+    def reads_of(self, reader: str, source: str) -> list[LinearRead]:
+        """The reads of a source by a computation."""
+        return [touch for touch in self.touches(reader) if touch.access.source == source]
 
     def is_only_written(self, name: str) -> bool:
         """Whether nothing reads a result, nor its array under another name: it may be stored past the caches."""
@@ -143,12 +142,12 @@ class Problem:
 
     def is_recurrent(self, name: str) -> bool:
         """Whether a computation reads values of its own."""
-        return any(touch.access.source == name for touch in self.touches(name))
+        return bool(self.reads_of(name, name))
 
     def is_pointwise(self, reader: str, source: str) -> bool:
         """Whether a computation reads a source only at its own iterators, all of them, in order."""
         own = tuple(Iter(name).key() for name in self.computation(reader).iterators)
-        return all(tuple(i.key() for i in read.indices) == own for read in self.reads_of(reader, source))
+        return all(tuple(i.key() for i in read.access.indices) == own for read in self.reads_of(reader, source))
 
     def has_first_storage(self, name: str) -> bool:
         """Whether a computation is stored as it was declared: the user has not chosen where."""

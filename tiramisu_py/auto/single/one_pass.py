@@ -110,7 +110,7 @@ def _pair(problem: Problem, rows: str, columns: str) -> SumPair | None:
     }
     if columns in _needed(problem, rows) or rows in used:
         return None
-    if any([str(i) for i in read.indices] != [row] for read in problem.reads_of(columns, rows)):
+    if any([str(i) for i in read.access.indices] != [row] for read in problem.reads_of(columns, rows)):
         return None
     return SumPair(rows, columns, matrices[0], row, column)
 

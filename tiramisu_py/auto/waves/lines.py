@@ -267,5 +267,5 @@ def _is_along_lines(problem: Problem, name: str) -> bool:
 def _is_of_its_line(problem: Problem, user: str, source: str) -> bool:
     """Whether a computation reads of another one, or of itself, values of its own line alone."""
     *others, _ = problem.computation(user).iterators
-    reads = [each for each in problem.touches(user) if each.access.source == source]
+    reads = problem.reads_of(user, source)
     return all(each.offset(axis, other) == 0 for each in reads for axis, other in enumerate(others))

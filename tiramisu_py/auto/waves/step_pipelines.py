@@ -156,7 +156,7 @@ MOVED_BY_TILES = 0.25
 def tiled_over_time(problem: Problem, name: str) -> Iterator[Offer]:
     """The offer of a field whose levels are computed from earlier ones, the outermost loop being time."""
     declared = problem.computation(name)
-    own = [touch for touch in problem.touches(name) if touch.access.source == name]
+    own = problem.reads_of(name, name)
     if len(declared.iterators) < 2 or declared.group or not own:
         return
     time, *space = declared.iterators

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.declare.assumptions import verify_facts
+from tiramisu_py.algorithm.declare.inverses import in_parts, verify_inverse
 from tiramisu_py.algorithm.domains.extents_from_arguments import (
     ElementStrides,
     extent_value,
@@ -21,7 +23,7 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import (
 )
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.build.calls.device_arguments import device_allocated, device_viewed
-from tiramisu_py.build.calls.frozen_arrays import VerifiedArrays
+from tiramisu_py.build.calls.frozen_arrays import VerifiedArrays, is_frozen
 from tiramisu_py.build.calls.numpy_arrays import (
     allocated,
     check_bools,
@@ -147,6 +149,7 @@ class Arguments:
                 f"{len(positional)} were given; outputs and parameters are passed by name"
             )
         given: dict[str, object] = dict(zip(self.inputs, positional, strict=False))
+        named = in_parts(self.algorithm.inputs, named)
         for label, value in named.items():
             self._require_known(label)
             name = self.aliases.get(label, label)
@@ -229,6 +232,26 @@ class Arguments:
                 verify_facts(declared, on_host, params)
                 if key is not None:
                     self._verified.add(key, on_host)
+        for declared in self.algorithm.inputs.values() if self.verify_values else ():
+            if declared.inverts is not None:
+                self._verify_inverse(declared, values)
+
+    def _verify_inverse(self, declared: Input, values: Mapping[str, Array | DeviceArray]) -> None:
+        """Looks at an inverse, unless the same arrays, which nobody can change, have been looked at."""
+        assert declared.inverts is not None
+        names = (declared.name, declared.inverts.start, declared.inverts.of)
+        given = {name: values[name] for name in names}
+        arrays = {name: each.get() if isinstance(each, DeviceArray) else each for name, each in given.items()}
+        before = self._inverses.get(declared.name, ())
+        if len(before) == len(names) and all(one() is given[name] for one, name in zip(before, names, strict=True)):
+            return
+        verify_inverse(declared, arrays)
+        same = [each for each in given.values() if isinstance(each, np.ndarray) and is_frozen(each)]
+        self._inverses[declared.name] = tuple(map(ref, same)) if len(same) == len(names) else ()
+
+    @cached_property
+    def _inverses(self) -> dict[str, tuple[Callable[[], object], ...]]:
+        return {}
 
     @cached_property
     def _verified(self) -> VerifiedArrays:

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
+from tiramisu_py.algorithm.declare.inverses import Inverse, inverse_of
 from tiramisu_py.build.calls.numpy_arrays import Array
 
 Key = tuple[object, ...]
@@ -30,6 +31,19 @@ def frozen(array: npt.ArrayLike) -> Array:
     """
     given = np.asarray(array)
     return np.frombuffer(given.tobytes(), given.dtype).reshape(given.shape) if given.size else given.copy()
+
+
+def inverse(index: npt.ArrayLike, count: int) -> Inverse:
+    """The inverse of an index with values from 0 to `count`, as an argument of kernels: `Function.inverse`.
+
+    ::
+
+        into = tm.inverse(dst, nodes)           into.order[into.start[n] : into.start[n + 1]]: where dst is n
+
+    Positions with one value are in their order. It takes a sort by counting, which is stable. Nobody can change the
+    arrays, so that they are verified once. Raises `ArgumentError`.
+    """
+    return Inverse(*map(frozen, inverse_of(index, count)))
 
 
 def is_frozen(array: Array) -> bool:

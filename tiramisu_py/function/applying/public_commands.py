@@ -20,6 +20,7 @@ import numpy as np
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CallError, CommandError
+from tiramisu_py.function.applying.caller import warn_of_old_word
 from tiramisu_py.function.applying.own_calls import in_words_of_now, misfit
 from tiramisu_py.program.command import Command, name_of
 from tiramisu_py.program.program import Program
@@ -94,6 +95,9 @@ def _method(made: Any, gives: Any, result: str) -> Any:
             kept[number : number + 1] = [as_list(each) for each in kept[number : number + 1]]
         by_name = {name: _kept(each, function) for name, each in in_words_of_now(verb, former, named).items()}
         by_name |= {name: as_list(by_name[name]) for name in kind.lists if name in by_name}
+        for name in kind.retired:
+            if name in named:
+                warn_of_old_word(f"{name}= of {verb} is an old word: write {kind.instead}")
         try:
             one: Command = made(subject, *kept, **by_name)
         except TypeError:

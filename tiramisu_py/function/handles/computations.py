@@ -44,6 +44,7 @@ from tiramisu_py.schedule.loops.bands import Band, permutable_band
 from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 from tiramisu_py.schedule.loops.wavefronts import Goal
 from tiramisu_py.schedule.ranks.distribute import Distribute
+from tiramisu_py.schedule.reductions.gather import Gather
 from tiramisu_py.schedule.reductions.rfactor import Rfactor
 from tiramisu_py.schedule.storage.fold import Fold
 from tiramisu_py.schedule.storage.keep import Keep
@@ -82,6 +83,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     """Some statements of one computation; commands apply to those that have the named loop."""
 
     rfactor = command(Rfactor.called, gives=_partial)
+    gather = command(Gather.called)
 
     def skew_for(self, goal: Goal, *loops: Iter, tiles: Mapping[Iter, int] | None = None) -> Band:
         """Find and apply the commands that make loops tilable (`tm.LOCALITY`), or run them on threads (`tm.PARALLEL`).

@@ -10,6 +10,25 @@ from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.handles.computations import Input
 
 
+class InverseRuns(Input):
+    """An inverse of an index: ``into[n]`` are the positions of run n, ``into.order[q]`` is what is there."""
+
+    @property
+    def _start(self) -> str:
+        about = self._declared.inverts
+        assert about is not None
+        return about.start
+
+    def __getitem__(self, indices: Any) -> Any:
+        """The positions of a run in the order, as bounds of a domain: ``{n: N, q: into[n]}``."""
+        return Segments(self._function, self._start)[indices]
+
+    @property
+    def order(self) -> Input:
+        """The positions of the index, run by run."""
+        return Input(self._function, self.name)
+
+
 class Segments(Input):
     """Runs of positions: ``rows[n]`` are the positions of run n, as bounds of a domain; ``rows.of(p)`` is p's run."""
 

@@ -41,7 +41,7 @@ _KNOWN = {
 _OPERANDS = ("accumulator", "term")
 _INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location", "strides")
 #: What only starts of runs that cover all positions have.
-_OF_RUNS = ("covers",)
+_OF_RUNS = ("covers", "inverts")
 _COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group", "values", "determinism")
 _WRITTEN = tuple(one.name for one in fields(Written))
 
@@ -82,7 +82,9 @@ def _fields(of: Input | Computation | Written, names: tuple[str, ...]) -> dict[s
 
 def _input(declared: Input) -> Plain:
     kept = _fields(replace(declared, shape=declared.passed_shape), _INPUT)
-    return {**kept, **_fields(declared, _OF_RUNS)} if declared.covers is not None else kept
+    if declared.inverts is not None:
+        return {**kept, "inverts": [declared.inverts.name, declared.inverts.of, declared.inverts.start]}
+    return {**kept, "covers": plain(declared.covers)} if declared.covers is not None else kept
 
 
 def _computation(declared: Computation) -> Plain:
@@ -143,6 +145,7 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
         "each": (),
         "determinism": None,
         "covers": None,
+        "inverts": None,
         "run_of": "",
         **data,
     }  # files of earlier versions have none of these
@@ -150,8 +153,10 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
 
 
 def _declared_input(algorithm: Algorithm, given: dict[str, Any]) -> Input:
+    about = given.pop("inverts")
+    inverts = declarations.InverseOf(*about) if about else None
     device, arguments = given.pop("device"), (given.pop("name"), given.pop("dtype"), given.pop("shape"))
-    return replace(declare_input(algorithm, *arguments, **given, owner=algorithm.owner), device=device)
+    return replace(declare_input(algorithm, *arguments, **given, owner=algorithm.owner), device=device, inverts=inverts)
 
 
 def _with_group(algorithm: Algorithm, reader: Reader, given: Sequence[Mapping[str, Any]]) -> Algorithm:

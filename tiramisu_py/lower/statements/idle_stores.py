@@ -14,18 +14,18 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Expr
-from tiramisu_py.algorithm.types import TupleType
-from tiramisu_py.program.loops import Vector
+from tiramisu_py.dependence.idle_stores import may_be_idle
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.program.statement import Statement
 
 
 def changing(program: Program, statement: Statement, reader: Affine, part: isl.Set, body: Expr) -> isl.Set:
     """The instances of a part of a statement that do not store an element where they have loaded it."""
-    if not isinstance(body, Access) or not _may_be_idle(program, statement, body):
+    if not isinstance(body, Access) or not may_be_idle(program, statement):
         return part
     source, target = program.storage_for(statement, body.source), program.storages[statement.target]
+    if body.dtype != program.buffers[target.buffer].dtype:
+        return part
     same = (
         source.buffer == target.buffer and program.in_scope(statement, source) and program.in_scope(statement, target)
     )
@@ -41,24 +41,3 @@ def changing(program: Program, statement: Statement, reader: Affine, part: isl.S
     equal = sets.graph(loaded).intersect(sets.graph(stored)).domain()
     left = part.subtract(equal)
     return left.coalesce() if not left.is_equal(part) else part
-
-
-def _may_be_idle(program: Program, statement: Statement, body: Access) -> bool:
-    """Whether a statement of the host only loads and stores an element, and nothing else counts on the store.
-
-    Registers are variables that loops carry. A vector past the end of a loop stores something where a later store may
-    bring the value back. What ranks exchange is copied from array to array.
-    """
-    if statement.role not in (Role.VALUE, Role.COPY) or statement.transfer is not None or statement.message is not None:
-        return False
-    target = program.buffers[program.storages[statement.target].buffer]
-    if target.memory is not Memory.HOST or isinstance(body.dtype, TupleType) or body.dtype != target.dtype:
-        return False
-    if program.kernel_of(statement) is not None or any(loop.is_rank for loop in program.loops.values()):
-        return False
-    return not any(
-        isinstance(tag := program.loops[loop].tag, Vector) and tag.remainder == "pad"
-        for other in program.storing
-        if program.storages[other.target].buffer == target.name
-        for loop in other.loops
-    )

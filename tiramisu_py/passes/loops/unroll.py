@@ -19,8 +19,11 @@ from tiramisu_py.ir.properties import no_unrolled_loop
 from tiramisu_py.ir.rewriting import EMPTY, Names, block, contents, walk, with_children
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.tile_versions import is_special
-from tiramisu_py.program.loops import MOST_COPIES, Unroll
+from tiramisu_py.program.loops import MOST_COPIES, Unroll, Vector
 from tiramisu_py.records import dataclass
+
+#: Unrolling makes at most so many copies of loops over vectors and their remainders.
+MOST_LOOPS = 32
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,9 @@ class BodyCopies:
 def unroll(node: Node, taken: Names, known: BodyCopies | None = None, facts: Facts = NO_FACTS) -> Node:
     """The statement with loops tagged Unroll unrolled; a loop without a constant trip count becomes a plain loop.
 
-    So does a loop that would repeat more than `MOST_COPIES` statements: the proof refuses loops that are too long by
-    themselves, but others become so when passes cut the loops inside. Where `facts` say that the copies fill a loop,
-    no iterations are left over.
+    So does a loop that would repeat more than `MOST_COPIES` statements, or `MOST_LOOPS` vector loops: the proof refuses
+    loops that are too long by themselves, but others become so when passes cut the loops inside. Where `facts` say that
+    the copies fill a loop, no iterations are left over.
     """
     if Unroll not in contents(node):
         return node
@@ -87,7 +90,7 @@ def unroll(node: Node, taken: Names, known: BodyCopies | None = None, facts: Fac
     loop = replace(node, tag=None)
     trip = difference(loop.upper, loop.lower)
     factor = node.tag.factor
-    if is_too_long(loop, trip if factor is None else factor):
+    if stays_a_loop(loop, trip if factor is None else factor):
         return loop
     if trip is not None and (factor is None or trip <= factor):
         return repeated(loop, trip, loop.lower, 1, copies)
@@ -121,6 +124,25 @@ def is_too_long(loop: For, count: int | None) -> bool:
     """Whether `count` copies of a loop's body are more than `MOST_COPIES` statements."""
     statements = sum(isinstance(inner, Store | Assign | Deferred) for inner in walk(loop.body))
     return count is not None and count * max(statements, 1) > MOST_COPIES
+
+
+def stays_a_loop(loop: For, count: int | None) -> bool:
+    """Whether `count` copies of a loop's body are too many for code of the host.
+
+    In the copies of a vector loop that remains a loop, no element is in a register: there is nothing to gain by many.
+    """
+    return is_too_long(loop, count) or (count is not None and count * _vector_loops(loop.body) > MOST_LOOPS)
+
+
+def _vector_loops(node: Node) -> int:
+    """How many loops there are over the strips of vectors, and over what these leave."""
+    found = 0
+    for inner in walk(node):
+        if isinstance(inner, For) and isinstance(inner.tag, Vector):
+            found += 2 if difference(inner.upper, inner.lower) is None else 0
+        elif isinstance(inner, For):
+            found += inner.left or inner.step > 1
+    return found
 
 
 def without_comments(node: Node) -> Node:

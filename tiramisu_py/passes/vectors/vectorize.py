@@ -192,7 +192,7 @@ class VectorLoop:
         """The epilogue: the iterations from `end` on, which fill no strip."""
         body = without_prefetches(without_comments(self.loop.body))
         body = without_branches(body) if self._keeps_copies else body
-        rest = replace(self.loop, lower=end, tag=None, reductions=(), body=body, few=self._may_be_short)
+        rest = replace(self.loop, lower=end, tag=None, reductions=(), body=body, few=self._may_be_short, left=True)
         if self.remainder == "mask":
             return self._masked(rest, 1)
         return self._overlapping(rest) if self.remainder == "overlap" else rest

@@ -23,7 +23,7 @@ from tiramisu_py.ir.arithmetic.linear import difference, linear
 from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.ir.rewriting import Names, children, contents, expressions, walk, with_children
 from tiramisu_py.passes.base import About, NestPass
-from tiramisu_py.passes.loops.unroll import is_too_long, unroll
+from tiramisu_py.passes.loops.unroll import stays_a_loop, unroll
 from tiramisu_py.passes.vectors.align import may_be_cut
 from tiramisu_py.passes.vectors.narrow import NARROWED, narrowed
 from tiramisu_py.passes.vectors.vectorize import vectorize
@@ -171,7 +171,7 @@ def _copies(loop: For) -> int | None:
 
 def _is_longer(loop: For) -> bool:
     """Whether a loop to be unrolled is too long once all inside is unrolled."""
-    return isinstance(loop.tag, Unroll) and is_too_long(loop, _copies(loop))
+    return isinstance(loop.tag, Unroll) and stays_a_loop(loop, _copies(loop))
 
 
 def _is_plain(node: Node) -> bool:

@@ -64,7 +64,7 @@ class Evidence:
     def _plainer_flow(self, home: Home) -> Flow | None:
         if home not in self._plainer:
             found = None if self._is_determined(home) else self.flow.inherited(home)
-            kept = found is not None and found.is_kept
+            kept = found is not None and found.is_kept and not found.but_idle
             self._plainer[home] = found.reference if found is not None and kept else None
         return self._plainer[home]
 

@@ -88,6 +88,8 @@ def between(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
     for depth in depths:
         bad = between_iterations(flow, a, b, conflict, depth)
         if not bad.is_empty() and not (bad := flow.exclusions.possible(a, b, bad)).is_empty():
+            bad = flow.between_changes(a, b, bad)
+        if not bad.is_empty():
             yield Finding(pair_key(_RACE, a, b), partial(_race, flow, a, b, bad, depth))
     if ties:
         bad = _same_time(a, b, conflict)

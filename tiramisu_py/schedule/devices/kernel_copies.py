@@ -25,7 +25,8 @@ from tiramisu_py.schedule.command_arguments import scope_of, statements
 from tiramisu_py.schedule.devices.copy_threads import spread
 from tiramisu_py.schedule.devices.tag_gpu import check_limits, kernel_around
 from tiramisu_py.schedule.locality.cached_copies import check_copy, laid_out
-from tiramisu_py.schedule.locality.compute_at import loads, without_holes
+from tiramisu_py.schedule.locality.compute_at import loads
+from tiramisu_py.schedule.locality.holes import without_holes
 from tiramisu_py.schedule.nesting import check_nesting
 
 #: Bytes that one asynchronous copy into shared memory can take.

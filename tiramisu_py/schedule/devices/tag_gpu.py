@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from math import prod
-from typing import Self
+from typing import Any, Self
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const, Iter
-from tiramisu_py.errors import CommandError, UnsupportedError
+from tiramisu_py.errors import CallError, CommandError, UnsupportedError
 from tiramisu_py.program.editing import Coordinates, Rewrite
 from tiramisu_py.program.kernels import KernelNest, axis_name, kernels
 from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, Loop, LoopId
@@ -374,10 +374,12 @@ class GpuTile(OnStatements):
             for j in 0..M:                for i1, j1 on threads:
                 S[i, j]                       S[16*i0 + i1, 16*j0 + j1]   (gpu_tile(i, j, 16, 16, i0, j0, i1, j1))
 
-    The same as `tile` followed by `tag_gpu`, whose options it takes.
+    It is `tile` followed by `tag_gpu`: write these two where `tag_gpu` is to have options.
     """
 
     many = "arguments"
+    retired = ("stream", "device", "grid", "minimum_blocks", "combine", "across", "barriers")
+    instead = "tile(..) and tag_gpu(..), which has the options"
 
     arguments: tuple[Iter | int, ...]
     _: KW_ONLY
@@ -390,22 +392,11 @@ class GpuTile(OnStatements):
     barriers: bool = True
 
     @classmethod
-    def called(
-        cls,
-        of: Named,
-        *arguments: Iter | int,
-        stream: int = 0,
-        device: int = 0,
-        grid: int | None = None,
-        minimum_blocks: int | None = None,
-        combine: Combine | None = None,
-        across: Combine | None = None,
-        barriers: bool = True,
-    ) -> Self:
-        return cls(
-            of, arguments, stream=stream, device=device, grid=grid, minimum_blocks=minimum_blocks, combine=combine,
-            across=across, barriers=barriers,
-        )  # fmt: skip
+    def called(cls, of: Named, /, *arguments: Iter | int, **older: Any) -> Self:
+        unknown = [name for name in older if name not in cls.retired]
+        if unknown:
+            raise CallError(f"gpu_tile has no argument {unknown[0]}=")
+        return cls(of, arguments, **older)
 
     def applied(self, program: Program) -> Program:
         loops, sizes, new = parted(self.arguments, "gpu_tile")

@@ -55,7 +55,7 @@ def gpu(
     The level and the loop just inside it are tiled, and run on blocks and threads: `tile` gives the threads of a block
     along each, by default ``(4, 64)``. A single number tiles the level alone; so does the default, with 256 threads, if
     no loop follows or a reduction runs over the next one. ``tile=None`` leaves the loops as they are, for `tag_gpu`
-    (which then names device and stream) or `gpu_tile`. With ``chunk=n`` a host loop around the kernel (``r_chunk`` for
+    (which then names device and stream). With ``chunk=n`` a host loop around the kernel (``r_chunk`` for
     the level r) runs over chunks of n iterations, cut at multiples of n, for a pipeline of copies and kernels. `ranks`
     is the rank whose GPU it is, or a range of ranks with a GPU each, which get equal blocks of the part. Raises
     `CommandError`.

@@ -11,7 +11,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.traversal import accesses
-from tiramisu_py.dependence.values_read import existing, needed_values
+from tiramisu_py.dependence.values_read import needed_values
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.command import Entry
 from tiramisu_py.program.initial import caught_up
@@ -22,6 +22,7 @@ from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loops_named, scope_of, statements
 from tiramisu_py.schedule.command_fields import OnStatements, StatementsHandle, statements_given
+from tiramisu_py.schedule.locality.holes import without_holes
 from tiramisu_py.schedule.locality.needed_inside import is_closed, recurring, through_others
 from tiramisu_py.schedule.locality.reduction_ends import first_iterations, is_start_of, makers_in, without_others
 from tiramisu_py.schedule.loops.order import inner_level
@@ -176,40 +177,6 @@ def read_by(program: Program, source: str, readers: Sequence[Statement], depth: 
 def _read_relations(program: Program, source: str, readers: Sequence[Statement], depth: int) -> list[isl.Map]:
     outer = [sets.graph(reader.prefix(depth), reader.instances).reverse() for reader in readers]
     return [o.apply_range(needed_values(program, r, source)) for o, r in zip(outer, readers, strict=True)]
-
-
-def without_holes(program: Program, source: str, needed: isl.Map) -> isl.Map:
-    """The needed values with the holes between their pieces filled by existing values of the source."""
-    whole = filled(needed.intersect_params(program.context))
-    if whole.is_equal(needed):
-        return whole
-    exists = existing(program, source)
-    return whole if _all_exist(whole, exists) else whole.intersect_range(exists).coalesce()
-
-
-def _all_exist(whole: isl.Map, exists: isl.Set) -> bool:
-    """Whether all values of a filled relation exist, where parts with divisions say which do: these multiply."""
-    return exists.n_basic_set() > 1 and sets.has_divisions(exists) and bool(whole.range().is_subset(exists))
-
-
-def filled(needed: isl.Map) -> isl.Map:
-    """The relation with the holes between its pieces filled, so that loops over it need no tests inside.
-
-    More values than needed may be computed, but only in iterations that need some.
-    """
-    needed = needed.coalesce()
-    if len(needed.get_basic_maps()) == 1:
-        return needed
-    hull = sets.as_map(needed.compute_divs().simple_hull())
-    return hull.intersect_domain(_in_one_piece(needed.domain().coalesce())).coalesce()
-
-
-def _in_one_piece(iterations: isl.Set) -> isl.Set:
-    """Iterations as one piece if they are one, though divisions may say so in many: coalescing these has no end."""
-    if iterations.n_basic_set() == 1 or not sets.has_divisions(iterations):
-        return iterations
-    hull = sets.hull(iterations.compute_divs())
-    return hull if hull.is_subset(iterations) else iterations
 
 
 def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], needed: isl.Map) -> Statement:

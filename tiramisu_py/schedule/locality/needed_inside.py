@@ -19,6 +19,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.schedule.locality.holes import in_few_pieces
 from tiramisu_py.sets import smallest
 
 
@@ -39,6 +40,7 @@ def through_others(program: Program, source: str, scope: tuple[LoopId, ...]) -> 
         if name not in between or name not in needed:
             continue
         own = program.statements_of(name)
+        needed[name] = in_few_pieces(program, name, needed[name])
         if any(name in statement.loads for statement in own):
             needed[name] = with_own_values(program, own, needed[name])
         for read in {source, *between} - {name}:

@@ -26,7 +26,8 @@ from tiramisu_py.program.storage import Storage
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loop_name, size, statements, whole
 from tiramisu_py.schedule.command_fields import OnStatements
-from tiramisu_py.schedule.locality.compute_at import filled, loads
+from tiramisu_py.schedule.locality.compute_at import loads
+from tiramisu_py.schedule.locality.holes import filled
 from tiramisu_py.schedule.locality.sliding_window import Sliding, Window, window_of
 from tiramisu_py.schedule.storage.fold import check_plain
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart

@@ -1,0 +1,178 @@
+"""Scatters as gathers: what each term adds to its place, each place takes from its terms.
+
+::
+
+    for p: out[dst[p]] += e(p)     -->     for n: for q in start[n]..start[n + 1]: out[n] += e(order[q])
+
+The runs of an inverse have each position p once, in the run of ``dst[p]``, and in their order: so each value has the
+same terms, in the same order, and no two iterations of n add to one element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Self
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, InverseOf
+from tiramisu_py.algorithm.domains.affine import Affine
+from tiramisu_py.algorithm.domains.domain import conjuncts
+from tiramisu_py.algorithm.domains.reads import narrowest
+from tiramisu_py.algorithm.domains.scatters import placed
+from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
+from tiramisu_py.algorithm.spellings import fresh_name, underscored
+from tiramisu_py.algorithm.traversal import accesses, substitute
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.initial import with_computation
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role
+from tiramisu_py.records import dataclass
+from tiramisu_py.schedule.command_arguments import loop_name
+from tiramisu_py.schedule.command_fields import Named, OnStatements
+
+
+def gather(program: Program, name: str, inverse: str, loop: str | None) -> Program:
+    """The program with a scatter as sums over the positions that an inverse has for each place."""
+    algorithm = program.algorithm
+    about = algorithm.inputs[inverse].inverts if inverse in algorithm.inputs else None
+    if about is None:
+        raise CommandError(f'{inverse} is no inverse: declare one, into = f.inverse("into", dst)')
+    whole = algorithm.computations[name]
+    row, term = _placed_by(whole, about, algorithm)
+    _check_unscheduled(program, whole)
+    position = fresh_name(loop or f"{term}_in", whole.point_iterators, underscored)
+    changed = _gathered(algorithm, whole, (row, term, position), algorithm.inputs[inverse], about)
+    at = whole.iterators.index(row) + 1
+    order = (*whole.iterators[:at], *changed.over, *whole.iterators[at:])
+    own = [s.name for s in program.statements.values() if s.source == name]
+    bare = program.with_(
+        statements={key: s for key, s in program.statements.items() if key not in own},
+        storages={key: s for key, s in program.storages.items() if key != name},
+        buffers={key: b for key, b in program.buffers.items() if key != program.storages[name].buffer},
+        algorithm=replace(algorithm, computations={k: c for k, c in algorithm.computations.items() if k != name}),
+    )
+    made = with_computation(bare, changed, order=order)
+    statements = {key: made.statements[key] if key in own else s for key, s in program.statements.items()}
+    used = {loop for s in statements.values() for loop in s.loops}
+    loops = {number: each for number, each in made.loops.items() if number in used}
+    return program.with_(statements=statements, loops=loops, algorithm=algorithm.with_gathered(changed))
+
+
+def _placed_by(whole: Computation, about: InverseOf, algorithm: Algorithm) -> tuple[str, str]:
+    """The iterator of values that the index chooses, and the term at which it is read; raises `CommandError`."""
+    found = {row: narrowest(value) for row, value in placed(whole).items()}
+    if any(access.source == whole.name for access in accesses(whole.expr)):
+        raise CommandError(f"the terms of {whole.name} read {whole.name} itself, in the order in which they are added")
+    for row, value in found.items():
+        for term in whole.over:
+            if _is_read(value, term, about) and any(
+                _is_placement(each, row, term, about) for guard in whole.guards for each in conjuncts(guard)
+            ):
+                return row, term
+    at = ", ".join(str(value) for value in found.values())
+    does = f"adds its terms at {at}" if found else "is no scatter: its terms choose no place"
+    needed = at or "its index"
+    raise CommandError(f"{whole.name} {does}, and {about.name} is the inverse of {about.of}: declare that of {needed}")
+
+
+def _check_unscheduled(program: Program, whole: Computation) -> None:
+    """Refuse what has been changed: its statements are made anew."""
+    own = [s for s in program.statements.values() if s.source == whole.name]
+    names = {s.name for s in own}
+    if len(own) != 2 or {s.role for s in own} != {Role.INIT, Role.UPDATE}:
+        raise CommandError(f"{whole.name} is in parts, or copied: give gather before the command that does so")
+    for statement in own:
+        shared = [s.handle for x in statement.loops for s in program.with_this_loop(x) if s.name not in names]
+        tagged = [program.loops[x] for x in statement.loops if program.loops[x].tag is not None]
+        if shared or tagged or any(names & {o.before, o.after} for o in program.orders):
+            what = f"shares loops with {shared[0]}" if shared else "has been scheduled"
+            raise CommandError(f"{statement.handle} {what}: give gather first, and the commands on its loops then")
+    update = next(s for s in own if s.role is Role.UPDATE)
+    plain = set(map(str, program.loop_names(update))) == set(whole.point_iterators)
+    if not plain or update.body is not whole.expr or update.sources:
+        raise CommandError(f"{update.handle} has been rewritten: give gather first, and the commands on its loops then")
+
+
+def _gathered(
+    algorithm: Algorithm, whole: Computation, names: tuple[str, str, str], order: Input, about: InverseOf
+) -> Computation:
+    """The reduction over the positions of the inverse."""
+    row, term, position = names
+    (extent,) = order.shape
+    axis = whole.point_iterators.index(term)
+    _check_all_terms(whole, term, axis, extent)
+    q, n = Iter(position), Iter(row)
+    taken = {term: Access(order.name, (q,), order.dtype, algorithm.owner)}
+    kept: list[Expr] = []
+    for guard in whole.guards:
+        for condition in conjuncts(guard):
+            if not _is_placement(condition, row, term, about):
+                kept.append(substitute(condition, taken))
+    kind = algorithm.inputs[about.start].dtype
+    start = [Access(about.start, (index,), kind, algorithm.owner) for index in (n, n + 1)]
+    bounds = (typed(start[0] <= q), typed(q < start[1]))
+    over = tuple(position if each == term else each for each in whole.over)
+    points = sets.with_dims(whole.points, (*whole.iterators, *over))
+    return replace(
+        whole, expr=typed(substitute(whole.expr, taken)), guards=(*bounds, *map(typed, kept)), over=over, points=points
+    )
+
+
+def _is_placement(condition: Expr, row: str, term: str, about: InverseOf) -> bool:
+    """Whether a condition is ``row == index[term]``."""
+    if not isinstance(condition, Binary) or condition.op != "==":
+        return False
+    return any(
+        isinstance(one, Iter) and one.name == row and _is_read(narrowest(other), term, about)
+        for one, other in ((condition.left, condition.right), (condition.right, condition.left))
+    )
+
+
+def _is_read(value: Expr, term: str, about: InverseOf) -> bool:
+    at = value.indices[0] if isinstance(value, Access) and value.source == about.of else None
+    return isinstance(at, Iter) and at.name == term
+
+
+def _check_all_terms(whole: Computation, term: str, axis: int, extent: Expr) -> None:
+    """Refuse a scatter of some positions only: the inverse has all."""
+    space = whole.points.get_space()
+    reader = Affine(space, {term: sets.variables(space)[axis]})
+    every = sets.freed(whole.points, axis).intersect(reader.condition((Iter(term) >= 0) & (Iter(term) < extent)))
+    if not every.is_subset(whole.points):
+        raise CommandError(
+            f"{whole.name} adds some of the positions of {term} only, and an inverse has all of them, from 0 to "
+            f"{extent}: leave others out by a neutral element, tm.select({term} .., .., 0)"
+        )
+
+
+# -- the command as a value
+
+
+@dataclass(frozen=True, eq=False)
+class Gather(OnStatements):
+    """Let each value of a scatter take its terms, where each term was added at its place: by an inverse of the index.
+
+    ::
+
+        for p: out[dst[p]] += e(p)     -->     for n: for q in start[n]..start[n + 1]:
+                                                   out[n] += e(order[q])            (into = f.inverse("into", dst))
+
+    Each value has the same terms in the same order: its bits stay. Values are independent, so that
+    ``out.parallelize(n)`` needs no ``combine=``. `loop` names the loop over the positions of a run.
+    `Function.evaluate` computes the scatter as it was declared. Give the command before others on `out`. Raises
+    `CommandError` for a scatter by another index, or of some positions only.
+    """
+
+    inverse: Named
+    loop: Iter | None = None
+
+    @classmethod
+    def called(cls, of: Named, inverse: Named, loop: Iter | None = None) -> Self:
+        return cls(of, inverse, loop)
+
+    def applied(self, program: Program) -> Program:
+        if not isinstance(self.inverse, Named):
+            raise CommandError(f'{self.inverse!r} is no inverse: declare one, into = f.inverse("into", dst)')
+        name = None if self.loop is None else loop_name(self.loop)
+        return gather(program, self.computation, self.inverse.source, name)
