@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 
 from tests.forking import ROOT
 from tests.oracle.agreeing import ptx_agreement
+from tests.oracle.generators.script import Script
 from tests.oracle.seeds import revision
 from tests.ptx.test_random_programs import MADE, is_for_gpus
 
@@ -53,7 +54,7 @@ TESTS = (
 def random_programs(kind: str, compiler: str, programs: int) -> list[str]:
     """A row: random programs of one kind, until so many have run."""
     began, counts = time.monotonic(), Counter[str]()
-    waiting: dict[int, ptx_agreement.Script] = {}
+    waiting: dict[int, Script] = {}
     for seed in range(40 * programs):
         if counts["ran"] + len(waiting) >= programs:
             break
@@ -71,7 +72,7 @@ def random_programs(kind: str, compiler: str, programs: int) -> list[str]:
     return [kind, compiler, *found, f"{(time.monotonic() - began) / 60:.1f}"]
 
 
-def _count(counts: Counter[str], waiting: dict[int, ptx_agreement.Script], compiler: str) -> None:
+def _count(counts: Counter[str], waiting: dict[int, Script], compiler: str) -> None:
     wrong = ptx_agreement.wrong_on_machine([*waiting.values()], [*waiting], compiler) if waiting else []
     for seed, said in zip(waiting, wrong, strict=True):
         counts.update(["ran", "wrong" if said else "matched"])
