@@ -139,6 +139,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.finished_reductions import logsumexp, mean, norm, var
     from tiramisu_py.function.gradient_checks import GradientCheck, check_gradient
     from tiramisu_py.function.gradients import Gradients, grad, jvp, vjp
+    from tiramisu_py.language.autotuned import Autotuned, Config, autotune
     from tiramisu_py.language.combining import InTurn
     from tiramisu_py.language.kernel import Jit, jit
     from tiramisu_py.program.loops import Combine
@@ -241,6 +242,7 @@ front(
         "tiramisu_py.function.gradient_checks": "GradientCheck, check_gradient",
         "tiramisu_py.function.gradients": "Gradients, grad, jvp, vjp",
         "tiramisu_py.language.combining": "InTurn, InTurn.ORDERED as ORDERED",
+        "tiramisu_py.language.autotuned": "Autotuned, Config, autotune",
         "tiramisu_py.language.kernel": "Jit, jit",
         "tiramisu_py.program.loops": (
             "Combine, Combine.PRIVATE as PRIVATE, Combine.ATOMIC as ATOMIC, Combine.TREE as TREE, "
@@ -297,6 +299,9 @@ __all__ = [
     "ATOMIC",
     "Jit",
     "ORDERED",
+    "Autotuned",
+    "Config",
+    "autotune",
     "jit",
     "ArgumentError",
     "BIND",

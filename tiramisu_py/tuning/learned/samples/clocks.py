@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -257,14 +257,16 @@ SMALLEST = 1e-4
 @cache
 def package_key() -> str:
     """The key of this package's own files, on which the emitted text depends."""
-    root = Path(__file__).resolve().parent.parent.parent
     read = hashlib.sha256()
-    for path in _files([root, root / "backends"]):
+    for path in package_files():
         read.update(path.name.encode())
         read.update(path.read_bytes())
     return read.hexdigest()
 
 
-def _files(folders: Iterable[Path]) -> list[Path]:
+def package_files() -> list[Path]:
+    """The files of this package, those of its backends too."""
+    root = Path(__file__).resolve().parents[3]
+    folders = [root, root / "backends"]
     found = {path.resolve() for folder in folders for path in folder.resolve().rglob("*")}
     return sorted(path for path in found if path.suffix in (".py", ".c", ".h") and path.is_file())

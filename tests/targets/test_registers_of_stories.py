@@ -1,0 +1,46 @@
+"""Stories of linear algebra derive their tiles: in machine code for 16, 32 and 64 bytes, sums stay in registers."""
+
+from __future__ import annotations
+
+import platform
+from itertools import product
+
+import pytest
+
+import tiramisu_py as tm
+from benchmarks.machine_code.assembly import innermost_loops
+from benchmarks.machine_code.compiled_loops import Processor, assembly
+from tests.programs import cpu_stories, linear_stories
+from tests.selection import some
+
+PROCESSORS = {"x86-64-v2": 16, "x86-64-v3": 32, "x86-64-v4": 64}
+#: The stories, and how many vectors may be on the stack: a product without FMA needs a register more.
+STORIES = {"skinny": 0, "matmul": 0, "convolution": 2, "convolution_nchw": 2}
+PRODUCTS = ("vfmadd", "mulp")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the machine code is that of x86")
+@pytest.mark.parametrize(("name", "processor"), some(product(STORIES, PROCESSORS), lambda each: each[0] == "skinny"))
+def test_the_sums_of_a_tile_fill_the_registers_and_stay_there(name: str, processor: str) -> None:
+    known = Processor(processor)
+    loops = cpu_stories.module(name, linear_stories.FOLDER).scheduled(cpu=known.cpu).lowered(known.vector_bytes)
+    code = innermost_loops(assembly(loops, known, fast=("contract",)))
+    products = {loop: sum(each.name.startswith(PRODUCTS) for each in loop.usual) for loop in code if not loop.is_masked}
+    hot, most = max(products.items(), key=lambda each: each[1])
+    assert hot.vector_bytes == PROCESSORS[processor]
+    assert most >= known.cpu.vector_registers // 2  # as many sums at a time as hide the time of an addition
+    assert len(hot.spilled()) <= STORIES[name]
+
+
+@pytest.mark.parametrize(
+    ("registers", "vectors", "rows"), [(16, 2, 6), (32, 4, 6), (32, 2, 14), (16, 1, 14), (16, 8, 1)]
+)
+def test_rows_of_sums_leave_room_for_what_is_multiplied(registers: int, vectors: int, rows: int) -> None:
+    cpu = tm.Target("some", 32, registers, 2**15, 2**20, 2**25, 1)
+    assert cpu.rows_of_sums(vectors) == rows
+    assert rows == 1 or rows * vectors + vectors + 1 <= registers
+
+
+def test_rows_of_sums_are_of_some_vectors() -> None:
+    with pytest.raises(tm.ArgumentError, match="takes the number of vectors of a row, 1 or more, not 0"):
+        tm.target().rows_of_sums(0)
