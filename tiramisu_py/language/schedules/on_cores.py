@@ -38,11 +38,21 @@ def on_cores(run: KernelRun, where: Cores) -> None:
     """Schedule the programs of a run on cores."""
     here = target(None)
     machine = VectorRegisters(here.vector_bytes if where.vector is None else 4 * where.vector, here.vector_registers)
-    whole = placed(run)
+    try:
+        with run.function.all_or_nothing():
+            whole = placed(run)
+    except CommandError:  # of values that are made of each other in turns: each keeps loops of its own
+        whole = unplaced(run)
     for value in whole.values:
         _in_vectors(run, value, machine)
     if whole.programs and where.parallel:
         _parallel(run, whole)
+
+
+def unplaced(run: KernelRun) -> PlacedValues:
+    """The values of a run in loops of their own, where they cannot be in those of their program."""
+    main = run.function[run.outputs[-1]]
+    return PlacedValues((), main, run.values)
 
 
 def _parallel(run: KernelRun, whole: PlacedValues) -> None:

@@ -8,6 +8,7 @@ iteration.
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Computation, Reduction, Selection
@@ -71,6 +72,7 @@ def block_axes(run: KernelRun, value: ProgramValue, part: Selection) -> list[Ite
     program = run.function.program
     statement_ = program.statements[part.statement_names()[-1]]
     around = {*run.programs.axes.programs, *run.programs.axes.loops, *(each.name for each in value.over)}
+    around |= serial_axes(value)
     return [Iter(name) for name in program.loop_names(statement_) if name not in around]
 
 
@@ -84,6 +86,17 @@ def extent_of_axis(run: KernelRun, value: ProgramValue, axis: Iter) -> int:
             if own.name == axis.name and isinstance(extent, int):
                 return extent
     return 0
+
+
+def serial_axes(value: ProgramValue) -> set[str]:
+    """The axes along which a value is made of itself, as sums of all elements before are."""
+    own = list(value.domain)
+    found: set[str] = set()
+    for access in accesses(value.expr):
+        if access.source == value.name:
+            pairs = zip(own, access.indices, strict=True)
+            found |= {each.name for each, index in pairs if not index.same_as(each)}
+    return found
 
 
 def _programs_of(run: KernelRun, value: ProgramValue) -> tuple[Iter, ...]:
