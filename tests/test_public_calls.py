@@ -15,9 +15,6 @@ from tiramisu_py.public_calls import own_call
 _ROOMS = {"tm": tm} | {
     f"tm.{name}": getattr(tm, name) for name in ("boundary", "patterns", "progress", "recipes", "sparse")
 }
-    "tm": tm,
-    **{f"tm.{name}": getattr(tm, name) for name in ["boundary", "patterns", "progress", "recipes", "sparse"]},
-}
 _CLASSES = ["Buffer", "Config", "Function", "GpuTarget", "Machine", "MemoryLevel"]
 #: Every public function by the name that users know, and the classes that they make themselves.
 _PUBLIC = {
