@@ -11,7 +11,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction
 from tiramisu_py.language.launched import KernelRun
-from tiramisu_py.language.schedules.placement import PlacedValues, block_axes, extent_of_axis, placed
+from tiramisu_py.language.schedules.placement import PlacedValues, block_axes, extent_of_axis, main_statement, placed
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Cores
 from tiramisu_py.records import dataclass
@@ -61,6 +61,8 @@ def _parallel(run: KernelRun, whole: PlacedValues) -> None:
     free = [each for each in whole.programs if each.name not in over]
     if free:
         whole.main.parallelize(free[0])
+    elif run.is_atomic(whole.main.name):
+        main_statement(whole).parallelize(whole.programs[0], combine=Combine.ATOMIC)
 
 
 def _in_vectors(run: KernelRun, value: ProgramValue, machine: VectorRegisters) -> None:

@@ -28,10 +28,13 @@ class PlacedValues:
     values: tuple[ProgramValue, ...]
 
 
-def placed(run: KernelRun) -> PlacedValues:
-    """Compute each value of a run in the loops of its program; what is no box of programs stays in loops of its own."""
+def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
+    """Compute each value of a run in the loops of its program; what is no box of programs stays in loops of its own.
+
+    With `apart` atomic sums begin in loops of their own, before any program adds to them.
+    """
     outputs = [value for value in run.values if value.name in run.outputs]
-    loops = {value.name: _programs_of(run, value) for value in outputs}
+    loops = {value.name: _programs_of(run, value, apart and run.is_atomic(value.name)) for value in outputs}
     main_value = max(outputs, key=lambda each: len(loops[each.name]))
     main, programs = run.function[main_value.name], loops[main_value.name]
     whole = PlacedValues(programs, main, run.values)
@@ -99,7 +102,7 @@ def serial_axes(value: ProgramValue) -> set[str]:
     return found
 
 
-def _programs_of(run: KernelRun, value: ProgramValue) -> tuple[Iter, ...]:
+def _programs_of(run: KernelRun, value: ProgramValue, apart: bool) -> tuple[Iter, ...]:
     """Cut the loops of an array into programs and axes; the loops over programs."""
     stores = run.stores[value.name]
     if len(stores) != 1:
@@ -129,7 +132,8 @@ def _programs_of(run: KernelRun, value: ProgramValue) -> tuple[Iter, ...]:
         handle.update.reorder(*outer, *over, *inner)
         if outer:
             handle.init.reorder(*outer, *inner)
-            handle.init.compute_at(handle.update, outer[-1])
+            if not apart:
+                handle.init.compute_at(handle.update, outer[-1])
         return (*outer, *over)
     if outer:
         handle.reorder(*outer, *inner)
