@@ -23,6 +23,7 @@ from tiramisu_py.build.calls.result_kinds import in_kind_of
 from tiramisu_py.build.export import export
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.build.gpu.gpu_support import GpuPart
+from tiramisu_py.build.gpu.traffic import Traffic
 from tiramisu_py.build.processor_versions import VersionChoice, loaded_versions
 from tiramisu_py.build.timing import SECONDS, Timing, measured, operations_of
 from tiramisu_py.build.toolchains.cuda_compiler import Resources
@@ -159,6 +160,23 @@ class Kernel:
         if not self.function.traced:
             raise ArgumentError(f"{self.name} keeps no trace: give trace=True to {self.name}.compile")
         return self._calls.trace(self.name)
+
+    @property
+    def traffic(self) -> Mapping[str, Traffic]:
+        """What this thread's last call has moved of each array, by name: copied, and read or written in place by GPUs.
+
+        ::
+
+            print(kernel.traffic["rows"])
+            -->    Traffic(copied=0, read=525312, written=0, requests=8272)
+
+        Bytes are counted as copies are made. Those in place are of unified arrays (``memory=tm.HOST_MAPPED``), and only
+        the simulator counts them, with ``sanitize=True``: else they are None. Raises `ArgumentError` if there was no
+        call, if it failed, or if the kernel uses no GPU.
+        """
+        if self.gpu is None:
+            raise ArgumentError(f"{self.name} uses no GPU: it moves nothing between memories")
+        return self._calls.traffic(self.name).by_array(self.function)
 
     def seeded(self, seed: int | None, timing: str | None = None) -> Kernel:
         """This kernel in another simulation: with another order of blocks, threads, and stream operations.

@@ -1,0 +1,94 @@
+"""The traffic of a call, array by array: what was copied between memories, and what GPUs read and wrote in place."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py.build.gpu.device_arrays import DeviceArray
+from tiramisu_py.build.gpu.gpu_support import GpuPart
+from tiramisu_py.ir import ArrayArgument, Copy, LoopFunction
+from tiramisu_py.ir.rewriting import walk
+from tiramisu_py.records import dataclass
+
+#: The copies that the runtime tells by name.
+_MOST = 128
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one call has moved of one array, in bytes.
+
+    `copied`: between memories, in all directions. `read` and `written`: by GPUs, in the host's memory, in place;
+    `requests`: the lines of 128 bytes that warps asked for, one for each line that an instruction of a warp touches,
+    without caches (the k-th access of each lane at one place of the kernel is one instruction). The last three are 0
+    for arrays that are not in such memory, and None where nothing counts them. Calls at a time that share a unified
+    array count each other's accesses.
+    """
+
+    copied: int | None = 0
+    read: int | None = 0
+    written: int | None = 0
+    requests: int | None = 0
+
+
+@contextmanager
+def watching(
+    gpu: GpuPart, function: LoopFunction, values: Mapping[str, npt.NDArray[Any] | DeviceArray]
+) -> Iterator[dict[str, Traffic]]:
+    """Counts the accesses in place of the call inside, for each array that GPUs address; filled in at its end."""
+    seen: dict[str, Traffic] = {}
+    mapped = [a.name for a in function.arguments if isinstance(a, ArrayArgument) and a.mapped]
+    if gpu.simulator is None or not gpu.checked:
+        yield seen
+        seen |= {name: Traffic(0, None, None, None) for name in mapped}
+        return
+    simulator = gpu.simulator.loaded
+    watch, watched = simulator["tm_simulator_watch"], simulator["tm_simulator_watched"]
+    watch.argtypes, watch.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_void_p
+    watched.argtypes, watched.restype = (ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)), None
+    arrays = {name: array for name in mapped if isinstance(array := values[name], np.ndarray)}
+    open_ones = {name: watch(array.__array_interface__["data"][0], array.nbytes) for name, array in arrays.items()}
+    try:
+        yield seen
+    finally:
+        for name, one in open_ones.items():
+            counts = (ctypes.c_int64 * 3)()
+            watched(one, counts)
+            seen[name] = Traffic(0, *counts)
+
+
+@dataclass(frozen=True)
+class CallTraffic:
+    """What the last call of a thread has moved: its copies by name, of `copy_count` names, and accesses in place."""
+
+    copies: tuple[tuple[str, int], ...]
+    copy_count: int
+    in_place: Mapping[str, Traffic]
+
+    @classmethod
+    def read(cls, library: ctypes.CDLL, in_place: Mapping[str, Traffic]) -> CallTraffic:
+        """That of the last call of a library."""
+        copies = library["tm_gpu_copies"]
+        copies.restype = ctypes.c_int
+        count = int(copies(ctypes.c_int(0), None, None))
+        names, sizes = (ctypes.c_char_p * min(count, _MOST))(), (ctypes.c_int64 * min(count, _MOST))()
+        if count:
+            copies(ctypes.c_int(len(names)), names, sizes)
+        return cls(tuple(((n or b"").decode(), s) for n, s in zip(names, sizes, strict=True)), count, in_place)
+
+    def by_array(self, function: LoopFunction) -> dict[str, Traffic]:
+        """Array by array; the instances on devices have the name of the array."""
+        bodies = [function.body, *(version.function.body for version in function.versions)]
+        copies = (node for body in bodies for node in walk(body) if isinstance(node, Copy))
+        arrays = {copy.statement: copy.source.partition("@")[0] for copy in copies}
+        moved = dict.fromkeys(arrays.values(), 0)
+        for name, size in self.copies:
+            moved[arrays[name]] += size
+        known = self.copy_count <= _MOST
+        return {**self.in_place, **{name: Traffic(size if known else None) for name, size in moved.items()}}
