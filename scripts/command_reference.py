@@ -38,7 +38,7 @@ CLASSES = (
     "Function", "Group", "Input", "Segments", "Computation", "Reduction", "Selection", "Band", "Goal",
     "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
-    "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray", "Memory",
+    "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray", "HostPool", "Traffic", "Memory",
     "Combine", "InTurn", "Jit", "Autotuned", "Config", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel", "Policy", "MemoryNode",

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         Timing,
         Trace,
         TraceEvent,
+        Traffic,
         frozen,
         gpu_count,
         gpu_empty,
@@ -229,8 +230,9 @@ front(
         "tiramisu_py.algorithm.words.scattering": "scatter",
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.build": (
-            "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, frozen, gpu_count, "
-            "gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, to_unified"
+            "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, Traffic, frozen, "
+            "gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
+            "to_unified"
         ),
         "tiramisu_py.errors": (
             "ArgumentError, CallError, CommandError, DeclarationError, DTypeError, KernelError, LegalityError, "
@@ -386,6 +388,7 @@ __all__ = [
     "ToolchainError",
     "Trace",
     "TraceEvent",
+    "Traffic",
     "Transfer",
     "Tuned",
     "TunedPoint",

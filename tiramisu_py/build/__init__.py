@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tiramisu_py.build.toolchains.flags import fast_flags
     from tiramisu_py.build.toolchains.processor import Processor
     from tiramisu_py.build.traces.trace import Trace, TraceEvent
+    from tiramisu_py.build.traces.traffic import Traffic
 
 front(
     __name__,
@@ -47,6 +48,7 @@ front(
         "tiramisu_py.build.toolchains.cuda_compiler": "Resources",
         "tiramisu_py.build.toolchains.processor": "Processor",
         "tiramisu_py.build.traces.trace": "Trace, TraceEvent",
+        "tiramisu_py.build.traces.traffic": "Traffic",
     },
 )
 
@@ -63,6 +65,7 @@ __all__ = [
     "Toolchain",
     "Trace",
     "TraceEvent",
+    "Traffic",
     "compile_function",
     "compile_versions_of",
     "fast_flags",

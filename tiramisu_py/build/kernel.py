@@ -23,13 +23,13 @@ from tiramisu_py.build.calls.result_kinds import in_kind_of
 from tiramisu_py.build.export import export
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.build.gpu.gpu_support import GpuPart
-from tiramisu_py.build.gpu.traffic import Traffic
 from tiramisu_py.build.processor_versions import VersionChoice, loaded_versions
 from tiramisu_py.build.timing import SECONDS, Timing, measured, operations_of
 from tiramisu_py.build.toolchains.cuda_compiler import Resources
 from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load
 from tiramisu_py.build.traces.event_log import LastCall, LastCalls
 from tiramisu_py.build.traces.trace import Trace
+from tiramisu_py.build.traces.traffic import Traffic
 from tiramisu_py.build.travel import Packed, packed
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction
