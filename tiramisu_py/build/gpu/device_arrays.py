@@ -16,6 +16,7 @@ from tiramisu_py.build.gpu.dlpack import CUDA, EXTENSION, capsule_of
 from tiramisu_py.build.gpu.runtime import Runtime, host_holder, runtime_for
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.records import dataclass
+from tiramisu_py.public_calls import own_call
 
 Array = npt.NDArray[Any]
 
@@ -138,6 +139,7 @@ class _PinnedMemory(_Memory):
         self.__array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (place, False), "version": 3}
 
 
+@own_call
 def gpu_empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, device: str | Device = "gpu") -> DeviceArray:
     """A new, uninitialised array in the memory of a GPU: ``"gpu"``, ``"gpu:1"`` or ``"simulator"``.
 
@@ -149,6 +151,7 @@ def gpu_empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, device: 
     return DeviceArray(extents, kind, where, address, _Memory(runtime.free, where.number, address))
 
 
+@own_call
 def to_gpu(array: npt.ArrayLike, device: str | Device = "gpu") -> DeviceArray:
     """A copy of an array in the memory of a GPU."""
     source = np.asarray(array)
@@ -159,6 +162,7 @@ def to_gpu(array: npt.ArrayLike, device: str | Device = "gpu") -> DeviceArray:
     return made
 
 
+@own_call
 def pinned_empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, device: str | Device = "gpu") -> Array:
     """A new NumPy array in page-locked memory, which GPUs copy without staging, and while they compute.
 

@@ -14,6 +14,7 @@ from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, build_key, open_cache
 from tiramisu_py.build.toolchains.simulator import Simulation, Simulator, load_simulator, texts
 from tiramisu_py.errors import KernelError
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 
 NO_DRIVER, NO_DEVICE = 101, 102
@@ -169,6 +170,7 @@ def _library(cache: Cache, toolchain: Toolchain) -> Path:
     return cache.entry(key, build) / _LIBRARY
 
 
+@own_call
 def gpu_count() -> int:
     """The number of NVIDIA GPUs of this machine; 0 without a driver."""
     return runtime_for(Device(simulated=False)).count()

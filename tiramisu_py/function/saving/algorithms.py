@@ -18,6 +18,8 @@ from tiramisu_py.algorithm.declare.declare import declare_computation, declare_i
 from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.declare.inferred import inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
+from tiramisu_py.algorithm.declare.soundness import ValueSets
+from tiramisu_py.algorithm.declare.stored_elements import wrong_stores
 from tiramisu_py.algorithm.domains.domain import parse_context, parse_domain
 from tiramisu_py.algorithm.domains.references import Owner
 from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
@@ -45,7 +47,14 @@ _WRITTEN = tuple(one.name for one in fields(Written))
 
 
 def plain_algorithm(algorithm: Algorithm) -> Plain:
-    """An algorithm as plain data; raises `SavedError`."""
+    """An algorithm as plain data; raises `SavedError`.
+
+    Arrays that programs fill are saved as values: who stores them is proven here, and left out.
+    """
+    for declared in algorithm.computations.values():
+        wrong = wrong_stores(declared, ValueSets(algorithm).domain(declared.name), algorithm.context)
+        if wrong:
+            raise SavedError(f"{declared.name} cannot be saved: {wrong[0]}")
     return {
         "name": algorithm.name,
         "params": list(algorithm.params),

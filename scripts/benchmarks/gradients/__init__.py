@@ -1,0 +1,1 @@
+"""Gradients beside JAX and PyTorch."""

@@ -1,0 +1,38 @@
+"""The ten programs of `scripts/bench gradients`: their steps are right, and give what JAX gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from benchmarks.gradients import __main__ as gradients
+from benchmarks.gradients.compiling import Compiling
+from benchmarks.gradients.peers import jax_step
+from benchmarks.gradients.programs import PROGRAMS
+from tests.rewriting.judging import listed
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_step_gives_the_values_and_gradients_of_jax(name: str) -> None:
+    pytest.importorskip("jax")
+    program = PROGRAMS[name]
+    f, step = program.make(), tm.vjp(program.make(), wrt=program.wrt).step
+    assert step.check().ok
+    given = program.arguments(program.small)
+    (value,) = listed(f.evaluate(**given))
+    weights = program.weights({f.algorithm.outputs[0]: value})
+    found = listed(step.evaluate(**given, **weights))
+    expected = jax_step(name, given, program.wrt, *weights.values())()
+    for mine, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, right, rtol=2e-3, atol=2e-4 * float(np.abs(right).max()))
+
+
+def test_the_page_has_ratios_to_the_best_peer() -> None:
+    times = {gradients.OURS: 0.001, gradients.ALONE: 0.0005, gradients.JAX: 0.004, gradients.EAGER: 0.002}
+    found = [gradients.Measured("csr", 1, times, 7)]
+    costs = [Compiling("csr", 0.01, 0.03, 0.2, 0.5, 1000, 2000)]
+    page = gradients.page(found, costs, [gradients.JAX, gradients.EAGER], "A note.")
+    assert found[0].best == 2.0 and "A note." in page
+    row = next(line for line in page.splitlines() if line.startswith("| csr"))
+    assert [cell.strip() for cell in row.strip("|").split("|")][-5:] == ["2.00", "4.00", "2.00", "2.00", "7"]
