@@ -15,8 +15,8 @@ from tiramisu_py.build.gpu.available_gpus import Device, as_device
 from tiramisu_py.build.gpu.dlpack import CUDA, EXTENSION, capsule_of
 from tiramisu_py.build.gpu.runtime import Runtime, host_holder, runtime_for
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.records import dataclass
 from tiramisu_py.public_calls import own_call
+from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
 
@@ -176,6 +176,7 @@ def pinned_empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, devic
     return memory[:size].view(kind).reshape(extents)
 
 
+@own_call
 def to_unified(array: npt.ArrayLike, device: str | Device = "gpu") -> Array:
     """A copy of an array in page-locked memory of the host that GPUs address, as `pinned_empty` makes it.
 
@@ -191,6 +192,7 @@ def to_unified(array: npt.ArrayLike, device: str | Device = "gpu") -> Array:
     return made
 
 
+@own_call
 def is_unified(array: object) -> bool:
     """Whether GPUs address an array of the host in place: one of `pinned_empty` or `to_unified`, or a part of one."""
     return isinstance(array, np.ndarray) and bool(unified_on(array))
@@ -216,6 +218,7 @@ class HostPool:
     kept: int
 
 
+@own_call
 def host_pool(device: str | Device = "gpu", trim: bool = False) -> HostPool:
     """The pool of page-locked arrays; `trim` gives what it keeps back to the driver first.
 
