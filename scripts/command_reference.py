@@ -39,7 +39,7 @@ CLASSES = (
     "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray",
-    "HostPool", "Traffic", "Memory",
+    "HostPool", "ArrayTraffic", "Memory",
     "Combine", "InTurn", "Jit", "Autotuned", "Config", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel", "Policy", "MemoryNode",

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from tiramisu_py.algorithm.words.scattering import scatter
     from tiramisu_py.algorithm.words.stages import ExternStage, extern_stage, reads, stride, updates, writes
     from tiramisu_py.build import (
+        ArrayTraffic,
         DeviceArray,
         HostPool,
         Kernel,
@@ -90,7 +91,6 @@ if TYPE_CHECKING:
         Timing,
         Trace,
         TraceEvent,
-        Traffic,
         frozen,
         gpu_count,
         gpu_empty,
@@ -230,7 +230,7 @@ front(
         "tiramisu_py.algorithm.words.scattering": "scatter",
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.build": (
-            "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, Traffic, frozen, "
+            "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, ArrayTraffic, frozen, "
             "gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
             "to_unified"
         ),
@@ -388,7 +388,7 @@ __all__ = [
     "ToolchainError",
     "Trace",
     "TraceEvent",
-    "Traffic",
+    "ArrayTraffic",
     "Transfer",
     "Tuned",
     "TunedPoint",

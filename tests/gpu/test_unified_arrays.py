@@ -118,8 +118,8 @@ def test_results_are_written_where_the_caller_has_them(two, seed):
     assert tm.is_unified(made) and kernel(a, o=own) is own
     np.testing.assert_array_equal(made, 2 * a)
     np.testing.assert_array_equal(own, 2 * a)
-    assert kernel.traffic == {"a": tm.Traffic(0, 1200, 0, kernel.traffic["a"].requests),
-                              "o": tm.Traffic(0, 0, 1200, kernel.traffic["o"].requests)}  # fmt: skip
+    assert kernel.traffic == {"a": tm.ArrayTraffic(0, 1200, 0, kernel.traffic["a"].requests),
+                              "o": tm.ArrayTraffic(0, 0, 1200, kernel.traffic["o"].requests)}  # fmt: skip
     assert kernel(unified(np.empty(0, np.float32))).shape == (0,)
 
 
@@ -163,7 +163,7 @@ def test_what_is_read_in_place_is_predicted_and_counted(gathering, rows):
     assert "rows          gpu 0 reads in place" in str(told)
     moved = gathering.traffic
     assert moved["rows"].copied == 0 and moved["rows"].read == told.in_place[0].bytes
-    assert moved["index"] == tm.Traffic(copied=120) and moved["g"] == tm.Traffic(copied=30 * WIDTH * 4)
+    assert moved["index"] == tm.ArrayTraffic(copied=120) and moved["g"] == tm.ArrayTraffic(copied=30 * WIDTH * 4)
     assert moved["index"].copied + moved["g"].copied == told.bytes
 
 
@@ -181,7 +181,7 @@ def test_without_checks_only_copies_are_counted(rows):
     with pytest.raises(tm.ArgumentError, match="gather has no traffic: it has not been called"):
         _ = kernel.traffic
     kernel(rows, np.zeros(3, np.int32))
-    assert kernel.traffic["rows"] == tm.Traffic(0, None, None, None) and kernel.traffic["index"].copied == 12
+    assert kernel.traffic["rows"] == tm.ArrayTraffic(0, None, None, None) and kernel.traffic["index"].copied == 12
     kernel(rows, np.zeros(0, np.int32))
     assert kernel.traffic["index"].copied == 0
 

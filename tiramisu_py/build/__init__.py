@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tiramisu_py.build.toolchains.flags import fast_flags
     from tiramisu_py.build.toolchains.processor import Processor
     from tiramisu_py.build.traces.trace import Trace, TraceEvent
-    from tiramisu_py.build.traces.traffic import Traffic
+    from tiramisu_py.build.traces.traffic import ArrayTraffic
 
 front(
     __name__,
@@ -48,7 +48,7 @@ front(
         "tiramisu_py.build.toolchains.cuda_compiler": "Resources",
         "tiramisu_py.build.toolchains.processor": "Processor",
         "tiramisu_py.build.traces.trace": "Trace, TraceEvent",
-        "tiramisu_py.build.traces.traffic": "Traffic",
+        "tiramisu_py.build.traces.traffic": "ArrayTraffic",
     },
 )
 
@@ -65,7 +65,7 @@ __all__ = [
     "Toolchain",
     "Trace",
     "TraceEvent",
-    "Traffic",
+    "ArrayTraffic",
     "compile_function",
     "compile_versions_of",
     "fast_flags",

@@ -29,7 +29,7 @@ from tiramisu_py.build.toolchains.cuda_compiler import Resources
 from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load
 from tiramisu_py.build.traces.event_log import LastCall, LastCalls
 from tiramisu_py.build.traces.trace import Trace
-from tiramisu_py.build.traces.traffic import Traffic
+from tiramisu_py.build.traces.traffic import ArrayTraffic
 from tiramisu_py.build.travel import Packed, packed
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction
@@ -162,13 +162,13 @@ class Kernel:
         return self._calls.trace(self.name)
 
     @property
-    def traffic(self) -> Mapping[str, Traffic]:
+    def traffic(self) -> Mapping[str, ArrayTraffic]:
         """What this thread's last call has moved of each array, by name: copied, and read or written in place by GPUs.
 
         ::
 
             print(kernel.traffic["rows"])
-            -->    Traffic(copied=0, read=525312, written=0, requests=8272)
+            -->    ArrayTraffic(copied=0, read=525312, written=0, requests=8272)
 
         Bytes are counted as copies are made. Those in place are of unified arrays (``memory=tm.HOST_MAPPED``), and only
         the simulator counts them, with ``sanitize=True``: else they are None. Raises `ArgumentError` if there was no

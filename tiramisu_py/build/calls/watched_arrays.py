@@ -12,20 +12,20 @@ import numpy.typing as npt
 
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.build.gpu.gpu_support import GpuPart
-from tiramisu_py.build.traces.traffic import Traffic
+from tiramisu_py.build.traces.traffic import ArrayTraffic
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 
 
 @contextmanager
 def watching(
     gpu: GpuPart, function: LoopFunction, values: Mapping[str, npt.NDArray[Any] | DeviceArray]
-) -> Iterator[dict[str, Traffic]]:
+) -> Iterator[dict[str, ArrayTraffic]]:
     """Counts the accesses in place of the call inside, for each array that GPUs address; filled in at its end."""
-    seen: dict[str, Traffic] = {}
+    seen: dict[str, ArrayTraffic] = {}
     mapped = [a.name for a in function.arguments if isinstance(a, ArrayArgument) and a.mapped]
     if gpu.simulator is None or not gpu.checked:
         yield seen
-        seen |= {name: Traffic(0, None, None, None) for name in mapped}
+        seen |= {name: ArrayTraffic(0, None, None, None) for name in mapped}
         return
     simulator = gpu.simulator.loaded
     watch, watched = simulator["tm_simulator_watch"], simulator["tm_simulator_watched"]
@@ -39,4 +39,4 @@ def watching(
         for name, one in open_ones.items():
             counts = (ctypes.c_int64 * 3)()
             watched(one, counts)
-            seen[name] = Traffic(0, *counts)
+            seen[name] = ArrayTraffic(0, *counts)

@@ -14,7 +14,7 @@ _MOST = 128
 
 
 @dataclass(frozen=True)
-class Traffic:
+class ArrayTraffic:
     """What one call has moved of one array, in bytes.
 
     `copied`: between memories, in all directions. `read` and `written`: by GPUs, in the host's memory, in place;
@@ -36,10 +36,10 @@ class CallTraffic:
 
     copies: tuple[tuple[str, int], ...]
     copy_count: int
-    in_place: Mapping[str, Traffic]
+    in_place: Mapping[str, ArrayTraffic]
 
     @classmethod
-    def read(cls, library: ctypes.CDLL, in_place: Mapping[str, Traffic]) -> CallTraffic:
+    def read(cls, library: ctypes.CDLL, in_place: Mapping[str, ArrayTraffic]) -> CallTraffic:
         """That of the last call of a library."""
         copies = library["tm_gpu_copies"]
         copies.restype = ctypes.c_int
@@ -49,7 +49,7 @@ class CallTraffic:
             copies(ctypes.c_int(len(names)), names, sizes)
         return cls(tuple(((n or b"").decode(), s) for n, s in zip(names, sizes, strict=True)), count, in_place)
 
-    def by_array(self, function: LoopFunction) -> dict[str, Traffic]:
+    def by_array(self, function: LoopFunction) -> dict[str, ArrayTraffic]:
         """Array by array; the instances on devices have the name of the array."""
         bodies = [function.body, *(version.function.body for version in function.versions)]
         copies = (node for body in bodies for node in walk(body) if isinstance(node, Copy))
@@ -58,4 +58,4 @@ class CallTraffic:
         for name, size in self.copies:
             moved[arrays[name]] += size
         known = self.copy_count <= _MOST
-        return {**self.in_place, **{name: Traffic(size if known else None) for name, size in moved.items()}}
+        return {**self.in_place, **{name: ArrayTraffic(size if known else None) for name, size in moved.items()}}
