@@ -8,8 +8,10 @@ from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.on_cores import on_cores
 from tiramisu_py.language.schedules.on_gpu import on_gpu
 from tiramisu_py.program.targets import Cores, Gpu
+from tiramisu_py.public_calls import own_call_of
 
 
+@own_call_of("tm.recipes")
 def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: int = 1) -> str:
     """Schedule the programs of a kernel, as its source has them.
 
