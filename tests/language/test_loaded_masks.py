@@ -160,5 +160,5 @@ def test_elements_of_runs_are_read_by_computations_alone() -> None:
     with pytest.raises(tm.DeclarationError, match=r"kept by runs of a table: read them in a computation, as y\[run"):
         chosen[1](y, x, f.array("v", tm.float32, [Z]), B=8)
     f.outputs(y)
-    found = f.evaluate(np.array([0, 2, 2, 9], np.int32), np.array([3, 4, 5, 0, 0], np.float32))
+    found = f.evaluate(np.array([0, 2, 2, 9], np.int32), np.array([3, 4, 5, 0, 0], np.float32), Z=9)
     np.testing.assert_array_equal(found, [3, 3, 5, 5, 5, 5, 5, 5, 5])
