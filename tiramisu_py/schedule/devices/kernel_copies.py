@@ -190,7 +190,7 @@ def _copying(
         body=Access(wanted.source, tuple(map(Iter, value_names(declared))), declared.dtype),
         target=wanted.name,
         sources={} if place.origin == wanted.source else {wanted.source: place.origin},
-        deferred=wanted.deferred,
+        deferred=int(wanted.deferred),
     )
     return program.with_loop(*loops), statement
 

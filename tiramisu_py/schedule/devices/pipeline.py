@@ -150,7 +150,7 @@ def pipeline(program: Program, names: Sequence[str], of: str, loop: str, stages:
     one = bytes_of(buffer)
     changed = pipelined(program, statement.name, stages)
     if _can_be_deferred(program, statement):
-        changed = changed.with_statement(replace(changed.statements[statement.name], deferred=True))
+        changed = changed.with_statement(replace(changed.statements[statement.name], deferred=stages - 1))
     try:
         check_limits(changed, [statement.name])
     except CommandError as error:
@@ -161,7 +161,7 @@ def pipeline(program: Program, names: Sequence[str], of: str, loop: str, stages:
 
 
 @dataclass(frozen=True, eq=False)
-class Pipeline(OnStatements):
+class PipelineLoads(OnStatements):
     """Load what an iteration of a kernel's loop reads `stages` - 1 iterations before, into boxes that take turns.
 
     ::
@@ -172,14 +172,17 @@ class Pipeline(OnStatements):
                                                                                   (A_shared.pipeline(k0, 2))
 
     For a copy, or a computation of one statement, in shared memory, and the loop in each iteration of which it is
-    filled anew: `at` of a copy, or that of `compute_at`. The loop begins `stages` - 1 iterations earlier, and shared memory
-    holds `stages` boxes. One barrier an iteration is enough, where it took two. Copies of elements of 4, 8 or 16 bytes
-    are deferred (``cp.async``, which passes registers by, from compute capability 8.0 on), others pass through
-    registers. Two copies of one loop are pipelined one by one, also by different numbers of stages.
+    filled anew: `at` of a copy, or that of `compute_at`. The loop begins `stages` - 1 iterations earlier, and shared
+    memory holds `stages` boxes. One barrier an iteration is enough, where it took two. A copy of elements of 4, 8 or 16
+    bytes from the GPU's memory is deferred (``cp.async``, which passes registers by, from compute capability 8.0 on):
+    it is complete after `stages` - 1 barriers, so that loads of as many iterations are under way at once; in a kernel
+    with several such copies, after the fewest of theirs. All else passes through registers, and is complete at once.
 
-    ``copy(.., buffers=2)`` is the same with two stages, deferred only if it says so. Raises `CommandError` for fewer
-    than 2 stages, another loop, what is not in shared memory, and for boxes that do not fit, with their bytes.
+    With two stages it is ``copy(.., deferred=True, buffers=2)``. Raises `CommandError` for fewer than 2 stages, another
+    loop, what is not in shared memory, and for boxes that do not fit, with their bytes.
     """
+
+    verb = "pipeline"
 
     loop: Iter
     stages: int
