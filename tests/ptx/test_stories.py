@@ -10,7 +10,7 @@ import pytest
 import tiramisu_py as tm
 from tests.gpu.test_stories import listed, module, samples, variants
 from tests.ptx import running
-from tests.schedule.devices.test_pipeline import CASES, SIZES, given, product
+from tests.schedule.devices.test_pipeline import CASES, SIZES, factors, product
 from tests.selection import some
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -69,7 +69,7 @@ def test_a_pipeline_is_right_under_many_seeds(name: str, architecture: str, mach
     s.f.derive_transfers()
     kernel = s.f.compile(device="gpu", architectures=(architecture,))
     for sizes in SIZES:
-        arrays = given(sizes)
+        arrays = factors(sizes)
         right(kernel, arrays, product(name, **arrays), machine)
 
 

@@ -229,8 +229,8 @@ def _without_barrier(nest: KernelNest, access: MemoryAccess, *, later: bool = Fa
     statement, times = statement_of(access), clock(nest.program, access)
     found = access.domain
     if later:
-        for met in passed(nest, statement, max(1, statement.deferred)).values():
-            found = found.subtract(times.intersect_range(met.domain()).domain())
+        for then in passed(nest, statement, max(1, statement.deferred)).values():
+            found = found.subtract(times.intersect_range(then.domain()).domain())
         return found
     for barrier in barriers(nest):
         met = earlier(nest, barrier, statement).intersect_domain(_ringing(nest.program, barrier)).range()

@@ -75,7 +75,7 @@ CASES: dict[str, Callable[[], SimpleNamespace]] = {
 }
 
 
-def given(sizes: tuple[int, int, int]) -> dict[str, np.ndarray]:
+def factors(sizes: tuple[int, int, int]) -> dict[str, np.ndarray]:
     """Small whole numbers, whose sums are the same in every order."""
     (N, M, K), rng = sizes, np.random.default_rng(sum(sizes))
     return {"A": rng.integers(-4, 5, (N, K)).astype("f4"), "B": rng.integers(-4, 5, (K, M)).astype("f4")}
@@ -93,7 +93,7 @@ def test_a_pipeline_is_proven_and_right(name: str) -> None:
     assert report.ok, report
     kernel = s.f.compile(device="simulator", sanitize=True)
     for sizes in SIZES:
-        arrays = given(sizes)
+        arrays = factors(sizes)
         for seed in range(3):
             np.testing.assert_array_equal(kernel.seeded(seed, "lazy")(**arrays), product(name, **arrays))
 
@@ -104,7 +104,7 @@ def test_the_loops_of_a_pipeline_are_right_in_adversarial_order(name: str) -> No
     s.f.derive_transfers()
     loops = s.f.lowered()
     for seed, (N, M, K) in enumerate(SIZES[2:4]):
-        arrays, got = given((N, M, K)), np.zeros((N, M), np.float32)
+        arrays, got = factors((N, M, K)), np.zeros((N, M), np.float32)
         run(loops, {**arrays, "C": got}, {"N": N, "M": M, "K": K}, seed)
         np.testing.assert_array_equal(got, product(name, **arrays))
 
