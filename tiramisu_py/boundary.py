@@ -31,6 +31,7 @@ from tiramisu_py.algorithm.functions import clip
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function import Computation, Input
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.records import dataclass
 
 __all__ = ["constant", "mirror_image", "mirror_interior", "repeat_edge", "repeat_image"]
@@ -66,26 +67,31 @@ class Extended:
         return f"{self.source} without ends"
 
 
+@own_call_of("tm.boundary")
 def repeat_edge(source: Input | Computation, dims: Sequence[int] | None = None) -> Extended:
     """The first and the last element, over and over: ``a a a b c c c``. `dims` are dimensions; all by default."""
     return _extended(source, dims, lambda x, low, end: clip(x, low, end - 1))
 
 
+@own_call_of("tm.boundary")
 def repeat_image(source: Input | Computation, dims: Sequence[int] | None = None) -> Extended:
     """The array again and again: ``b c a b c a b``."""
     return _extended(source, dims, lambda x, low, end: low + (x - low) % (end - low))
 
 
+@own_call_of("tm.boundary")
 def mirror_image(source: Input | Computation, dims: Sequence[int] | None = None) -> Extended:
     """The array mirrored at its ends, which occur twice: ``b a a b c c b``."""
     return _extended(source, dims, _mirrored)
 
 
+@own_call_of("tm.boundary")
 def mirror_interior(source: Input | Computation, dims: Sequence[int] | None = None) -> Extended:
     """The array mirrored at its first and its last element, which occur once: ``c b a b c b a``."""
     return _extended(source, dims, _mirrored_inside)
 
 
+@own_call_of("tm.boundary")
 def constant(source: Input | Computation, value: Operand, dims: Sequence[int] | None = None) -> Extended:
     """A value everywhere else: ``v v a b c v v``. It is converted to the type of the elements, as by `tm.select`."""
     made = _extended(source, dims, lambda x, low, end: x)

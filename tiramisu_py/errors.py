@@ -81,7 +81,7 @@ class DTypeError(TiramisuError, TypeError):
 
 
 class CallError(TiramisuError, TypeError):
-    """A method is called with an argument too few or too many, or something is called that cannot be."""
+    """A method or a function is called with an argument too few or too many, or something is called that cannot be."""
 
 
 class UnknownNameError(TiramisuError, AttributeError):

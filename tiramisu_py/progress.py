@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import TextIO
 
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.records import dataclass
 
 __all__ = ["show", "step"]
@@ -28,6 +29,7 @@ PATIENCE = 2.0
 _EACH = 0.5
 
 
+@own_call_of("tm.progress")
 def show(asked: bool | None = True) -> None:
     """Show steps that take more than two seconds on standard error (True), never (False), or on a terminal (None).
 
@@ -91,6 +93,7 @@ class _Step:
 
 
 @contextmanager
+@own_call_of("tm.progress")
 def step(what: str, shorter: str = "") -> Iterator[None]:
     """A step of long work, `what` in words; `shorter` says what would make it shorter, to users who waited for it."""
     own = _Step(what, shorter, sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,3 +104,18 @@ def test_sums_in_turn_keep_the_bits_of_one_program() -> None:
     np.testing.assert_array_equal(c, d)
     product[1, 1, 4](a, b, d, SPLIT=4, **constants)
     np.testing.assert_array_equal(c, d)
+
+
+def test_a_function_with_programs_is_saved_with_its_commands(tmp_path: Path) -> None:
+    f, run = declared(CASES[0])
+    tm.recipes.blocks(run, on=tm.cores())
+    f.save(tmp_path / "add.json")
+    g = tm.load(tmp_path / "add.json")
+    x, y = numbers(21), numbers(21)
+    assert g.check().ok and len(g.commands) == len(f.commands)
+    np.testing.assert_array_equal(g.evaluate(x, y), x + y)
+    wrong = tm.Function("wrong", params=[])
+    a, b = wrong.input("a", tm.float32, [20]), wrong.array("b", tm.float32, [20])
+    add[1](a, a, b, BLOCK=16)
+    with pytest.raises(tm.SavedError, match=r"b cannot be saved: algorithm: no program stores b\[16\]"):
+        wrong.save(tmp_path / "wrong.json")

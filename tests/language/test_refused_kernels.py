@@ -148,6 +148,23 @@ def no_combine(X, Y, B: tl.constexpr):
 
 
 @tm.jit
+def in_two_passes(X, Y, B: tl.constexpr):
+    tl.accumulate(Y[tl.arange(0, B)], 0, combine=tm.TWO_PASS)
+
+
+@tm.jit
+def fewer_bits(X, Y, B: tl.constexpr):
+    a = tl.zeros((B, B), tl.float32)
+    tl.store(Y[tl.arange(0, B)], tl.sum(tl.dot(a, a, input_precision="tf32"), axis=1))
+
+
+@tm.jit
+def stages(X, Y, B: tl.constexpr):
+    for k in tl.range(0, 4, num_stages=3):
+        tl.store(Y[k], 0)
+
+
+@tm.jit
 def constants_that_do_not_hold(X, Y, B: tl.constexpr):
     tl.static_assert(B % 3 == 0, "three at a time")
 
@@ -181,7 +198,10 @@ SOURCES: list[tuple[Any, str]] = [
     (products_that_do_not_fit, r"the product of blocks of shapes \[8, 4\] and \[8, 4\]: 4 is not 8"),
     (functions_inside, "a kernel has no functions inside"),
     (two_outputs_in_one, "y is accumulated to, and stored to elsewhere"),
-    (no_combine, "combine=None: give tm.ORDERED, tm.ATOMIC, tm.TWO_PASS or tm.LAST_BLOCK"),
+    (no_combine, "combine=None: give tm.ORDERED or tm.ATOMIC"),
+    (in_two_passes, "combine=tm.TWO_PASS is not built yet for programs: give tm.ORDERED"),
+    (fewer_bits, 'input_precision="tf32" is not built yet: leave it out'),
+    (stages, "num_stages=3 of a loop is not built yet: leave it out"),
     (constants_that_do_not_hold, "tl.static_assert does not hold: three at a time"),
     (assumed, r"assumes N > 4: say so of refused, assume=\"N > 4\""),
 ]
@@ -254,6 +274,12 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: copied[-1](np.zeros(3), np.zeros(3), B=8), tm.CallError, "the extent -1; extents are at least 0"),
     (lambda: copied[1.5](np.zeros(3), np.zeros(3), B=8), tm.CallError, "the extent 1.5: give integers"),
     (lambda: tl.program_id(0), tm.CallError, "the words of tiramisu_py.language are for kernels"),
+    (
+        lambda: copied[1](np.zeros(3), np.zeros(3), B=8, device="simulator", num_stages=3),
+        tm.UnsupportedError,
+        "num_stages=3 of copied: blocks are loaded in the iteration that reads them",
+    ),
+    (lambda: copied[1](np.zeros(3), np.zeros(3), B=8, num_warps=0), tm.ArgumentError, "num_warps=0: give a number"),
     (lambda: tm.recipes.blocks(copied, on=tm.cores()), tm.ArgumentError, "takes the run of a kernel"),
 ]
 

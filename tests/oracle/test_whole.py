@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 from functools import cached_property
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.oracle.generators.whole.commands import (
     ASKED,
     COMMANDS,
     DECLARED,
+    ELSEWHERE,
     WEIGHTS,
     EveryCommand,
 )
@@ -36,7 +38,8 @@ HANDLES = (
 def test_every_public_command_is_drawn() -> None:
     """A new command has to be added to the generator, with a writer that gives it."""
     public = {name for cls in HANDLES for name, _ in members(cls)}
-    assert public == {*COMMANDS, *DECLARED, *ASKED}
+    assert public == {*COMMANDS, *DECLARED, *ASKED, *ELSEWHERE}
+    assert all((Path(__file__).parents[2] / place).exists() for place in ELSEWHERE.values())
     assert not {*COMMANDS} & {*DECLARED} and not {*COMMANDS, *DECLARED} & ASKED
 
 

@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 
 from tests.forking import ROOT
 from tests.oracle.agreeing import ptx_agreement
+from tests.oracle.generators.script import Script
 from tests.oracle.seeds import revision
 from tests.ptx.test_random_programs import MADE, is_for_gpus
 
@@ -53,7 +54,7 @@ TESTS = (
 def random_programs(kind: str, compiler: str, programs: int) -> list[str]:
     """A row: random programs of one kind, until so many have run."""
     began, counts = time.monotonic(), Counter[str]()
-    waiting: dict[int, ptx_agreement.Script] = {}
+    waiting: dict[int, Script] = {}
     for seed in range(40 * programs):
         if counts["ran"] + len(waiting) >= programs:
             break
@@ -71,7 +72,7 @@ def random_programs(kind: str, compiler: str, programs: int) -> list[str]:
     return [kind, compiler, *found, f"{(time.monotonic() - began) / 60:.1f}"]
 
 
-def _count(counts: Counter[str], waiting: dict[int, ptx_agreement.Script], compiler: str) -> None:
+def _count(counts: Counter[str], waiting: dict[int, Script], compiler: str) -> None:
     wrong = ptx_agreement.wrong_on_machine([*waiting.values()], [*waiting], compiler) if waiting else []
     for seed, said in zip(waiting, wrong, strict=True):
         counts.update(["ran", "wrong" if said else "matched"])
@@ -80,12 +81,12 @@ def _count(counts: Counter[str], waiting: dict[int, ptx_agreement.Script], compi
     waiting.clear()
 
 
-def tests() -> Iterator[list[str]]:
+def tests(plain: bool) -> Iterator[list[str]]:
     """A row for each sort of tests: how many, passed, failed, not run, minutes."""
     by_file: dict[str, list[ElementTree.Element]] = {}
     for what, file, begins in TESTS:
         if file not in by_file:
-            by_file[file] = _cases(file)
+            by_file[file] = _cases(file, plain)
         cases = [case for case in by_file[file] if str(case.get("name")).startswith(begins)]
         failed = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)
         skipped = sum(case.find("skipped") is not None for case in cases)
@@ -93,10 +94,11 @@ def tests() -> Iterator[list[str]]:
         yield [what, str(len(cases)), str(len(cases) - failed - skipped), str(failed), str(skipped), f"{minutes:.1f}"]
 
 
-def _cases(file: str) -> list[ElementTree.Element]:
+def _cases(file: str, plain: bool) -> list[ElementTree.Element]:
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder, "cases.xml")
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "--all", f"--junitxml={told}", f"tests/ptx/{file}"]
+        which = [] if plain else ["--all"]
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", *which, f"--junitxml={told}", f"tests/ptx/{file}"]
         subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
         return list(ElementTree.parse(told).iter("testcase"))
 
@@ -106,8 +108,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(each)} |" for each in (head, ["---"] * len(head), *rows))
 
 
-def text(random: Sequence[Sequence[str]], others: Sequence[Sequence[str]], code: str, today: str) -> str:
+def text(random: Sequence[Sequence[str]], others: Sequence[Sequence[str]], plain: bool, code: str, today: str) -> str:
     """The page."""
+    which = "Those of a plain run: some cases of each family" if plain else "All of them, those marked slow too"
     of_random = (
         "programs",
         "PTX by",
@@ -123,21 +126,26 @@ def text(random: Sequence[Sequence[str]], others: Sequence[Sequence[str]], code:
         f"{HEAD}\nOn {today}, code {code}, on a machine with other work.\n\n## Random programs\n\n"
         "Those of `scripts/fuzz`, whose kind `ptx` runs more of them. What is neither refused nor ran has no kernels, "
         "or is for other targets.\n\n"
-        f"{table(of_random, random)}\n\n## Tests\n\n{table(of_tests, others)}\n"
+        f"{table(of_random, random)}\n\n## Tests\n\n{which}.\n\n{table(of_tests, others)}\n"
     )
 
 
 def main() -> None:
-    """Writes the page."""
+    """Writes the page, after each row again."""
     parser = argparse.ArgumentParser(prog="python -m tests.ptx.page", description=__doc__)
-    parser.add_argument(
-        "--programs", type=int, default=24, help="so many random programs run, of each kind and compiler"
-    )
-    programs = parser.parse_args().programs
-    random = [random_programs(kind, each, programs) for kind in MADE for each in ptx_agreement.compilers()]
-    found = text(random, [*tests()], ", ".join(revision()), datetime.now(UTC).date().isoformat())
-    PAGE.write_text(found)
-    print(found)
+    parser.add_argument("--programs", type=int, default=24, help="so many random programs run of each kind")
+    parser.add_argument("--plain", action="store_true", help="the tests of a plain run only, not all")
+    options = parser.parse_args()
+    code, today = ", ".join(revision()), datetime.now(UTC).date().isoformat()
+    others: list[list[str]] = []
+    random: list[list[str]] = []
+    for row in tests(options.plain):
+        others.append(row)
+        PAGE.write_text(text(random, others, options.plain, code, today))
+    for kind in MADE:
+        for compiler in ptx_agreement.compilers():
+            random.append(random_programs(kind, compiler, options.programs))
+            PAGE.write_text(text(random, others, options.plain, code, today))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from tiramisu_py.algorithm.misuse import PARENTHESES, Symbolic, check_unpacked, 
 from tiramisu_py.algorithm.operands import children_of, facets_of, key_of, rebuilt_of
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import DeclarationError, DTypeError
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 
 #: What a user may write where an expression is expected.
@@ -562,6 +563,7 @@ def unary(op: str, operand: Operand) -> Expr:
     return Unary(op, a, a.dtype)
 
 
+@own_call
 def select(condition: Operand, yes: Operand, no: Operand) -> Expr:
     """``yes`` where ``condition`` holds, else ``no``. Under an affine condition only the branch taken is read."""
     test, a, b = as_expr(condition), as_expr(yes), as_expr(no)
@@ -572,6 +574,7 @@ def select(condition: Operand, yes: Operand, no: Operand) -> Expr:
     return Select(test, a, b, ty.promote(a.dtype, b.dtype))
 
 
+@own_call
 def cast(dtype: Any, operand: Operand) -> Expr:
     """`operand` converted to `dtype`."""
     if isinstance(dtype, Expr) or isinstance(operand, DType):

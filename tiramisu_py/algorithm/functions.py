@@ -25,6 +25,7 @@ from tiramisu_py.algorithm.expressions import (
 from tiramisu_py.algorithm.names import check_callable, check_extern_name, check_name
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
+from tiramisu_py.public_calls import own_call
 
 __all__ = [
     "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin",
@@ -34,196 +35,235 @@ __all__ = [
 ]  # fmt: skip
 
 
+@own_call
 def sqrt(x: Operand) -> Expr:
     """The square root."""
     return call("sqrt", x)
 
 
+@own_call
 def cbrt(x: Operand) -> Expr:
     """The cube root."""
     return call("cbrt", x)
 
 
+@own_call
 def exp(x: Operand) -> Expr:
     """``e ** x``. Of float32 it runs in vectors on cores, with the same bits in each schedule."""
     return call("exp", x)
 
 
+@own_call
 def exp2(x: Operand) -> Expr:
     """``2 ** x``."""
     return call("exp2", x)
 
 
+@own_call
 def expm1(x: Operand) -> Expr:
     """``e ** x - 1``, exact near 0."""
     return call("expm1", x)
 
 
+@own_call
 def log(x: Operand) -> Expr:
     """The natural logarithm."""
     return call("log", x)
 
 
+@own_call
 def log2(x: Operand) -> Expr:
     """The logarithm to base 2."""
     return call("log2", x)
 
 
+@own_call
 def log10(x: Operand) -> Expr:
     """The logarithm to base 10."""
     return call("log10", x)
 
 
+@own_call
 def log1p(x: Operand) -> Expr:
     """``log(1 + x)``, exact near 0."""
     return call("log1p", x)
 
 
+@own_call
 def sin(x: Operand) -> Expr:
     """The sine."""
     return call("sin", x)
 
 
+@own_call
 def cos(x: Operand) -> Expr:
     """The cosine."""
     return call("cos", x)
 
 
+@own_call
 def tan(x: Operand) -> Expr:
     """The tangent."""
     return call("tan", x)
 
 
+@own_call
 def arcsin(x: Operand) -> Expr:
     """The inverse sine."""
     return call("arcsin", x)
 
 
+@own_call
 def arccos(x: Operand) -> Expr:
     """The inverse cosine."""
     return call("arccos", x)
 
 
+@own_call
 def arctan(x: Operand) -> Expr:
     """The inverse tangent."""
     return call("arctan", x)
 
 
+@own_call
 def sinh(x: Operand) -> Expr:
     """The hyperbolic sine."""
     return call("sinh", x)
 
 
+@own_call
 def cosh(x: Operand) -> Expr:
     """The hyperbolic cosine."""
     return call("cosh", x)
 
 
+@own_call
 def tanh(x: Operand) -> Expr:
     """The hyperbolic tangent."""
     return call("tanh", x)
 
 
+@own_call
 def arcsinh(x: Operand) -> Expr:
     """The inverse hyperbolic sine."""
     return call("arcsinh", x)
 
 
+@own_call
 def arccosh(x: Operand) -> Expr:
     """The inverse hyperbolic cosine."""
     return call("arccosh", x)
 
 
+@own_call
 def arctanh(x: Operand) -> Expr:
     """The inverse hyperbolic tangent."""
     return call("arctanh", x)
 
 
+@own_call
 def floor(x: Operand) -> Expr:
     """The largest whole number that is not larger, as a float."""
     return call("floor", x)
 
 
+@own_call
 def ceil(x: Operand) -> Expr:
     """The smallest whole number that is not smaller, as a float."""
     return call("ceil", x)
 
 
+@own_call
 def rint(x: Operand) -> Expr:
     """The nearest whole number, ties to even, as a float."""
     return call("rint", x)
 
 
+@own_call
 def trunc(x: Operand) -> Expr:
     """The whole part, as a float."""
     return call("trunc", x)
 
 
+@own_call
 def erf(x: Operand) -> Expr:
     """The error function."""
     return call("erf", x)
 
 
+@own_call
 def isnan(x: Operand) -> Expr:
     """Whether a float is not a number."""
     return call("isnan", x)
 
 
+@own_call
 def isinf(x: Operand) -> Expr:
     """Whether a float is infinite."""
     return call("isinf", x)
 
 
+@own_call
 def isfinite(x: Operand) -> Expr:
     """Whether a float is finite."""
     return call("isfinite", x)
 
 
+@own_call
 def arctan2(a: Operand, b: Operand) -> Expr:
     """The angle of the point ``(b, a)``."""
     return call("arctan2", a, b)
 
 
+@own_call
 def hypot(a: Operand, b: Operand) -> Expr:
     """``sqrt(a * a + b * b)``."""
     return call("hypot", a, b)
 
 
+@own_call
 def fmod(a: Operand, b: Operand) -> Expr:
     """The remainder of a division that truncates, as in C."""
     return call("fmod", a, b)
 
 
+@own_call
 def copysign(a: Operand, b: Operand) -> Expr:
     """The magnitude of ``a`` with the sign of ``b``."""
     return call("copysign", a, b)
 
 
+@own_call
 def absolute(x: Operand) -> Expr:
     """The absolute value, in the type of `x`; the same as Python's ``abs(x)``."""
     return call("abs", x)
 
 
+@own_call
 def minimum(a: Operand, b: Operand) -> Expr:
     """The smaller of two values; not a number if one of them is."""
     return binary("min", a, b)
 
 
+@own_call
 def maximum(a: Operand, b: Operand) -> Expr:
     """The larger of two values; not a number if one of them is."""
     return binary("max", a, b)
 
 
+@own_call
 def clip(x: Operand, low: Operand, high: Operand) -> Expr:
     """`x`, but at least `low` and at most `high`."""
     return minimum(maximum(x, low), high)
 
 
+@own_call
 def where(condition: Operand, yes: Operand, no: Operand) -> Expr:
     """`yes` where `condition` holds, else `no`; another name of `select`."""
     return select(condition, yes, no)
 
 
+@own_call
 def operator(
     name: str,
     combine: Callable[[Expr, Expr], Operand | tuple[Operand, ...]],
@@ -285,6 +325,7 @@ def _constantly(value: Any) -> Callable[[DType], Any]:
     return lambda dtype: value
 
 
+@own_call
 def extern(
     name: str,
     arguments: Sequence[Any],
@@ -319,6 +360,7 @@ def extern(
     return made
 
 
+@own_call
 def stop_gradient(x: Operand) -> Expr:
     """`x` itself, as a constant for derivatives: nothing of it has a gradient through this expression."""
     given = as_expr(x)

@@ -12,6 +12,7 @@ from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.processor import instruction_sets, resolve_processor
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 
 _Choice = TypeVar("_Choice")
@@ -90,6 +91,7 @@ class Target:
         return default  # type: ignore[return-value]
 
 
+@own_call
 def target(name: str | Target | None = None, *, compiler: str | None = None) -> Target:
     """The processor for which kernels are compiled: this machine's, or the one called `name`, as for ``compile``.
 

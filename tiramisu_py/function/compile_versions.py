@@ -14,6 +14,7 @@ from tiramisu_py.function.function import Function
 from tiramisu_py.function.saving.algorithms import declared_values
 from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
 from tiramisu_py.program.machine.pins import as_pin
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 
 
@@ -26,6 +27,7 @@ class _Made:
     lowered: LoopFunction
 
 
+@own_call
 def compile_versions(
     make: Callable[[Target], Function],
     targets: Sequence[str],

@@ -8,10 +8,12 @@ from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.equivalence.equivalent import Equivalence, compared
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.function import Function
+from tiramisu_py.public_calls import own_call
 
 __all__ = ["Equivalence", "equivalent"]
 
 
+@own_call
 def equivalent(f: Function, g: Function) -> Equivalence:
     """Whether two functions of the same inputs have equal outputs, at all sizes: a proof, a witness, or why neither.
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr, Operand, as_expr, binary, call, cast, select
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.errors import DeclarationError
+from tiramisu_py.errors import CallError, DeclarationError
 from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ class Finished:
 
     def __repr__(self) -> str:
         return f"tm.{self.name}"
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise CallError(f"{self} is no function of values: write f.reduction(name, domain, {{k: K}}, {self}, a[i, k])")
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +187,8 @@ def _var(steps: Steps) -> Computation:
 def _norm(steps: Steps) -> Computation:
     term = cast(steps.wide, steps.term)
     squares = steps.reduction("squares", declarations.sum_, binary("*", term, term))
-    return steps.result(cast(steps.narrow, call("sqrt", squares)))
+    root = select(binary("==", squares, 0), cast(steps.wide, 0), call("sqrt", squares))  # its derivative at 0 is 0
+    return steps.result(cast(steps.narrow, root))
 
 
 def _logsumexp(steps: Steps) -> Computation:

@@ -28,6 +28,7 @@ from tiramisu_py.function.showing import Showing
 from tiramisu_py.function.transfer_commands import TransferCommands
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
+from tiramisu_py.public_calls import own_call, own_class
 from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.devices.place_waits import PlaceBarrier
 from tiramisu_py.schedule.devices.set_gpu_target import SetGpuTarget
@@ -44,6 +45,7 @@ def _barrier(f: Function, made: PlaceBarrier, before: Program) -> Barrier:
     return Barrier(f, "", made.made(before))
 
 
+@own_class
 class Function(RunDeclarations, ArrayDeclarations, TransferCommands, OnRanks, Showing, AutomaticSchedules):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
@@ -150,6 +152,7 @@ class Function(RunDeclarations, ArrayDeclarations, TransferCommands, OnRanks, Sh
         return apply_skew_for(self, nest_of(self.program, [loop_name(loop) for loop in loops]), goal, loops, tiles)
 
 
+@own_call
 def load(path: str | os.PathLike[str], externs: Iterable[ForeignFunction] = ()) -> Function:
     """The function that `Function.save` wrote to a file: its algorithm, with the commands applied again.
 
@@ -168,11 +171,13 @@ def load(path: str | os.PathLike[str], externs: Iterable[ForeignFunction] = ()) 
         raise damaged(path, error) from error
 
 
+@own_call
 def params(names: str) -> tuple[Param, ...]:
     """Parameters by name: ``R, C = tm.params("R C")``, ``(N,) = tm.params("N")``; symbolic sizes, at least 0."""
     return NameTuple((Param(check_name(name, "a parameter")) for name in _listed(names, "params", "N M")), "params")
 
 
+@own_call
 def iters(names: str) -> tuple[Iter, ...]:
     """Iterators by name: ``i, j = tm.iters("i j")``, ``(i,) = tm.iters("i")``."""
     return NameTuple((Iter(check_name(name, "an iterator")) for name in _listed(names, "iters", "i j")), "iters")

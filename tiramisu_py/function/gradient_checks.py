@@ -10,6 +10,7 @@ import numpy as np
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.function import Function
 from tiramisu_py.function.gradients import Gradients
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 
 Array = np.ndarray[Any, Any]
@@ -40,6 +41,7 @@ class GradientCheck:
     __repr__ = __str__
 
 
+@own_call
 def check_gradient(g: Gradients, *given: Any, directions: int = 3, seed: int = 0, **named: Any) -> GradientCheck:
     """Compare gradients with differences of the function in random directions; of wrong ones it names an element.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.errors import CallError, DeclarationError
 from tiramisu_py.function.function import Function
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 from tiramisu_py.rewriting.adjoints import Adjoints, with_adjoints
 from tiramisu_py.rewriting.requested import requested, the_one_value
@@ -88,6 +89,7 @@ class Gradients:
         return f"<gradients of {self.original.name} by {', '.join(self.wrt)}>"
 
 
+@own_call
 def vjp(f: Function, wrt: Sequence[Any] | None = None, *, recompute: Sequence[Any] = ()) -> Gradients:
     """The gradients of the outputs of a function by its inputs `wrt`: the derivative, transposed, times a vector.
 
@@ -108,6 +110,7 @@ def vjp(f: Function, wrt: Sequence[Any] | None = None, *, recompute: Sequence[An
     return Gradients(original, with_adjoints(original, requested(original, wrt)), names)  # type: ignore[arg-type]
 
 
+@own_call
 def grad(f: Function, wrt: Sequence[Any] | None = None) -> Function:
     """A function of one value with its gradient: it returns the value, and ``d_x`` for each input `x` of `wrt`.
 
@@ -125,6 +128,7 @@ def grad(f: Function, wrt: Sequence[Any] | None = None) -> Function:
     )
 
 
+@own_call
 def jvp(f: Function, wrt: Sequence[Any] | None = None) -> Function:
     """A function with its derivative in a direction: for each input `x` of `wrt` it has an input ``t_x`` of its shape.
 

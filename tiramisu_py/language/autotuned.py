@@ -11,6 +11,7 @@ import numpy as np
 from tiramisu_py.errors import CallError, DeclarationError, LegalityError, TiramisuError, TuningError
 from tiramisu_py.function.handles.computations import Indexed
 from tiramisu_py.language.kernel import Grid, Interpretations, Jit
+from tiramisu_py.public_calls import own_call, own_class
 from tiramisu_py.queries import compiler_description, digest, machine_description, open_cache
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.learned.samples.clocks import package_key
@@ -23,6 +24,7 @@ REPEATS = 5
 _PRUNING = ("early_config_prune", "perf_model", "top_k")
 
 
+@own_class
 @dataclass(frozen=True)
 class Config:
     """Constants of a kernel by name, ``tm.Config({"BLOCK": 64}, num_warps=4)``; warps and stages are for GPUs."""
@@ -41,6 +43,7 @@ class Config:
         return {**self.kwargs, "num_warps": self.num_warps, "num_stages": self.num_stages}
 
 
+@own_call
 def autotune(
     configs: Sequence[Config],
     key: Sequence[str],

@@ -41,7 +41,8 @@ class Signature:
 
     def key(self) -> tuple[object, ...]:
         """A key that equal signatures share."""
-        return (*(_kind(each) for each in self.given.values()), *(extent == 1 for extent in self.grid))
+        kinds = ("size" if self.is_size(name) else _kind(each) for name, each in self.given.items())
+        return (*kinds, *(extent == 1 for extent in self.grid))
 
     def sizes(self) -> dict[str, int]:
         """The sizes of this call, by the names of the parameters."""

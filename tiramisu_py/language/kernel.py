@@ -17,6 +17,7 @@ from tiramisu_py.language.called import Called
 from tiramisu_py.language.launched import KernelRun, launched
 from tiramisu_py.language.running import ArrayView, Interpretation, is_interpreting
 from tiramisu_py.language.tracing.source import BlockSource
+from tiramisu_py.public_calls import own_call
 
 #: The most axes of a grid.
 MOST_AXES = 3
@@ -24,6 +25,7 @@ MOST_AXES = 3
 Grid = Any
 
 
+@own_call
 def jit(function: Callable[..., Any]) -> Jit:
     """A kernel: a program for each point of a grid, written on whole blocks, in the words of `tiramisu_py.language`.
 

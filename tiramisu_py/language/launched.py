@@ -25,6 +25,7 @@ from tiramisu_py.language.values.programs import Programs
 from tiramisu_py.language.values.stores import Filled, StoreInstances, filled, instances_of
 from tiramisu_py.language.values.uses import walked
 from tiramisu_py.program.fresh_names import names_in
+from tiramisu_py.program.loops import Combine
 from tiramisu_py.records import dataclass
 
 
@@ -52,6 +53,10 @@ class KernelRun:
             raise DeclarationError(f"the run of {self.ir.name} has no value called {name!r}; it has {known}")
         found: Computation = self.function[own]
         return found
+
+    def is_atomic(self, name: str) -> bool:
+        """Whether programs add to the elements of an array in any order."""
+        return any(each.site.combine == Combine.ATOMIC.value for each in self.stores.get(name, ()))
 
     def __repr__(self) -> str:
         return f"<run of {self.ir.name} in {self.function.name}>"

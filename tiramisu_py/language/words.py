@@ -71,7 +71,7 @@ def arange(start: int, end: int) -> NumpyBlock:
 def range(*bounds: Any, num_stages: int | None = None) -> Iterator[NumpyBlock]:
     """A sequential loop, with the bounds of Python's range; what it changes is carried from iteration to iteration.
 
-    `num_stages` is a wish of the schedule's, how many iterations are loaded ahead.
+    `num_stages`, how many iterations are in flight, is 1.
     """
     for k in builtins.range(*(int(each) for each in bounds)):
         yield block(k, np.int64)
@@ -113,8 +113,8 @@ def store(place: ArrayPlace, value: Any, mask: Any = True) -> None:
 def accumulate(place: ArrayPlace, value: Any, mask: Any = True, combine: Any = None) -> None:
     """Add a block to the sums at a place, over all programs; `combine` says how programs do it.
 
-    ``tm.ORDERED``: in the order of the programs: the bits are those of one program that adds all. ``tm.ATOMIC``,
-    ``tm.TWO_PASS``, ``tm.LAST_BLOCK``: as for a reduction over the blocks of a GPU. Sums begin at zero.
+    ``tm.ORDERED``: in the order of the programs: the bits are those of one program that adds all. ``tm.ATOMIC``: in any
+    order, so that programs may run at once. Sums begin at zero.
     """
     machine().accumulate(place, value, mask)
 
@@ -127,8 +127,8 @@ def atomic_add(place: ArrayPlace, value: Any, mask: Any = True) -> None:
 def dot(a: Any, b: Any, acc: Any = None, *, input_precision: str = "ieee") -> NumpyBlock:
     """The matrix product of two blocks, added to `acc`: term by term, in the order of the inner dimension.
 
-    Floats of 16 bits are summed in float32, integers of 8 bits in int32. Products of float32 are exact unless
-    ``input_precision="tf32"`` gives up bits of the operands.
+    Floats of 16 bits are summed in float32, integers of 8 bits in int32. Operands keep all their bits:
+    `input_precision` is "ieee".
     """
     return product_of(a, b, acc)
 

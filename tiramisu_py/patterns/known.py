@@ -9,14 +9,17 @@ import numpy as np
 
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.patterns.block_layout import BlockLayout
+from tiramisu_py.public_calls import own_call_of
 
 
+@own_call_of("tm.patterns")
 def causal(blocks: int, *, block: int = 16) -> BlockLayout:
     """The lower triangle: a row has the columns up to its own."""
     row, column = _indices(blocks)
     return BlockLayout(column <= row, block)
 
 
+@own_call_of("tm.patterns")
 def local(blocks: int, size: int, *, block: int = 16) -> BlockLayout:
     """Groups of `size` rows and columns along the diagonal, each whole."""
     row, column = _indices(blocks)
@@ -24,6 +27,7 @@ def local(blocks: int, size: int, *, block: int = 16) -> BlockLayout:
     return BlockLayout(row // size == column // size, block)
 
 
+@own_call_of("tm.patterns")
 def strided(blocks: int, stride: int, *, block: int = 16) -> BlockLayout:
     """The `stride` columns up to the row's own, and every column that is a multiple of the stride before it.
 
@@ -35,6 +39,7 @@ def strided(blocks: int, stride: int, *, block: int = 16) -> BlockLayout:
     return BlockLayout((back >= 0) & ((back < stride) | (back % stride == 0)), block)
 
 
+@own_call_of("tm.patterns")
 def fixed(blocks: int, stride: int, *, last: int = 1, block: int = 16) -> BlockLayout:
     """The columns of the row's own group of `stride`, up to the row, and the `last` columns of each group before it.
 
@@ -48,6 +53,7 @@ def fixed(blocks: int, stride: int, *, last: int = 1, block: int = 16) -> BlockL
     return BlockLayout((column <= row) & (group | (column % stride >= stride - last)), block)
 
 
+@own_call_of("tm.patterns")
 def longformer(blocks: int, window: int, globals: Iterable[int] = (), *, block: int = 16) -> BlockLayout:
     """A band of `window` blocks to each side of the diagonal, and the `globals`, rows and columns that have all.
 

@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.types import DType, as_dtype
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.machine.pages import Pages
+from tiramisu_py.public_calls import own_class
 from tiramisu_py.records import dataclass
 
 
@@ -49,6 +50,7 @@ def as_memory(given: Memory | str) -> Memory:
     return Memory(given)
 
 
+@own_class
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """An array: its extents (affine in the parameters), its scalar type, its memory and its scope.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tiramisu_py import Computation, Expr, Iter, Memory, Reduction, Target
 from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Binary, accesses, linear, readers_of
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched
@@ -139,6 +140,7 @@ TOGETHER = 64
 ROW = 64 << 10
 
 
+@own_call_of("tm.recipes")
 def convolution(result: Computation, *, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """Schedule a convolution, and the pointwise computation that reads its sums.
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from tiramisu_py import Computation, Expr, Iter, Memory, Reduction, Target
 from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Binary, Cast, end_of
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched, with_sizes
@@ -26,6 +27,7 @@ MOST_TILES = 24
 MOST_ROWS = 14
 
 
+@own_call_of("tm.recipes")
 def matmul(
     product: Computation, *, cpu: Cpu | Target | str | None = None, sizes: Mapping[str, int] | None = None
 ) -> AppliedCommands:
@@ -286,6 +288,7 @@ def _copy_left(recipe: Recipe, found: Product, tile: Reduction, level: Iter, siz
     tile.update.copy(source, list(loops.values()), at=level, layout=layout, name=name)
 
 
+@own_call_of("tm.recipes")
 def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None) -> dict[str, list[int]]:
     """Values of the `sizes` of `matmul` around those that follow from `cpu` (default: this machine's), for `tune`.
 

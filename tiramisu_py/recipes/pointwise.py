@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tiramisu_py import Computation, Target
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 
@@ -14,6 +15,7 @@ BLOCK = 1 << 16
 MOST_LANES = 64
 
 
+@own_call_of("tm.recipes")
 def pointwise(*stages: Computation, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """One loop nest for computations over the same domain: whole vectors of the narrowest type, stored past the caches.
 

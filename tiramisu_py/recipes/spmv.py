@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py import Combine, Computation, Iter, Reduction, Target
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, untouched
 from tiramisu_py.sparse.csr_product import csr_product
@@ -13,6 +14,7 @@ MOST_LANES = 8
 AHEAD = 2048
 
 
+@own_call_of("tm.recipes")
 def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """Schedule ``y[i] += value[p] * x[column[p]]`` over the rows of a matrix: ``start[i] <= p < start[i + 1]``.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tiramisu_py import Computation, Iter, Memory, Target
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Const, offsets, value_names, walk
 from tiramisu_py.queries import statement_sources as sources
 from tiramisu_py.recipes.cpu import Cpu
@@ -20,6 +21,7 @@ ROWS = 8
 PARTIAL = 2
 
 
+@own_call_of("tm.recipes")
 def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """Schedule the stages of a stencil over two dimensions, given in order; the last one is the output.
 

@@ -10,6 +10,7 @@ from math import prod
 
 from tiramisu_py import Computation, Iter, Target
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import halos
 from tiramisu_py.queries import statement_sources as sources
 from tiramisu_py.queries import step_distances as distances
@@ -108,6 +109,7 @@ def _plans(steps: int, reach: tuple[int, ...], lanes: int, element: int, cpu: Cp
 NO_TILE = "# no tiles over time: their halos would cost more than they save"
 
 
+@own_call_of("tm.recipes")
 def time_stencil(
     field: Computation, *, steps: int | None = None, cpu: Cpu | Target | str | None = None
 ) -> AppliedCommands:

@@ -36,6 +36,7 @@ from tiramisu_py import (
 from tiramisu_py import max as max_
 from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Const, as_expr, rewrite, unused_word, walk
 from tiramisu_py.queries import Declared as Product
 from tiramisu_py.queries import DeclaredInput as Declared
@@ -93,6 +94,7 @@ class Sell:
         return SellKernels(rows, packs, multiply, trusting, self.start, self.slices, self.places, self.lanes)
 
 
+@own_call_of("tm.sparse")
 def sell(product: Computation, *, lanes: int = 8, window: int = 256) -> Sell:
     """The programs that compute a reduction over the rows of a sparse matrix (CSR) on slices of rows (SELL-C-sigma).
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tiramisu_py import Function, gpu_count
 from tiramisu_py.errors import ArgumentError, LegalityError
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.queries import Counter, Program, Room, as_device, axes
 from tiramisu_py.records import dataclass
 from tiramisu_py.tuning.estimated import Estimate
@@ -25,6 +26,7 @@ INSTANCES, SIMULATED_INSTANCES = 2**24, 2**17
 Clock = Callable[[Mapping[str, int]], Sequence[float]]
 
 
+@own_call
 def balance(
     f: Function,
     sizes: Mapping[str, int],

@@ -17,6 +17,7 @@ import numpy as np
 
 from tiramisu_py import Expr, Function, float32, iters, params
 from tiramisu_py.errors import ArgumentError, TiramisuError
+from tiramisu_py.public_calls import own_class
 from tiramisu_py.queries import Caches, Device, runtime_for
 from tiramisu_py.queries import caches as described
 from tiramisu_py.records import dataclass
@@ -71,6 +72,7 @@ def _best(run: Callable[[], object], rounds: int) -> float:
     return min(times)
 
 
+@own_class
 @dataclass(frozen=True)
 class MemoryLevel:
     """A level of memory: its `bytes` for one core, or for all cores together if they share it (`shared`).
@@ -150,6 +152,7 @@ GPUS: dict[str, tuple[float, float, float]] = {
 }
 
 
+@own_class
 @dataclass(frozen=True)
 class Machine:
     """The rates for estimating the parts of a program: operations and bytes a second, latencies in seconds.

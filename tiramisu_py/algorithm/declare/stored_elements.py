@@ -16,8 +16,11 @@ def wrong_stores(c: Computation, elements: isl.Set, context: isl.Set) -> list[Vi
     """What is wrong with the stores that fill an array with these elements; at most one violation of each kind."""
     if c.stored is None:
         return []
-    found = [*_outside(c, c.stored, elements, context), *_twice(c, c.stored, context)]
-    return found or [*_missing(c, c.stored, elements)]
+    return [
+        *_outside(c, c.stored, elements, context),
+        *_twice(c, c.stored, context),
+        *_missing(c, c.stored, elements),
+    ]
 
 
 def unstored(stored: Stored, elements: isl.Set) -> isl.Set:

@@ -9,6 +9,7 @@ from tiramisu_py.algorithm.expressions import Expr, Operand, as_expr, call, cast
 from tiramisu_py.algorithm.functions import maximum, minimum
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DTypeError
+from tiramisu_py.public_calls import own_call
 
 _UNSIGNED = {8: ty.uint8, 16: ty.uint16, 32: ty.uint32, 64: ty.uint64}
 _SIGNED = {8: ty.int8, 16: ty.int16, 32: ty.int32, 64: ty.int64}
@@ -16,6 +17,7 @@ _SIGNED = {8: ty.int8, 16: ty.int16, 32: ty.int32, 64: ty.int64}
 _EXACT = {ty.float32: 24, ty.float64: 53}
 
 
+@own_call
 def saturating_cast(dtype: Any, x: Operand) -> Expr:
     """`x` as an integer of `dtype`: where it lies beyond the type's range, the end of the range on that side.
 
@@ -49,6 +51,7 @@ def _from_float(wanted: DType, x: Expr) -> Expr:
     return select(x < float(high + 1), cast(wanted, x), cast(wanted, high))
 
 
+@own_call
 def absd(a: Operand, b: Operand) -> Expr:
     """The absolute difference: of integers without a sign and exact, in the unsigned type of their width."""
     x, y = as_expr(a), as_expr(b)
@@ -61,6 +64,7 @@ def absd(a: Operand, b: Operand) -> Expr:
     return cast(_UNSIGNED[common.bits], difference) if common.kind == "i" and not common.weak else difference
 
 
+@own_call
 def lerp(a: Operand, b: Operand, weight: Operand) -> Expr:
     """From `a`, where the weight is none, to `b`, where it is full: ``a * (1 - weight) + b * weight`` of floats.
 

@@ -8,8 +8,10 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Call, Const, Expr, Operand, as_expr, as_typed, call, cast
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DTypeError
+from tiramisu_py.public_calls import own_call
 
 
+@own_call
 def reinterpret(dtype: Any, x: Operand) -> Expr:
     """The value of `dtype` that has the bits of `x`, a value of another type of the same width."""
     wanted, operand = ty.as_dtype(dtype), as_expr(x)
@@ -37,6 +39,7 @@ def _of_literal(literal: Const, wanted: DType) -> DType:
     return ty.as_dtype(f"{'int' if literal.value < 0 else 'uint'}{wanted.bits}")
 
 
+@own_call
 def popcount(x: Operand) -> Expr:
     """How many bits of an integer are 1, those of its sign included, in its own type."""
     operand = as_expr(x)

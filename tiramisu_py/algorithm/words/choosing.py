@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from tiramisu_py.algorithm.expressions import Expr, Operand, as_expr, select
 from tiramisu_py.errors import DeclarationError, DTypeError
+from tiramisu_py.public_calls import own_call
 
 
+@own_call
 def mux(index: Operand, values: Sequence[Operand]) -> Expr:
     """The value with the number `index`: ``values[index]``, and the last one for any other number.
 

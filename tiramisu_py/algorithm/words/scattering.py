@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tiramisu_py.algorithm.expressions import Expr, Operand
 from tiramisu_py.errors import DeclarationError
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 
 
@@ -26,6 +27,7 @@ class ScatteredTerm:
         )
 
 
+@own_call
 def scatter(term: Operand | tuple[Operand, ...], at: Sequence[Operand]) -> ScatteredTerm:
     """The term of a reduction that goes to the value with the indices `at`, and to no other.
 

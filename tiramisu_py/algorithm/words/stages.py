@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.expressions import Access, Expr, ExternFunction, Oper
 from tiramisu_py.algorithm.names import check_callable, check_extern_name, check_name
 from tiramisu_py.algorithm.types import DType, TupleType
 from tiramisu_py.errors import DeclarationError, DTypeError
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 
 #: What a C function does with an array.
@@ -163,21 +164,25 @@ def _argument(stage: ExternStage, given: Any, name: str, of: DType | ArrayParame
 # -- declarations
 
 
+@own_call
 def reads(dtype: Any, rank: int) -> ArrayParameter:
     """A parameter of `tm.extern_stage`: an array of `rank` dimensions that the function reads, ``const float *``."""
     return _array(dtype, rank, READS)
 
 
+@own_call
 def writes(dtype: Any, rank: int) -> ArrayParameter:
     """A parameter of `tm.extern_stage`: the array that the function writes, ``float *``; it does not read it."""
     return _array(dtype, rank, WRITES)
 
 
+@own_call
 def updates(dtype: Any, rank: int) -> ArrayParameter:
     """A parameter of `tm.extern_stage`: the array that the function reads and overwrites in place, ``float *``."""
     return _array(dtype, rank, UPDATES)
 
 
+@own_call
 def stride(array: str, dimension: int, dtype: Any = ty.int64) -> StrideParameter:
     """A parameter of `tm.extern_stage`: the distance of neighbours along a `dimension` of the parameter `array`.
 
@@ -198,6 +203,7 @@ def _array(dtype: Any, rank: int, does: str) -> ArrayParameter:
     return ArrayParameter(found, rank, does)
 
 
+@own_call
 def extern_stage(
     name: str,
     parameters: Mapping[str, Any],

@@ -13,10 +13,12 @@ import numpy.typing as npt
 
 from tiramisu_py.algorithm.declare.inverses import Inverse, inverse_of
 from tiramisu_py.build.calls.numpy_arrays import Array
+from tiramisu_py.public_calls import own_call
 
 Key = tuple[object, ...]
 
 
+@own_call
 def frozen(array: npt.ArrayLike) -> Array:
     """A copy of an array that nobody can change, as an argument of kernels.
 
@@ -33,6 +35,7 @@ def frozen(array: npt.ArrayLike) -> Array:
     return np.frombuffer(given.tobytes(), given.dtype).reshape(given.shape) if given.size else given.copy()
 
 
+@own_call
 def inverse(index: npt.ArrayLike, count: int) -> Inverse:
     """The inverse of an index with values from 0 to `count`, as an argument of kernels: `Function.inverse`.
 

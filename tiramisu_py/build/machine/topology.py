@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 
 SYSTEM = Path("/sys/devices/system")
@@ -19,6 +20,7 @@ class MemoryNode:
     bytes: int = 0
 
 
+@own_call
 def memory_nodes(system: Path = SYSTEM) -> tuple[MemoryNode, ...]:
     """The memory nodes of this machine; a single one with all cpus if the system describes none.
 

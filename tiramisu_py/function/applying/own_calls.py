@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Signature, signature
 from types import FunctionType
 from typing import Any, TypeVar
 
 from tiramisu_py.algorithm.misuse import unknown_name
 from tiramisu_py.errors import CallError
 from tiramisu_py.function.applying.caller import warn_of_old_word
+from tiramisu_py.public_calls import is_of_the_call, misfit
 
-#: What stands for a missing argument in the call to write; ``{0}`` is the first argument.
-_EXAMPLES = {"by": "8", "width": "8", "factor": "4", "outer": "{0}0", "inner": "{0}1", "dtype": "tm.float32"}
 #: Commands of other systems, and what to write for them.
 _ELSEWHERE = {
     "parallel": "write parallelize(i)",
@@ -37,7 +36,6 @@ _ELSEWHERE = {
     "update_definition": "write update",
 }
 _F = TypeVar("_F", bound=Callable[..., Any])
-_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
 class OwnCalls:
@@ -93,50 +91,18 @@ def _checked(method: FunctionType) -> Callable[..., Any]:
         try:
             return method(self, *arguments, **named)
         except TypeError as error:
-            inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
-            if inside or not (words := misfit(self, signature(method), method.__name__, arguments, named)):
+            if not is_of_the_call(error) or not (
+                words := method_misfit(self, signature(method), method.__name__, arguments, named)
+            ):
                 raise
         raise CallError(words)
 
     return checked
 
 
-def misfit(of: object, taken_by: Signature, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> str:
+def method_misfit(
+    of: object, taken_by: Signature, name: str, arguments: Sequence[object], named: Mapping[str, object]
+) -> str:
     """The fault of a call of the method `name`, and the call to write; "" if it fits."""
-    own = list(taken_by.parameters.values())[1:]
-    listed = [p for p in own if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
-    shown = [_shown(each) for each in arguments]
     handle = getattr(of, "name", None) or repr(of)
-    call = f"{handle}.{name}"
-    given = f"{call}({', '.join([*shown, *(f'{each}={_shown(value)}' for each, value in named.items())])})"
-    taken = {p.name for p in listed[: len(arguments)]}
-    lacks = [p for p in listed[len(arguments) :] if p.default is p.empty and p.name not in named]
-    lacks += [p for p in own if p.kind is Parameter.KEYWORD_ONLY and p.default is p.empty and p.name not in named]
-    names = ", ".join(p.name for p in own if p.kind in _NAMED)
-    unknown = [each for each in named if each not in {p.name for p in own if p.kind in _NAMED}]
-    if unknown and not any(p.kind is Parameter.VAR_KEYWORD for p in own):
-        return f"{given} has the argument {unknown[0]}=, and {name} takes {names or 'none'}"
-    if len(arguments) > len(listed) and not any(p.kind is Parameter.VAR_POSITIONAL for p in own):
-        count = f"{len(listed)} argument{'' if len(listed) == 1 else 's'} without a name"
-        return f"{given} has {len(arguments)} of at most {count}: {name} takes {names or 'none'}"
-    twice = [each for each in named if each in taken]
-    if twice:
-        return f"{given} gives {twice[0]} twice"
-    if not lacks:
-        return ""
-    first = shown[0] if shown else listed[0].name if listed else ""
-    added = [_EXAMPLES.get(p.name, p.name).format(first) for p in lacks]
-    words = [
-        *shown,
-        *(
-            f"{p.name}={each}" if named or p.kind is Parameter.KEYWORD_ONLY else each
-            for p, each in zip(lacks, added, strict=True)
-        ),
-        *(f"{each}={_shown(value)}" for each, value in named.items()),
-    ]
-    return f"{given} lacks {', '.join(p.name for p in lacks)}: write {call}({', '.join(words)})"
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 and "\n" not in text else f"{text[:37].splitlines()[0]}..."
+    return misfit(f"{handle}.{name}", list(taken_by.parameters.values())[1:], arguments, named)

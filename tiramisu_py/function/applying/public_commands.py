@@ -21,7 +21,7 @@ import numpy as np
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CallError, CommandError
 from tiramisu_py.function.applying.caller import warn_of_old_word
-from tiramisu_py.function.applying.own_calls import in_words_of_now, misfit
+from tiramisu_py.function.applying.own_calls import in_words_of_now, method_misfit
 from tiramisu_py.program.command import Command, name_of
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.command_fields import Handle, Named
@@ -101,7 +101,7 @@ def _method(made: Any, gives: Any, result: str) -> Any:
         try:
             one: Command = made(subject, *kept, **by_name)
         except TypeError:
-            words = misfit(self, signature, method.__name__, arguments, named)
+            words = method_misfit(self, signature, method.__name__, arguments, named)
             if not words:
                 raise
             raise CallError(words) from None

@@ -290,8 +290,8 @@ class Input(Indexed, Nameable):
     def store_in(self, *_: object, **__: object) -> NoReturn:
         """Always raises `CommandError`: an input is stored where the caller has it."""
         raise CommandError(
-            f"{self.name} is an input, and stored where the caller has it: give memory=tm.GPU when it is declared, or "
-            "let what reads it copy it, with copy"
+            f"{self.name} is an input, and stored where the caller has it: give memory=tm.GPU or tm.HOST_MAPPED "
+            "when it is declared, or let what reads it copy it, with copy"
         )
 
     def place(self, *_: object, **__: object) -> NoReturn:

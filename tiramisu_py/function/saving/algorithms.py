@@ -18,6 +18,8 @@ from tiramisu_py.algorithm.declare.declare import declare_computation, declare_i
 from tiramisu_py.algorithm.declare.declare_stage import declare_stage
 from tiramisu_py.algorithm.declare.inferred import inferred
 from tiramisu_py.algorithm.declare.slices import declare_slice
+from tiramisu_py.algorithm.declare.soundness import ValueSets
+from tiramisu_py.algorithm.declare.stored_elements import wrong_stores
 from tiramisu_py.algorithm.domains.domain import parse_context, parse_domain
 from tiramisu_py.algorithm.domains.references import Owner
 from tiramisu_py.algorithm.evaluate.operator_laws import check_laws
@@ -45,7 +47,14 @@ _WRITTEN = tuple(one.name for one in fields(Written))
 
 
 def plain_algorithm(algorithm: Algorithm) -> Plain:
-    """An algorithm as plain data; raises `SavedError`."""
+    """An algorithm as plain data; raises `SavedError`.
+
+    Arrays that programs fill are saved as values: who stores them is proven here, and left out.
+    """
+    for declared in algorithm.computations.values():
+        wrong = wrong_stores(declared, ValueSets(algorithm).domain(declared.name), algorithm.context)
+        if wrong:
+            raise SavedError(f"{declared.name} cannot be saved: {wrong[0]}")
     return {
         "name": algorithm.name,
         "params": list(algorithm.params),
@@ -73,6 +82,8 @@ def _fields(of: Input | Computation | Written, names: tuple[str, ...]) -> dict[s
 
 def _input(declared: Input) -> Plain:
     kept = _fields(replace(declared, shape=declared.passed_shape), _INPUT)
+    if declared.mapped:
+        kept["mapped"] = True
     if declared.inverts is not None:
         return {**kept, "inverts": [declared.inverts.name, declared.inverts.of, declared.inverts.start]}
     return {**kept, "covers": plain(declared.covers)} if declared.covers is not None else kept
@@ -113,7 +124,9 @@ def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ForeignFunction]
     defined = parse_context(context, params, assume)
     algorithm = Algorithm(data["name"], context, params, defined, owner=reader.owner, assume=assume)
     for declared in data["inputs"]:
-        algorithm = algorithm.with_input(_declared_input(algorithm, _read(reader, declared, (*_INPUT, *_OF_RUNS))))
+        algorithm = algorithm.with_input(
+            _declared_input(algorithm, _read(reader, declared, (*_INPUT, *_OF_RUNS, "mapped")))
+        )
     given = [_read(reader, declared, (*_COMPUTATION, "run_of", *_WRITTEN)) for declared in data["computations"]]
     for label, members in groupby(given, lambda one: one["group"]):
         together = [*members]
@@ -137,6 +150,7 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
         "determinism": None,
         "covers": None,
         "inverts": None,
+        "mapped": False,
         "run_of": "",
         **data,
     }  # files of earlier versions have none of these
@@ -146,8 +160,10 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
 def _declared_input(algorithm: Algorithm, given: dict[str, Any]) -> Input:
     about = given.pop("inverts")
     inverts = declarations.InverseOf(*about) if about else None
+    mapped = given.pop("mapped")
     device, arguments = given.pop("device"), (given.pop("name"), given.pop("dtype"), given.pop("shape"))
-    return replace(declare_input(algorithm, *arguments, **given, owner=algorithm.owner), device=device, inverts=inverts)
+    declared = declare_input(algorithm, *arguments, **given, owner=algorithm.owner)
+    return replace(declared, device=device, inverts=inverts, mapped=mapped)
 
 
 def _with_group(algorithm: Algorithm, reader: Reader, given: Sequence[Mapping[str, Any]]) -> Algorithm:

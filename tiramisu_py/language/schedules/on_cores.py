@@ -11,7 +11,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction
 from tiramisu_py.language.launched import KernelRun
-from tiramisu_py.language.schedules.placement import PlacedValues, block_axes, extent_of_axis, placed
+from tiramisu_py.language.schedules.placement import PlacedValues, block_axes, extent_of_axis, main_statement, placed
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Cores
 from tiramisu_py.records import dataclass
@@ -38,11 +38,21 @@ def on_cores(run: KernelRun, where: Cores) -> None:
     """Schedule the programs of a run on cores."""
     here = target(None)
     machine = VectorRegisters(here.vector_bytes if where.vector is None else 4 * where.vector, here.vector_registers)
-    whole = placed(run)
+    try:
+        with run.function.all_or_nothing():
+            whole = placed(run)
+    except CommandError:  # of values that are made of each other in turns: each keeps loops of its own
+        whole = unplaced(run)
     for value in whole.values:
         _in_vectors(run, value, machine)
     if whole.programs and where.parallel:
         _parallel(run, whole)
+
+
+def unplaced(run: KernelRun) -> PlacedValues:
+    """The values of a run in loops of their own, where they cannot be in those of their program."""
+    main = run.function[run.outputs[-1]]
+    return PlacedValues((), main, run.values)
 
 
 def _parallel(run: KernelRun, whole: PlacedValues) -> None:
@@ -51,6 +61,8 @@ def _parallel(run: KernelRun, whole: PlacedValues) -> None:
     free = [each for each in whole.programs if each.name not in over]
     if free:
         whole.main.parallelize(free[0])
+    elif run.is_atomic(whole.main.name):
+        main_statement(whole).parallelize(whole.programs[0], combine=Combine.ATOMIC)
 
 
 def _in_vectors(run: KernelRun, value: ProgramValue, machine: VectorRegisters) -> None:

@@ -14,6 +14,7 @@ from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction, Selection
 from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.placement import block_axes, extent_of_axis, placed
+from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.program.targets import Gpu
 
@@ -26,7 +27,7 @@ MOST_BLOCKS = 3
 def on_gpu(run: KernelRun, where: Gpu, num_warps: int) -> None:
     """Schedule the programs of a run on the blocks of a GPU, each with so many warps."""
     chosen = {value.name for value in run.values if _memory(run, value) is not Memory.HOST}
-    whole = placed(run)
+    whole = placed(run, apart=True)
     grid = {each.name for each in whole.programs} & _free_programs(run)
     blocks = [each for each in whole.programs if each.name in grid]
     if not blocks or len(blocks) > MOST_BLOCKS:
@@ -42,11 +43,33 @@ def on_gpu(run: KernelRun, where: Gpu, num_warps: int) -> None:
     for value in reversed(run.values):
         for part in _parts(run, value):
             threads = _threads(run, value, part, num_warps)
+            if isinstance(handle := run.function[value.name], Reduction) and run.is_atomic(value.name):
+                _atomic(run, value, handle, part, blocks, threads, where)
+                main = False
+                continue
             if value.name in run.outputs and main:
                 run.function[value.name].tag_gpu(blocks=blocks, device=where.device, stream=where.stream)
                 main = False
             if threads:
                 part.tag_gpu(threads=threads)
+
+
+def _atomic(
+    run: KernelRun, value: ProgramValue, handle: Reduction, part: Selection, blocks: Sequence[Iter],
+    threads: Sequence[Iter], where: Gpu,
+) -> None:  # fmt: skip
+    """Blocks that add to one element in any order; a kernel before it sets the elements to zero."""
+    own = {each.name for each in value.over}
+    if part.statement_names() != handle.init.statement_names():
+        part.tag_gpu(blocks=blocks, threads=threads, combine=Combine.ATOMIC, device=where.device, stream=where.stream)
+        return
+    free = [each for each in blocks if each.name not in own]
+    if not free and threads:
+        cut = Iter(f"{threads[0].name}_block"), Iter(f"{threads[0].name}_own")
+        part.split(threads[0], WARP, *cut)
+        free, threads = [cut[0]], [cut[1], *threads[1:]]
+        part.reorder(*free, *threads)
+    part.tag_gpu(blocks=free, threads=threads, device=where.device, stream=where.stream)
 
 
 def _memory(run: KernelRun, value: ProgramValue) -> Memory:
@@ -56,8 +79,13 @@ def _memory(run: KernelRun, value: ProgramValue) -> Memory:
 
 
 def _free_programs(run: KernelRun) -> set[str]:
-    """The axes of the grid over which nothing is added up."""
-    over = {each.name for value in run.values if value.name in run.outputs for each in value.over}
+    """The axes of the grid over which nothing is added up in turn."""
+    over = {
+        each.name
+        for value in run.values
+        if value.name in run.outputs and not run.is_atomic(value.name)
+        for each in value.over
+    }
     return {name for name in run.programs.axes.programs if name not in over}
 
 

@@ -8,6 +8,7 @@ iteration.
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Computation, Reduction, Selection
@@ -27,10 +28,13 @@ class PlacedValues:
     values: tuple[ProgramValue, ...]
 
 
-def placed(run: KernelRun) -> PlacedValues:
-    """Compute each value of a run in the loops of its program; what is no box of programs stays in loops of its own."""
+def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
+    """Compute each value of a run in the loops of its program; what is no box of programs stays in loops of its own.
+
+    With `apart` atomic sums begin in loops of their own, before any program adds to them.
+    """
     outputs = [value for value in run.values if value.name in run.outputs]
-    loops = {value.name: _programs_of(run, value) for value in outputs}
+    loops = {value.name: _programs_of(run, value, apart and run.is_atomic(value.name)) for value in outputs}
     main_value = max(outputs, key=lambda each: len(loops[each.name]))
     main, programs = run.function[main_value.name], loops[main_value.name]
     whole = PlacedValues(programs, main, run.values)
@@ -71,6 +75,7 @@ def block_axes(run: KernelRun, value: ProgramValue, part: Selection) -> list[Ite
     program = run.function.program
     statement_ = program.statements[part.statement_names()[-1]]
     around = {*run.programs.axes.programs, *run.programs.axes.loops, *(each.name for each in value.over)}
+    around |= serial_axes(value)
     return [Iter(name) for name in program.loop_names(statement_) if name not in around]
 
 
@@ -86,7 +91,18 @@ def extent_of_axis(run: KernelRun, value: ProgramValue, axis: Iter) -> int:
     return 0
 
 
-def _programs_of(run: KernelRun, value: ProgramValue) -> tuple[Iter, ...]:
+def serial_axes(value: ProgramValue) -> set[str]:
+    """The axes along which a value is made of itself, as sums of all elements before are."""
+    own = list(value.domain)
+    found: set[str] = set()
+    for access in accesses(value.expr):
+        if access.source == value.name:
+            pairs = zip(own, access.indices, strict=True)
+            found |= {each.name for each, index in pairs if not index.same_as(each)}
+    return found
+
+
+def _programs_of(run: KernelRun, value: ProgramValue, apart: bool) -> tuple[Iter, ...]:
     """Cut the loops of an array into programs and axes; the loops over programs."""
     stores = run.stores[value.name]
     if len(stores) != 1:
@@ -116,7 +132,8 @@ def _programs_of(run: KernelRun, value: ProgramValue) -> tuple[Iter, ...]:
         handle.update.reorder(*outer, *over, *inner)
         if outer:
             handle.init.reorder(*outer, *inner)
-            handle.init.compute_at(handle.update, outer[-1])
+            if not apart:
+                handle.init.compute_at(handle.update, outer[-1])
         return (*outer, *over)
     if outer:
         handle.reorder(*outer, *inner)

@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from tiramisu_py.errors import DeclarationError
+from tiramisu_py.public_calls import own_class
 from tiramisu_py.records import dataclass
 
 #: The folder that the paths of headers are relative to.
@@ -14,6 +15,7 @@ _BACKENDS = Path(__file__).parents[2] / "backends"
 _LIMITS = ("most_threads", "most_along", "most_shared", "most_blocks", "widest")
 
 
+@own_class
 @dataclass(frozen=True, repr=False)
 class GpuTarget:
     """A kind of GPU, for `Function.gpu_target`: its limits, and how its kernels are written and compiled.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tiramisu_py import Combine, Computation, Iter, Memory, Reduction, Selection, Target
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import accesses
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, untouched
@@ -26,6 +27,7 @@ PAGE, SHARE = 4096, 8
 BLOCK = 64
 
 
+@own_call_of("tm.recipes")
 def columns(result: Computation, *, share: str = "columns", cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """Schedule a reduction over the first dimension: a few rows at a time, in vectors along the rows.
 

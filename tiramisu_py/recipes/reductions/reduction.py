@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tiramisu_py import Combine, Computation, Cores, Gpu, Reduction, Target, cores
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Role, not_combined, reductions_behind, rounds
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
@@ -19,6 +20,7 @@ GRADES = ("ordered", "everywhere", "run_to_run", "not_guaranteed", "gpu_to_gpu")
 GPU = "A100"
 
 
+@own_call_of("tm.recipes")
 def reduction(
     *reductions: Computation,
     on: Cores | Gpu | None = None,
@@ -98,6 +100,7 @@ def reduction(
     return recipe.commands()
 
 
+@own_call_of("tm.recipes")
 def reduction_space(
     of: Computation, *, on: Cores | Gpu | None = None, cpu: Cpu | Target | str | None = None, gpu: str | int = GPU
 ) -> dict[str, list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tiramisu_py import Combine, Computation, Iter, Reduction, Target
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Declared, Role, accesses
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
@@ -15,6 +16,7 @@ MOST_LANES = 64
 UNDER_WAY = 8
 
 
+@own_call_of("tm.recipes")
 def rows(result: Computation, *, cpu: Cpu | Target | str | None = None) -> AppliedCommands:
     """Schedule reductions over the last dimension, and what is computed from them, one row at a time.
 

@@ -9,6 +9,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.targets import Cores, Gpu, Ranks, Shares, Target, Tile
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.schedule.command_arguments import size
 from tiramisu_py.schedule.loops.tags import WIDTHS
 
@@ -16,6 +17,7 @@ from tiramisu_py.schedule.loops.tags import WIDTHS
 FINEST = 2**16
 
 
+@own_call
 def cores(vector: int | None = None, ranks: int | range | None = None, parallel: bool = True) -> Cores:
     """Threads of the host, as a target of `partition`.
 
@@ -37,6 +39,7 @@ def cores(vector: int | None = None, ranks: int | range | None = None, parallel:
     return Cores(vector, _ranks(ranks, "cores"), parallel)
 
 
+@own_call
 def gpu(
     device: int = 0,
     tile: int | tuple[int, int] | str | None = "auto",
@@ -109,6 +112,7 @@ def _ranks(given: object, kind: str) -> Ranks:
     return size(given, f"tm.{kind}: ranks", 0)
 
 
+@own_call
 def shares(*parts: int | float | Fraction) -> Shares:
     """The share of a level for each target of a `partition`: ``tm.shares(3, 1)``, or ``tm.shares(0.75, 0.25)``.
 

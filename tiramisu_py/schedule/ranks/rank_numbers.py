@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, ranks
+from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import size
 
@@ -33,6 +34,7 @@ class RankNumber(Iter):
 RANK = RankNumber("rank")
 
 
+@own_call_of("tm", "ranks")
 def rank_numbers(count: int) -> tuple[RankNumber, ...]:
     """The coordinates of the rank itself on a process grid of `count` axes: ``p, q = tm.ranks(2)``.
 

@@ -14,6 +14,7 @@ from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.program.machine.distribution import Pieces
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.targets import Shares
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import listed, loop_name, size
 
@@ -34,6 +35,7 @@ class Cut:
     __str__ = __repr__
 
 
+@own_call
 def pieces(
     iterator: Iter,
     points: Sequence[Expr | int] | Shares,

@@ -9,6 +9,7 @@ from typing import Any
 
 from tiramisu_py import Function, Kernel
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.queries import allowed_cpus
 from tiramisu_py.tuning.filters import Filter, checked_filters
 from tiramisu_py.tuning.learned.calling import Caller
@@ -239,6 +240,7 @@ class InputAware:
         return self._caller.call(inputs, given, measure)
 
 
+@own_call
 def input_aware(
     make: Callable[..., Function],
     space: Mapping[str, Iterable[Any]],

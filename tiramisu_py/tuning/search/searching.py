@@ -8,6 +8,7 @@ from typing import Any
 
 from tiramisu_py import Computation, Function
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.queries import allowed_cpus, function_of, open_cache
 from tiramisu_py.tuning.search.bench import MeasuringRequest, bench_for
 from tiramisu_py.tuning.search.proposals import proposals_for
@@ -44,6 +45,7 @@ def of_recipe(recipe: Callable[..., object], of: Computation | Sequence[Computat
     return make
 
 
+@own_call
 def tune(
     make: Callable[..., object],
     space: Mapping[str, Iterable[Any]],

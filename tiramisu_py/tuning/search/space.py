@@ -9,6 +9,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 
 #: The values of all parameters by name: a point of a space.
@@ -90,6 +91,7 @@ def checked_space(given: object, where: object, make: object) -> Space:
     return Space(values, where)
 
 
+@own_call
 def powers_of_two(low: int, high: int) -> list[int]:
     """The powers of two from `low` to `high`, both included: values of a parameter for `tune`.
 

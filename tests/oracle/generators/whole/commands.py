@@ -34,7 +34,7 @@ COMMANDS = {
     "wait": ("waits",), "create_xfer": ("transfer",),
     "derive_transfers": ("derive",), "gpu_target": ("gpu_target",), "tag_distribute": ("ranks",),
     "distribute": ("distribute",), "grid": ("grid",), "collapse_many": ("collapse",),
-    "set_wait_access": ("requests",),
+    "set_wait_access": ("requests",), "tensorize": ("tensorized",),
 }  # fmt: skip
 #: What the algorithms of this generator, or of the others, declare.
 DECLARED = {
@@ -42,6 +42,11 @@ DECLARED = {
     "scatter": "of values", "scan": "prefixes", "outputs": "every algorithm", "together": "the kind `groups`",
     "stage": "the kind `stages`", "scalar": "conditions of `special_case`", "reshape": "views of inputs",
     "blocks": "the kind `ranked`",
+}  # fmt: skip
+#: What no generator draws, with the tests that try it in its own cases.
+ELSEWHERE = {
+    "segments": "tests/schedule/test_segments.py", "inverse": "tests/schedule/test_gather.py",
+    "gather": "tests/schedule/test_gather.py", "array": "tests/language",
 }  # fmt: skip
 #: Members that change no schedule: they ask, write, run, or name.
 ASKED = frozenset((
@@ -56,7 +61,7 @@ ASKED = frozenset((
 _WEIGHTS = {
     "shares": 2, "all_banded": 1, "band": 1, "then": 1, "between": 1, "place": 1, "pack": 2, "partition": 2,
     "time_tile": 1, "cases": 2, "one_part": 1, "ordered": 2, "together": 2, "special_case": 1, "undo": 1, "again": 1,
-    "remove": 1, "automatic": 1, "keep": 1,
+    "remove": 1, "automatic": 1, "keep": 1, "tensorized": 1,
 }  # fmt: skip
 #: Those of GPUs and ranks; on other targets they come seldom, and most often are refused.
 _OF_GPUS = {
@@ -326,6 +331,12 @@ class EveryCommand(CpuCommands):
 
     def _coarsen(self, statement: Statement, handle: str) -> str:
         return f"{handle}.coarsen({self._loop(statement)}, {self.choice.choice((2, 3))}, {next(self.fresh)})"
+
+    def _tensorized(self, statement: Statement, handle: str) -> str:
+        loops = self.script.program.loop_names(statement)
+        chosen = [self.choice.choice(loops) for _ in range(3)] if loops else []
+        instruction = self.choice.choice(("amx", "m16n8k16", "m16n8k8.tf32"))
+        return f"{handle}.tensorize({', '.join(chosen)}, {instruction!r})" if chosen else ""
 
     def _gpu_copy(self, statement: Statement, handle: str) -> str:
         source = self._read_by(statement)
