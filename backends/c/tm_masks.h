@@ -109,6 +109,38 @@ TM_SHUFFLE uint64_t tm_first(int64_t count) {
       tm_result[tm_lane] = tm_place[tm_index[tm_lane]];                                            \
     tm_result;                                                                                     \
   })
+/* Of 32 or 64 bits where the processor gathers under masks: at the indices in vectors of 32 bits, and _AT_ of 64. */
+#if !defined(TM_COPIES) && defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define TM_GATHER_FIRST_32x4(V, place, index, count) \
+  ((V)_mm_mmask_i32gather_epi32((__m128i){0}, tm_first((count)), (__m128i)(index), (const void *)(place), 4))
+#define TM_GATHER_FIRST_32x8(V, place, index, count) \
+  ((V)_mm256_mmask_i32gather_epi32((__m256i){0}, tm_first((count)), (__m256i)(index), (const void *)(place), 4))
+#define TM_GATHER_FIRST_32x16(V, place, index, count) \
+  ((V)_mm512_mask_i32gather_epi32((__m512i){0}, tm_first((count)), (__m512i)(index), (const void *)(place), 4))
+#define TM_GATHER_FIRST_64x4(V, place, index, count) \
+  ((V)_mm256_mmask_i32gather_epi64((__m256i){0}, tm_first((count)), (__m128i)(index), (const void *)(place), 8))
+#define TM_GATHER_FIRST_64x8(V, place, index, count) \
+  ((V)_mm512_mask_i32gather_epi64((__m512i){0}, tm_first((count)), (__m256i)(index), (const void *)(place), 8))
+#define TM_GATHER_FIRST_AT_32x4(V, place, index, count) \
+  ((V)_mm256_mmask_i64gather_epi32((__m128i){0}, tm_first((count)), (__m256i)(index), (const void *)(place), 4))
+#define TM_GATHER_FIRST_AT_32x8(V, place, index, count) \
+  ((V)_mm512_mask_i64gather_epi32((__m256i){0}, tm_first((count)), (__m512i)(index), (const void *)(place), 4))
+#define TM_GATHER_FIRST_AT_64x4(V, place, index, count) \
+  ((V)_mm256_mmask_i64gather_epi64((__m256i){0}, tm_first((count)), (__m256i)(index), (const void *)(place), 8))
+#define TM_GATHER_FIRST_AT_64x8(V, place, index, count) \
+  ((V)_mm512_mask_i64gather_epi64((__m512i){0}, tm_first((count)), (__m512i)(index), (const void *)(place), 8))
+#else
+#define TM_GATHER_FIRST_32x4 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_32x8 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_32x16 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_64x4 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_64x8 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_AT_32x4 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_AT_32x8 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_AT_64x4 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_AT_64x8 TM_GATHER_FIRST
+#endif
+#define TM_GATHER_FIRST_AT_32x16 TM_GATHER_FIRST
 #define TM_STORE_STRIDED_FIRST(V, place, stride, value, count)                                     \
   do {                                                                                             \
     const __auto_type tm_place = (place);                                                          \
