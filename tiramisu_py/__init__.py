@@ -82,7 +82,9 @@ if TYPE_CHECKING:
     from tiramisu_py.algorithm.words.scattering import scatter
     from tiramisu_py.algorithm.words.stages import ExternStage, extern_stage, reads, stride, updates, writes
     from tiramisu_py.build import (
+        ArrayTraffic,
         DeviceArray,
+        HostPool,
         Kernel,
         MemoryNode,
         Target,
@@ -92,11 +94,14 @@ if TYPE_CHECKING:
         frozen,
         gpu_count,
         gpu_empty,
+        host_pool,
         inverse,
+        is_unified,
         memory_nodes,
         pinned_empty,
         target,
         to_gpu,
+        to_unified,
     )
     from tiramisu_py.errors import (
         ArgumentError,
@@ -225,8 +230,9 @@ front(
         "tiramisu_py.algorithm.words.scattering": "scatter",
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.build": (
-            "DeviceArray, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, frozen, gpu_count, gpu_empty, "
-            "inverse, memory_nodes, pinned_empty, target, to_gpu"
+            "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, ArrayTraffic, frozen, "
+            "gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
+            "to_unified"
         ),
         "tiramisu_py.errors": (
             "ArgumentError, CallError, CommandError, DeclarationError, DTypeError, KernelError, LegalityError, "
@@ -341,6 +347,7 @@ __all__ = [
     "HOST",
     "Half",
     "HOST_MAPPED",
+    "HostPool",
     "INTERLEAVE",
     "InTurn",
     "Input",
@@ -381,6 +388,7 @@ __all__ = [
     "ToolchainError",
     "Trace",
     "TraceEvent",
+    "ArrayTraffic",
     "Transfer",
     "Tuned",
     "TunedPoint",
@@ -432,6 +440,7 @@ __all__ = [
     "gpu",
     "gpu_count",
     "gpu_empty",
+    "host_pool",
     "grad",
     "hypot",
     "input_aware",
@@ -440,6 +449,7 @@ __all__ = [
     "int64",
     "int8",
     "inverse",
+    "is_unified",
     "isfinite",
     "isinf",
     "isnan",
@@ -492,6 +502,7 @@ __all__ = [
     "tanh",
     "target",
     "to_gpu",
+    "to_unified",
     "trunc",
     "tune",
     "uint16",

@@ -132,7 +132,7 @@ class Source:
         if isinstance(argument, ScalarArgument):
             return f"{kind} {name}"
         const = "" if argument.is_output else "const "
-        followed = restrict and argument.device is None
+        followed = restrict and argument.device is None and not argument.mapped
         return f"{const}{kind} *{'restrict ' if followed else ''}{name}"
 
     # -- the source

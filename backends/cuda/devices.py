@@ -218,6 +218,20 @@ class Devices:
         ]
 
 
+def device_addresses(function: LoopFunction, scope: Scope) -> Lines:
+    """What GPUs know those arrays of the caller by that they address where they are; refuses ordinary memory."""
+    lines: Lines = []
+    for argument in function.arguments:
+        if isinstance(argument, ArrayArgument) and argument.mapped:
+            name, text = scope.names[argument.name], Scalars(scope).text
+            sizes = ", ".join(map(text, argument.extents)) or "1"
+            size = f"(size_t)TM_BYTES({argument.dtype.c_name}, {sizes})"
+            lines.append(cgen.Statement(f"void *{name}_device = NULL"))
+            given = ("0", f'"{argument.name}"', name, size, f"&{name}_device")
+            lines += [tried("tm_gpu_mapped", *given), cgen.Statement(f"(void){name}_device")]
+    return lines
+
+
 def page_locks(function: LoopFunction, scope: Scope) -> Lines:
     """The calls that page-lock the caller's arrays that are copied to or from GPUs, if that is asked for."""
     copied = {name for node in walk(function.body) if isinstance(node, Copy) for name in _host_ends(node)}

@@ -11,7 +11,7 @@ from tiramisu_py.backends.c.definitions import Definition
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.part import Agreement, HostPart, HostParts, Lines, Printer
 from tiramisu_py.backends.c.runtime_files import RuntimeFile
-from tiramisu_py.backends.cuda.devices import Devices, page_locks
+from tiramisu_py.backends.cuda.devices import Devices, device_addresses, page_locks
 from tiramisu_py.backends.cuda.kernel_text import device_sources, kernel_names, uses_gpu
 from tiramisu_py.backends.cuda.simulated import RUNTIME_LIBRARIES
 from tiramisu_py.ir import (
@@ -73,8 +73,14 @@ class GpusPart(HostPart):
 
     def places(self) -> list[str]:
         """The arguments in device memory."""
-        arrays = (a for a in self.function.arguments if isinstance(a, ArrayArgument) and a.device is not None)
-        return [f"{self.names[a.name]} is an address in the memory of GPU {a.device}." for a in arrays]
+        arrays = [a for a in self.function.arguments if isinstance(a, ArrayArgument)]
+        there = [
+            f"{self.names[a.name]} is an address in the memory of GPU {a.device}."
+            for a in arrays
+            if a.device is not None
+        ]
+        mapped = [f"{self.names[a.name]} is in page-locked memory that GPUs address." for a in arrays if a.mapped]
+        return [*there, *mapped]
 
     def declarations(self) -> Lines:
         """The functions that choose devices."""
@@ -123,8 +129,8 @@ class GpusPart(HostPart):
         return call if self.function.gpu_where is None else f"gpu == NULL ? 0 : {call}"
 
     def array_faults(self, array: ArrayArgument) -> list[tuple[str, str]]:
-        """The caller's arrays on a device must be aligned if kernels load several elements at once."""
-        if array.device is None or not uses_vectors(self.function):
+        """The caller's arrays that a device addresses must be aligned if kernels load several elements at once."""
+        if (array.device is None and not array.mapped) or not uses_vectors(self.function):
             return []
         widest = self.function.gpu.widest
         words = f"must begin at a multiple of {widest} bytes, as whole arrays of a GPU do"
@@ -169,8 +175,8 @@ class GpusPart(HostPart):
         return [cgen.Statement(f"tm_gpu_trace(gpu, {self.log.place})")]
 
     def prepare(self) -> Lines:
-        """Page-locks the caller's arrays, if that is asked for."""
-        return page_locks(self.function, self.scope)
+        """Finds the caller's arrays that GPUs address, and page-locks others, if that is asked for."""
+        return [*device_addresses(self.function, self.scope), *page_locks(self.function, self.scope)]
 
     def give_back(self) -> Lines:
         """Releases the device, if it has begun."""

@@ -29,7 +29,17 @@ RUNTIME_LIBRARIES = ("-ldl", "-lpthread")
 #: The simulator, a library with the driver's entry points, which tm_gpu.c opens.
 SIMULATOR_SOURCES = tuple(
     SIMULATOR_FOLDER / name
-    for name in ("driver.c", "memory.c", "streams.c", "launches.c", "blocks.c", "checks.c", "faults.c", "options.c")
+    for name in (
+        "driver.c",
+        "memory.c",
+        "streams.c",
+        "launches.c",
+        "blocks.c",
+        "checks.c",
+        "faults.c",
+        "options.c",
+        "traffic.c",
+    )
 )
 SIMULATOR_HEADERS = (
     *(SIMULATOR_FOLDER / name for name in ("simulator.h", "fibers.h", "tm_simulator.h")),

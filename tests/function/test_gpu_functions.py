@@ -91,7 +91,8 @@ def test_each_wait_of_the_blur_is_needed(name):
 def product(**options: bool) -> SimpleNamespace:
     """The matrix product through shared memory."""
     s = pl.matmul()
-    s.C.gpu_tile(i, j, 16, 16, i0, j0, i1, j1, **options)
+    s.C.tile(i, j, 16, 16, i0, j0, i1, j1)
+    s.C.tag_gpu(blocks=[i0, j0], threads=[i1, j1], **options)
     s.C.update.after(s.C.init, j1)
     s.C.update.split(k, 16, k0, k1)
     copies = [s.C.update.copy(s.A, [y, x], at=k0, into=tm.SHARED), s.C.update.copy(s.B, [y, x], at=k0, into=tm.SHARED)]

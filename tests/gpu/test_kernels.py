@@ -164,13 +164,13 @@ def test_an_input_that_lives_on_the_gpu_is_named_by_a_word():
 
 @pytest.mark.parametrize(
     ("memory", "words"),
-    [("pinned", r"tm\.pinned_empty"), ("host_mapped", "keep another computation"), ("shared", "in shared memory")],
+    [("pinned", r"tm\.pinned_empty"), ("shared", "in shared memory")],
 )
 def test_the_array_of_a_caller_is_where_the_caller_has_it(memory, words):
     s = doubled(tm.float32)
     with pytest.raises(tm.CommandError, match=f"the caller's array o, .*{words}"):
         s.o.store_in(memory)
-    with pytest.raises(tm.DeclarationError, match=r"an input is in tm\.HOST or in tm\.GPU"):
+    with pytest.raises(tm.DeclarationError, match=r"an input is in tm\.HOST, tm\.GPU or tm\.HOST_MAPPED"):
         s.f.input("b", tm.float32, [N], memory=memory)
 
 

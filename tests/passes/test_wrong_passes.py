@@ -92,6 +92,7 @@ MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("host", "share_expressions_after_promote", off_by_one, "tiles"),
     ("host", "decide", off_by_one, "cpu/heat"),
     ("after_nests", "merge_host_guards_after_decide", off_by_one, "tiles"),
+    ("after_nests", "plain_remainders", off_by_one, "tiles"),
     ("after_nests", "launch_constants", off_by_one, "gpu/two GPUs"),
     ("after_nests", "matrix_tiles", off_by_one, "tiles of cores"),
     ("after_nests", "share_memory", in_one_block, "lifetimes"),

@@ -77,6 +77,38 @@ def test_the_adjoints_of_stencils_products_and_rows_have_no_atomics(name: str) -
     assert "omp parallel" in own and not re.search("omp atomic(?! write)", own)  # one notes that memory was refused
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_gradient_by_the_entries_of_a_matrix_goes_through_each_row_once(threads: int) -> None:
+    f = programs.PROGRAMS["csr"]()
+    step = tm.vjp(f, wrt=["value"]).step
+    explained = step.auto_schedule(target="x86-64-v3", threads=threads).explain()
+    (e,) = step.algorithm.computations["d_value"].iterators
+    assert f"values say the range of {e} for each i" in explained
+    # no loop over blocks of entries around the rows, which the proof finds to be apart
+    shared = ", parallel" if threads > 1 else ""
+    assert re.search(rf"^for i{shared}:\n    for {e}, vector of 4:\n        d_value.update$", step.loop_nests(), re.M)
+    assert step.check().ok
+
+
+def test_sums_over_columns_too_are_in_lanes_inside_of_each_entry() -> None:
+    (N, M, K, E), (i, j, e) = tm.params("N M K E"), tm.iters("i j e")
+    f = tm.Function("rows", params=[N, M, K, E])
+    start = f.input("start", tm.int32, [N + 1], values=(0, E + 1), monotone=True)
+    column = f.input("column", tm.int32, [E], values=(0, M))
+    value, a = f.input("value", tm.float32, [E]), f.input("a", tm.float32, [M, K])
+    f.outputs(f.reduction("out", {i: N, j: K}, {e: (start[i], start[i + 1])}, tm.sum, value[e] * a[column[e], j]))
+    step = tm.vjp(f, wrt=["value"]).step
+    step.auto_schedule(target="x86-64-v3", threads=2)
+    texts = [str(each) for each in step.commands]
+    assert "d_value.update.reorder(i, e, j)" in texts and "d_value.update.parallelize(i)" in texts
+    given = {"start": np.array([0, 3, 3, 5], np.int32), "column": np.array([1, 0, 3, 2, 2], np.int32)}
+    numbers = np.random.default_rng(0)
+    by, a_values = (numbers.integers(-3, 4, shape).astype(np.float32) for shape in ((3, 9), (4, 9)))
+    found = step.compile(threads=2)(**given, value=np.ones(5, np.float32), a=a_values, d_out=by)[-1]
+    rows = np.repeat(np.arange(3), np.diff(given["start"]))
+    np.testing.assert_array_equal(found, (by[rows] * a_values[given["column"]]).sum(axis=1))
+
+
 @pytest.mark.slow
 def test_all_three_products_of_a_layer_are_computed_in_tiles_of_registers() -> None:
     (n, m, k), o = tm.params("N M K"), tm.iters("o")[0]

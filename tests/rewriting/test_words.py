@@ -45,6 +45,8 @@ def gradient_of(word: Callable[[tm.Expr], Any], at: list[float], **scalars: floa
         (lambda x: tm.stop_gradient(x * x), [2, 3], [0, 0]),
         (lambda x: x * x + 3, [5], [10]),
         (lambda x: 7.0, [5], [0]),
+        (lambda x: tm.select(x > 0, tm.sqrt(x), 1.0), [0, 0.25], [0, 1]),  # no infinite slope of what is not taken
+        (lambda x: tm.select(x == 0, 0.0, 1 / x), [0, 0.5], [0, -4]),
     ],
 )  # fmt: skip
 def test_ties_and_kinks_are_as_in_pytorch(word: Any, at: list[float], expected: list[float]) -> None:
@@ -60,6 +62,19 @@ def test_equal_largest_terms_share_evenly_and_a_place_takes_all() -> None:
     for most, least, expected in ((6.0, 0.0, [0, 2, 0, 2, 2, 0]), (0.0, 5.0, [5, 0, 0, 0, 0, 0])):
         found = step(x=given, d_most=most, d_first_value=least)[-1]
         np.testing.assert_array_equal(found, expected)
+
+
+def test_the_gradient_of_a_norm_of_zeros_is_zero() -> None:
+    f = tm.Function("lengths", params=[N, K])
+    x = f.input("x", tm.float32, [N, K])
+    f.outputs(f.reduction("y", {i: N}, {k: K}, tm.norm, x[i, k]))
+    given = np.array([[3, 4], [0, 0], [0, -2], [np.nan, 0], [np.inf, 1]], np.float32)
+    y, d_x = tm.vjp(f).step.compile()(x=given, d_y=np.array([5, 5, 1, 1, 1], np.float32))
+    np.testing.assert_array_equal(y, np.linalg.norm(given, axis=1))
+    np.testing.assert_array_equal(d_x[:3], [[3, 4], [0, 0], [0, -1]])
+    assert np.isnan(d_x[3]).all()  # as torch.linalg.vector_norm has them
+    along = tm.jvp(f).compile()(x=given[:3], t_x=np.array([[1, 1], [1, 2], [1, 2]], np.float32))[-1]
+    np.testing.assert_allclose(along, [1.4, 0, -2], rtol=1e-6)
 
 
 def test_a_product_of_one_zero_and_of_two() -> None:

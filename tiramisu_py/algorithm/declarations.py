@@ -50,9 +50,10 @@ class Input:
     has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension) and `permutation`. One that
     `covers` E positions begins at 0 and ends at E: its runs have each position once. One that `inverts` another one
     has, run by run, the positions at which that has the number of the run, in their order.
-    `device` says where the caller has it: the number of a GPU, or None for the host. `strides` are the distances of
-    neighbours in each dimension, in elements; None for an array that is contiguous, row by row. If the caller's array
-    has extents that are products, ``[N * M]``, they are `passed`, and each factor is an extent of `shape`.
+    `device` says where the caller has it: the number of a GPU, or None for the host; if it is `mapped`, GPUs address it
+    there. `strides` are the distances of neighbours in each dimension, in elements; None for an array that is
+    contiguous, row by row. If the caller's array has extents that are products, ``[N * M]``, they are `passed`, and
+    each factor is an extent of `shape`.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Input:
     passed: tuple[Expr, ...] | None = None
     covers: Expr | None = None
     inverts: InverseOf | None = None
+    mapped: bool = False
 
     @property
     def passed_shape(self) -> tuple[Expr, ...]:

@@ -7,7 +7,16 @@ from tiramisu_py.fronts import front
 if TYPE_CHECKING:
     from tiramisu_py.build.calls.frozen_arrays import frozen, inverse
     from tiramisu_py.build.compilation import compile_function, compile_versions_of, processor_for
-    from tiramisu_py.build.gpu.device_arrays import DeviceArray, gpu_empty, pinned_empty, to_gpu
+    from tiramisu_py.build.gpu.device_arrays import (
+        DeviceArray,
+        HostPool,
+        gpu_empty,
+        host_pool,
+        is_unified,
+        pinned_empty,
+        to_gpu,
+        to_unified,
+    )
     from tiramisu_py.build.gpu.runtime import gpu_count
     from tiramisu_py.build.kernel import Kernel
     from tiramisu_py.build.machine.topology import MemoryNode, memory_nodes
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
     from tiramisu_py.build.toolchains.flags import fast_flags
     from tiramisu_py.build.toolchains.processor import Processor
     from tiramisu_py.build.traces.trace import Trace, TraceEvent
+    from tiramisu_py.build.traces.traffic import ArrayTraffic
 
 front(
     __name__,
@@ -26,7 +36,8 @@ front(
         "tiramisu_py.build.toolchains.flags": "fast_flags",
         "tiramisu_py.build.compilation": "compile_function, compile_versions_of, processor_for",
         "tiramisu_py.build.calls.frozen_arrays": "frozen, inverse",
-        "tiramisu_py.build.gpu.device_arrays": "DeviceArray, gpu_empty, pinned_empty, to_gpu",
+        "tiramisu_py.build.gpu.device_arrays": "DeviceArray, HostPool, gpu_empty, host_pool, is_unified, pinned_empty, "
+        "to_gpu, to_unified",
         "tiramisu_py.build.gpu.runtime": "gpu_count",
         "tiramisu_py.build.kernel": "Kernel",
         "tiramisu_py.build.machine.topology": "MemoryNode, memory_nodes",
@@ -37,12 +48,14 @@ front(
         "tiramisu_py.build.toolchains.cuda_compiler": "Resources",
         "tiramisu_py.build.toolchains.processor": "Processor",
         "tiramisu_py.build.traces.trace": "Trace, TraceEvent",
+        "tiramisu_py.build.traces.traffic": "ArrayTraffic",
     },
 )
 
 __all__ = [
     "Cache",
     "DeviceArray",
+    "HostPool",
     "Kernel",
     "MemoryNode",
     "Processor",
@@ -52,6 +65,7 @@ __all__ = [
     "Toolchain",
     "Trace",
     "TraceEvent",
+    "ArrayTraffic",
     "compile_function",
     "compile_versions_of",
     "fast_flags",
@@ -60,10 +74,13 @@ __all__ = [
     "inverse",
     "gpu_count",
     "gpu_empty",
+    "host_pool",
+    "is_unified",
     "memory_nodes",
     "open_cache",
     "pinned_empty",
     "processor_for",
     "target",
     "to_gpu",
+    "to_unified",
 ]

@@ -29,6 +29,7 @@ from tiramisu_py.build.toolchains.cuda_compiler import Resources
 from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load
 from tiramisu_py.build.traces.event_log import LastCall, LastCalls
 from tiramisu_py.build.traces.trace import Trace
+from tiramisu_py.build.traces.traffic import ArrayTraffic
 from tiramisu_py.build.travel import Packed, packed
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction
@@ -159,6 +160,23 @@ class Kernel:
         if not self.function.traced:
             raise ArgumentError(f"{self.name} keeps no trace: give trace=True to {self.name}.compile")
         return self._calls.trace(self.name)
+
+    @property
+    def traffic(self) -> Mapping[str, ArrayTraffic]:
+        """What this thread's last call has moved of each array, by name: copied, and read or written in place by GPUs.
+
+        ::
+
+            print(kernel.traffic["rows"])
+            -->    ArrayTraffic(copied=0, read=525312, written=0, requests=8272)
+
+        Bytes are counted as copies are made. Those in place are of unified arrays (``memory=tm.HOST_MAPPED``), and only
+        the simulator counts them, with ``sanitize=True``: else they are None. Raises `ArgumentError` if there was no
+        call, if it failed, or if the kernel uses no GPU.
+        """
+        if self.gpu is None:
+            raise ArgumentError(f"{self.name} uses no GPU: it moves nothing between memories")
+        return self._calls.traffic(self.name).by_array(self.function)
 
     def seeded(self, seed: int | None, timing: str | None = None) -> Kernel:
         """This kernel in another simulation: with another order of blocks, threads, and stream operations.
@@ -336,7 +354,8 @@ class Kernel:
 
         The threads that will use a page are the first to write it, so that it is on their memory node: the first
         dimension is distributed over the kernel's threads in blocks, as in a parallel loop. For a distributed function
-        it is the part of this rank of `comm` (with ``pin="node"`` this call is collective). Raises `ArgumentError`.
+        it is the part of this rank of `comm` (with ``pin="node"`` this call is collective). For an argument that GPUs
+        address in the host's memory it is unified (see `pinned_empty`). Raises `ArgumentError`.
         """
         new_array = self._pages.new_array
         return self._where_openmp_works(lambda: new_array(self.arguments, self.ranks, name, sizes, comm))

@@ -85,9 +85,22 @@ class Moved:
 
 
 @dataclass(frozen=True)
+class InPlace:
+    """What kernels of a GPU read or write of an array in the host's memory, where it is: each access of each instance.
+    Accesses under conditions on values count whether or not these hold.
+    """
+
+    name: str
+    direction: str
+    elements: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Communication:
     """The amounts that a program's transfers move in a call, in total and for each transfer.
 
+    Beside them, `in_place` lists what GPUs read and write in unified arrays, which is in no total.
     `grid` are the extents of the process grid. `elements`, `bytes` and `messages` are totals over all ranks. Combined
     partial results count once for each rank, as one message that it sends and one that it receives, whatever MPI's
     algorithm is; a rank that has nothing to combine with counts none.
@@ -95,6 +108,7 @@ class Communication:
 
     transfers: tuple[Moved, ...] = ()
     grid: tuple[int, ...] = ()
+    in_place: tuple[InPlace, ...] = ()
 
     @property
     def elements(self) -> int:
@@ -170,6 +184,7 @@ class Communication:
         rows = [header]
         for moved in (*self.transfers, total):
             rows.append((moved.name, moved.direction, str(moved.elements), str(moved.bytes), str(moved.messages)))
+        rows += [(one.name, one.direction, str(one.elements), str(one.bytes), "") for one in self.in_place]
         widths = [max(len(row[k]) for row in rows) for k in range(len(header))]
         lines = []
         for row in rows:

@@ -11,16 +11,18 @@ from collections.abc import Iterator, Mapping
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.counting.amounts import BETWEEN_RANKS, COMBINED, Amount, Communication, Moved, Share, times
+from tiramisu_py.counting.amounts import BETWEEN_RANKS, COMBINED, Amount, Communication, InPlace, Moved, Share, times
 from tiramisu_py.counting.combinations import given
 from tiramisu_py.counting.even_runs import with_even_runs
 from tiramisu_py.counting.lattice_points import classes, count
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.value_boxes import copies_of
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collective_exchanges import collectives
 from tiramisu_py.program.ranks.spread import axes, foreseen
 from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.program.storage import Memory
 
 
 def communication(program: Program, params: Mapping[str, int]) -> Communication:
@@ -30,7 +32,7 @@ def communication(program: Program, params: Mapping[str, int]) -> Communication:
     even = with_even_runs(program, params) if any(s.transfer and s.guards for s in statements) else program
     moved = [_moved(even, each, params) for each in even.statements.values() if each.transfer is not None]
     if not axes(program):
-        return Communication(tuple(moved))
+        return Communication(tuple(moved), in_place=tuple(_in_place(program, params)))
     spread_out = foreseen(program)
     if spread_out.blocks is not None:
         return Communication((*moved, *_of_one_rank(spread_out, params)))
@@ -74,6 +76,23 @@ def _size(program: Program, statement: Statement) -> int:
 
 def _words(device: Device) -> str:
     return "host" if device is None else f"gpu {device}"
+
+
+def _in_place(program: Program, params: Mapping[str, int]) -> Iterator[InPlace]:
+    """What kernels read and write in memory of the host: by array, GPU and verb."""
+    accesses = MemoryAccesses(program)
+    for buffer in program.buffers.values():
+        if buffer.memory is not Memory.HOST_MAPPED:
+            continue
+        found: dict[tuple[int, str], int] = {}
+        for access in accesses.of_buffer(buffer.name):
+            if access.device is None or access.actor.statement is None:
+                continue
+            instances = access.domain.apply(sets.graph(access.instance, access.domain))
+            key = access.device, "writes" if access.is_write else "reads"
+            found[key] = found.get(key, 0) + count(sets.fixed(instances, params))
+        for (device, verb), elements in found.items():
+            yield InPlace(buffer.name, f"gpu {device} {verb} in place", elements, elements * buffer.dtype.bytes)
 
 
 # -- between ranks

@@ -60,11 +60,14 @@ class Declarations(Scheduled):
         proofs: conditions such as ``start[i] <= p`` and ``p < start[i + 1]`` exclude each other in different rows if
         `start` is monotone, and ``order[i] == v`` in different i if `order` is a permutation. They are verified when a
         kernel is called from Python. With ``memory=tm.GPU`` the array is in the
-        memory of the GPU `device`. Raises `DeclarationError`.
+        memory of the GPU `device`. With ``memory=tm.HOST_MAPPED`` it is a unified array (of `pinned_empty`, or
+        `to_unified`), which stays on the host, and GPUs read it in place. Raises `DeclarationError`.
         """
-        if as_memory(memory) not in (Memory.HOST, Memory.GPU):
+        if as_memory(memory) not in (Memory.HOST, Memory.GPU, Memory.HOST_MAPPED):
             pinned = "; an array of tm.pinned_empty is page-locked" if as_memory(memory) is Memory.PINNED else ""
-            raise DeclarationError(f"memory={memory!r}: an input is in tm.HOST or in tm.GPU memory{pinned}")
+            raise DeclarationError(
+                f"memory={memory!r}: an input is in tm.HOST, tm.GPU or tm.HOST_MAPPED memory{pinned}"
+            )
         if isinstance(device, bool) or not isinstance(device, int) or device < 0:
             raise DeclarationError(f"device={device!r}: GPUs are numbered 0, 1, ...")
         declared = declare_input(
@@ -73,7 +76,10 @@ class Declarations(Scheduled):
         )  # fmt: skip
         if strides is not None and as_memory(memory) is Memory.GPU:
             raise DeclarationError(f"strides= of {name}: arrays in GPU memory are contiguous")
-        declared = replace(declared, device=device if as_memory(memory) is Memory.GPU else None)
+        mapped = as_memory(memory) is Memory.HOST_MAPPED
+        if strides is not None and mapped:
+            raise DeclarationError(f"strides= of {name}: unified arrays are contiguous (memory=tm.HOST_MAPPED)")
+        declared = replace(declared, device=device if as_memory(memory) is Memory.GPU else None, mapped=mapped)
         self._program = with_input(self._program, declared)
         return Input(self, name)
 

@@ -187,7 +187,8 @@ def _var(steps: Steps) -> Computation:
 def _norm(steps: Steps) -> Computation:
     term = cast(steps.wide, steps.term)
     squares = steps.reduction("squares", declarations.sum_, binary("*", term, term))
-    return steps.result(cast(steps.narrow, call("sqrt", squares)))
+    root = select(binary("==", squares, 0), cast(steps.wide, 0), call("sqrt", squares))  # its derivative at 0 is 0
+    return steps.result(cast(steps.narrow, root))
 
 
 def _logsumexp(steps: Steps) -> Computation:

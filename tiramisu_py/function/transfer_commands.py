@@ -152,7 +152,8 @@ class TransferCommands(Scheduled):
 
         Between ranks it counts messages: `elements`, `bytes` and `messages` of all ranks, ``of_rank(1).sent`` and
         ``.received`` of one, `by_rank` of each, and ``channels()`` for each pair of ranks. With blocks that have bounds
-        known at run time it counts the messages of the one rank with these bounds. Raises `ArgumentError` for a
+        known at run time it counts the messages of the one rank with these bounds. `in_place` lists what GPUs read and
+        write in unified arrays (``memory=tm.HOST_MAPPED``), which nothing moves. Raises `ArgumentError` for a
         parameter without a value.
         """
         return counting.communication(self._program, params)

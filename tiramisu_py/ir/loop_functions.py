@@ -24,9 +24,10 @@ class ArrayArgument:
     """An array argument: row-major, of the given extents (expressions of the parameters).
 
     An in-place array is both input and output. `covered`: the function writes every element of an output, so that
-    the array's previous content does not matter. `device` is the GPU in whose memory it is; None for the host's. Each
-    rank has a part of each `dealt` dimension. An input may have `strides`, in elements; other arrays are contiguous.
-    Callers in Python pass an array with the extents `passed`, of which some are products of `extents`, if it has any.
+    the array's previous content does not matter. `device` is the GPU in whose memory it is; None for the host's, where
+    GPUs address one that is `mapped`. Each rank has a part of each `dealt` dimension. An input may have `strides`, in
+    elements; other arrays are contiguous. Callers in Python pass an array with the extents
+    `passed`, of which some are products of `extents`, if it has any.
     """
 
     name: str
@@ -39,6 +40,7 @@ class ArrayArgument:
     dealt: tuple[int, ...] = ()
     strides: tuple[Expr, ...] | None = None
     passed: tuple[Expr, ...] | None = None
+    mapped: bool = False
 
     @property
     def passed_extents(self) -> tuple[Expr, ...]:

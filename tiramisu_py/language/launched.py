@@ -22,7 +22,8 @@ from tiramisu_py.language.tracing.tracer import ArrayType, traced
 from tiramisu_py.language.values.groups import in_order, sources_of
 from tiramisu_py.language.values.meanings import Bound
 from tiramisu_py.language.values.programs import Programs
-from tiramisu_py.language.values.stores import Filled, StoreInstances, filled, instances_of
+from tiramisu_py.language.values.run_stores import filled_by_runs
+from tiramisu_py.language.values.stores import Filled, StoreInstances, executions, filled, instances_of
 from tiramisu_py.language.values.uses import walked
 from tiramisu_py.program.fresh_names import names_in
 from tiramisu_py.program.loops import Combine
@@ -95,7 +96,13 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
     for name, own in sites.items():
         declared = function._arrays[bound[name].name]
         array = Filled(bound[name].name, declared.dtype, declared.shape, declared.partial)
-        stores[array.name] = [instances_of(algorithm, programs, array, site) for site in own]
+        by_runs = filled_by_runs(algorithm, programs, array, own)
+        if by_runs is not None:
+            stores[array.name] = []
+            outputs.append(by_runs)
+            continue
+        every = [(site, executions(algorithm, programs, array, site)) for site in own]
+        stores[array.name] = [instances_of(array, site, whole, algorithm) for site, whole in every]
         outputs.append(filled(algorithm, array, stores[array.name]))
     if not outputs:
         raise DeclarationError(f"{source.name} stores nothing: tl.store(place, value)")
@@ -173,6 +180,13 @@ def _check_arrays(function: Function, source: BlockSource, kernel: BlockKernel, 
             )
         if isinstance(given[name], ProgramArray) and not given[name].is_filled:
             raise DeclarationError(f"{_at(source, line)}: {unfilled(given[name])}")
+        filled_one = function.program.algorithm.computations.get(names[name])
+        if isinstance(given[name], ProgramArray) and filled_one is not None and filled_one.shape is None:
+            indices = ", ".join(filled_one.iterators)
+            raise DeclarationError(
+                f"{_at(source, line)} reads {names[name]}, whose elements are kept by runs of a table: read them in a "
+                f"computation, as {names[name]}[{indices}]"
+            )
 
 
 def _at(source: BlockSource, line: int) -> str:

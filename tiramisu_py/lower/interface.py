@@ -19,7 +19,7 @@ from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.templates import of_operands
 from tiramisu_py.program.kept_operands import packed_from
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.storage import Buffer
+from tiramisu_py.program.storage import Buffer, Memory
 
 Argument = ArrayArgument | ScalarArgument
 
@@ -64,8 +64,9 @@ def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool, ar
     dealt = () if holding is None else holding.distribution.dims
     strides = None if buffer.strides is None else tuple(typed(stride, int64) for stride in buffer.strides)
     passed = None if buffer.passed is None else tuple(typed(extent, int64) for extent in buffer.passed)
+    mapped = buffer.memory is Memory.HOST_MAPPED
     return ArrayArgument(
-        buffer.name, buffer.dtype, extents, is_input, is_output, covered, buffer.device, dealt, strides, passed
+        buffer.name, buffer.dtype, extents, is_input, is_output, covered, buffer.device, dealt, strides, passed, mapped
     )
 
 

@@ -58,12 +58,13 @@ def caught_up(program: Program, later: Program) -> Program:
 
 
 def with_input(program: Program, declared: Input) -> Program:
-    """The program with an additional input, in a buffer that the caller passes: of the host, or of a GPU."""
+    """The program with an additional input, in a buffer that the caller passes: of the host, of a GPU, or of both."""
     _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_input(declared))
     if declared.scalar:
         return program
-    memory = Memory.HOST if declared.device is None else Memory.GPU
+    on_host = Memory.HOST_MAPPED if declared.mapped else Memory.HOST
+    memory = on_host if declared.device is None else Memory.GPU
     buffer = Buffer(
         declared.name, declared.shape, declared.dtype, memory, argument=True, device=declared.device,
         strides=declared.strides, passed=declared.passed,

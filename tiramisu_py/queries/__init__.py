@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tiramisu_py.algorithm.declarations import Input as DeclaredInput
     from tiramisu_py.algorithm.declare.assumptions import verify_facts
     from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value, infer_params, params_of, shape_value
-    from tiramisu_py.algorithm.domains.scatters import chosen_by_values
+    from tiramisu_py.algorithm.domains.scatters import chosen_by_values, in_ranges_of_terms
     from tiramisu_py.algorithm.evaluate.drawn_arguments import SMALL
     from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments as drawn_arguments
     from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Const, Select, as_expr
@@ -103,7 +103,7 @@ front(
         ),
         "tiramisu_py.algorithm.declare.assumptions": "verify_facts",
         "tiramisu_py.algorithm.domains.extents_from_arguments": "extent_value, infer_params, params_of, shape_value",
-        "tiramisu_py.algorithm.domains.scatters": "chosen_by_values",
+        "tiramisu_py.algorithm.domains.scatters": "chosen_by_values, in_ranges_of_terms",
         "tiramisu_py.algorithm.evaluate.drawn_arguments": "SMALL, arguments as drawn_arguments",
         "tiramisu_py.algorithm.expressions": "Access, Binary, Call, Cast, Const, Select, as_expr",
         "tiramisu_py.algorithm.traversal": "accesses, iterators, kinds, rewrite, walk",
@@ -226,6 +226,7 @@ __all__ = [
     "function_of",
     "halos",
     "have_one_end",
+    "in_ranges_of_terms",
     "infer_params",
     "initial_program",
     "is_box",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tiramisu_py.algorithm.expressions import Access, Expr, as_typed, binary, select
+from tiramisu_py.algorithm.expressions import Access, Const, Expr, Select, as_typed, binary, select
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.records import dataclass
-from tiramisu_py.rewriting.partial_derivatives import dependences, where, zero
+from tiramisu_py.rewriting.partial_derivatives import Factor, dependences, where, zero
 
 #: An array of values: its name, and of several values the number of the component.
 Source = tuple[str, int | None]
@@ -78,13 +78,23 @@ def read_adjoints(
                     continue
                 into = adjoints.setdefault((id(each.operand), each.part), {})
                 for path, by in arrived:
-                    taken, value = path, each.factor(by)
+                    taken, value = path, _under_conditions(by, each.factor)
                     if each.condition is not None and is_affine(each.condition):
                         taken = (*path, (each.condition, each.truth))
                     elif each.condition is not None:
                         value = where(each.condition, value) if each.truth else _unless(each.condition, value)
                     _add(into, taken, _in_type_of(value, each.operand, each.part))
     return list(reads.values())
+
+
+def _under_conditions(by: Expr, factor: Factor) -> Expr:
+    """A factor of a multiplier inside its conditions: ``select(x == 0, 0, by / sqrt(x))``, and no 0 / 0 at x = 0."""
+    match by:
+        case Select(no=Const(value=0)):
+            return select(by.condition, _under_conditions(by.yes, factor), by.no)
+        case Select(yes=Const(value=0)):
+            return select(by.condition, by.yes, _under_conditions(by.no, factor))
+    return factor(by)
 
 
 def _in_type_of(value: Expr, operand: Expr, part: int | None) -> Expr:

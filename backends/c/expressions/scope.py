@@ -143,7 +143,9 @@ def of_function(function: LoopFunction, names: Mapping[str, str]) -> Scope:
     scope = Scope(names, facts=facts_of(function))
     for argument in function.arguments:
         if isinstance(argument, ArrayArgument):
-            array = NamedArray(names[argument.name], argument.dtype, argument.extents, strides=argument.strides)
+            name = names[argument.name]
+            on_device = f"{name}_device" if argument.mapped else ""
+            array = NamedArray(name, argument.dtype, argument.extents, device_name=on_device, strides=argument.strides)
             scope.declare_array(argument.name, array)
             if argument.device is not None:
                 scope.declare_array(f"{argument.name}@gpu{argument.device}", array)

@@ -25,7 +25,7 @@
 #define TRACED(...)
 #endif
 
-enum { MAX_DEVICES = 64, RECENT = 4, NAME_BYTES = 100 };
+enum { MAX_DEVICES = 64, RECENT = 4, NAME_BYTES = 100, PAGE = 4096 };
 
 /* Codes of the driver that we know something about. */
 enum { CU_INVALID_VALUE = 1, CU_OUT_OF_MEMORY = 2, CU_NOT_INITIALIZED = 3, CU_NO_DEVICE = 100, CU_NO_BINARY = 209,
@@ -88,7 +88,8 @@ typedef struct driver {
   pthread_mutex_t lock; /* of all that follows */
   device devices[MAX_DEVICES];
   module *modules;
-  kept *host_memory;
+  kept *host_memory, *arrays; /* what is kept of page-locked memory, and what callers have of it */
+  int64_t arrays_asked, arrays_made;
   locked *locked;
   struct driver *next;
 } driver;
@@ -151,6 +152,14 @@ struct tm_gpu_call {
 static driver *drivers;
 static pthread_mutex_t drivers_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread char error_text[1600];
+
+/* What the last call of the thread has copied, by the names of its copies. */
+enum { MOST_COPIES = 128 };
+static __thread struct {
+  const char *what;
+  int64_t bytes;
+} copied[MOST_COPIES];
+static __thread int copied_count;
 
 /* -- errors */
 
@@ -515,6 +524,7 @@ int tm_gpu_begin(tm_gpu_call **result, const tm_gpu_program *program, int first)
   call->driver = of;
   call->program = program;
   call->first = first;
+  copied_count = 0;
   *result = call;
   return 0;
 }
@@ -809,6 +819,29 @@ int tm_gpu_free_host(tm_gpu_call *call, void *address) {
   if (!take_this(&call->host_memory, address, &bytes))
     return fail(TM_GPU_FAULT, "%s: freed is pinned memory that the call did not allocate", call->program->name);
   return host_end(call, address, bytes);
+}
+
+/* The device addresses of its first and its last byte are as far apart as these where all of it is one mapped block. */
+int tm_gpu_mapped(tm_gpu_call *call, int device, const char *name, const void *address, size_t bytes, void **device_address) {
+  const char *doing = "an array of the caller has no address on the device";
+  const driver *of = call->driver;
+  CUdeviceptr first = 0, last = 0;
+  call_device *on;
+  *device_address = NULL;
+  if (bytes == 0) return 0;
+  int code = in_call(call, device, &on);
+  if (code == 0) code = enter(on->device, doing);
+  if (code != 0) return code;
+  char *start = (char *)(uintptr_t)address;
+  CUresult found = of->HostDeviceAddress(&first, start, 0);
+  if (found == 0) found = of->HostDeviceAddress(&last, start + bytes - 1, 0);
+  code = leave(on->device, found == CU_INVALID_VALUE ? 0 : found, doing);
+  if (code != 0) return code;
+  if (found != 0 || last - first != bytes - 1)
+    return fail(TM_GPU_FAULT, "%s: %s is in ordinary memory, and GPUs address it where it is: it must be unified (page-locked "
+                "and mapped, as tm_gpu_host_allocate and tm.to_unified make it)", call->program->name, name);
+  *device_address = (void *)(uintptr_t)first;
+  return 0;
 }
 
 /* -- page-locked memory of the caller */
@@ -1172,6 +1205,24 @@ static void describe_end(char *text, size_t size, int device) {
     snprintf(text, size, "GPU %d", device);
 }
 
+/* The names of those that there is no room for are not kept, and copied_count tells. */
+static void note_copy(const char *what, const tm_gpu_box *box) {
+  int at = 0;
+  while (at < copied_count && at < MOST_COPIES && strcmp(copied[at].what, what) != 0) at++;
+  if (at == copied_count) {
+    copied_count++;
+    if (at < MOST_COPIES) copied[at].what = what, copied[at].bytes = 0;
+  }
+  if (at < MOST_COPIES) copied[at].bytes += (int64_t)(box->run * box->lines * box->planes);
+}
+
+int tm_gpu_copies(int most, const char **names, int64_t *bytes) {
+  const int count = copied_count;
+  for (int i = 0; i < count && i < MOST_COPIES && i < most; i++) names[i] = copied[i].what, bytes[i] = copied[i].bytes;
+  if (most > 0) copied_count = 0;
+  return count;
+}
+
 int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_device, const void *source, int source_device,
                 const tm_gpu_box *box, int stream, int wait) {
   char doing[400], from[30], to[30];
@@ -1205,6 +1256,7 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
   if (code == 0) code = leave(on->device, copy_box(call->driver, &c, &whole), doing);
   TRACED(if (code == 0) code = trace_end(call, c.stream);)
   if (code == 0 && later != NULL) code = expect(call, later, c.stream);
+  if (code == 0) note_copy(what, box);
   if (code != 0 || (stream != TM_GPU_WAIT && !wait)) return code;
   snprintf(doing, sizeof doing, "waiting for the copy of %s from %s to %s", what, from, to);
   return wait_for(call, on, c.stream, doing);
@@ -1411,18 +1463,71 @@ int tm_gpu_array_copy(const char *path, int number, void *target, int target_on_
   return leave(on, result, doing);
 }
 
+/* Whole pages, so that an array begins at one, and what is given back fits an array of about its size. */
 int tm_gpu_host_allocate(const char *path, void **address, size_t bytes) {
   device *on;
   *address = NULL;
-  const int code = device_at(path, 0, &on);
-  return code != 0 ? code : host_make(on, address, bytes > 0 ? bytes : 1);
+  int code = device_at(path, 0, &on);
+  if (code != 0) return code;
+  driver *of = on->driver;
+  const size_t size = (rounded(bytes > 0 ? bytes : 1) + PAGE - 1) / PAGE * PAGE;
+  if (keeps(of)) {
+    pthread_mutex_lock(&of->lock);
+    *address = take(&of->host_memory, size);
+    pthread_mutex_unlock(&of->lock);
+  }
+  const bool made = *address == NULL;
+  if (made) code = host_make(on, address, size);
+  if (code != 0) return code;
+  pthread_mutex_lock(&of->lock);
+  const bool noted = keep(&of->arrays, *address, size);
+  of->arrays_asked += noted;
+  of->arrays_made += noted && made;
+  pthread_mutex_unlock(&of->lock);
+  if (noted) return 0;
+  host_free(of, *address);
+  *address = NULL;
+  return no_host_memory();
 }
 
 int tm_gpu_host_free(const char *path, void *address) {
   driver *of;
+  size_t bytes = 0;
   if (address == NULL) return 0;
   const int code = driver_of(path, &of);
-  return code != 0 ? code : host_free(of, address);
+  if (code != 0) return code;
+  pthread_mutex_lock(&of->lock);
+  const bool done = take_this(&of->arrays, address, &bytes) && keeps(of) && keep(&of->host_memory, address, bytes);
+  pthread_mutex_unlock(&of->lock);
+  return done ? 0 : host_free(of, address);
+}
+
+int tm_gpu_host_statistics(const char *path, int64_t counts[4]) {
+  driver *of;
+  const int code = driver_of(path, &of);
+  if (code != 0) return code;
+  pthread_mutex_lock(&of->lock);
+  counts[0] = of->arrays_asked, counts[1] = of->arrays_made, counts[2] = counts[3] = 0;
+  for (const kept *one = of->arrays; one != NULL; one = one->next) counts[2] += (int64_t)one->bytes;
+  for (const kept *one = of->host_memory; one != NULL; one = one->next) counts[3] += (int64_t)one->bytes;
+  pthread_mutex_unlock(&of->lock);
+  return 0;
+}
+
+int tm_gpu_host_holds(const void *address, size_t bytes) {
+  const char *start = address;
+  int found = 0;
+  pthread_mutex_lock(&drivers_lock);
+  for (driver *of = drivers; of != NULL && found == 0; of = of->next) {
+    pthread_mutex_lock(&of->lock);
+    for (const kept *one = of->arrays; one != NULL && found == 0; one = one->next) {
+      const char *from = one->item;
+      if (start >= from && start + bytes <= from + one->bytes) found = of->simulated ? 2 : 1;
+    }
+    pthread_mutex_unlock(&of->lock);
+  }
+  pthread_mutex_unlock(&drivers_lock);
+  return found;
 }
 
 int tm_gpu_synchronize(const char *path, int number, uintptr_t stream) {

@@ -68,6 +68,9 @@ int tm_gpu_free(tm_gpu_call *call, int device, void *address);
 /* Host memory that the device copies without staging; with `device_address` also what the device knows it by. */
 int tm_gpu_allocate_host(tm_gpu_call *call, int device, void **address, void **device_address, size_t bytes);
 int tm_gpu_free_host(tm_gpu_call *call, void *address);
+/* What the devices know an array of the caller by, which they read and write where it is. Refuses memory that is not
+   page-locked and mapped (that of tm_gpu_host_allocate is); `name` is for the message. */
+int tm_gpu_mapped(tm_gpu_call *call, int device, const char *name, const void *address, size_t bytes, void **device_address);
 /* Memory of the caller that is page-locked from the first copy between it and a device until the call ends, so that
    copies need no staging. Where the driver does not lock it (it is locked already, it may only be read, there is not
    enough), it is copied as it is. All that a call has is named before its first copy. No other program may copy it in the
@@ -86,6 +89,9 @@ typedef struct tm_gpu_box {
    for it or for what came after it: a function of this header has returned that waits, or the call has ended. */
 int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_device, const void *source,
                 int source_device, const tm_gpu_box *box, int stream, int wait);
+/* The copies between memories of this thread's last call, by name, and their bytes: up to `most`, and then they are
+   forgotten. Returns how many there are, of which the first 128 are known. */
+int tm_gpu_copies(int most, const char **names, int64_t *bytes);
 int tm_gpu_zero(tm_gpu_call *call, int device, void *address, size_t bytes, int stream);
 
 int tm_gpu_launch(tm_gpu_call *call, int device, int kernel, const int64_t grid[3], const int64_t block[3],
@@ -107,6 +113,11 @@ int tm_gpu_array_copy(const char *driver, int device, void *target, int target_o
                       int source_on_device, size_t bytes);
 int tm_gpu_host_allocate(const char *driver, void **address, size_t bytes);
 int tm_gpu_host_free(const char *driver, void *address);
+/* Of the arrays of tm_gpu_host_allocate: how many were asked for, how many of them the driver had to make, the bytes that
+   are in use, and those that are kept for the next ones. */
+int tm_gpu_host_statistics(const char *driver, int64_t counts[4]);
+/* Whether these bytes are in such an array: 1 of the CUDA driver, 2 of the simulator, 0 if not. Opens no driver. */
+int tm_gpu_host_holds(const void *address, size_t bytes);
 /* Waits for a stream of somebody else (a CUstream; 1 and 2 are the legacy and the per-thread default). */
 int tm_gpu_synchronize(const char *driver, int device, uintptr_t stream);
 /* Gives memory that calls have returned, and that is kept for the next ones, back to the driver. */

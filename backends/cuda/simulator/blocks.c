@@ -275,7 +275,7 @@ static void async_wait(unsigned newest, void *place) {
   self->copies = kept;
 }
 
-tm_simulator tm_services = {NULL, 0, barrier, meet, shared, async_copy, async_commit, async_wait, tm_access, tm_misaligned,
+tm_simulator tm_services = {NULL, 0, NULL, NULL, barrier, meet, shared, async_copy, async_commit, async_wait, tm_access, tm_misaligned,
                             tm_fence, tm_ticket};
 
 /* -- a block */

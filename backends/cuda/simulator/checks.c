@@ -120,7 +120,10 @@ void tm_access(const void *address, size_t bytes, int kind, void *place) {
   if (UNLIKELY(worker == NULL || !worker->in_kernel || worker->current == NULL)) return;
   const size_t shared_offset = (size_t)((const char *)address - worker->shared);
   const bool shared = shared_offset < SHARED_BYTES, writes = kind != TM_READ, reads = kind == TM_READ || kind == TM_ATOMIC_ACCESS;
-  if (!shared && !tm_is_place(address)) return;
+  if (!shared && !tm_is_place(address)) {
+    tm_count(worker, address, bytes, kind, place);
+    return;
+  }
   tm_record now = record_of(worker, kind, place);
   tm_shadow *shadow = worker->shadow;
   uint8_t *written = worker->shared_written;

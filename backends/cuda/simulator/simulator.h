@@ -218,6 +218,7 @@ typedef struct tm_worker {
   char *fault_address, *fault_place;
   int error;
   char words[900];
+  struct tm_lines *lines;
   struct tm_worker *next_idle;
 } tm_worker;
 
@@ -243,6 +244,11 @@ void tm_fence(void);
 void tm_ticket(const uint32_t *tickets);
 void tm_check_tickets(tm_launch *launch);
 void tm_report_findings(tm_worker *worker);
+
+/* -- traffic.c */
+
+typedef struct tm_lines tm_lines;
+void tm_count(tm_worker *worker, const void *address, size_t bytes, int kind, const void *place);
 
 /* -- faults.c */
 

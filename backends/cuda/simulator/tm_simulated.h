@@ -309,7 +309,9 @@ struct tm_entry<Kernels, kernel, X, Y, Z> {
 
 #if defined(TM_CHECKED)
 #define TM_REPORT(address, bytes, kind)                                                                            \
-  if ((size_t)((const char *)address - tm_simulator_services->first) < tm_simulator_services->length)              \
+  if ((size_t)((const char *)address - tm_simulator_services->first) < tm_simulator_services->length ||            \
+      ((const char *)address >= tm_simulator_services->watched_first &&                                            \
+       (const char *)address < tm_simulator_services->watched_end))                                                \
   tm_simulator_services->access(address, bytes, kind, TM_PLACE)
 #define TM_HOOK(symbol, bytes, kind)                                                             \
   extern "C" __attribute__((visibility("hidden"), used, no_sanitize("thread"))) void tm_hook_##symbol(void *) __asm__("__tsan_" #symbol); \

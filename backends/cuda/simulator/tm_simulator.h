@@ -57,6 +57,7 @@ enum { TM_READ = 0, TM_WRITE = 1, TM_ATOMIC_ACCESS = 2 };
 typedef struct tm_simulator {
   const char *first; /* of the memory that threads may share; everything else is of one thread, and not reported */
   size_t length;
+  const char *watched_first, *watched_end; /* arrays of the host whose traffic is counted */
   void (*barrier)(int line);
   /* All 32 lanes of the warp deposit a value; the result is 32 slots of 16 bytes. */
   const char *(*meet)(int line, const void *value, unsigned bytes, unsigned *present);

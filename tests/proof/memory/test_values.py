@@ -83,7 +83,7 @@ def test_a_consumer_before_its_producer_is_refused() -> None:
     violation = refusal(story.draft)
     assert violation.kind == "order"
     assert written(violation) == ({"N": 1}, ("p", (0,)), ("q", (0,)))
-    assert violation.command == "p.after(q, tm.root)"
+    assert violation.command == "p.after(q)"
     assert violation.repair == "q.after(p, tm.root)"
 
 

@@ -55,7 +55,7 @@ def test_a_reader_before_the_loop() -> None:
     f, s, y = shared_value()
     y.before(s.update)
     words = "y[0] reads s[0] before all of its terms are added on rank 0"
-    assert refused(f, "reduction", words, "y.before(s.update, tm.root)").repair == "y.after(s.update, tm.root)"
+    assert refused(f, "reduction", words, "y.before(s.update)").repair == "y.after(s.update, tm.root)"
 
 
 def test_a_start_on_one_rank_only() -> None:
@@ -70,7 +70,7 @@ def test_a_start_on_one_rank_only() -> None:
 def test_a_start_after_the_terms() -> None:
     f, s, _ = shared_value()
     s.init.after(s.update)
-    refused(f, "reduction", "is added to s[0] before its start", "s.init.after(s.update, tm.root)")
+    refused(f, "reduction", "is added to s[0] before its start", "s.init.after(s.update)")
 
 
 def test_a_start_inside_the_loop() -> None:

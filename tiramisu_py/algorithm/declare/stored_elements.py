@@ -55,7 +55,7 @@ def _outside(c: Computation, stored: Stored, elements: isl.Set, context: isl.Set
     for site in stored.sites:
         bad = stored_outside(site, elements, context)
         if not bad.is_empty():
-            params, store, element = _first_pair(bad)
+            params, store, element = first_pair(bad)
             witness = Witness(params, writer=(c.name, store[: site.programs]), element=(c.name, element))
             message = (
                 f"program {_tuple(store[: site.programs])} stores {_element(c.name, element)}, outside of {c.name}, "
@@ -67,7 +67,7 @@ def _outside(c: Computation, stored: Stored, elements: isl.Set, context: isl.Set
 
 def _twice(c: Computation, stored: Stored, context: isl.Set) -> Iterator[Violation]:
     for pairs, first, second in stored_twice(stored, context):
-        params, one, other = _first_pair(pairs)
+        params, one, other = first_pair(pairs)
         store = smallest.alone(sets.as_set(first.elements.domain()), one, params)
         element = smallest.first(sets.fixed(store.apply(first.elements), params))
         programs = one[: first.programs], other[: second.programs]
@@ -98,7 +98,8 @@ def _missing(c: Computation, stored: Stored, elements: isl.Set) -> Iterator[Viol
     yield Violation("algorithm", message, witness, repair=repair)
 
 
-def _first_pair(bad: isl.Map) -> tuple[dict[str, int], tuple[int, ...], tuple[int, ...]]:
+def first_pair(bad: isl.Map) -> tuple[dict[str, int], tuple[int, ...], tuple[int, ...]]:
+    """The first pair of a relation, at the smallest sizes at which there is one."""
     params = smallest.smallest_params(bad)
     pair = smallest.first(sets.fixed(sets.flat_pairs(bad, "pair"), params))
     return params, pair[: sets.in_size(bad)], pair[sets.in_size(bad) :]

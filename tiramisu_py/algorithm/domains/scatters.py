@@ -44,15 +44,18 @@ def update_order(c: Computation) -> tuple[str, ...]:
     An index that a term chooses is inside the loops over terms, so that the term goes to its place directly:
     ``for r, c: h[level[r, c]] += ..``, and not a search of the terms of each b.
     """
-    chosen = {*placed(c), *_in_ranges_of_terms(c)}
+    chosen = {*placed(c), *in_ranges_of_terms(c)}
     if not chosen or any(access.source == c.name for access in accesses(c.expr)):
         return c.point_iterators
     first = min(c.iterators.index(iterator) for iterator in chosen)
     return (*c.iterators[:first], *c.over, *c.iterators[first:])
 
 
-def _in_ranges_of_terms(c: Computation) -> set[str]:
-    """The iterators of a reduction's values that lie, for each term, between two values: ``start[i] <= p < end[i]``."""
+def in_ranges_of_terms(c: Computation) -> set[str]:
+    """The iterators of a reduction's values that lie, for each term, between two values: ``start[i] <= p < end[i]``.
+
+    A loop over i goes through the ranges one by one; any part of the loop over p would go through all of them.
+    """
     found: dict[str, set[str]] = {}
     for condition in (each for guard in c.guards for each in conjuncts(guard)):
         if isinstance(condition, Binary) and condition.op in ("<", "<=", ">", ">="):

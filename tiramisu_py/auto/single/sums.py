@@ -12,8 +12,9 @@ from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
 from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles, roles_of
 from tiramisu_py.auto.single.one_pass import one_pass, pair_of
+from tiramisu_py.auto.single.value_ranges import over_ranges
 from tiramisu_py.auto.single.windows import filled_lanes, windowed
-from tiramisu_py.queries import Access, Declared, chosen_by_values, is_box, walk
+from tiramisu_py.queries import Access, Declared, chosen_by_values, in_ranges_of_terms, is_box, walk
 from tiramisu_py.recipes import columns, convolution, matmul, rows, spmv
 from tiramisu_py.recipes.reductions.rows import accumulating
 
@@ -25,6 +26,9 @@ def reduced(problem: Problem, name: str) -> Iterator[Offer]:
     """The candidates of a reduction that stands alone."""
     declared = problem.computation(name)
     cpu = problem.cpu
+    if in_ranges_of_terms(declared) and not problem.is_recurrent(name):
+        yield from over_ranges(problem, name)
+        return
     if len(declared.iterators) > 1 and len(declared.over) == 1 and is_box(declared):
         yield Offer(
             name, "a matrix product in tiles of registers, operands packed for the caches",

@@ -22,7 +22,7 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import (
     shape_value,
 )
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.build.calls.device_arguments import device_allocated, device_viewed
+from tiramisu_py.build.calls.device_arguments import device_allocated, device_viewed, require_unified, unified_allocated
 from tiramisu_py.build.calls.frozen_arrays import VerifiedArrays, is_frozen
 from tiramisu_py.build.calls.numpy_arrays import (
     allocated,
@@ -131,7 +131,12 @@ class Arguments:
 
     def _viewed(self, argument: ArrayArgument, given: object) -> Array | DeviceArray:
         on = self._device_of(argument)
-        return viewed(argument, given) if on is None else device_viewed(argument, given, on)
+        if on is not None:
+            return device_viewed(argument, given, on)
+        array = viewed(argument, given)
+        if argument.mapped and self.device is not None:
+            require_unified(argument, array, self.device)
+        return array
 
     def _device_of(self, argument: ArrayArgument) -> Device | None:
         """The GPU in whose memory an argument is; None for the host's."""
@@ -208,7 +213,9 @@ class Arguments:
         for name, argument in self.arrays.items():
             if name not in arrays and name not in self.packing.functions:
                 shape, on = shape_value(argument.passed_extents, params), self._device_of(argument)
-                if on is None:
+                if on is None and argument.mapped and self.device is not None:
+                    arrays[name] = unified_allocated(argument, shape, self.device)
+                elif on is None:
                     arrays[name] = made = allocated(argument, shape, _strides_in_bytes(argument, params))
                     check_distinct(argument, made)
                 else:
@@ -293,7 +300,7 @@ def _unused(declared: Input) -> Argument:
         return ScalarArgument(declared.name, declared.dtype)
     return ArrayArgument(
         declared.name, declared.dtype, declared.shape, is_input=True, is_output=False, strides=declared.strides,
-        passed=declared.passed,
+        passed=declared.passed, mapped=declared.mapped,
     )  # fmt: skip
 
 

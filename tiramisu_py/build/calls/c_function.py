@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -16,11 +17,13 @@ from tiramisu_py.build.calls.arguments import PreparedCall
 from tiramisu_py.build.calls.communicators import as_c_communicator, c_communicator
 from tiramisu_py.build.calls.numpy_arrays import address
 from tiramisu_py.build.calls.scalar_arguments import C_TYPES, Number, as_c
+from tiramisu_py.build.calls.watched_arrays import watching
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.build.gpu.gpu_support import GpuPart
 from tiramisu_py.build.gpu.runtime import explained
 from tiramisu_py.build.toolchains.library import Library
 from tiramisu_py.build.traces.event_log import LastCall, read_log
+from tiramisu_py.build.traces.traffic import CallTraffic
 from tiramisu_py.errors import KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
 from tiramisu_py.records import dataclass
@@ -62,8 +65,15 @@ class CFunction:
         passed: list[Any] = [] if comm is None else [as_c_communicator(comm)]
         passed += [call.params[name] for name in self.function.params]
         passed += [_passed(argument, call.values[argument.name]) for argument in self.function.arguments]
-        self.call(passed)
-        return read_log(self.library.loaded, self.function.name) if self.function.traced else None
+        if self.gpu is None:
+            self.call(passed)
+            return read_log(self.library.loaded, self.function.name) if self.function.traced else None
+        with watching(self.gpu, self.function, call.values) as seen:
+            self.call(passed)
+        log = (
+            read_log(self.library.loaded, self.function.name) if self.function.traced else LastCall(self.function.name)
+        )
+        return replace(log, traffic=CallTraffic.read(self.library.loaded, seen))
 
     def call(self, passed: Sequence[Any]) -> None:
         """One call with these arguments in C. Raises `KernelError` if it reports a failure."""

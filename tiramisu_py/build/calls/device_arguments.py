@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from tiramisu_py.build.gpu.available_gpus import Device
-from tiramisu_py.build.gpu.device_arrays import DeviceArray, gpu_empty
+from tiramisu_py.build.gpu.device_arrays import DeviceArray, gpu_empty, pinned_empty, unified_on
 from tiramisu_py.build.gpu.foreign import ForeignArray, foreign_array, lives_on_gpu
 from tiramisu_py.build.gpu.runtime import runtime_for
 from tiramisu_py.errors import ArgumentError
@@ -48,6 +49,31 @@ def device_allocated(declared: ArrayArgument, shape: tuple[int, ...], device: De
     made = gpu_empty(shape, declared.dtype, device)
     if not declared.covered:
         made.set(np.zeros(shape, made.dtype))
+    return made
+
+
+def require_unified(declared: ArrayArgument, array: np.ndarray[Any, Any], device: Device) -> None:
+    """Raises `ArgumentError` for ordinary memory of the host where a GPU addresses an array in place."""
+    wanted, found = "simulator" if device.simulated else "gpu", unified_on(array) if array.size else ""
+    if found == wanted or not array.size:
+        return
+    name, kind = declared.name, f"unified for {found}" if found else "an ordinary array"
+    device_words = "" if wanted == "gpu" else ', device="simulator"'
+    if declared.is_output:
+        remedy = f"tm.pinned_empty(shape, dtype{device_words}), or leave {name} out"
+    else:
+        remedy = f"tm.to_unified({name}{device_words}), or make it with tm.pinned_empty"
+    raise ArgumentError(
+        f"{name} is {kind}, and {wanted} addresses it where it is (memory=tm.HOST_MAPPED): it must be unified: "
+        f"pass {remedy}"
+    )
+
+
+def unified_allocated(declared: ArrayArgument, shape: tuple[int, ...], device: Device) -> np.ndarray[Any, Any]:
+    """A new array that a device addresses; filled with zeros unless the function writes every element."""
+    made = pinned_empty(shape, declared.dtype, device)
+    if not declared.covered:
+        made[...] = 0
     return made
 
 

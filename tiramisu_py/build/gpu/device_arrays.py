@@ -13,9 +13,10 @@ import numpy.typing as npt
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.build.gpu.available_gpus import Device, as_device
 from tiramisu_py.build.gpu.dlpack import CUDA, EXTENSION, capsule_of
-from tiramisu_py.build.gpu.runtime import Runtime, runtime_for
+from tiramisu_py.build.gpu.runtime import Runtime, host_holder, runtime_for
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call
+from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
 
@@ -165,12 +166,74 @@ def to_gpu(array: npt.ArrayLike, device: str | Device = "gpu") -> DeviceArray:
 def pinned_empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, device: str | Device = "gpu") -> Array:
     """A new NumPy array in page-locked memory, which GPUs copy without staging, and while they compute.
 
-    The memory is freed with the array and its views. Raises `KernelError` if there is no driver.
+    It is unified: GPUs address it, and read inputs with ``memory=tm.HOST_MAPPED`` in place. It begins at a page. With
+    the array and its last view the memory goes back to a pool (see `host_pool`). Raises `KernelError` if there is no
+    driver.
     """
     where, extents, kind = as_device(device), _extents(shape), _numpy_dtype(dtype)
     size = math.prod(extents) * kind.itemsize
     memory = np.asarray(_PinnedMemory(runtime_for(where), max(size, 1)))
     return memory[:size].view(kind).reshape(extents)
+
+
+@own_call
+def to_unified(array: npt.ArrayLike, device: str | Device = "gpu") -> Array:
+    """A copy of an array in page-locked memory of the host that GPUs address, as `pinned_empty` makes it.
+
+    ::
+
+        rows = tm.to_unified(features)      # for f.input("rows", tm.float32, [M, W], memory=tm.HOST_MAPPED)
+    """
+    source = np.asarray(array)
+    if source.dtype == np.object_:
+        raise ArgumentError(f"{array!r:.60} is not an array of numbers")
+    made = pinned_empty(source.shape, source.dtype, device)
+    made[...] = source
+    return made
+
+
+@own_call
+def is_unified(array: object) -> bool:
+    """Whether GPUs address an array of the host in place: one of `pinned_empty` or `to_unified`, or a part of one."""
+    return isinstance(array, np.ndarray) and bool(unified_on(array))
+
+
+def unified_on(array: Array) -> str:
+    """The GPUs that address an array of the host: "gpu" or "simulator"; "" if none does."""
+    first, end = np.lib.array_utils.byte_bounds(array)
+    return host_holder(first, end - first)
+
+
+@dataclass(frozen=True)
+class HostPool:
+    """The page-locked arrays of `pinned_empty` and `to_unified` so far, and the pool that their memory returns to.
+
+    Of `arrays` that were made, `allocations` took new memory from the driver, and the others what was kept. Of the
+    memory, `used` bytes belong to arrays, and `kept` bytes wait for the next ones.
+    """
+
+    arrays: int
+    allocations: int
+    used: int
+    kept: int
+
+
+@own_call
+def host_pool(device: str | Device = "gpu", trim: bool = False) -> HostPool:
+    """The pool of page-locked arrays; `trim` gives what it keeps back to the driver first.
+
+    ::
+
+        print(tm.host_pool())
+        -->    HostPool(arrays=100, allocations=1, used=1048576, kept=0)
+
+    Making page-locked memory takes long, so that it is kept when an array dies. The simulator keeps none unless it is
+    told to (``TM_SIMULATOR=pools=1``), to find what is used too late. Raises `KernelError` if there is no driver.
+    """
+    runtime = runtime_for(as_device(device))
+    if trim:
+        runtime.trim()
+    return HostPool(*runtime.host_statistics())
 
 
 def _extents(shape: int | Sequence[int]) -> tuple[int, ...]:

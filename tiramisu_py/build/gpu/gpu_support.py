@@ -74,6 +74,7 @@ class GpuPart:
     simulator: Simulator | None = None
     simulated_library: Path | None = None
     simulation: Simulation = field(default_factory=Simulation)
+    checked: bool = False
 
     def prepare_thread(self) -> None:
         """Configures the simulated GPU for this program, in the calling thread."""
@@ -124,7 +125,7 @@ def compile_gpu_part(
         simulator = load_simulator(cache)
         library = simulated_kernels(cache, name, sources, kernels, options.checked) if kernels else None
         files = simulated_program(name, names, str(simulator.path), str(library) if library else None)
-        return GpuPart(device, count, names, files, None, simulator, library, simulation)
+        return GpuPart(device, count, names, files, None, simulator, library, simulation, options.checked)
     if not kernels:
         return GpuPart(device, count, names, program_sources(name, names, ()))
     present, asked = _present(device, count), options.architectures

@@ -29,6 +29,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     ),
     "host_allocate": (ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t),
     "host_free": (ctypes.c_void_p,),
+    "host_statistics": (ctypes.POINTER(ctypes.c_int64),),
+    "trim": (),
     "synchronize": (ctypes.c_int, ctypes.c_size_t),
 }  # fmt: skip
 
@@ -92,6 +94,17 @@ class Runtime:
         if os.getpid() == self.process:
             self._called("host_free", address)
 
+    def host_statistics(self) -> tuple[int, int, int, int]:
+        """Of page-locked arrays: how many were asked for and made, and the bytes in use and kept."""
+        counts = (ctypes.c_int64 * 4)()
+        self._require(self._called("host_statistics", counts))
+        asked, made, used, kept = counts
+        return asked, made, used, kept
+
+    def trim(self) -> None:
+        """Gives the memory that is kept for the next arrays back to the driver."""
+        self._require(self._called("trim"))
+
     def synchronize(self, device: int, stream: int) -> None:
         """Waits for all work on a stream of another library: a CUstream, or 1 or 2 for the default streams."""
         self._require(self._called("synchronize", device, stream))
@@ -109,6 +122,15 @@ class Runtime:
             raise KernelError(explained(code, (last_error() or b"").decode(errors="replace")))
 
 
+def host_holder(address: int, size: int) -> str:
+    """Whose page-locked arrays hold these bytes: "gpu" or "simulator"; "" for memory of other kinds."""
+    if not _opened.cache_info().currsize:
+        return ""  # no array has been made
+    holds = _opened(os.environ.get("TIRAMISU_CACHE_DIR"), os.environ.get("CC"))["tm_gpu_host_holds"]
+    holds.argtypes, holds.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_int
+    return ("", "gpu", "simulator")[holds(address, size)]
+
+
 def explained(code: int, words: str) -> str:
     """The runtime's message, with advice for machines without a GPU."""
     if code in (NO_DRIVER, NO_DEVICE):
@@ -122,12 +144,18 @@ def runtime_for(device: Device) -> Runtime:
 
 
 @functools.lru_cache(maxsize=8)
-def _loaded(simulated: bool, _cache_folder: str | None, _compiler: str | None, process: int) -> Runtime:
+def _loaded(simulated: bool, cache_folder: str | None, compiler: str | None, process: int) -> Runtime:
     """The runtime, loaded once for each cache and compiler, since arrays are made often."""
     cache = open_cache()
     toolchain = known_toolchain(cache)
-    loaded = ctypes.CDLL(str(_library(cache, toolchain)))
+    loaded = _opened(cache_folder, compiler)
     return Runtime(loaded, load_simulator(cache, toolchain) if simulated else None, process, cache)
+
+
+@functools.lru_cache(maxsize=8)
+def _opened(_cache_folder: str | None, _compiler: str | None) -> ctypes.CDLL:
+    cache = open_cache()
+    return ctypes.CDLL(str(_library(cache, known_toolchain(cache))))
 
 
 def _library(cache: Cache, toolchain: Toolchain) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tiramisu_py.build.traces.trace import KINDS, Trace, TraceEvent, in_order
+from tiramisu_py.build.traces.traffic import CallTraffic
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.records import dataclass
 
@@ -52,6 +53,7 @@ class LastCall:
     begun: int = 0
     dropped: int = 0
     lacked_memory: bool = False
+    traffic: CallTraffic = CallTraffic((), 0, {})
 
     @cached_property
     def trace(self) -> Trace:
@@ -79,6 +81,15 @@ class LastCalls:
     def remember(self, call: LastCall | None) -> None:
         """Stores the last call of this thread; None if it did not succeed."""
         self._here.call = call
+
+    def traffic(self, name: str) -> CallTraffic:
+        """The traffic of this thread's last call. Raises `ArgumentError` if there is none."""
+        call: LastCall | None = getattr(self._here, "call", None)
+        if call is None:
+            raise ArgumentError(
+                f"{name} has no traffic: it has not been called in this thread, or its last call failed"
+            )
+        return call.traffic
 
     def trace(self, name: str) -> Trace:
         """The trace of this thread's last call. Raises `ArgumentError` if there is none."""

@@ -31,6 +31,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.command_fields import Named, NamedInput, NamedParts, source_given
+from tiramisu_py.schedule.devices.pipeline import PipelineLoads
 from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
 from tiramisu_py.schedule.instances.partition import DealOut
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
@@ -133,6 +134,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     prefetch = command(Prefetch)
 
     copy = command(CopyValues, gives=_copy)
+    pipeline = command(PipelineLoads)
 
     compute_at = command(ComputeAt)
     reverse_compute_at = command(ReverseComputeAt)
@@ -288,8 +290,8 @@ class Input(Indexed, Nameable):
     def store_in(self, *_: object, **__: object) -> NoReturn:
         """Always raises `CommandError`: an input is stored where the caller has it."""
         raise CommandError(
-            f"{self.name} is an input, and stored where the caller has it: give memory=tm.GPU when it is declared, or "
-            "let what reads it copy it, with copy"
+            f"{self.name} is an input, and stored where the caller has it: give memory=tm.GPU or tm.HOST_MAPPED "
+            "when it is declared, or let what reads it copy it, with copy"
         )
 
     def place(self, *_: object, **__: object) -> NoReturn:

@@ -82,6 +82,8 @@ def _fields(of: Input | Computation | Written, names: tuple[str, ...]) -> dict[s
 
 def _input(declared: Input) -> Plain:
     kept = _fields(replace(declared, shape=declared.passed_shape), _INPUT)
+    if declared.mapped:
+        kept["mapped"] = True
     if declared.inverts is not None:
         return {**kept, "inverts": [declared.inverts.name, declared.inverts.of, declared.inverts.start]}
     return {**kept, "covers": plain(declared.covers)} if declared.covers is not None else kept
@@ -122,7 +124,9 @@ def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ForeignFunction]
     defined = parse_context(context, params, assume)
     algorithm = Algorithm(data["name"], context, params, defined, owner=reader.owner, assume=assume)
     for declared in data["inputs"]:
-        algorithm = algorithm.with_input(_declared_input(algorithm, _read(reader, declared, (*_INPUT, *_OF_RUNS))))
+        algorithm = algorithm.with_input(
+            _declared_input(algorithm, _read(reader, declared, (*_INPUT, *_OF_RUNS, "mapped")))
+        )
     given = [_read(reader, declared, (*_COMPUTATION, "run_of", *_WRITTEN)) for declared in data["computations"]]
     for label, members in groupby(given, lambda one: one["group"]):
         together = [*members]
@@ -146,6 +150,7 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
         "determinism": None,
         "covers": None,
         "inverts": None,
+        "mapped": False,
         "run_of": "",
         **data,
     }  # files of earlier versions have none of these
@@ -155,8 +160,10 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
 def _declared_input(algorithm: Algorithm, given: dict[str, Any]) -> Input:
     about = given.pop("inverts")
     inverts = declarations.InverseOf(*about) if about else None
+    mapped = given.pop("mapped")
     device, arguments = given.pop("device"), (given.pop("name"), given.pop("dtype"), given.pop("shape"))
-    return replace(declare_input(algorithm, *arguments, **given, owner=algorithm.owner), device=device, inverts=inverts)
+    declared = declare_input(algorithm, *arguments, **given, owner=algorithm.owner)
+    return replace(declared, device=device, inverts=inverts, mapped=mapped)
 
 
 def _with_group(algorithm: Algorithm, reader: Reader, given: Sequence[Mapping[str, Any]]) -> Algorithm:

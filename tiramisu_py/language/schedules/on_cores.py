@@ -47,6 +47,9 @@ def on_cores(run: KernelRun, where: Cores) -> None:
         _in_vectors(run, value, machine)
     if whole.programs and where.parallel:
         _parallel(run, whole)
+    elif where.parallel:
+        for value in whole.values:
+            _in_own_loops(run, value)
 
 
 def unplaced(run: KernelRun) -> PlacedValues:
@@ -63,6 +66,13 @@ def _parallel(run: KernelRun, whole: PlacedValues) -> None:
         whole.main.parallelize(free[0])
     elif run.is_atomic(whole.main.name):
         main_statement(whole).parallelize(whole.programs[0], combine=Combine.ATOMIC)
+
+
+def _in_own_loops(run: KernelRun, value: ProgramValue) -> None:
+    """Deal the outermost loop of a value out to threads: over programs, or over the runs or rows of an array."""
+    outer = next(iter(value.domain), None)
+    if outer is not None and (value.name in run.outputs or outer.name in run.programs.axes.programs):
+        _tried(run, lambda: run.function[value.name].parallelize(outer))
 
 
 def _in_vectors(run: KernelRun, value: ProgramValue, machine: VectorRegisters) -> None:
@@ -98,7 +108,9 @@ def _reduced_in_vectors(
     if axes:
         _vector(run, value, "init", axes, machine)
     terms = [each for each in value.over if each.name not in (*run.programs.axes.loops, *run.programs.axes.programs)]
-    if len(axes) >= 2 and terms and value.name not in run.outputs:
+    if axes and all(value.over[each] == 1 for each in terms) and value.where is not None:
+        _lanes_of_rows(run, value, handle, axes, terms, machine)
+    elif len(axes) >= 2 and terms and value.name not in run.outputs:
         _tile(run, value, handle, axes, terms, machine)
     elif axes and not terms:
         _vector(run, value, "update", axes, machine)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tiramisu_py.algorithm.expressions import (
+    COMPARISONS,
     Binary,
     Const,
     Expr,
@@ -15,8 +16,10 @@ from tiramisu_py.algorithm.expressions import (
     as_typed,
     binary,
     constant,
+    select,
     unary,
 )
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType, weak_int
 
 ZERO = Const(0, weak_int)
@@ -116,6 +119,17 @@ def _expr(form: Linear) -> Expr:
 def typed(given: Expr | bool | int | float, dtype: DType) -> Expr:
     """A number in a type, or a value, which has it already."""
     return given if isinstance(given, Expr) else as_typed(as_expr(given), dtype)
+
+
+def mentioning(condition: Expr, it: Iter) -> Expr:
+    """A condition that says the same and mentions an iterator, which is always 0, wherever it depends on values."""
+    if not accesses(condition):
+        return condition
+    if isinstance(condition, Binary) and condition.op in ("&", "|"):
+        return binary(condition.op, mentioning(condition.left, it), mentioning(condition.right, it))
+    if isinstance(condition, Binary) and condition.op in COMPARISONS and condition.left.dtype.is_integer:
+        return binary(condition.op, binary("+", condition.left, it), condition.right)
+    return binary("!=", binary("+", select(condition, as_expr(1), as_expr(0)), it), 0)
 
 
 def steps(low: Expr, high: Expr, step: Expr) -> Expr:

@@ -28,7 +28,7 @@ from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.language.ir.nodes import BlockKernel, BlockLoop, BlockValue, Instruction, Node, Operand
 from tiramisu_py.language.ir.scalars import dtype_of
 from tiramisu_py.language.values.axes import Axes
-from tiramisu_py.language.values.forms import ZERO, combined, is_positive, steps, typed
+from tiramisu_py.language.values.forms import ZERO, combined, is_positive, mentioning, steps, typed
 from tiramisu_py.language.values.meanings import Bound, Meaning, Meanings
 from tiramisu_py.language.values.sums import CarriedSum, carried_sum
 from tiramisu_py.language.values.uses import KEPT, VIEWS, Uses
@@ -280,9 +280,46 @@ class Programs(Meanings):
             self._keep_dot(node, value, name)
         elif node.op == "cumsum":
             self._keep_prefixes(node, value, name)
+        elif node.op == "masked_load" and self._is_loaded(node.operands[1]):
+            self._keep_guarded_load(node, value, name)
         else:
             inline = self._inline(node)
             self._declare(value, name, node.line, lambda index: (inline(index), {}, None))
+
+    def _is_loaded(self, operand: Operand) -> bool:
+        """Whether a mask is made of values that are loaded."""
+        waiting, seen = [operand], set[BlockValue]()
+        while waiting:
+            each = waiting.pop()
+            node = self.uses.instruction(each)
+            if not isinstance(each, BlockValue) or each in seen or node is None:
+                continue
+            if node.op in KEPT:
+                return True
+            seen.add(each)
+            waiting += node.operands
+        return False
+
+    def _keep_guarded_load(self, node: Instruction, value: BlockValue, name: str) -> None:
+        """A load under a mask of loaded values: a reduction of one term, which is there where the mask holds."""
+        element, mask, other = self._of_load(node), self.meaning(node.operands[1]), self.meaning(node.operands[2])
+        dtype = dtype_of(value)
+
+        def term(index: Sequence[Expr]) -> tuple[Expr, dict[Iter, Any], Operator]:
+            return element(index), {self.axes.fresh("only", index): 1}, declarations.max_
+
+        def where(index: Sequence[Expr]) -> Expr:
+            return mentioning(mask(index), self.axes.fresh("only", index))
+
+        read = f"{self._variable(name)}_read"
+        self._declare(value, read, node.line, term, meaning=False, where=where)
+        loaded = self.kept.pop(value)
+        self._declare(
+            value, name, node.line,
+            lambda index: (
+                select(mask(index), self._access_kept(loaded, index, {}), as_typed(other(index), dtype)), {}, None
+            ),
+        )  # fmt: skip
 
     def _keep_value(self, value: BlockValue, name: str, operand: Operand, line: int, along: BlockLoop) -> None:
         """Keep another value under the name of one that a loop carries."""
@@ -360,7 +397,7 @@ class Programs(Meanings):
         self, value: BlockValue, name: str, line: int,
         made: Callable[[Sequence[Expr]], tuple[Any, dict[Iter, Any], Operator | None]], *,
         without: Sequence[BlockLoop] = (), beside: Sequence[BlockLoop] = (), several: TupleType | None = None,
-        meaning: bool = True,
+        meaning: bool = True, where: Meaning | None = None,
     ) -> None:  # fmt: skip
         variable = self._variable(name)
         own = self._free(variable)
@@ -386,7 +423,8 @@ class Programs(Meanings):
             whole |= dict(zip(axes, value.type.shape, strict=True))
             expr, over, op = made(axes)
             dtype = dtype_of(value) if several is None else several
-            return ProgramValue(own, whole, expr, dtype, self.origin(line), over=over, op=op)
+            guard = None if where is None else where(axes)
+            return ProgramValue(own, whole, expr, dtype, self.origin(line), over=over, op=op, where=guard)
 
         self._makers.append(make)
 

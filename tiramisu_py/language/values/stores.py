@@ -60,7 +60,7 @@ def filled(algorithm: Algorithm, array: Filled, instances: Sequence[StoreInstanc
     Where several programs store to one element, it has the value of the first, and `check` refuses it. Raises
     `DeclarationError` for places that are no forms of the numbers of programs.
     """
-    names = [_unused(f"i{axis}", algorithm.params) for axis in range(len(array.extents))]
+    names = [unused(f"i{axis}", algorithm.params) for axis in range(len(array.extents))]
     space = algorithm.frame(array.name, names)
     whole = box(space, array.extents).intersect_params(algorithm.context.params())
     sites = [each.site for each in instances]
@@ -74,19 +74,44 @@ def filled(algorithm: Algorithm, array: Filled, instances: Sequence[StoreInstanc
     domain = {Iter(name): extent for name, extent in zip(names, array.extents, strict=True)}
     if stored.accumulate:
         return _accumulated(array, instances[0], whole, names, domain, stored)
-    value, covered = _chosen(array, instances, whole, names)
+    value, covered = chosen(array, instances, whole, names)
     where = condition_of(covered, whole, names) if array.partial else None
     return ProgramValue(
         array.name, domain, value, array.dtype, sites[0].origin, where=where, stored=stored, shape=array.extents
     )
 
 
-def _unused(wanted: str, params: Sequence[str]) -> str:
+def unused(wanted: str, params: Sequence[str]) -> str:
+    """A name for an iterator that is no parameter."""
     return f"{wanted}_" if wanted in params else wanted
 
 
-def instances_of(algorithm: Algorithm, programs: Programs, array: Filled, site: Site) -> StoreInstances:
-    """The executions of a store over programs, loops and axes, where its mask holds."""
+@dataclass(frozen=True, eq=False)
+class Executions:
+    """The executions of a store: dimensions with their bounds, the place of each, the mask and the value as written.
+
+    The first `programs` dimensions are axes of the grid.
+    """
+
+    bounds: Mapping[Iter, Any]
+    programs: int
+    space: isl.Space
+    places: tuple[Expr, ...]
+    mask: Expr | bool
+    value: Expr
+    owner: object
+
+    def points(self, algorithm: Algorithm, reader: Affine) -> isl.Set:
+        """The executions whatever the mask is; raises `NotAffine`."""
+        points = sets.universe(self.space).intersect_params(algorithm.context.params())
+        for iterator, extent in self.bounds.items():
+            given = Const(extent, ZERO.dtype) if isinstance(extent, int) else extent
+            points = points.intersect(reader.condition((iterator >= 0) & (iterator < given)))
+        return points
+
+
+def executions(algorithm: Algorithm, programs: Programs, array: Filled, site: Site) -> Executions:
+    """The executions of a store over programs, loops and axes."""
     axes_names = programs.axes
     bounds: dict[Iter, Any] = {
         Iter(axes_names.program(axis)): programs.grid[axis] for axis in range(3) if not programs.is_one(axis)
@@ -96,29 +121,31 @@ def instances_of(algorithm: Algorithm, programs: Programs, array: Filled, site: 
     axes = axes_names.of(site.pointers, [each.name for each in bounds])
     bounds |= dict(zip(axes, site.pointers.type.shape, strict=True))
     space = algorithm.frame(f"{array.name}_store", [each.name for each in bounds])
-    reader = Affine(space)
     places = [programs.meaning(each)(axes if shape_of(each) else ()) for each in site.indices]
-    mask = programs.meaning(site.mask)(axes)
+    mask = True if site.mask is True else programs.meaning(site.mask)(axes)
+    value = as_typed(programs.meaning(site.value)(axes), array.dtype)
+    return Executions(bounds, count, space, tuple(places), mask, value, programs.owner)
+
+
+def instances_of(array: Filled, site: Site, whole: Executions, algorithm: Algorithm) -> StoreInstances:
+    """The executions of a store where its mask holds, at places that are forms of the numbers of programs."""
+    reader = Affine(whole.space)
     try:
-        points = sets.universe(space).intersect_params(algorithm.context.params())
-        for iterator, extent in bounds.items():
-            given = Const(extent, ZERO.dtype) if isinstance(extent, int) else extent
-            points = points.intersect(reader.condition((iterator >= 0) & (iterator < given)))
-        if site.mask is not True:
-            points = points.intersect(reader.condition(mask))
-        forms = [reader.single(place) for place in places]
+        points = whole.points(algorithm, reader)
+        if isinstance(whole.mask, Expr):
+            points = points.intersect(reader.condition(whole.mask))
+        forms = [reader.single(place) for place in whole.places]
     except NotAffine as error:
         raise DeclarationError(
             f"{site.origin}: a store to {array.name} at a place, or under a mask, that is no form of the numbers of "
-            f"programs, because of {error.part}: stores through tables are not built yet; let the programs that fill "
-            "an element follow from its index"
+            f"programs, because of {error.part}: let the programs that fill an element follow from its index, or store "
+            "to runs of a monotone table, at start[r] + offset where that is below start[r + 1]"
         ) from None
-    elements = sets.graph(sets.function(space, array.name, forms)).intersect_domain(points)
-    value = as_typed(programs.meaning(site.value)(axes), array.dtype)
-    return StoreInstances(site, bounds, count, elements, tuple(places), value)
+    elements = sets.graph(sets.function(whole.space, array.name, forms)).intersect_domain(points)
+    return StoreInstances(site, whole.bounds, whole.programs, elements, whole.places, whole.value)
 
 
-def _chosen(
+def chosen(
     array: Filled, instances: Sequence[StoreInstances], whole: isl.Set, names: Sequence[str]
 ) -> tuple[Expr, isl.Set]:
     """The value of each element, and the elements that have one."""

@@ -11,6 +11,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import GpuThread, LoopId, Parallel, Vector
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.spread import axes
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.proof.violations.findings import Finding, Key
@@ -44,6 +45,8 @@ def _fault(
     program: Program, nest: KernelNest | None, statement: Statement, buffer: Buffer, does: str
 ) -> tuple[str, str] | None:
     who = f"{statement.handle} {does} {buffer.name}"
+    if buffer.argument and buffer.memory is Memory.HOST_MAPPED and axes(program):
+        return f"{who}, a unified array, in a function of ranks, which have no part of such arrays", _of_ranks(buffer)
     if statement.transfer is not None and buffer.name in _ends(
         program, statement
     ):  # the host reads what its conditions name
@@ -61,6 +64,10 @@ def _fault(
         repair = f"{own[0]}.store_in(tm.SHARED), or tm.REGISTER where one thread alone uses it"
         return f"{who}, which is {where}: a kernel cannot allocate such memory", repair
     return None
+
+
+def _of_ranks(buffer: Buffer) -> str:
+    return f"keep {buffer.name} in tm.HOST memory: transfers copy what each rank's GPU reads"
 
 
 def _ends(program: Program, transfer: Statement) -> tuple[str, str]:

@@ -281,6 +281,8 @@ def _check_order(command: str, given: Sequence[object]) -> None:
     in_order = len(given) == 4 * count and all(isinstance(each, Integral) for each in given[quarter : 2 * quarter])
     if not count or in_order or len(loops) not in (count, 2 * count, 3 * count):
         return
+    if command != "split" and len(loops) == 2 and count == 1:
+        return  # two loops and one size, or a loop, a name and its size
     names = [loop_name(each) for each in loops]
     new = names[count:]
     outer, inner = ([f"{loop}{level}" for loop in names[:count]] for level in (0, 1))

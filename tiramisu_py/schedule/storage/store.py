@@ -29,7 +29,6 @@ from tiramisu_py.schedule.storage.place import moved, placed
 #: Why an array of the caller cannot be in these memories.
 CALLERS = {
     Memory.PINNED: "which the caller allocates: it is page-locked where tm.pinned_empty has made it",
-    Memory.HOST_MAPPED: "which the caller allocates: keep another computation in tm.HOST_MAPPED, and copy it there",
     Memory.SHARED: "which cannot be in shared memory",
     Memory.REGISTER: "which cannot be a register",
 }
@@ -105,10 +104,10 @@ def store_in(
 
 
 def _in_memory(source: str, own: Buffer, into: Memory, device: int) -> Buffer:
-    """The buffer in another memory; an array of the caller must be in the memory of the host or a GPU."""
+    """The buffer in another memory; an array of the caller is in the memory of the host, a GPU, or both."""
     if not own.argument:
         return _with_memory(source, own, into)
-    if into not in (Memory.HOST, Memory.GPU):
+    if into not in (Memory.HOST, Memory.GPU, Memory.HOST_MAPPED):
         raise CommandError(f"{source} is in the caller's array {own.name}, {CALLERS[into]}")
     return replace(own, memory=into, device=device if into is Memory.GPU else None)
 

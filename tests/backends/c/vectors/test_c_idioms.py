@@ -303,7 +303,7 @@ def halved(x: Any, y: Any) -> Any:
         (simple(tm.uint8, apart), "distance_uint8x64(", ["vpmaxub", "vpminub"]),
         (simple(tm.float32, tm.minimum), "min_float32x16(", ["vminps"]),
         (simple(tm.float64, both), "TM_COMPARE(int64x8, ", ["vcmppd"]),
-        (simple(tm.uint8, halved), "uint8x64_from_2_uint16x32(result_0, result_1)", ["vpmovzxbw", "vpermt2b|vpermi2b"]),
+        (simple(tm.uint8, halved), "const uint8x64 tm_pairs_1 = load_uint8x64(&x[i]);", ["vpsrlw", "vpsllw"]),
         (grey(3, 64), "dot_3_of_3_int32x16_from_uint8x16(", ["vpermb", "vpmaddwd", "vpermt2b|vpermi2b"]),
     ],
     ids=["sum", "distance", "least", "both", "halved", "grey"],
