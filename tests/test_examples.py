@@ -23,6 +23,7 @@ PHOTOGRAPH = EXAMPLES / "blur_photograph.py"  # runs in a test of its own
 STORIES = [
     *sorted({*EXAMPLES.glob("*.py")} - {PHOTOGRAPH}),
     *sorted(EXAMPLES.glob("sparse/*.py")),
+    *sorted(EXAMPLES.glob("blocks/*.py")),
     *GRADIENTS,
     *ON_CORES,
 ]

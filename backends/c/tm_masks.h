@@ -34,16 +34,16 @@
 #include <immintrin.h>
 
 /* A bit for each of the first lanes. */
-TM_SHUFFLE uint64_t tm_first(int64_t count) {
+TM_SHUFFLE uint64_t tm_first_lanes(int64_t count) {
   return count >= 64 ? ~UINT64_C(0) : count <= 0 ? 0 : (UINT64_C(1) << count) - 1;
 }
 
 #define TM_FIRST_MASKED(V, R, prefix, bits)                                                        \
   TM_SHUFFLE V load_first_##V(const void *place, int64_t count) {                                  \
-    return (V)prefix##_maskz_loadu_epi##bits(tm_first(count), place);                              \
+    return (V)prefix##_maskz_loadu_epi##bits(tm_first_lanes(count), place);                              \
   }                                                                                                \
   TM_SHUFFLE void store_first_##V(void *place, V value, int64_t count) {                           \
-    prefix##_mask_storeu_epi##bits(place, tm_first(count), (R)value);                              \
+    prefix##_mask_storeu_epi##bits(place, tm_first_lanes(count), (R)value);                              \
   }
 #define TM_FIRST_512(T, V, n, bits) TM_FIRST_MASKED(V, __m512i, _mm512, bits)
 #define TM_FIRST_256(T, V, n, bits) TM_FIRST_MASKED(V, __m256i, _mm256, bits)
@@ -109,6 +109,38 @@ TM_SHUFFLE uint64_t tm_first(int64_t count) {
       tm_result[tm_lane] = tm_place[tm_index[tm_lane]];                                            \
     tm_result;                                                                                     \
   })
+/* Of 32 or 64 bits where the processor gathers under masks: at the indices in vectors of 32 bits, and _AT_ of 64. */
+#if !defined(TM_COPIES) && defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define TM_GATHER_FIRST_32x4(V, place, index, count) \
+  ((V)_mm_mmask_i32gather_epi32((__m128i){0}, tm_first_lanes((count)), (__m128i)(index), (const void *)(place), 4))
+#define TM_GATHER_FIRST_32x8(V, place, index, count) \
+  ((V)_mm256_mmask_i32gather_epi32((__m256i){0}, tm_first_lanes((count)), (__m256i)(index), (const void *)(place), 4))
+#define TM_GATHER_FIRST_32x16(V, place, index, count) \
+  ((V)_mm512_mask_i32gather_epi32((__m512i){0}, tm_first_lanes((count)), (__m512i)(index), (const void *)(place), 4))
+#define TM_GATHER_FIRST_64x4(V, place, index, count) \
+  ((V)_mm256_mmask_i32gather_epi64((__m256i){0}, tm_first_lanes((count)), (__m128i)(index), (const void *)(place), 8))
+#define TM_GATHER_FIRST_64x8(V, place, index, count) \
+  ((V)_mm512_mask_i32gather_epi64((__m512i){0}, tm_first_lanes((count)), (__m256i)(index), (const void *)(place), 8))
+#define TM_GATHER_FIRST_AT_32x4(V, place, index, count) \
+  ((V)_mm256_mmask_i64gather_epi32((__m128i){0}, tm_first_lanes((count)), (__m256i)(index), (const void *)(place), 4))
+#define TM_GATHER_FIRST_AT_32x8(V, place, index, count) \
+  ((V)_mm512_mask_i64gather_epi32((__m256i){0}, tm_first_lanes((count)), (__m512i)(index), (const void *)(place), 4))
+#define TM_GATHER_FIRST_AT_64x4(V, place, index, count) \
+  ((V)_mm256_mmask_i64gather_epi64((__m256i){0}, tm_first_lanes((count)), (__m256i)(index), (const void *)(place), 8))
+#define TM_GATHER_FIRST_AT_64x8(V, place, index, count) \
+  ((V)_mm512_mask_i64gather_epi64((__m512i){0}, tm_first_lanes((count)), (__m512i)(index), (const void *)(place), 8))
+#else
+#define TM_GATHER_FIRST_32x4 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_32x8 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_32x16 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_64x4 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_64x8 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_AT_32x4 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_AT_32x8 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_AT_64x4 TM_GATHER_FIRST
+#define TM_GATHER_FIRST_AT_64x8 TM_GATHER_FIRST
+#endif
+#define TM_GATHER_FIRST_AT_32x16 TM_GATHER_FIRST
 #define TM_STORE_STRIDED_FIRST(V, place, stride, value, count)                                     \
   do {                                                                                             \
     const __auto_type tm_place = (place);                                                          \

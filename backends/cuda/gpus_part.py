@@ -129,8 +129,8 @@ class GpusPart(HostPart):
         return call if self.function.gpu_where is None else f"gpu == NULL ? 0 : {call}"
 
     def array_faults(self, array: ArrayArgument) -> list[tuple[str, str]]:
-        """The caller's arrays on a device must be aligned if kernels load several elements at once."""
-        if array.device is None or not uses_vectors(self.function):
+        """The caller's arrays that a device addresses must be aligned if kernels load several elements at once."""
+        if (array.device is None and not array.mapped) or not uses_vectors(self.function):
             return []
         widest = self.function.gpu.widest
         words = f"must begin at a multiple of {widest} bytes, as whole arrays of a GPU do"

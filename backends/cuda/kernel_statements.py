@@ -60,7 +60,8 @@ class KernelStatements(Statements):
     def __init__(self, function: str, kernel: KernelFunction) -> None:
         super().__init__(function, VectorTypes())
         self.kernel = kernel
-        self.deferred = any(isinstance(node, Deferred) for node in walk(kernel.body))
+        #: Of the copies under way, in how many barriers the first is complete; 0 without such copies.
+        self.deferred = min((node.barriers for node in walk(kernel.body) if isinstance(node, Deferred)), default=0)
         self.lanes = LaneLoops()
         self.loops = 0
         self.common_parts = common_arrays(kernel)
@@ -69,8 +70,7 @@ class KernelStatements(Statements):
         """The statements of a node, for a block whose names are in `scope`."""
         match node:
             case Barrier():
-                wait = [cgen.Statement("TM_ASYNC_WAIT()")] if self.deferred else []
-                return [*wait, cgen.Statement("TM_BARRIER()")]
+                return [*self._wait(), cgen.Statement("TM_BARRIER()")]
             case Deferred():
                 return self._deferred(node.store, scope)
             case TreeReduce():
@@ -218,6 +218,17 @@ class KernelStatements(Statements):
         new = self.scalars(inside).text(operand(_reading_old(value, target), dtype))
         change = f"[=]({dtype.c_name} tm_old) {{ return {new}; }}"
         return [cgen.Statement(call("tm_atomic_update", f"&{place}", change).text)]
+
+    def _wait(self) -> Lines:
+        """At a barrier: the end of what must be complete, so that each barrier ends a group of copies.
+
+        ::
+
+            complete in 3 barriers:    of the groups that barriers have ended, the 2 newest are still under way
+        """
+        if self.deferred < 2:
+            return [cgen.Statement("TM_ASYNC_WAIT()")] if self.deferred else []
+        return [cgen.Statement("TM_ASYNC_COMMIT()"), cgen.Statement(f"TM_ASYNC_WAIT_GROUPS({self.deferred - 1})")]
 
     def _deferred(self, store: Store, scope: Scope) -> Lines:
         copied = self.lanes.copied(store, scope)

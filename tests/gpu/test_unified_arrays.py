@@ -150,6 +150,42 @@ def test_a_saved_program_keeps_where_its_arrays_are(rows, tmp_path):
     np.testing.assert_array_equal(f.compile(device="simulator")(rows, index), rows[index])
 
 
+def test_an_array_of_the_kernel_is_unified():
+    kernel = doubled().compile(device="simulator")
+    a = kernel.empty("a", N=70)
+    assert tm.is_unified(a) and a.shape == (70,) and not a.any()
+    assert tm.is_unified(kernel(a))
+
+
+def test_vectors_ask_for_parts_that_begin_where_vectors_do():
+    f = tm.Function("wide", params=[N])
+    a = f.input("a", tm.float32, [N], memory=tm.HOST_MAPPED)
+    o = f.computation("o", {i: N}, a[i] + a[i])
+    f.outputs(o)
+    o.split(i, 128, i0, i1).split(i1, 4, i1, j).tag_gpu(blocks=[i0], threads=[i1])
+    o.vectorize(j, 4)
+    f.derive_transfers()
+    assert "tm_load<4>(&a[" in f.source()["wide.cu"]
+    kernel, a = f.compile(device="simulator", sanitize=True), unified(np.arange(264, dtype=np.float32))
+    np.testing.assert_array_equal(kernel(a[4:]), 2 * a[4:])
+    with pytest.raises(tm.KernelError, match="a must begin at a multiple of 16 bytes"):
+        kernel(a[1:])
+
+
+def test_an_output_may_be_in_the_array_of_a_unified_input():
+    f = tm.Function("thrice", params=[N])
+    a = f.input("a", tm.float32, [N], memory=tm.HOST_MAPPED)
+    o = f.computation("o", {i: N}, a[i] * 3)
+    f.outputs(o)
+    o.store_in(a)
+    o.split(i, 32, i0, i1).tag_gpu(blocks=[i0], threads=[i1])
+    f.derive_transfers()
+    kernel, a = f.compile(device="simulator", sanitize=True), unified(np.arange(50, dtype=np.float32))
+    assert kernel(a) is a
+    np.testing.assert_array_equal(a, 3 * np.arange(50, dtype=np.float32))
+    assert (kernel.traffic["a"].read, kernel.traffic["a"].written, kernel.traffic["a"].copied) == (200, 200, 0)
+
+
 # -- traffic
 
 

@@ -30,6 +30,22 @@ def test_what_the_user_has_chosen_stays() -> None:
     assert "s.store_in(tm.SHARED)" in commands and "p.store_in(tm.SHARED)" not in commands
 
 
+@pytest.mark.parametrize("stages", [2, 3])
+def test_blocks_are_loaded_some_iterations_early(stages: int) -> None:
+    case = next(each for each in CASES if each.name == "product_1")
+    f, run = declared(case)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=1, num_stages=stages)
+    assert f"a.pipeline(k_step, {stages})" in text and f"b.pipeline(k_step, {stages})" in text
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok, report
+    kernel = f.compile(device="simulator", sanitize=True)
+    for sizes in case.sizes[:2]:
+        read = case.read(*sizes)
+        for each in (kernel, kernel.seeded(1, "lazy")):
+            agree(case, each(*read), case.expected(*read))
+
+
 def test_one_program_is_no_grid_of_blocks() -> None:
     f = tm.Function("one", params=[])
     x, y = f.input("x", tm.float32, [4]), f.input("y", tm.float32, [4])

@@ -201,7 +201,7 @@ SOURCES: list[tuple[Any, str]] = [
     (no_combine, "combine=None: give tm.ORDERED or tm.ATOMIC"),
     (in_two_passes, "combine=tm.TWO_PASS is not built yet for programs: give tm.ORDERED"),
     (fewer_bits, 'input_precision="tf32" is not built yet: leave it out'),
-    (stages, "num_stages=3 of a loop is not built yet: leave it out"),
+    (stages, "num_stages=3 of a loop: give num_stages= to tm.recipes.blocks"),
     (constants_that_do_not_hold, "tl.static_assert does not hold: three at a time"),
     (assumed, r"assumes N > 4: say so of refused, assume=\"N > 4\""),
 ]
@@ -277,7 +277,7 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: copied[1](np.zeros(3), np.zeros(3), B=8, device="simulator", num_stages=3),
         tm.UnsupportedError,
-        "num_stages=3 of copied: blocks are loaded in the iteration that reads them",
+        "num_stages=3 of copied: no iteration of a loop loads a block into shared memory",
     ),
     (lambda: copied[1](np.zeros(3), np.zeros(3), B=8, num_warps=0), tm.ArgumentError, "num_warps=0: give a number"),
     (lambda: tm.recipes.blocks(copied, on=tm.cores()), tm.ArgumentError, "takes the run of a kernel"),

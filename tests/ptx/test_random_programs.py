@@ -19,7 +19,7 @@ MADE: Mapping[str, Callable[[int], Script]] = {
     "gpu": random_gpu_script, "cooperative": random_cooperative_script, "whole": random_whole_script,
 }  # fmt: skip
 #: Programs that run, and seeds that are looked at for them.
-EACH, SEEDS = 3, 40
+EACH, SEEDS = 3, 240
 
 
 def is_for_gpus(kind: str, script: Script) -> bool:

@@ -10,6 +10,7 @@ import pytest
 import tiramisu_py as tm
 from tests.gpu.test_stories import listed, module, samples, variants
 from tests.ptx import running
+from tests.schedule.devices.test_pipeline import CASES, SIZES, factors, product
 from tests.selection import some
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -55,6 +56,21 @@ def test_copies_past_the_registers_are_right_under_many_seeds(name: str, variant
     kernel = f.compile(device="gpu", architectures=("compute_80",))
     for given in (dict(given) for given in samples(story, variant, 20, 7)):
         right(kernel, given, f.evaluate(**given), "arch=81")
+
+
+@pytest.mark.ptx
+@pytest.mark.slow
+@pytest.mark.parametrize(("architecture", "machine"), [("compute_75", "arch=75"), ("compute_80", "arch=81")])
+@pytest.mark.parametrize("name", list(CASES))
+def test_a_pipeline_is_right_under_many_seeds(name: str, architecture: str, machine: str) -> None:
+    """For sm_75 through registers, for sm_80 with groups of copies under way."""
+    running.choose(machine)
+    s = CASES[name]()
+    s.f.derive_transfers()
+    kernel = s.f.compile(device="gpu", architectures=(architecture,))
+    for sizes in SIZES:
+        arrays = factors(sizes)
+        right(kernel, arrays, product(name, **arrays), machine)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ NARROW = Cpu(vector_bytes=16, registers=16, first=32 << 10, second=256 << 10)
 TEXT = """\
 y.update.after(y.init, i)
 y.parallelize(i, balance=start)
-y.update.vectorize(p, 8, combine=tm.PRIVATE)
+y.update.vectorize(p, 8, combine=tm.PRIVATE, remainder='mask')
 y.update.prefetch(column, p, 512)
 y.update.prefetch(value, p, 512)"""
 

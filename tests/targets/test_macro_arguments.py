@@ -77,6 +77,12 @@ for _bits, _lanes in ((32, 4), (32, 8), (32, 16), (64, 4), (64, 8)):
             f"SAVE({_name}(int{_bits}x{_lanes}, {_from}, (int{_index}x{_lanes}){{TM_RAMP_{_lanes}}}))",
             _found[: _bits * _lanes // 32] + [9] * (8 - _bits * _lanes // 32),
         )
+        _first = _name.replace("GATHER", "GATHER_FIRST")
+        _active = [e if k < 3 * _bits // 32 else 0 for k, e in enumerate(_found)]
+        CALLS[_first] = (
+            f"SAVE({_first}(int{_bits}x{_lanes}, {_from}, (int{_index}x{_lanes}){{TM_RAMP_{_lanes}}}, 3))",
+            _active[: _bits * _lanes // 32] + [9] * (8 - _bits * _lanes // 32),
+        )
 
 PROGRAM = """
 #define BACK_8 7, 6, 5, 4, 3, 2, 1, 0

@@ -354,7 +354,8 @@ class Kernel:
 
         The threads that will use a page are the first to write it, so that it is on their memory node: the first
         dimension is distributed over the kernel's threads in blocks, as in a parallel loop. For a distributed function
-        it is the part of this rank of `comm` (with ``pin="node"`` this call is collective). Raises `ArgumentError`.
+        it is the part of this rank of `comm` (with ``pin="node"`` this call is collective). For an argument that GPUs
+        address in the host's memory it is unified (see `pinned_empty`). Raises `ArgumentError`.
         """
         new_array = self._pages.new_array
         return self._where_openmp_works(lambda: new_array(self.arguments, self.ranks, name, sizes, comm))

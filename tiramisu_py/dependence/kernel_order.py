@@ -2,7 +2,8 @@
 
 Every thread of a block runs the statements of its kernel in the order of *sigma*: their time without the coordinates
 of thread loops. Between two threads of one block there is no other order than that of barriers: x comes before y where
-some barrier b has sigma(x) < sigma(b) < sigma(y). Between two blocks of one launch there is no order at all. In a
+some barrier b has sigma(x) < sigma(b) < sigma(y). A deferred copy x needs as many barriers as it says, one after
+another. Between two blocks of one launch there is no order at all. In a
 launch with a grid a block may go on as another one, in the memory that it has: a barrier at the end of the one, or at
 the beginning of the other, is what orders the accesses of their threads.
 
@@ -84,7 +85,7 @@ def other_thread(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
 def contending(nest: KernelNest, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> isl.Map:
     """The pairs ``a -> b`` that only a barrier can order: pairs of different threads of one block.
 
-    Pairs of one thread are included if the earlier access is a deferred copy, which is complete at the next barrier.
+    Pairs of one thread are included if the earlier access is a deferred copy, which only barriers complete.
     """
     found = pairs.intersect(other_thread(nest, a, b))
     first, second = statement_of(a), statement_of(b)
@@ -157,13 +158,27 @@ def _clocks(program: Program, first: Statement, second: Statement) -> isl.Space:
 
 
 def separated(nest: KernelNest, first: Statement, second: Statement) -> isl.Map:
-    """``clock -> clock`` over all loops: the pairs of one block with a barrier between `first` and `second`."""
+    """``clock -> clock`` over all loops: the pairs of one block with a barrier between `first` and `second`.
+
+    After a deferred copy there are as many barriers as it needs, each after the one before.
+    """
     found = isl.Map.empty(_clocks(nest.program, first, second))
-    for barrier in barriers(nest):
-        when = _ringing(nest.program, barrier)
-        before = earlier(nest, first, barrier).intersect_range(when)
-        found = found.union(before.apply_range(earlier(nest, barrier, second)))
+    for barrier, before in passed(nest, first, max(1, first.deferred)).items():
+        found = found.union(before.apply_range(earlier(nest, nest.program.statements[barrier], second)))
     return found.coalesce()
+
+
+def passed(nest: KernelNest, first: Statement, count: int) -> dict[str, isl.Map]:
+    """``clock -> clock`` of `first` and of a barrier, by its name, that is the `count`-th after it or a later one."""
+    ringing = {barrier: _ringing(nest.program, barrier) for barrier in barriers(nest)}
+    reached = {b: earlier(nest, first, b).intersect_range(when) for b, when in ringing.items()}
+    for _ in range(count - 1):
+        steps = {
+            b: [times.apply_range(earlier(nest, a, b)).intersect_range(when) for a, times in reached.items()]
+            for b, when in ringing.items()
+        }
+        reached = {b: sets.union_of(parts).coalesce() for b, parts in steps.items()}
+    return {barrier.name: times for barrier, times in reached.items()}
 
 
 def _ringing(program: Program, barrier: Statement) -> isl.Set:
@@ -203,19 +218,22 @@ def across_rounds(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map
     for position in range(outside, outside + 3):
         apart = apart.union(sets.less_at(alike, position)).union(sets.greater_at(alike, position))
     found = elements.intersect(_through(first, apart, second))
-    return found.intersect_domain(_without_barrier(nest, a, later=True)).intersect_range(_without_barrier(nest, b))
+    found = found.intersect_domain(_without_barrier(nest, a, later=True))
+    if statement_of(a).deferred > 1:
+        return found  # which takes more barriers than the one before what comes later
+    return found.intersect_range(_without_barrier(nest, b))
 
 
 def _without_barrier(nest: KernelNest, access: MemoryAccess, *, later: bool = False) -> isl.Set:
-    """The instances of an access with no barrier before them in their block, or with none after them."""
+    """The instances of an access with no barrier before them in their block, or with none (or too few) after them."""
     statement, times = statement_of(access), clock(nest.program, access)
     found = access.domain
+    if later:
+        for then in passed(nest, statement, max(1, statement.deferred)).values():
+            found = found.subtract(times.intersect_range(then.domain()).domain())
+        return found
     for barrier in barriers(nest):
-        when = _ringing(nest.program, barrier)
-        if later:
-            met = earlier(nest, statement, barrier).intersect_range(when).domain()
-        else:
-            met = earlier(nest, barrier, statement).intersect_domain(when).range()
+        met = earlier(nest, barrier, statement).intersect_domain(_ringing(nest.program, barrier)).range()
         found = found.subtract(times.intersect_range(met).domain())
     return found
 

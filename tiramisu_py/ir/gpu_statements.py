@@ -117,11 +117,12 @@ class Barrier:
 
 @dataclass(frozen=True, eq=False)
 class Deferred:
-    """A store of loaded global memory into shared memory that is complete only at the next barrier."""
+    """A store of loaded global memory into shared memory that is complete only at the next barrier, or a later one."""
 
-    roles: ClassVar[Roles] = roles(operands="store")
+    roles: ClassVar[Roles] = roles(operands="store", data="barriers")
 
     store: Store
+    barriers: int = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,7 @@ def arange(start: int, end: int) -> NumpyBlock:
 def range(*bounds: Any, num_stages: int | None = None) -> Iterator[NumpyBlock]:
     """A sequential loop, with the bounds of Python's range; what it changes is carried from iteration to iteration.
 
-    `num_stages`, how many iterations are in flight, is 1.
+    `num_stages` is given to `tm.recipes.blocks`, or with the arrays: here it is 1.
     """
     for k in builtins.range(*(int(each) for each in bounds)):
         yield block(k, np.int64)

@@ -137,9 +137,9 @@ class _Splitting:
                 return inside
             case Store() if parts := self.of(node.buffer):
                 return self._store(node, parts)
-            case Deferred(store=store) if self.of(store.buffer):
+            case Deferred(store=store, barriers=barriers) if self.of(store.buffer):
                 each = self._store(store, self.of(store.buffer))
-                return _over_stores(each, Deferred)
+                return _over_stores(each, lambda one: Deferred(one, barriers))
             case Copy() if targets := self.of(node.target):
                 pairs = zip(targets, self.of(node.source), strict=True)
                 return block(

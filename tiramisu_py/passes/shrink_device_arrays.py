@@ -121,7 +121,7 @@ def _moved(node: Node, boxes: Mapping[str, DeviceBox]) -> Node:
 
     node = with_expressions(node, lambda e: rewrite(e, load))
     if isinstance(node, Deferred) and node.store.buffer in boxes:
-        node = Deferred(replace(node.store, indices=_inside(boxes[node.store.buffer], node.store.indices)))
+        node = replace(node, store=replace(node.store, indices=_inside(boxes[node.store.buffer], node.store.indices)))
     if isinstance(node, Store) and node.buffer in boxes:
         node = replace(node, indices=_inside(boxes[node.buffer], node.indices))
     return with_children(node, lambda child: _moved(child, boxes))

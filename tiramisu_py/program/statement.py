@@ -175,7 +175,8 @@ class Statement:
     says from which storage the values of a source are loaded, where that is not the storage of the source's name.
     `guards` are conditions on the point that are not affine. `part_of` names the statements that this one was cut from.
     A COPY between devices has a `transfer`; a SEND, and a COPY of what another rank sends, has a `message`. A COPY with
-    `deferred` (cp.async, into shared memory) has happened only at the next barrier of its block. A WAIT has `waits`.
+    `deferred` (cp.async, into shared memory) has happened only when its block has passed as many barriers after it.
+    A WAIT has `waits`.
     Statements that start, combine or merge partial results have a `combination`. `onto` are the coordinates of the rank
     in whose memory an update stores, if that is not its own (see `program.ranks.combined_reductions`). Statements that
     were `derived` (transfers, messages and waits) are derived anew by the next derivation. WAIT, BARRIER and TICKET
@@ -198,7 +199,7 @@ class Statement:
     part_of: tuple[str, ...] = ()
     transfer: Transfer | None = None
     message: Message | None = None
-    deferred: bool = False
+    deferred: int = 0
     waits: Waiting | None = None
     derived: bool = False
     onto: isl.MultiAff | None = None

@@ -10,6 +10,8 @@ from tiramisu_py.sparse.csr_product import csr_product
 
 #: The most entries that are gathered at once: with more, the last entries of most rows would run one by one.
 MOST_LANES = 8
+#: The vectors, in bytes, of processors that gather under masks: the last entries of a row are a vector there.
+MASKS = 64
 #: How many bytes of values ahead of their use are prefetched.
 AHEAD = 2048
 
@@ -26,14 +28,15 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> Appl
                   y.update.after(y.init, i)
                   start = f["start"]
                   y.parallelize(i, balance=start)
-                  y.update.vectorize(p, 8, combine=tm.PRIVATE)
+                  y.update.vectorize(p, 8, combine=tm.PRIVATE, remainder="mask")
                   column = f["column"]
                   y.update.prefetch(column, p, 512)
                   value = f["value"]
                   y.update.prefetch(value, p, 512)
 
     Threads have rows with about the same number of entries. The entries of a row are taken several at a time, as many
-    as a vector of `cpu` (default: this machine's) holds, and at most 8; the arrays of entries are prefetched. The terms
+    as a vector of `cpu` (default: this machine's) holds, and at most 8; the last ones of a row are a vector of their
+    own where the processor has masks for it (AVX-512). The arrays of entries are prefetched. The terms
     may be any expression of inputs at ``[p]``, and of inputs at places that such elements say. A sum of floating-point
     numbers is rounded in another order. A matrix that is used many times is faster in slices: see `tm.sparse.sell`.
 
@@ -44,12 +47,14 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> Appl
     assert isinstance(product, Reduction)
     untouched(recipe, product)
     size = max(each.dtype.bytes for each in found.entries)
-    lanes = min(processor("spmv", cpu).lanes(size), MOST_LANES)
+    known = processor("spmv", cpu)
+    lanes = min(known.lanes(size), MOST_LANES)
     with recipe.together():
         row, term = Iter(found.row), Iter(found.term)
         product.update.after(product.init, row)
         product.parallelize(row, balance=recipe.function[found.start.name])
-        product.update.vectorize(term, lanes, combine=Combine.PRIVATE)
+        remainder = "mask" if known.vector_bytes >= MASKS else "scalar"
+        product.update.vectorize(term, lanes, combine=Combine.PRIVATE, remainder=remainder)
         for entry in found.entries:
             product.update.prefetch(recipe.function[entry.name], term, AHEAD // size)
     return recipe.commands()

@@ -220,7 +220,8 @@ class Pseudocode(Visitor[list[str]]):
         return [f"{_PAD * depth}barrier"]
 
     def visit_deferred(self, node: Deferred, depth: int) -> list[str]:
-        return [f"{line}  (until the next barrier)" for line in self(node.store, depth)]
+        until = "the next barrier" if node.barriers == 1 else f"{node.barriers} barriers have passed"
+        return [f"{line}  (until {until})" for line in self(node.store, depth)]
 
     def visit_treereduce(self, node: TreeReduce, depth: int) -> list[str]:
         element = ", ".join(f"{buffer}{_index(node.indices)}" for buffer in node.buffers)

@@ -45,8 +45,8 @@ def first_loaded(vectors: Vectors, e: Load, pointer: str, spaced: Spaced) -> Cod
     """A load of the first lanes."""
     name, count = _name(vectors, e.dtype), _count(vectors)
     if spaced is None:
-        index = vectors(vectors.scope.arrays[e.buffer].flat(e.indices))
-        return call("TM_GATHER_FIRST", name, pointer, index, count)
+        macro, index = vectors.gather(e.dtype, vectors.scope.arrays[e.buffer].flat(e.indices))
+        return call(macro.replace("TM_GATHER", "TM_GATHER_FIRST"), name, pointer, index, count)
     place, step = spaced
     first = _address(vectors, vectors.scope.arrays[e.buffer], place)
     if constant(step) == 1:

@@ -255,15 +255,19 @@ class Vectors:
         return call("TM_STRIDED", self.type(e.dtype), f"&{place}", self.scalars(step))
 
     def _gathered(self, e: Load, index: Expr) -> Code:
-        """The elements at the indices in a vector; those of 32 bits or fewer are not widened to 64."""
-        kind, pointer = self.type(e.dtype), self._pointer(e.buffer)
-        instruction = self.types.gather(e.dtype, self.lanes)
+        """The elements at the indices in a vector."""
+        macro, at = self.gather(e.dtype, index)
+        return call(macro, self.type(e.dtype), self._pointer(e.buffer), at)
+
+    def gather(self, dtype: DType, index: Expr) -> tuple[str, Code]:
+        """The macro that gathers elements, and the indices in a vector; 32 bits or fewer are not widened to 64."""
+        instruction = self.types.gather(dtype, self.lanes)
         if instruction is None:
-            return call("TM_GATHER", kind, pointer, self(index))
+            return "TM_GATHER", self(index)
         narrow = index.operand if isinstance(index, Cast) else index
         if _fits_32_bits(narrow.dtype):
-            return call(instruction, kind, pointer, self(operand(narrow, int32)))
-        return call(instruction.replace("_GATHER_", "_GATHER_AT_"), kind, pointer, self(operand(index, int64)))
+            return instruction, self(operand(narrow, int32))
+        return instruction.replace("_GATHER_", "_GATHER_AT_"), self(operand(index, int64))
 
     def _alternating(self, e: Load) -> Code | None:
         """The elements where even and odd lanes are neighbours: half a vector of each, in turns."""

@@ -29,7 +29,7 @@ class Act:
     sigma: Numbers
     writes: bool
     updates: bool
-    deferred: bool
+    deferred: int
 
 
 def sigma(program: Program, statement: Statement) -> list[isl.Aff]:
@@ -68,7 +68,7 @@ def enumerated(nest: KernelNest, access: MemoryAccess, sizes: Mapping[str, int])
             pieces.append(point[at : at + end])
             at += end
         updates = statement.role is Role.UPDATE and access.is_write
-        act = Act(pieces[1], pieces[2], access.is_write, updates, statement.deferred and access.is_write)
+        act = Act(pieces[1], pieces[2], access.is_write, updates, statement.deferred if access.is_write else 0)
         found.append((pieces[0], point[at:], act))
     return found
 
@@ -104,6 +104,6 @@ def exposed(program: Program, sizes: Mapping[str, int]) -> int:
     for (block, _, _), here in acts(program, sizes).items():
         for x, y in product(here, here):
             conflict = (x.writes or y.writes) and (x.thread != y.thread or x.deferred) and x.sigma < y.sigma
-            if conflict and not any(x.sigma < b < y.sigma for b in barriers[block]):
+            if conflict and sum(x.sigma < b < y.sigma for b in barriers[block]) < max(1, x.deferred):
                 count += 1
     return count

@@ -36,7 +36,7 @@ class Act(Event):
     block: Point = ()
     thread: Point = ()
     sigma: Point = ()
-    deferred: bool = False
+    deferred: int = 0
     taken: bool = True
 
 
@@ -320,7 +320,7 @@ class Happens:
             return a.sigma < b.sigma and self._sequential(a, b)
         which = next(loop.id for loop in a.loops if isinstance(loop.tag, GpuBlock))
         sigmas = self.barriers.get((*a.block, which), [])
-        position = bisect_right(sigmas, a.sigma)
+        position = bisect_right(sigmas, a.sigma) + max(0, a.deferred - 1)
         return position < len(sigmas) and sigmas[position] < b.sigma
 
     def _sequential(self, a: Act, b: Act) -> bool:

@@ -136,11 +136,15 @@ def test_lanes_that_run_one_by_one_are_those_that_are_active() -> None:
     assert [str(lanes.upper) for lanes in loops(found)] == ["min(i_left, 8)"]
 
 
-def test_the_rest_of_a_reduction_is_scalar() -> None:
+def test_the_rest_of_a_reduction_is_masked_where_nothing_else_is_computed() -> None:
     private = (Private("s", sum_, Combine.PRIVATE),)
     update = updated("s", 0, sum_, load("x", i))
-    tag = Vector(8, Combine.PRIVATE, "mask")
-    assert not masks(vectorised(loop("i", N, update, tag=tag, reductions=private)))
+    others = Block((update, store("y", i, load("x", i))))
+    masked, scalar = (Vector(8, Combine.PRIVATE, remainder) for remainder in ("mask", "scalar"))
+    (found,) = masks(vectorised(loop("i", N, update, tag=masked, reductions=private)))
+    assert str(found.count) == "i_left"
+    assert not masks(vectorised(loop("i", N, update, tag=scalar, reductions=private)))
+    assert not masks(vectorised(loop("i", N, others, tag=masked, reductions=private)))
 
 
 def test_the_rest_is_scalar_inside_kernels() -> None:

@@ -179,7 +179,8 @@ class Judge:
         if x.thread == y.thread and not x.statement.deferred:
             return x.sigma < y.sigma
         bells = (e for e in self.events if e.statement.role is Role.BARRIER and e.block == x.block)
-        return any(x.sigma < e.sigma < y.sigma for e in bells)
+        passed = {e.sigma for e in bells if x.sigma < e.sigma < y.sigma}
+        return len(passed) >= max(1, x.statement.deferred)
 
     def races(self) -> list[tuple[Event, Event]]:
         """Conflicting accesses with no order."""

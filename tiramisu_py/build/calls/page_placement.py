@@ -14,6 +14,7 @@ from tiramisu_py.backends.c.first_touch_calls import placed
 from tiramisu_py.build.calls.arguments import Arguments, as_size
 from tiramisu_py.build.calls.c_function import thread_count
 from tiramisu_py.build.calls.communicators import Ranks
+from tiramisu_py.build.calls.device_arguments import unified_allocated
 from tiramisu_py.build.machine.first_touch import FirstTouch, Turn, first_touch
 from tiramisu_py.build.machine.topology import MemoryNode, allowed_cpus, listed, memory_nodes
 from tiramisu_py.build.toolchains.cache import open_cache
@@ -72,6 +73,10 @@ def _new_array(
     if local is None:  # this rank has nothing to do
         none = argument.dealt or (0,)
         shape = tuple(0 if axis in none else extent for axis, extent in enumerate(shape))
+    if argument.mapped and arguments.device is not None:
+        made = unified_allocated(argument, shape, arguments.device)
+        made[...] = 0
+        return made
     in_turn = function.pin is not None and function.pin.takes_turns
     turn = ranks.turn(comm) if ranks is not None and in_turn else Turn()
     return touch.empty(name, shape, np.dtype(argument.dtype.numpy), function.pin, turn)

@@ -31,6 +31,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.command_fields import Named, NamedInput, NamedParts, source_given
+from tiramisu_py.schedule.devices.pipeline import PipelineLoads
 from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
 from tiramisu_py.schedule.instances.partition import DealOut
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
@@ -133,6 +134,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     prefetch = command(Prefetch)
 
     copy = command(CopyValues, gives=_copy)
+    pipeline = command(PipelineLoads)
 
     compute_at = command(ComputeAt)
     reverse_compute_at = command(ReverseComputeAt)

@@ -106,11 +106,11 @@ class Watched(Array):
         yield None
         self.atomic = False
 
-    def defer(self, indices: Element, where: str) -> None:
-        """Record a deferred store of this thread, which takes effect at any time until its next barrier."""
+    def defer(self, indices: Element, where: str, barriers: int) -> None:
+        """Record a deferred store of this thread, which takes effect at any time until that many barriers later."""
         self._note(indices, Kind.WRITE, where)
         for element in _elements(indices):
-            self.trace.seen[element][Kind.WRITE, self.clock] = (self.clock.epoch, MANY, where)
+            self.trace.seen[element][Kind.WRITE, self.clock] = (self.clock.epoch + barriers - 1, MANY, where)
 
     def settle(self, indices: Element, value: Value, where: str) -> None:
         """Execute a deferred store that has been recorded."""

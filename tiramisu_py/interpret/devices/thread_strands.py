@@ -34,7 +34,8 @@ class Thread(Interpreter):
         super().__init__(choice)
         self.number = number
         self.local = local
-        self.pending: list[tuple[Store, Frame, tuple[Any, ...]]] = []
+        self.pending: list[tuple[int, Store, Frame, tuple[Any, ...]]] = []
+        self.barriers = 0
 
     def frame(self, launch: Frame, traces: dict[str, AccessHistory], constant: frozenset[str]) -> Frame:
         """The frame of the thread in a launch, whose arrays record each access."""
@@ -75,7 +76,8 @@ class Thread(Interpreter):
         yield None
 
     def visit_barrier(self, node: Barrier, frame: Frame) -> Steps:
-        self._settle()
+        self.barriers += 1
+        self._settle(self.barriers)
         yield Meeting(node, frame)
 
     def visit_lastblock(self, node: LastBlock, frame: Frame) -> OwnSteps:
@@ -91,18 +93,23 @@ class Thread(Interpreter):
         evaluate = Evaluator(frame)
         indices = tuple(evaluate(index) for index in store.indices)
         evaluate(store.value)
-        self.seen(frame, store.buffer).defer(indices, store.statement)
-        self.pending.append((store, frame, indices))
+        self.seen(frame, store.buffer).defer(indices, store.statement, node.barriers)
+        self.pending.append((self.barriers + node.barriers, store, frame, indices))
         yield None
         if self.choice.random() < 0.5:
             self._settle()
 
-    def _settle(self) -> None:
-        """Execute the deferred stores, in any order."""
+    def _settle(self, barrier: int | None = None) -> None:
+        """Execute the deferred stores, in any order: all, or those that are complete at a barrier, by its number."""
         self.choice.shuffle(self.pending)
-        for store, frame, indices in self.pending:
+        left = []
+        for each in self.pending:
+            last, store, frame, indices = each
+            if barrier is not None and last > barrier:
+                left.append(each)
+                continue
             self.seen(frame, store.buffer).settle(indices, Evaluator(frame)(store.value), store.statement)
-        self.pending.clear()
+        self.pending = left
 
     def visit_mma(self, node: Mma, frame: Frame) -> Steps:
         frame.where = node.statement

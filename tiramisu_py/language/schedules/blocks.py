@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tiramisu_py.errors import ArgumentError, UnsupportedError
+from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.applying.as_script import as_script
 from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.on_cores import on_cores
-from tiramisu_py.language.schedules.on_gpu import on_gpu
+from tiramisu_py.language.schedules.on_gpu import in_stages, on_gpu
 from tiramisu_py.program.targets import Cores, Gpu
 from tiramisu_py.public_calls import own_call_of
 
@@ -30,10 +30,12 @@ def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: i
     On cores programs are dealt out to threads; what a program loads lies in blocks of its own, products run in tiles of
     registers, everything else in vectors along the last axis. On a GPU a program is a block of `num_warps` warps, whose
     threads share the elements of each value; what a program computes is in shared memory, where the user has chosen no
-    other. Sums with ``combine=tm.ATOMIC`` are added up by blocks in any order. `num_stages` is 1 on a GPU: more are not
-    built yet. Returns the commands that were applied, to be pasted and edited; they are proven like a user's. Raises
-    `ArgumentError`, `UnsupportedError` for more stages, and the error of a command that is refused; then none of them
-    is applied.
+    other. Sums with ``combine=tm.ATOMIC`` are added up by blocks in any order. With `num_stages` of 2 or more what an
+    iteration of a loop loads is loaded so many iterations early, but one.
+
+    Returns the commands that were applied, to be pasted and edited; they are proven like a user's. Raises
+    `ArgumentError`, `UnsupportedError` where no loop loads a block, and the error of a command that is refused; then
+    none of them is applied.
     """
     if not isinstance(run, KernelRun):
         raise ArgumentError(f"tm.recipes.blocks takes the run of a kernel, kernel[grid](handles), not {run!r}")
@@ -42,11 +44,6 @@ def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: i
     for name, number in (("num_warps", num_warps), ("num_stages", num_stages)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
             raise ArgumentError(f"tm.recipes.blocks: {name}={number!r}: give a number of at least 1")
-    if num_stages != 1 and isinstance(on, Gpu):
-        raise UnsupportedError(
-            f"num_stages={num_stages} of {run.ir.name}: blocks are loaded in the iteration that reads them",
-            "leave num_stages out; run[name].shift(loop, -1) and run[name].fold(loop, 2) load a block earlier",
-        )
     function = run.function
     start = len(function.commands)
     with function.all_or_nothing():
@@ -54,4 +51,6 @@ def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: i
             on_cores(run, on)
         else:
             on_gpu(run, on, num_warps)
+            if num_stages > 1:
+                in_stages(run, num_stages)
     return as_script(function.commands[start:])

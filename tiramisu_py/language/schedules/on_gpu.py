@@ -13,7 +13,8 @@ from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction, Selection
 from tiramisu_py.language.launched import KernelRun
-from tiramisu_py.language.schedules.placement import block_axes, extent_of_axis, placed
+from tiramisu_py.language.schedules.placement import block_axes, extent_of_axis, loop_names, placed
+from tiramisu_py.language.values.groups import sources_of
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.program.targets import Gpu
@@ -52,6 +53,22 @@ def on_gpu(run: KernelRun, where: Gpu, num_warps: int) -> None:
                 main = False
             if threads:
                 part.tag_gpu(threads=threads)
+
+
+def in_stages(run: KernelRun, stages: int) -> None:
+    """Load what an iteration of a loop reads `stages` - 1 iterations early; raises `UnsupportedError` if none loads."""
+    own, shared = {value.name for value in run.values}, list[ProgramValue]()
+    for value in run.values:
+        is_loaded = not value.over and not own & set(sources_of(value)) and value.name not in run.outputs
+        if is_loaded and loop_names(run, value) and _memory(run, value) is Memory.SHARED:
+            shared.append(value)
+    if not shared:
+        raise UnsupportedError(
+            f"num_stages={stages} of {run.ir.name}: no iteration of a loop loads a block into shared memory",
+            "leave num_stages out",
+        )
+    for value in shared:
+        run.function[value.name].pipeline(Iter(loop_names(run, value)[-1]), stages)
 
 
 def _atomic(

@@ -205,7 +205,9 @@ class Tracer(WordCalls):
         known = {each.arg for each in call.keywords}
         stages = next((self.read(each.value) for each in call.keywords if each.arg == "num_stages"), None)
         if stages not in (None, 1):
-            self.refuse(node, f"num_stages={stages!r} of a loop is not built yet: leave it out, or give 1")
+            self.refuse(
+                node, f"num_stages={stages!r} of a loop: give num_stages= to tm.recipes.blocks, or with the arrays"
+            )
         if function is words.static_range:
             self._repeat(node, node.target.id, bounds)
         elif function is words.range or function is range:

@@ -49,13 +49,13 @@ class Body:
     value: Expr
     update: Operator | None
     atomic: bool = False
-    deferred: bool = False
+    deferred: int = 0
     nontemporal: bool = False
     ahead: tuple[Lookahead, ...] = ()
     anywhere: bool = False
     remark: str = ""
 
-    def as_in_kernel(self, atomic: bool, deferred: bool) -> Body:
+    def as_in_kernel(self, atomic: bool, deferred: int) -> Body:
         """The body in a kernel, where an update may have to be atomic, and a copy may be deferred."""
         return replace(self, atomic=atomic, deferred=deferred, nontemporal=False, ahead=(), anywhere=False)
 
@@ -67,7 +67,8 @@ class Body:
         store = Store(self.buffer, indices, value, name, self.update, self.atomic, self.nontemporal)
         early = [node for each in self.ahead for node in each.nodes((value, *indices))]
         remarks = (Comment(self.remark),) if self.remark else ()
-        lines = Block((Comment(self.comment), *remarks, *early, Deferred(store) if self.deferred else store))
+        stored = Deferred(store, self.deferred) if self.deferred else store
+        lines = Block((Comment(self.comment), *remarks, *early, stored))
         guard = arithmetic.conjunction(filled(guard, values) for guard in self.guards)
         return lines if guard is None else If(guard, lines, anywhere=self.anywhere)
 

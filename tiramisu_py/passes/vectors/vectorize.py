@@ -7,18 +7,22 @@ Before: ``for c in 0 .. C: f(c)``. After: ``for c in 0 .. C // 16 * 16 step 16: 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Select
 from tiramisu_py.algorithm.traversal import kinds
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import (
     Assign,
+    Block,
     For,
     If,
     Let,
+    Mask,
     Node,
     Ramp,
     Store,
+    Variable,
 )
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.facts import NO_FACTS, Facts
@@ -101,7 +105,8 @@ def vectorize(
         combined = node.reductions or node.tag.combine is not None
         remainder = "scalar" if combined or not on_host else _REMAINDERS[node.tag.remainder]
         varies = bool(variables(loop.lower) | variables(loop.upper)) and most_iterations(loop) is None
-        vectors = VectorLoop(loop, node.tag.width, taken, register, atomic, remainder, on_host, facts, varies)
+        rest = bool(combined) and on_host and node.tag.remainder == "mask"
+        vectors = VectorLoop(loop, node.tag.width, taken, register, atomic, remainder, on_host, facts, varies, rest)
         return simplify(vectors.strips_and_rest())
     if isinstance(node, For):
         atomic |= {private.buffer for private in node.reductions if private.combine is Combine.ATOMIC}
@@ -130,6 +135,7 @@ class VectorLoop:
     on_host: bool = True
     facts: Facts = NO_FACTS
     varies: bool = False
+    masks_partial_results: bool = False
 
     def strips_and_rest(self) -> Node:
         """The whole strips, then the epilogue."""
@@ -145,6 +151,9 @@ class VectorLoop:
         if trip is None and len(operands("max", loop.lower)) > 1:
             return self._named()
         end = strip_end(loop.lower, loop.upper, self.width)
+        if self._rest_of_partial_results is not None:
+            name = self.taken.fresh(f"{loop.variable}_end")
+            return Let(name, end, self._strips(Iter(name, int64)))
         if trip is not None:
             return block([self._strips(end), self._rest(end)])
         name = self.taken.fresh(f"{loop.variable}_end")
@@ -164,6 +173,32 @@ class VectorLoop:
     def _keeps_copies(self) -> bool:
         """Whether the lanes have partial results of their own."""
         return self.on_host and any(each.combine is Combine.PRIVATE for each in self.loop.reductions)
+
+    @cached_property
+    def _accumulation(self) -> Accumulation:
+        return accumulated(self.loop, self.width, self._lane(), self.taken)
+
+    @cached_property
+    def _rest_of_partial_results(self) -> Node | None:
+        """The vectors of the iterations that fill no strip, if these may add to the partial results under a mask.
+
+        They may where a loop does nothing but update elements whose partial results are in variables.
+        """
+        accumulation = self._accumulation
+        if not (self.masks_partial_results and accumulation.partials and accumulation.is_complete(self.loop)):
+            return None
+        body = without_prefetches(without_comments(accumulation.body))
+        vectors = self._vectors(replace(accumulation, body=body), masked=True)
+        return vectors if all(isinstance(node, Block | Assign) for node in walk(vectors)) else None
+
+    def _with_rest(self, strips: Node, vectors: Node, begin: Expr) -> Node:
+        """The strips, and one more from `begin` on, after which a lane without an iteration has what it had."""
+        count = Iter(self.taken.fresh(f"{self.loop.variable}_left"), int64)
+        active = Binary("<", Ramp(arithmetic.number(0), self.width), count, bool_)
+        strip = substitute(_where(active, vectors), {self.loop.variable: begin})
+        left = arithmetic.subtracted(self.loop.upper, begin)
+        some = Binary(">", left, arithmetic.number(0), bool_)
+        return block([strips, If(some, Let(count.name, left, Mask(count, self.width, strip)))])
 
     def _named(self) -> Node:
         """The loop with names for its bounds, for a lower bound that is the maximum of several values."""
@@ -215,9 +250,8 @@ class VectorLoop:
 
     def _strips(self, end: Expr) -> Node:
         """The whole strips, with the partial results of a reduction in vectors of their own."""
-        loop = self.loop
-        lane = self._lane()
-        accumulation = accumulated(loop, self.width, lane, self.taken)
+        loop, accumulation = self.loop, self._accumulation
+        lane = accumulation.lane
         if not accumulation.is_complete(loop):
             return self._in_order(end)
         vectors = self._vectors(accumulation)
@@ -227,7 +261,10 @@ class VectorLoop:
                 return self._in_order(end)
             vectors = self._vectors(accumulation)
         strip_loop = replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)
-        return self._in_parts(accumulation.started(_straight(strip_loop)), lane, accumulation)
+        strips = _straight(strip_loop)
+        if (rest := self._rest_of_partial_results) is not None:
+            strips = self._with_rest(strips, rest, end)
+        return self._in_parts(accumulation.started(strips), lane, accumulation)
 
     def _in_order(self, end: Expr) -> Node:
         """The iterations one after another."""
@@ -255,6 +292,14 @@ class VectorLoop:
         body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
         reduced = frozenset(buffer for private in loop.reductions for buffer in private.buffers)
         return remarked(Strips(self.width, accumulation.lane, reduced, self.atomic).vectors(body, lanes))
+
+
+def _where(active: Expr, node: Node) -> Node:
+    """The statement with the values of variables replaced in the active lanes alone."""
+    if isinstance(node, Assign):
+        kept = Variable(node.variable, node.value.dtype)
+        return replace(node, value=Select(active, node.value, kept, node.value.dtype))
+    return with_children(node, lambda child: _where(active, child))
 
 
 def _one_by_one(loop: For) -> For:

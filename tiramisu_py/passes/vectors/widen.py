@@ -71,7 +71,9 @@ class Strips:
                 return self._store(node, lanes)
             case Deferred():
                 whole = self._store(node.store, lanes)
-                return Deferred(whole) if isinstance(whole, Store) else self.by_lanes(node, lanes, _why(whole))
+                if isinstance(whole, Store):
+                    return replace(node, store=whole)
+                return self.by_lanes(node, lanes, _why(whole))
             case Allocate():
                 return self._allocate(node, lanes)
             case If() if lanes.of(node.condition) > 1:

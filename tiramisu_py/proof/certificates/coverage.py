@@ -73,6 +73,8 @@ def _of_statement(program: Program, statement: Statement) -> str:
         return _of_message(program, statement, statement.message)
     if statement.is_call:
         return "is a call over whole arrays"
+    if statement.deferred > 1:
+        return f"is a copy that {statement.deferred} barriers complete"
     if statement.guards and statement.role is not Role.UPDATE:
         return "has a condition on values"
     if statement.role is Role.UPDATE and not _commutes(program, statement.source):

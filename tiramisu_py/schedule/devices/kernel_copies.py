@@ -23,14 +23,13 @@ from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import scope_of, statements
 from tiramisu_py.schedule.devices.copy_threads import spread
+from tiramisu_py.schedule.devices.pipeline import check_deferred, pipelined
 from tiramisu_py.schedule.devices.tag_gpu import check_limits, kernel_around
 from tiramisu_py.schedule.locality.cached_copies import check_copy, laid_out
 from tiramisu_py.schedule.locality.compute_at import loads
 from tiramisu_py.schedule.locality.holes import without_holes
 from tiramisu_py.schedule.nesting import check_nesting
 
-#: Bytes that one asynchronous copy into shared memory can take.
-DEFERRED_BYTES = (4, 8, 16)
 #: How many neighbours a thread can copy at once.
 WIDTHS = (1, 2, 4, 8)
 
@@ -49,11 +48,6 @@ class KernelCopy:
     buffers: int = 1
     vector: int = 1
     layout: tuple[object, ...] | None = None
-
-    @property
-    def filled(self) -> str:
-        """The name of the storage that the copy fills: with two alternating buffers, that of the next iteration."""
-        return self.name if self.buffers == 1 else f"{self.name}_next"
 
 
 @dataclass(frozen=True)
@@ -80,6 +74,8 @@ def cache(program: Program, consumer: Sequence[str], level: str, wanted: KernelC
         order = Order(statement.name, reader.name, place.scope[-1], command)
         program = program.with_statement(changed).with_(orders=(*program.orders, order))
     program = _after_origin(program, place, statement.name, wanted, command)
+    if wanted.buffers > 1:
+        program = pipelined(program, statement.name, wanted.buffers)
     for loop in statement.loops:
         check_nesting(program, loop)
     check_limits(program, [statement.name])
@@ -117,12 +113,8 @@ def _check_possible(program: Program, place: CopyPlace, wanted: KernelCopy) -> N
         raise CommandError(
             f"buffers=2: two buffers take turns in a sequential loop, and {level.name} is not sequential"
         )
-    width = program.algorithm.source(wanted.source).dtype.bytes
-    if wanted.deferred and width not in DEFERRED_BYTES:
-        raise CommandError(f"deferred: cp.async copies 4, 8 or 16 bytes, and {wanted.source} has elements of {width}")
-    memory = program.buffers[program.storages[place.origin].buffer].memory
-    if wanted.deferred and memory in (Memory.SHARED, Memory.REGISTER):
-        raise CommandError(f"deferred: cp.async copies from the GPU's memory, and {place.origin} is in {memory.value}")
+    if wanted.deferred:
+        check_deferred(program, wanted.source, place.origin)
 
 
 def _check_own_threads(program: Program, readers: Sequence[Statement], scope: tuple[LoopId, ...], level: str) -> None:
@@ -185,8 +177,6 @@ def _copying(
     loops = [replace(loop, id=first + k) for k, (loop, _) in enumerate(own)]
     variables = sets.variables(space)
     coords = [*variables[: len(place.scope)], *(form for _, form in own)]
-    if wanted.buffers == 2:
-        coords[len(place.scope) - 1] = sets.plus(coords[len(place.scope) - 1], -1)
     declared = program.algorithm.source(wanted.source)
     statement = Statement(
         name=wanted.name,
@@ -198,9 +188,9 @@ def _copying(
         loops=place.scope + tuple(loop.id for loop in loops),
         coords=sets.function(space, None, coords),
         body=Access(wanted.source, tuple(map(Iter, value_names(declared))), declared.dtype),
-        target=wanted.filled,
+        target=wanted.name,
         sources={} if place.origin == wanted.source else {wanted.source: place.origin},
-        deferred=wanted.deferred,
+        deferred=int(wanted.deferred),
     )
     return program.with_loop(*loops), statement
 
@@ -244,22 +234,16 @@ def _axis(place: CopyPlace, loop: LoopId) -> int | None:
 def _stored(
     program: Program, place: CopyPlace, wanted: KernelCopy, extents: tuple[int, ...], index: isl.MultiAff
 ) -> Program:
-    """The buffer of the copy, and the storages through which it is read and filled."""
+    """The buffer of the copy, and the storage through which it is read and filled."""
     declared = program.algorithm.source(wanted.source)
     per_block = len(place.kernel.host) + len(place.kernel.blocks)
     count = per_block if wanted.memory is Memory.SHARED else len(place.scope)
     if wanted.layout is not None:
         extents, index = _laid_out(program, wanted, extents, index)
     sizes = [*extents[:-1], extents[-1] + wanted.pad]
-    filling = index
-    if wanted.buffers == 2:
-        sizes = [2, *sizes]
-        index = _taking_turns(index, len(place.scope) - 1)
-        filling = _one_later(index, len(place.scope) - 1)
     buffer = Buffer(wanted.name, tuple(map(as_expr, sizes)), declared.dtype, wanted.memory, place.scope[:count])
     inner = place.scope[count:]
     program = program.with_buffer(buffer)
-    program = program.with_storage(Storage(wanted.filled, wanted.source, wanted.name, filling, inner=inner))
     return program.with_storage(Storage(wanted.name, wanted.source, wanted.name, index, inner=inner))
 
 
@@ -271,20 +255,6 @@ def _laid_out(
     box = tuple(map(as_expr, extents))
     room, layout = laid_out(program, wanted.name, wanted.iterators, wanted.layout, box)
     return tuple(int(extent.value) for extent in room if isinstance(extent, Const)), sets.compose(index, layout)
-
-
-def _taking_turns(index: isl.MultiAff, level: int) -> isl.MultiAff:
-    """The index with the number of the buffer in front: 0 in even iterations of a loop, 1 in odd ones."""
-    space = index.get_space().domain()
-    turn = sets.modulo(sets.variables(space)[level], 2)
-    return sets.function(space, None, [turn, *sets.outputs(index)])
-
-
-def _one_later(index: isl.MultiAff, level: int) -> isl.MultiAff:
-    """The index that the next iteration of a loop uses."""
-    space = index.get_space().domain()
-    moved = [sets.plus(form, 1) if k == level else form for k, form in enumerate(sets.variables(space))]
-    return sets.compose(sets.function(space, None, moved), index)
 
 
 def _after_origin(program: Program, place: CopyPlace, name: str, wanted: KernelCopy, command: str) -> Program:

@@ -83,7 +83,17 @@ def _uniform(nest_: KernelNest, loops: tuple[LoopId, ...]) -> isl.Set:
     for position, loop in enumerate(loops):
         if isinstance(nest_.program.loops[loop].tag, GpuThread):
             found = all_threads(nest_, found, position, loop)
+    if any(statement.deferred > 1 and statement.loops[:count] == loops for statement in nest_.statements):
+        found = _without_gaps(found, count)
     return found.coalesce()
+
+
+def _without_gaps(found: isl.Set, count: int) -> isl.Set:
+    """Iterations, with those of the innermost loop between others: a copy counts the barriers until it is complete."""
+    alike = sets.equal_prefix(isl.Map.universe(found.get_space().map_from_set()), count - 1)
+    same = sets.equal_at(alike, count - 1)
+    later = sets.less_at(alike, count - 1).union(same)
+    return found.apply(later).intersect(found.apply(later.reverse()))
 
 
 def idle(

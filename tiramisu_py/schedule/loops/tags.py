@@ -250,7 +250,10 @@ class Vectorize(OnStatements):
     result: for an update in place, or a sum that began earlier. Padding is for temporaries, whose buffers grow to
     whole vectors automatically; it is refused where a lane past the end would read outside of an array (the report
     says by how much the array is too small), or would store to an array of the caller or over a value that is kept.
-    With ``combine=``, and inside kernels, the last iterations run one by one whatever `remainder` is.
+    With ``combine=tm.PRIVATE`` and masks, the last iterations of a sum, or of another reduction whose terms are all
+    that the loop computes, are one more vector of the partial results, of which the first lanes are active: loops of a
+    few iterations, such as the rows of a sparse matrix, then need no scalar code. With any other remainder of such a
+    loop, and inside kernels, the last iterations run one by one.
 
     On the host a lane may read what a later lane of its vector, or of a later one, replaces
     (``a[i] = a[i + 1]`` in place): a statement loads in all lanes before it stores in any. That is proven for
