@@ -275,7 +275,7 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: copied[1.5](np.zeros(3), np.zeros(3), B=8), tm.CallError, "the extent 1.5: give integers"),
     (lambda: tl.program_id(0), tm.CallError, "the words of tiramisu_py.language are for kernels"),
     (
-        lambda: copied[1](np.zeros(3), np.zeros(3), B=8, device="simulator", num_stages=3),
+        lambda: copied[2](np.zeros(9), np.zeros(9), B=8, device="simulator", num_stages=3),
         tm.UnsupportedError,
         "num_stages=3 of copied: no iteration of a loop loads a block into shared memory",
     ),
