@@ -189,7 +189,7 @@ def test_a_carry_goes_from_one_word_to_the_next() -> None:
         ("bra NOWHERE", "no label NOWHERE"),
         ("ld.global.v2.u32 %r1, [%rd0]", "it has 1 values, not 2"),
         ("activemask.b32 %r1", "an instruction that is not known"),
-        ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 %r1, %r2, %r3, %r4", "an instruction that is not known"),
+        ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 %r1, %r2, %r3, %r4", "a product of a kind that is not known"),
     ],
 )
 def test_what_is_not_known_is_refused_with_its_line(text: str, words: str) -> None:

@@ -195,7 +195,7 @@ CASES: list[Case] = [
      _scheduled(pl.blur, lambda s: s.f.order(s.bx, s.by, at=r), lambda s: s.by.shift(r, 1)),
      "order", {"R": 1, "C": 1}, ("bx", (2, 0)), ("by", (0, 0)), ("by.shift(r, 1)",)),
     ("whole nests in the wrong order", _scheduled(pl.pair, lambda s: s.q.before(s.p)),
-     "order", {"N": 1}, None, ("q", (0,)), ("q.before(p, tm.root)",)),
+     "order", {"N": 1}, None, ("q", (0,)), ("q.before(p)",)),
     ("a producer reversed under its consumer",
      _scheduled(pl.pair, lambda s: s.q.after(s.p, i).shift(i, 1), lambda s: s.p.reverse(i)),
      "order", {"N": 1}, None, ("q", (0,)), ()),

@@ -97,12 +97,22 @@ def fault(script: Script, seed: int) -> str:
             except tm.KernelError as refusal:
                 return f"at {dict(params)}, seed={seed + number}: {refusal}"
             for own, right, other in zip(_listed(found), _listed(expected), _listed(simulated), strict=True):
-                alike = own.tobytes() == right.tobytes() if preserved else np.array_equal(own, right)
+                alike = _are_alike(own, right, preserved)
                 if own.shape == right.shape and not alike:  # not where an output lies in a larger input
                     return f"at {dict(params)}, seed={seed + number}: {own}, not {right}"
-                if not np.array_equal(own, other):
+                if not _are_alike(own, other, False):
                     return f"at {dict(params)}, seed={seed + number}: {own}, but {other} in the simulator"
     return ""
+
+
+def _are_alike(own: np.ndarray, other: np.ndarray, bits: bool) -> bool:
+    """Whether two results are equal, if need be bit for bit; what is not a number has any bits."""
+    if own.shape != other.shape or own.dtype.kind in "?biu":
+        return own.tobytes() == other.tobytes() if bits else np.array_equal(own, other)
+    is_nan, numbers = own != own, [np.where(each != each, np.zeros_like(each), each) for each in (own, other)]
+    if not np.array_equal(is_nan, other != other):
+        return False
+    return numbers[0].tobytes() == numbers[1].tobytes() if bits else np.array_equal(*numbers)
 
 
 def _listed(results: object) -> list[np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -309,21 +309,28 @@ def _buffered(row: Any) -> Any:
     return total
 
 
-def _lanes(values: Any, width: int, start: Any, combine: Callable[[Any, Any], Any], neutral: float) -> Any:
-    """A reduction in `width` partial results, combined by halves, then the rest."""
+def _lanes(
+    values: Any, width: int, start: Any, combine: Callable[[Any, Any], Any], neutral: float, masked: bool
+) -> Any:
+    """A reduction in `width` partial results, combined by halves, then the rest; if `masked`, the rest is in lanes."""
     whole = len(values) // width * width
     partial = np.full(width, neutral, values.dtype)
     for k in range(0, whole, width):
         partial = combine(partial, values[k : k + width])
+    rest = values[whole:]
+    if masked:
+        partial[: len(rest)], rest = combine(partial[: len(rest)], rest), rest[:0]
     while len(partial) > 1:
         partial = combine(*np.split(partial, 2))
-    for value in [*partial, *values[whole:]]:
+    for value in [*partial, *rest]:
         start = combine(start, value)
     return start
 
 
-def _reduction(width: int, combine: Callable[[Any, Any], Any], neutral: float) -> Callable[[dict[str, Any], Any], Any]:
-    return lambda d, b: _close(d, b, _lanes(_x(d), width, b[0], combine, neutral))
+def _reduction(
+    width: int, combine: Callable[[Any, Any], Any], neutral: float, masked: bool = False
+) -> Callable[[dict[str, Any], Any], Any]:
+    return lambda d, b: _close(d, b, _lanes(_x(d), width, b[0], combine, neutral, masked))
 
 
 REDUCTIONS = [
@@ -363,6 +370,14 @@ REDUCTIONS = [
         ),
         lambda d, b: _sum_rows(d["m"], b),
     ),
+]
+
+
+#: The same where the last terms are one more vector, under a mask: sums and products have another order.
+MASKED_REDUCTIONS = [
+    replace(REDUCTIONS[0], want=_reduction(16, np.add, -0.0, masked=True)),
+    replace(REDUCTIONS[1], want=_reduction(4, np.multiply, 1, masked=True)),
+    *REDUCTIONS[2:],
 ]
 
 

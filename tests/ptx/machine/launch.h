@@ -57,7 +57,7 @@ struct Thread {
   }
 };
 
-enum class Byte : u8 { between, unwritten, written };
+enum class Byte : u8 { between, padding, unwritten, written };
 
 struct Block {
   Launch *launch = nullptr;

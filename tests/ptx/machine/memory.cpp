@@ -166,7 +166,7 @@ void check_shared(Thread &thread, u64 address, int bytes, bool reads) {
   const u32 own = reads && !thread.held_shared.empty() ? thread.held_shared.holds(address, bytes) : 0;
   for (int k = 0; k < bytes; k++) {
     const Byte state = block.shared_state[address + u64(k)];
-    if (state == Byte::between) refuse(thread, text("%s %s of shared memory, beside its arrays", doing, bytes_at(bytes, address).c_str()));
+    if (state == Byte::between || (state == Byte::padding && !reads)) refuse(thread, text("%s %s of shared memory, beside its arrays", doing, bytes_at(bytes, address).c_str()));
     if (reads && state == Byte::unwritten && !(own >> k & 1))
       refuse(thread, text("reads %s of shared memory, which nobody has written, or not so that this thread must see it", bytes_at(bytes, address).c_str()));
   }

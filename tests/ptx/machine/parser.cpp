@@ -95,8 +95,8 @@ void Parser::variable(const Declaration &declared) {
     dynamic[declared.name] = true;
   } else if (declared.space == "shared") {
     symbols[declared.name] = aligned(module.shared_bytes + 16, declared.align); /* nothing before it is its own */
-    module.shared_variables.push_back({symbols[declared.name], declared.bytes});
-    module.shared_bytes = symbols[declared.name] + declared.bytes;
+    module.shared_variables.push_back({symbols[declared.name], declared.bytes, aligned(declared.bytes, declared.align)});
+    module.shared_bytes = symbols[declared.name] + aligned(declared.bytes, declared.align);
   } else if (declared.space == "local") {
     symbols[declared.name] = aligned(module.local_bytes, declared.align);
     module.local_bytes = symbols[declared.name] + declared.bytes;

@@ -84,6 +84,7 @@ struct Function {
 
 struct Variable {
   u64 start, bytes;
+  u64 whole = 0; /* bytes up to a multiple of its alignment, which a wide load may read with it */
 };
 
 struct Module {

@@ -50,8 +50,10 @@ std::unique_ptr<Block> begin_block(Launch &launch, u64 number) {
   block->place[2] = u32(number / (u64(launch.grid[0]) * launch.grid[1]));
   block->shared.assign(module.dynamic_start + launch.dynamic_shared, UNWRITTEN_BYTE);
   block->shared_state.assign(block->shared.size(), Byte::between);
-  for (const Variable &one : module.shared_variables)
+  for (const Variable &one : module.shared_variables) {
+    std::fill_n(block->shared_state.begin() + s64(one.start), one.whole, Byte::padding);
     std::fill_n(block->shared_state.begin() + s64(one.start), one.bytes, Byte::unwritten);
+  }
   std::fill_n(block->shared_state.begin() + s64(module.dynamic_start), launch.dynamic_shared, Byte::unwritten);
   block->threads.resize(launch.threads);
   block->order.resize(launch.threads);

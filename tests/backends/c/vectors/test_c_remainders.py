@@ -15,7 +15,7 @@ import pytest
 
 from tests.backends.c.vectors.test_c_vectors import check
 from tests.backends.compiled import SANITISERS, Compiled
-from tests.programs.loop_ir.forms import FORMS, REDUCTIONS, Form, inputs
+from tests.programs.loop_ir.forms import FORMS, MASKED_REDUCTIONS, Form, inputs
 from tests.programs.loop_ir.short_names import function, given, load, loop, result, size, store, updated, var
 from tests.selection import covering
 from tiramisu_py.algorithm import types as ty
@@ -55,7 +55,7 @@ def runs_again(form: Form) -> bool:
 
 
 AGAIN = [form for form in FORMS if runs_again(form)]
-ALL = {"mask": [*FORMS, *REDUCTIONS], "overlap": AGAIN}
+ALL = {"mask": [*FORMS, *MASKED_REDUCTIONS], "overlap": AGAIN}
 CASES = [(how, forms[k : k + 8]) for how, forms in ALL.items() for k in range(0, len(forms), 8)]
 
 
