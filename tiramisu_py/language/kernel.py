@@ -64,7 +64,7 @@ class Jit:
 
     @property
     def interpret(self) -> Interpretations:
-        """The kernel as plain Python: ``kernel.interpret[grid](arrays)``, its programs in random order."""
+        """The kernel as plain Python: ``kernel.interpret[grid]``, called with arrays, its programs in random order."""
         return Interpretations(self)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:

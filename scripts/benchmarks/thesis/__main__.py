@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import tiramisu_py as tm
-from benchmarks.common.tables import report, save_pictures, table
+from benchmarks.common.tables import drawn, report, save_pictures, table
 from benchmarks.gpu import cuda_peers
 from benchmarks.thesis import cores, figures, gpus, memory
 from benchmarks.thesis.cores import Section
@@ -48,7 +48,7 @@ def page(planned: Plan, found: Sequence[Section], seconds: float) -> str:
         parts += ["## The thesis's figures beside ours", table(["what", "thesis", "here"], beside)]
     for section in found:
         kind = "Table" if "." in section.number else "Figure"
-        pictures = "\n".join(f"![{section.title}](pictures/{name}.svg)" for name in section.pictures)
+        pictures = "\n".join(f"![{section.title}](pictures/{drawn(name)}.svg)" for name in section.pictures)
         parts += [f"## {kind} {section.number}. {section.title}", section.text, pictures]
     return "\n\n".join(filter(None, parts))
 
