@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
@@ -48,13 +49,14 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
 _BUILTINS = (float, int, bool, min, max, len, abs, range)
 
 
-class Expressions:
+class Expressions(ABC):
     """Reads expressions of one source, with the names of one scope."""
 
     source: BlockSource
     builder: Builder
     scope: dict[str, Any]
 
+    @abstractmethod
     def refuse(self, node: ast.AST, why: str) -> NoReturn:
         """Raises `SourceError` about a node."""
         raise self.source.refusal(node, why)
@@ -180,8 +182,8 @@ class Expressions:
 
     def product(self, node: ast.AST, a: Any, b: Any, acc: Any, precision: str) -> Any:
         """The product of two blocks; defined with the words."""
-        raise NotImplementedError
 
+    @abstractmethod
     def combined(self, node: ast.AST, op: ast.operator, left: Any, right: Any) -> Any:
         """An operator of constants, values, or an array and distances in it."""
         if type(op) not in _BINARY:
@@ -342,7 +344,6 @@ class Expressions:
 
     def called(self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
         """The result of a call; defined with the words."""
-        raise NotImplementedError
 
     def builtin(self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
         """A call of one of Python's own functions, which is for constants."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,6 +42,7 @@ class WordCalls(Expressions):
     #: The condition under which the program gets here; None for always.
     path: BlockValue | None
 
+    @abstractmethod
     def called(self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
         """The result of a call."""
         if isinstance(function, Method):
@@ -69,8 +71,8 @@ class WordCalls(Expressions):
 
     def inlined(self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
         """A call of another kernel, whose body is read in its place; defined with the statements."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _operand(self, node: ast.AST, given: Any) -> Operand:
         if not is_operand(given):
             self.refuse(node, f"{given!r} is no value" if is_static(given) else "a place is no value: load it")
@@ -377,7 +379,6 @@ class WordCalls(Expressions):
 
     def stride_of(self, of: ArrayOperand, axis: int) -> Any:
         """The distance of neighbours along an axis; defined with the statements."""
-        raise NotImplementedError
 
     def _box(self, node: ast.Call, boxes: TensorBoxes, start: Sequence[Any]) -> tuple[PlaceOf, Operand]:
         """The place of a box from here on, and the condition that an element is inside of the array."""
