@@ -56,7 +56,6 @@ class Expressions(ABC):
     builder: Builder
     scope: dict[str, Any]
 
-    @abstractmethod
     def refuse(self, node: ast.AST, why: str) -> NoReturn:
         """Raises `SourceError` about a node."""
         raise self.source.refusal(node, why)
@@ -180,10 +179,10 @@ class Expressions(ABC):
             return self.product(node, left, right, None, "ieee")
         return self.combined(node, node.op, left, right)
 
+    @abstractmethod
     def product(self, node: ast.AST, a: Any, b: Any, acc: Any, precision: str) -> Any:
         """The product of two blocks; defined with the words."""
 
-    @abstractmethod
     def combined(self, node: ast.AST, op: ast.operator, left: Any, right: Any) -> Any:
         """An operator of constants, values, or an array and distances in it."""
         if type(op) not in _BINARY:
@@ -342,6 +341,7 @@ class Expressions(ABC):
         named = {each.arg: self.read(each.value) for each in node.keywords if each.arg is not None}
         return self.called(node, function, arguments, named)
 
+    @abstractmethod
     def called(self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
         """The result of a call; defined with the words."""
 

@@ -42,7 +42,6 @@ class WordCalls(Expressions):
     #: The condition under which the program gets here; None for always.
     path: BlockValue | None
 
-    @abstractmethod
     def called(self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
         """The result of a call."""
         if isinstance(function, Method):
@@ -69,10 +68,10 @@ class WordCalls(Expressions):
             return self.inlined(node, function, arguments, named)
         return self.builtin(node, function, arguments, named)
 
+    @abstractmethod
     def inlined(self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
         """A call of another kernel, whose body is read in its place; defined with the statements."""
 
-    @abstractmethod
     def _operand(self, node: ast.AST, given: Any) -> Operand:
         if not is_operand(given):
             self.refuse(node, f"{given!r} is no value" if is_static(given) else "a place is no value: load it")
@@ -377,6 +376,7 @@ class WordCalls(Expressions):
     def _stride(self, node: ast.Call, of: ArrayOperand, axis: Any = None) -> Any:
         return self.stride_of(of, self._axis(node, axis, of.rank))
 
+    @abstractmethod
     def stride_of(self, of: ArrayOperand, axis: int) -> Any:
         """The distance of neighbours along an axis; defined with the statements."""
 
