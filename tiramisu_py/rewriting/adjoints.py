@@ -297,7 +297,7 @@ class _Backward:
 
         own = {name: TermsOfAdjoint(self._elements(source), self.iterators[source[0]], self.terms[source],
                                     self._needs(source)) for name, source in sources.items()}  # fmt: skip
-        wide, found = widened(own, domain_of)
+        wide, found = widened(own, domain_of, given)
         for name in [each for each in wide if each in given]:
             copy, dims = self.names.fresh(f"{name}_with_zeros"), [f"d{axis}" for axis in range(sets.size(wide[name]))]
             self._copy_with_zeros(name, copy, dims, wide.pop(name), domain_of(name))

@@ -21,8 +21,9 @@ from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr,
 from tiramisu_py.records import dataclass
 from tiramisu_py.rewriting.sums_by_parts import PartialTerm, is_thin_beside
 
-#: A sum of fewer terms that exist at some elements only keeps their conditions.
-LEAST_TERMS = 5
+#: A sum of fewer terms that exist at some elements only keeps their conditions; of arrays that are copied for it.
+LEAST_TERMS = 3
+LEAST_OF_COPIES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +37,12 @@ class TermsOfAdjoint:
 
 
 def widened(
-    adjoints: Mapping[str, TermsOfAdjoint], domain_of: Callable[[str], isl.Set | None]
+    adjoints: Mapping[str, TermsOfAdjoint], domain_of: Callable[[str], isl.Set | None], copied: Collection[str]
 ) -> tuple[dict[str, isl.Set], dict[str, list[PartialTerm]]]:
     """The adjoints that get zeros around them, each with all its elements; and the terms, which then exist anywhere.
 
-    `domain_of` are the elements of an adjoint by name, None of what can have no zeros around it.
+    `domain_of` are the elements of an adjoint by name, None of what can have no zeros around it; those `copied` are
+    arrays of the caller's.
     """
     wide: dict[str, isl.Set] = {}
     found: dict[str, list[PartialTerm]] = {}
@@ -51,7 +53,8 @@ def widened(
         for each in partial:
             if read[id(each)] and not any(each.points.is_equal(points) for points in apart):
                 apart.append(each.points)
-        if len(apart) < LEAST_TERMS:
+        copies = any(source in copied for each in read.values() for source in each or ())
+        if len(apart) < (LEAST_OF_COPIES if copies else LEAST_TERMS):
             continue
         terms: list[PartialTerm] = []
         for each in own.terms:
