@@ -6,6 +6,7 @@ from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
     from tiramisu_py.build.calls.frozen_arrays import frozen, inverse
+    from tiramisu_py.build.calls.storage import SimulatedDisk
     from tiramisu_py.build.compilation import compile_function, compile_versions_of, processor_for
     from tiramisu_py.build.gpu.device_arrays import (
         DeviceArray,
@@ -34,6 +35,7 @@ front(
     __name__,
     {
         "tiramisu_py.build.toolchains.flags": "fast_flags",
+        "tiramisu_py.build.calls.storage": "SimulatedDisk",
         "tiramisu_py.build.compilation": "compile_function, compile_versions_of, processor_for",
         "tiramisu_py.build.calls.frozen_arrays": "frozen, inverse",
         "tiramisu_py.build.gpu.device_arrays": "DeviceArray, HostPool, gpu_empty, host_pool, is_unified, pinned_empty, "
@@ -58,6 +60,7 @@ __all__ = [
     "HostPool",
     "Kernel",
     "MemoryNode",
+    "SimulatedDisk",
     "Processor",
     "Resources",
     "Target",

@@ -14,6 +14,7 @@ from tiramisu_py.backends.cuda.signature import KernelSignature
 from tiramisu_py.build.calls.arguments import Arguments
 from tiramisu_py.build.calls.communicators import Ranks
 from tiramisu_py.build.calls.packed_arrays import packing_of
+from tiramisu_py.build.calls.storage import storage_of
 from tiramisu_py.build.gpu.gpu_support import GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.kernel import Kernel
 from tiramisu_py.build.processor_versions import loaded_versions, require_instruction_sets, versions_of
@@ -54,6 +55,7 @@ def compile_function(
     seed: int | None = None,
     timing: str | None = None,
     architectures: Sequence[object] | None = None,
+    storage: object = None,
 ) -> Kernel:
     """Compiles the C `sources` of `function` and loads the library, or takes it from the cache.
 
@@ -63,10 +65,15 @@ def compile_function(
 
     If the sources use GPUs, `kernels` are in ``<name>.cu`` and run on `device` ("gpu", "gpu:1" or "simulator"),
     compiled for `architectures` (default: those of the GPUs here, or else the usual ones). `seed`, `timing` and
-    ``sanitize=True`` (detect errors of kernels) are for the simulator. Raises `ToolchainError` or `ArgumentError`.
+    ``sanitize=True`` (detect errors of kernels) are for the simulator. `storage` is the folder of a function that keeps
+    values in files, or a simulated disk, for which `seed` and `timing` are, too.
+
+    Raises `ToolchainError` or `ArgumentError`.
     """
     _require_thread_count(threads)
-    options = GpuOptions(device, sanitize is True, seed, timing, architectures)
+    stored = storage_of(function, storage, seed, timing)
+    both = sources.uses_gpu or not (stored and stored.simulated)
+    options = GpuOptions(device, sanitize is True, seed if both else None, timing if both else None, architectures)
     sanitizers = () if isinstance(sanitize, bool) else sanitize
     fast_flags(fast)
     cache = open_cache()
@@ -81,7 +88,9 @@ def compile_function(
     packing = packing_of(function, recipe.keys, verify_values)
     arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None, packing)
     ranks = Ranks(arguments, function.grid) if function.grid else None
-    kernel = Kernel(function, recipe, arguments, shared, threads, gpu, ranks)
+    if stored and shared:
+        stored.require_usable(function.name, shared)
+    kernel = Kernel(function, recipe, arguments, shared, threads, gpu, ranks, storage=stored)
     _require_symbols(kernel)
     return kernel
 

@@ -14,6 +14,7 @@ import islpy as isl
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.backends.c.first_touch_calls import placed
+from tiramisu_py.build.calls.storage import StoragePart
 from tiramisu_py.build.processor_versions import VersionChoice
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.library import LibraryRecipe
@@ -37,6 +38,7 @@ class Packed:
     verify_values: bool
     threads: int | None
     choice: VersionChoice | None
+    storage: StoragePart | None = None
 
     @property
     def algorithm(self) -> Algorithm:
@@ -72,7 +74,10 @@ def packed(kernel: Kernel) -> Packed:
     known = kernel.arguments
     inputs = tuple(replace(declared, location=None) for declared in known.algorithm.inputs.values())
     outputs = known.algorithm.output_arrays
-    return Packed(function, kernel.recipe, inputs, outputs, known.verify_values, kernel.threads, _light(kernel.choice))
+    return Packed(
+        function, kernel.recipe, inputs, outputs, known.verify_values, kernel.threads, _light(kernel.choice),
+        kernel.storage,
+    )  # fmt: skip
 
 
 def _checked_by_calls(function: LoopFunction) -> LoopFunction:
