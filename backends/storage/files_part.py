@@ -145,9 +145,8 @@ class FileCalls:
         _require_one_thread(scope)
         copied, wait = copied_box(node, scope), "false" if node.asynchronous else "true"
         stores = node.target_device == FILES
-        place = (
-            copied.bytes_before(node.target, copied.into) if stores else copied.bytes_before(node.source, copied.first)
-        )
+        file, position = (node.target, copied.into) if stores else (node.source, copied.first)
+        place = copied.bytes_before(file, position)
         box = f"&(tm_file_box){{{copied.members}}}"
         if stores:
             memory = copied.place_in(node.source, copied.first)
