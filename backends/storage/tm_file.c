@@ -124,23 +124,6 @@ static bool is_in_memory(const char *folder) {
 #endif
 }
 
-int tm_file_check(const char *folder) {
-  const char *const repair = "give the name of a folder on a disk that this process may write to";
-  struct stat found;
-  if (folder == NULL || folder[0] == '\0')
-    return fail(TM_FILE_FOLDER, "no folder was given in which files can be: %s", repair);
-  if (stat(folder, &found) != 0)
-    return fail(TM_FILE_FOLDER, "the folder %s cannot be used for files: %s; %s", folder, strerror(errno), repair);
-  if (!S_ISDIR(found.st_mode))
-    return fail(TM_FILE_FOLDER, "%s is no folder: %s", folder, repair);
-  if (access(folder, W_OK | X_OK) != 0)
-    return fail(TM_FILE_FOLDER, "no file can be made in the folder %s: %s; %s", folder, strerror(errno), repair);
-  if (is_in_memory(folder))
-    return fail(TM_FILE_FOLDER, "the folder %s is itself in memory (tmpfs), so that files there save none: %s", folder,
-                repair);
-  return 0;
-}
-
 /* A new file without a name; -1 if there can be none. */
 static int nameless(const char *folder) {
 #ifdef O_TMPFILE
@@ -154,6 +137,25 @@ static int nameless(const char *folder) {
   unlink(name);
   fcntl(named, F_SETFD, FD_CLOEXEC);
   return named;
+}
+
+int tm_file_check(const char *folder) {
+  const char *const repair = "give the name of a folder on a disk that this process may write to";
+  struct stat found;
+  if (folder == NULL || folder[0] == '\0')
+    return fail(TM_FILE_FOLDER, "no folder was given in which files can be: %s", repair);
+  if (stat(folder, &found) != 0)
+    return fail(TM_FILE_FOLDER, "the folder %s cannot be used for files: %s; %s", folder, strerror(errno), repair);
+  if (!S_ISDIR(found.st_mode))
+    return fail(TM_FILE_FOLDER, "%s is no folder: %s", folder, repair);
+  if (is_in_memory(folder))
+    return fail(TM_FILE_FOLDER, "the folder %s is itself in memory (tmpfs), so that files there save none: %s", folder,
+                repair);
+  const int made = nameless(folder);
+  if (made < 0)
+    return fail(TM_FILE_FOLDER, "no file can be made in the folder %s: %s; %s", folder, strerror(errno), repair);
+  close(made);
+  return 0;
 }
 
 /* The same file past the page cache; -1 if its disk does not have that. */

@@ -101,7 +101,7 @@ class Kernel:
         return remarks(self.function)
 
     def temporary_bytes(self, **params: int) -> Mapping[str, int]:
-        """The most bytes of temporaries that a call has at a time: in "memory", and on each GPU ("GPU 0").
+        """The most bytes of temporaries that a call has at a time: in "memory", in "files", and on each GPU ("GPU 0").
 
         ::
 

@@ -18,7 +18,7 @@ from tiramisu_py.program.storage import Memory
 
 
 def temporary_bytes(function: LoopFunction, params: Mapping[str, int], threads: int = 1) -> dict[str, int]:
-    """The most bytes of temporaries at a time, by memory: that of the host, "memory", and of each GPU, "GPU 0".
+    """The most bytes of temporaries at a time, by memory: "memory" of the host, "files", and each GPU, "GPU 0".
 
     Those on the stack count, too, and those of each of the `threads` of a parallel loop; in other loops those of the
     first iteration. Raises `ArgumentError` for a parameter without a value.
@@ -48,7 +48,7 @@ class _Bytes:
         """Walk through a statement, in which variables have the values `known`."""
         match node:
             case Allocate() if not node.register:
-                place = _place(node.device if node.memory is Memory.GPU else None)
+                place = "files" if node.memory is Memory.FILE else _place(_gpu_of(node))
                 size = _size(node.buffer, node.extents, node.dtype.bytes * node.lanes, known)
                 self._add(place, size)
                 self.visit(node.body, known)
@@ -86,6 +86,10 @@ class _Bytes:
     def _add(self, place: str, size: int) -> None:
         self.now[place] = self.now.get(place, 0) + self.copies * size
         self.most[place] = max(self.most.get(place, 0), self.now[place])
+
+
+def _gpu_of(node: Allocate) -> int | None:
+    return node.device if node.memory is Memory.GPU else None
 
 
 def _place(device: int | None) -> str:

@@ -144,6 +144,8 @@ def _wait_between(program: Program, first: Statement, second: Statement) -> str:
     queue = program.queue_of(second)
     if queue is None:
         return f"{first.handle}.wait(), ordered before {second.handle}"
+    if queue[0] == FILES:
+        return f"{first.handle}.wait(), ordered between {first.handle} and {second.handle}"
     device = f", device={queue[0]}" if queue[0] else ""
     return f"{first.handle}.wait(on={queue[1]}{device}), ordered between {first.handle} and {second.handle}"
 

@@ -3,11 +3,11 @@
 The levels are the values at one index, t; the loop in which they are computed runs through them one by one. With
 coordinates c of that loop, and of each loop in which levels are read late,
 
-    [c] -> [level]   is   { [c] -> [l] : low <= c - sign * l <= high },   sign = 1 or -1.
+    [c] -> [level]   is   { [c] -> [l] : 0 <= c - sign * l - low <= span },   sign = 1 or -1, low affine in the sizes.
 
 A level is fetched at ``sign * l + low - ahead`` and waited for at ``sign * l + low``. The buffer in memory is a ring:
 the place of a level is that of ``l + sign * ring``, which is fetched once nobody reads l any more if
-``ring > high - low + ahead``. Nothing of this is trusted: the program is proven like any other.
+``ring > span + ahead``. Nothing of this is trusted: the program is proven like any other.
 """
 
 from __future__ import annotations
@@ -40,19 +40,17 @@ from tiramisu_py.schedule.storage.one_buffer import check_all_parts
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """The statements in one outermost loop that read levels, or compute them: c - sign * level is in low..high."""
+    """The statements in one outermost loop that read `levels`, or compute them.
+
+    Level l is first touched in iteration ``sign * l + low``, and last `span` iterations later.
+    """
 
     loop: LoopId
     sign: int
-    low: int
-    high: int
+    low: isl.Aff
+    span: int
     levels: isl.Set
     statements: tuple[str, ...]
-
-    @property
-    def span(self) -> int:
-        """The iterations from the first that reads a level to the last."""
-        return self.high - self.low
 
 
 class Offloading:
@@ -110,23 +108,21 @@ class Offloading:
             )
         stored = sets.union_of(self.stored_at(s) for s in self.producers)
         found = offsets(stored)
-        if found is None or found[1] != found[2]:
+        if found is None or found[2] != 0:
             raise CommandError(
                 f"loop {self.program.loops[loop].name} of {first.handle} does not compute one level {self.index} of "
                 f"{self.source} after another: keep {self.index} its outermost loop"
             )
-        sign, offset, _ = found
+        sign, low, span = found
         inside = [s for s in (*self.producers, *self.readers) if s.loops[:1] == (loop,)]
-        reads = [self.read_at(s, 0) for s in inside if self.accesses.read_relation(s, self.source) is not None]
-        high = offset
-        if reads:
-            read = offsets(sets.union_of(reads), sign)
-            if read is None:
-                raise CommandError(
-                    f"loop {self.program.loops[loop].name} reads levels of {self.source} at any distance: all must stay"
-                )
-            high = max(high, read[2])
-        return Pass(loop, sign, offset, high, stored.range().coalesce(), tuple(s.name for s in self.producers))
+        for statement in inside:
+            if self.accesses.read_relation(statement, self.source) is not None:
+                reach = interval(self.read_at(statement, 0), sign, low)
+                if reach is None:
+                    name = self.program.loops[loop].name
+                    raise CommandError(f"loop {name} reads levels of {self.source} at any distance: all must stay")
+                span = max(span, reach[1])
+        return Pass(loop, sign, low, span, stored.range().coalesce(), tuple(s.name for s in self.producers))
 
     def late(self, own: Pass, ring: int) -> tuple[list[Statement], list[Statement]]:
         """The readers after the loop that computes levels: those that read the last ones, which are still in memory,
@@ -175,17 +171,31 @@ class Offloading:
         return found
 
 
-def offsets(relation: isl.Map, sign: int | None = None) -> tuple[int, int, int] | None:
-    """The sign, and the least and the largest ``c - sign * level`` of a relation; None if these grow with sizes."""
+def offsets(relation: isl.Map) -> tuple[int, isl.Aff, int] | None:
+    """The sign, the low end and the span of ``[c] -> [level]``; None if the span grows with the sizes."""
+    for sign in (1, -1):
+        least = sets.smallest_coordinate(distances(relation, sign), 0)
+        for low in sets.pieces(least):
+            found = interval(relation, sign, low)
+            if found is not None:
+                return sign, sets.plus(low, found[0]), found[1] - found[0]
+    return None
+
+
+def distances(relation: isl.Map, sign: int) -> isl.Set:
+    """``c - sign * level`` of the pairs of ``[c] -> [level]``."""
     pairs = sets.named(sets.flat_pairs(relation, ""), None)
     c, level = sets.variables(pairs.get_space())
-    for each in (1, -1) if sign is None else (sign,):
-        distance = c.sub(level) if each == 1 else c.add(level)
-        values = pairs.apply(sets.graph(sets.function(pairs.get_space(), None, [distance])))
-        found = sets.interval(sets.at_any_params(values), 0)
-        if found is not None:
-            return each, *found
-    return None
+    distance = c.sub(level) if sign == 1 else c.add(level)
+    return pairs.apply(sets.graph(sets.function(pairs.get_space(), None, [distance])))
+
+
+def interval(relation: isl.Map, sign: int, low: isl.Aff) -> tuple[int, int] | None:
+    """The least and the largest ``c - sign * level - low`` for any sizes; None if they grow with these."""
+    found = distances(relation, sign)
+    (distance,) = sets.variables(found.get_space())
+    rest = distance.sub(sets.on_frame(low, found.get_space()))
+    return sets.interval(sets.at_any_params(found.apply(sets.graph(sets.function(found.get_space(), None, [rest])))), 0)
 
 
 def moved(levels: isl.Set, by: int) -> isl.Set:
@@ -251,27 +261,27 @@ class _Made:
     def store(self, own: Pass, levels: isl.Set, ring: int) -> None:
         """Each level is stored once it is computed; the host waits before its place is used again, and at the end."""
         name = free_name(self.program, f"{self.source}_stored")
-        self._transfer(name, Transfer(None, FILES, True, STORES), own.loop, levels, own.sign, own.low)
+        self._transfer(name, Transfer(None, FILES, True, STORES), own, levels)
         self._order((producer, name, own.loop) for producer in own.statements)
         again = moved(levels, own.sign * ring).intersect(own.levels)
         kept = moved(again, -own.sign * ring).coalesce()
         if not kept.intersect_params(self.program.context).is_empty():
-            wait = self._wait(name, own.loop, kept, own.sign, own.low + ring)
+            wait = self._wait(name, own, kept, ring)
             self._order((wait, producer, own.loop) for producer in own.statements)
-        self.stored = self._wait(name, None, kept, own.sign, 0)
+        self.stored = self._wait(name, None, kept)
         self._order([(name, self.stored, None)])
 
     def fetch(self, one: Pass, ahead: int, soon: Sequence[str]) -> None:
         """Each level is fetched some iterations before it is first read, after all are stored and others have read."""
         name = free_name(self.program, f"{self.source}_loaded")
         transfer = Transfer(FILES, None, True, LOADS)
-        self._transfer(name, transfer, one.loop, one.levels, one.sign, one.low - ahead)
-        wait = self._wait(name, one.loop, one.levels, one.sign, one.low)
+        self._transfer(name, transfer, one, one.levels, -ahead)
+        wait = self._wait(name, one, one.levels)
         self._order([(name, wait, one.loop), *((wait, reader, one.loop) for reader in one.statements)])
         self._order((before, name, None) for before in (self.stored, *soon))
 
-    def _transfer(self, name: str, transfer: Transfer, loop: LoopId, levels: isl.Set, sign: int, offset: int) -> None:
-        """A transfer of levels, one operation each, in iteration ``sign * level + offset`` of a loop."""
+    def _transfer(self, name: str, transfer: Transfer, one: Pass, levels: isl.Set, later: int = 0) -> None:
+        """A transfer of levels, one operation each, some iterations `later` than each is first touched."""
         program, declared = self.program, self.program.algorithm.source(self.source)
         assert isinstance(declared, Computation)
         values = sets.named(declared.domain, None)
@@ -283,27 +293,27 @@ class _Made:
         statement = program.statements[name]
         inner = [own for axis, own in enumerate(statement.loops) if axis != self.axis]
         forms = sets.variables(statement.frame)
-        at = sets.plus(sets.scaled(forms[self.axis], sign), offset)
+        at = _iteration(one, forms[self.axis], later)
         coords = [at, *(form for axis, form in enumerate(forms) if axis != self.axis)]
-        placed = replace(statement, loops=(loop, *inner), coords=sets.function(statement.frame, None, coords))
+        placed = replace(statement, loops=(one.loop, *inner), coords=sets.function(statement.frame, None, coords))
         unused = statement.loops[self.axis]
         program = program.with_(loops={number: each for number, each in program.loops.items() if number != unused})
         self.program = collapsed(program.with_statement(placed), name, inner, self.command)
 
-    def _wait(self, of: str, loop: LoopId | None, levels: isl.Set, sign: int, offset: int) -> str:
-        """A wait for a level in iteration ``sign * level + offset`` of a loop; without one, for all."""
+    def _wait(self, of: str, one: Pass | None, levels: isl.Set, later: int = 0) -> str:
+        """A wait for each level, some iterations `later` than it is first touched; without a loop, for all."""
         program = self.program
         name = free_name(program, f"{of}_wait")
-        if loop is None:
+        if one is None:
             space = program.algorithm.frame(name, ())
             everywhere = sets.universe(space).intersect_params(program.context)
             made = idle(Role.WAIT, name, (), everywhere, (), [], Waiting(of))
         else:
-            dims = (program.loops[loop].name,)
+            dims = (program.loops[one.loop].name,)
             instances = sets.with_dims(sets.named(levels.intersect_params(program.context), name), dims)
             (level,) = sets.variables(instances.get_space())
-            at = sets.plus(sets.scaled(level, sign), offset)
-            made = idle(Role.WAIT, name, dims, instances, (loop,), [at], Waiting(of, (self.axis,)))
+            at = _iteration(one, level, later)
+            made = idle(Role.WAIT, name, dims, instances, (one.loop,), [at], Waiting(of, (self.axis,)))
         after = list(program.statements)
         self.program = program.with_statement_before(made, after[after.index(of) + 1 :])
         return name
@@ -311,6 +321,12 @@ class _Made:
     def _order(self, pairs: Iterable[tuple[str, str, LoopId | None]]) -> None:
         made = (Order(before, after, level, self.command) for before, after, level in pairs)
         self.program = self.program.with_(orders=(*self.program.orders, *made))
+
+
+def _iteration(one: Pass, level: isl.Aff, later: int) -> isl.Aff:
+    """The iteration in which a level is first touched, or a later one."""
+    low = sets.on_frame(one.low, level.get_domain_space())
+    return sets.plus(sets.scaled(level, one.sign).add(low), later)
 
 
 # -- the command as a value
