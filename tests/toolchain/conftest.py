@@ -15,8 +15,8 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.expressions import Const, Expr, Param, binary
 from tiramisu_py.backends.c import Emitted
-from tiramisu_py.build import Kernel, compile_function, open_cache
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, ScalarArgument
+from tiramisu_py.toolchain import Kernel, compile_function, open_cache
 
 R, C, N, M = (Param(name) for name in "RCNM")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.test_export import sh
 from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.sources import flip
-from tiramisu_py.build import gpu_count, open_cache
-from tiramisu_py.build.toolchains.nvcc import find_nvcc
+from tests.toolchain.test_export import sh
+from tiramisu_py.toolchain import gpu_count, open_cache
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 
 MAIN = r"""
 #include <stdio.h>

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.build import Kernel, open_cache
-from tiramisu_py.build.toolchains import library
-from tiramisu_py.build.toolchains.c_compiler import Toolchain, find_toolchain
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.toolchain import Kernel, open_cache
+from tiramisu_py.toolchain.compilers import library
+from tiramisu_py.toolchain.compilers.c_compiler import Toolchain, find_toolchain
 
 N = tm.params("N")[0]
 i = tm.iters("i")[0]

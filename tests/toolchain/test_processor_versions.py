@@ -13,11 +13,11 @@ import pytest
 
 import tiramisu_py as tm
 from tests import processors
-from tests.build.test_export import names, sh
 from tests.targets.machines import TARGETS
+from tests.toolchain.test_export import names, sh
 from tiramisu_py.backends import ProcessorVersion
 from tiramisu_py.backends.c.runtime_files import packaged
-from tiramisu_py.build.processor_versions import _c_names, _ranked
+from tiramisu_py.toolchain.processor_versions import _c_names, _ranked
 
 (N,) = tm.params("N")
 (i,) = tm.iters("i")

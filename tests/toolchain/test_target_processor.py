@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.build import processor_for
-from tiramisu_py.build.machine.processor_caches import caches
-from tiramisu_py.build.target_processor import _features
+from tiramisu_py.toolchain import processor_for
+from tiramisu_py.toolchain.machine.processor_caches import caches
+from tiramisu_py.toolchain.target_processor import _features
 
 ICELAKE = tm.Target("icelake-server", 64, 32, 48 << 10, 1280 << 10, 48 << 20, 16, ("avx2", "avx512f"))
 

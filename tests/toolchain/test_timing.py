@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.build.timing import Timing, in_seconds, scaled
+from tiramisu_py.toolchain.timing import Timing, in_seconds, scaled
 
 MACHINE = tm.Machine(core_flops=1e9, cores=2, host_bandwidth=8e9)
 

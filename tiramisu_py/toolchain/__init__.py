@@ -5,10 +5,15 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py.build.calls.frozen_arrays import frozen, inverse
-    from tiramisu_py.build.calls.storage import SimulatedDisk
-    from tiramisu_py.build.compilation import compile_function, compile_versions_of, processor_for
-    from tiramisu_py.build.gpu.device_arrays import (
+    from tiramisu_py.toolchain.calls.frozen_arrays import frozen, inverse
+    from tiramisu_py.toolchain.calls.storage import SimulatedDisk
+    from tiramisu_py.toolchain.compilation import compile_function, compile_versions_of, processor_for
+    from tiramisu_py.toolchain.compilers.c_compiler import Toolchain, find_toolchain
+    from tiramisu_py.toolchain.compilers.cache import Cache, open_cache
+    from tiramisu_py.toolchain.compilers.cuda_compiler import Resources
+    from tiramisu_py.toolchain.compilers.flags import fast_flags
+    from tiramisu_py.toolchain.compilers.processor import Processor
+    from tiramisu_py.toolchain.gpu.device_arrays import (
         DeviceArray,
         HostPool,
         gpu_empty,
@@ -18,39 +23,34 @@ if TYPE_CHECKING:
         to_gpu,
         to_unified,
     )
-    from tiramisu_py.build.gpu.runtime import gpu_count
-    from tiramisu_py.build.kernel import Kernel
-    from tiramisu_py.build.machine.topology import MemoryNode, memory_nodes
-    from tiramisu_py.build.target_processor import Target, target
-    from tiramisu_py.build.timing import Timing
-    from tiramisu_py.build.toolchains.c_compiler import Toolchain, find_toolchain
-    from tiramisu_py.build.toolchains.cache import Cache, open_cache
-    from tiramisu_py.build.toolchains.cuda_compiler import Resources
-    from tiramisu_py.build.toolchains.flags import fast_flags
-    from tiramisu_py.build.toolchains.processor import Processor
-    from tiramisu_py.build.traces.trace import Trace, TraceEvent
-    from tiramisu_py.build.traces.traffic import ArrayTraffic
+    from tiramisu_py.toolchain.gpu.runtime import gpu_count
+    from tiramisu_py.toolchain.kernel import Kernel
+    from tiramisu_py.toolchain.machine.topology import MemoryNode, memory_nodes
+    from tiramisu_py.toolchain.target_processor import Target, target
+    from tiramisu_py.toolchain.timing import Timing
+    from tiramisu_py.toolchain.traces.trace import Trace, TraceEvent
+    from tiramisu_py.toolchain.traces.traffic import ArrayTraffic
 
 front(
     __name__,
     {
-        "tiramisu_py.build.toolchains.flags": "fast_flags",
-        "tiramisu_py.build.calls.storage": "SimulatedDisk",
-        "tiramisu_py.build.compilation": "compile_function, compile_versions_of, processor_for",
-        "tiramisu_py.build.calls.frozen_arrays": "frozen, inverse",
-        "tiramisu_py.build.gpu.device_arrays": "DeviceArray, HostPool, gpu_empty, host_pool, is_unified, pinned_empty, "
-        "to_gpu, to_unified",
-        "tiramisu_py.build.gpu.runtime": "gpu_count",
-        "tiramisu_py.build.kernel": "Kernel",
-        "tiramisu_py.build.machine.topology": "MemoryNode, memory_nodes",
-        "tiramisu_py.build.target_processor": "Target, target",
-        "tiramisu_py.build.timing": "Timing",
-        "tiramisu_py.build.toolchains.c_compiler": "Toolchain, find_toolchain",
-        "tiramisu_py.build.toolchains.cache": "Cache, open_cache",
-        "tiramisu_py.build.toolchains.cuda_compiler": "Resources",
-        "tiramisu_py.build.toolchains.processor": "Processor",
-        "tiramisu_py.build.traces.trace": "Trace, TraceEvent",
-        "tiramisu_py.build.traces.traffic": "ArrayTraffic",
+        "tiramisu_py.toolchain.compilers.flags": "fast_flags",
+        "tiramisu_py.toolchain.calls.storage": "SimulatedDisk",
+        "tiramisu_py.toolchain.compilation": "compile_function, compile_versions_of, processor_for",
+        "tiramisu_py.toolchain.calls.frozen_arrays": "frozen, inverse",
+        "tiramisu_py.toolchain.gpu.device_arrays": "DeviceArray, HostPool, gpu_empty, host_pool, is_unified, "
+        "pinned_empty, to_gpu, to_unified",
+        "tiramisu_py.toolchain.gpu.runtime": "gpu_count",
+        "tiramisu_py.toolchain.kernel": "Kernel",
+        "tiramisu_py.toolchain.machine.topology": "MemoryNode, memory_nodes",
+        "tiramisu_py.toolchain.target_processor": "Target, target",
+        "tiramisu_py.toolchain.timing": "Timing",
+        "tiramisu_py.toolchain.compilers.c_compiler": "Toolchain, find_toolchain",
+        "tiramisu_py.toolchain.compilers.cache": "Cache, open_cache",
+        "tiramisu_py.toolchain.compilers.cuda_compiler": "Resources",
+        "tiramisu_py.toolchain.compilers.processor": "Processor",
+        "tiramisu_py.toolchain.traces.trace": "Trace, TraceEvent",
+        "tiramisu_py.toolchain.traces.traffic": "ArrayTraffic",
     },
 )
 

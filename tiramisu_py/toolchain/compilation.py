@@ -11,24 +11,24 @@ from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.backends import emit_versions
 from tiramisu_py.backends.c import Emitted
 from tiramisu_py.backends.cuda.signature import KernelSignature
-from tiramisu_py.build.calls.arguments import Arguments
-from tiramisu_py.build.calls.communicators import Ranks
-from tiramisu_py.build.calls.packed_arrays import packing_of
-from tiramisu_py.build.calls.storage import storage_of
-from tiramisu_py.build.gpu.gpu_support import GpuOptions, GpuPart, compile_gpu_part
-from tiramisu_py.build.kernel import Kernel
-from tiramisu_py.build.processor_versions import loaded_versions, require_instruction_sets, versions_of
-from tiramisu_py.build.toolchains.c_compiler import known_toolchain
-from tiramisu_py.build.toolchains.cache import Cache, open_cache
-from tiramisu_py.build.toolchains.externs import refusal
-from tiramisu_py.build.toolchains.flags import fast_flags
-from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load, prepare
-from tiramisu_py.build.toolchains.mpi import find_mpi
-from tiramisu_py.build.toolchains.processor import Processor, least_processor, resolve_processor
 from tiramisu_py.errors import ArgumentError, ToolchainError
 from tiramisu_py.ir import LoopFunction, Mma
 from tiramisu_py.ir.rewriting import of_kind
 from tiramisu_py.program.machine.tensor_instructions import capability_of
+from tiramisu_py.toolchain.calls.arguments import Arguments
+from tiramisu_py.toolchain.calls.communicators import Ranks
+from tiramisu_py.toolchain.calls.packed_arrays import packing_of
+from tiramisu_py.toolchain.calls.storage import storage_of
+from tiramisu_py.toolchain.compilers.c_compiler import known_toolchain
+from tiramisu_py.toolchain.compilers.cache import Cache, open_cache
+from tiramisu_py.toolchain.compilers.externs import refusal
+from tiramisu_py.toolchain.compilers.flags import fast_flags
+from tiramisu_py.toolchain.compilers.library import Library, LibraryRecipe, load, prepare
+from tiramisu_py.toolchain.compilers.mpi import find_mpi
+from tiramisu_py.toolchain.compilers.processor import Processor, least_processor, resolve_processor
+from tiramisu_py.toolchain.gpu.gpu_support import GpuOptions, GpuPart, compile_gpu_part
+from tiramisu_py.toolchain.kernel import Kernel
+from tiramisu_py.toolchain.processor_versions import loaded_versions, require_instruction_sets, versions_of
 
 _MOST_THREADS = 256
 

@@ -12,7 +12,16 @@ from dataclasses import replace
 from itertools import starmap
 from pathlib import Path
 
-from tiramisu_py.build.export_templates import (
+from tiramisu_py.errors import ToolchainError
+from tiramisu_py.toolchain.compilers.c_compiler import work_folder
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.cuda_compiler import cuda_flags
+from tiramisu_py.toolchain.compilers.flags import GCC_TOGETHER, OPTIMISED, STRICT, fast_flags, sanitize_flags
+from tiramisu_py.toolchain.compilers.images import image_file
+from tiramisu_py.toolchain.compilers.library import LibraryRecipe
+from tiramisu_py.toolchain.compilers.processor import Processor
+from tiramisu_py.toolchain.compilers.tools import run_checked
+from tiramisu_py.toolchain.export_templates import (
     CHOICE,
     CMAKE,
     FIND_MPI,
@@ -34,16 +43,7 @@ from tiramisu_py.build.export_templates import (
     VERSION_FLAGS,
     WIDTH_IF_THERE,
 )
-from tiramisu_py.build.gpu.gpu_support import GpuPart
-from tiramisu_py.build.toolchains.c_compiler import work_folder
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.cuda_compiler import cuda_flags
-from tiramisu_py.build.toolchains.flags import GCC_TOGETHER, OPTIMISED, STRICT, fast_flags, sanitize_flags
-from tiramisu_py.build.toolchains.images import image_file
-from tiramisu_py.build.toolchains.library import LibraryRecipe
-from tiramisu_py.build.toolchains.processor import Processor
-from tiramisu_py.build.toolchains.tools import run_checked
-from tiramisu_py.errors import ToolchainError
+from tiramisu_py.toolchain.gpu.gpu_support import GpuPart
 
 
 def export(recipe: LibraryRecipe, prototype: str, folder: Path, gpu: GpuPart | None = None) -> Path:

@@ -12,32 +12,32 @@ from typing import Any, TypeVar, cast
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params
-from tiramisu_py.build.calls.arguments import Arguments, PreparedCall
-from tiramisu_py.build.calls.bound_call import BoundCall
-from tiramisu_py.build.calls.c_function import CFunction, openmp_works, where_openmp_works
-from tiramisu_py.build.calls.communicators import Ranks
-from tiramisu_py.build.calls.packed_arrays import PackedArray, packing_of
-from tiramisu_py.build.calls.page_placement import PagePlacement
-from tiramisu_py.build.calls.repeated_calls import RepeatedCalls
-from tiramisu_py.build.calls.result_kinds import in_kind_of
-from tiramisu_py.build.calls.storage import StoragePart
-from tiramisu_py.build.export import export
-from tiramisu_py.build.gpu.device_arrays import DeviceArray
-from tiramisu_py.build.gpu.gpu_support import GpuPart
-from tiramisu_py.build.processor_versions import VersionChoice, loaded_versions
-from tiramisu_py.build.timing import SECONDS, Timing, measured, operations_of
-from tiramisu_py.build.toolchains.cuda_compiler import Resources
-from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load
-from tiramisu_py.build.traces.event_log import LastCall, LastCalls
-from tiramisu_py.build.traces.trace import Trace
-from tiramisu_py.build.traces.traffic import ArrayTraffic
-from tiramisu_py.build.travel import Packed, packed
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.passes.memory.temporary_bytes import temporary_bytes
 from tiramisu_py.passes.vectors.remarks import remarks
 from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html
+from tiramisu_py.toolchain.calls.arguments import Arguments, PreparedCall
+from tiramisu_py.toolchain.calls.bound_call import BoundCall
+from tiramisu_py.toolchain.calls.c_function import CFunction, openmp_works, where_openmp_works
+from tiramisu_py.toolchain.calls.communicators import Ranks
+from tiramisu_py.toolchain.calls.packed_arrays import PackedArray, packing_of
+from tiramisu_py.toolchain.calls.page_placement import PagePlacement
+from tiramisu_py.toolchain.calls.repeated_calls import RepeatedCalls
+from tiramisu_py.toolchain.calls.result_kinds import in_kind_of
+from tiramisu_py.toolchain.calls.storage import StoragePart
+from tiramisu_py.toolchain.compilers.cuda_compiler import Resources
+from tiramisu_py.toolchain.compilers.library import Library, LibraryRecipe, load
+from tiramisu_py.toolchain.export import export
+from tiramisu_py.toolchain.gpu.device_arrays import DeviceArray
+from tiramisu_py.toolchain.gpu.gpu_support import GpuPart
+from tiramisu_py.toolchain.processor_versions import VersionChoice, loaded_versions
+from tiramisu_py.toolchain.timing import SECONDS, Timing, measured, operations_of
+from tiramisu_py.toolchain.traces.event_log import LastCall, LastCalls
+from tiramisu_py.toolchain.traces.trace import Trace
+from tiramisu_py.toolchain.traces.traffic import ArrayTraffic
+from tiramisu_py.toolchain.travel import Packed, packed
 from tiramisu_py.view.roofline import Rates, require_rates
 
 Array = npt.NDArray[Any]

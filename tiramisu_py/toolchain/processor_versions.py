@@ -8,10 +8,13 @@ from dataclasses import replace
 
 from tiramisu_py.backends import ProcessorVersion
 from tiramisu_py.backends.amx.tiles_part import instruction_sets_of
-from tiramisu_py.build.toolchains.c_compiler import Toolchain
-from tiramisu_py.build.toolchains.cache import Cache, open_cache
-from tiramisu_py.build.toolchains.library import Library, LibraryRecipe, load
-from tiramisu_py.build.toolchains.processor import (
+from tiramisu_py.errors import ArgumentError, ToolchainError
+from tiramisu_py.ir import LoopFunction
+from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.c_compiler import Toolchain
+from tiramisu_py.toolchain.compilers.cache import Cache, open_cache
+from tiramisu_py.toolchain.compilers.library import Library, LibraryRecipe, load
+from tiramisu_py.toolchain.compilers.processor import (
     Processor,
     host_name,
     instruction_sets,
@@ -19,9 +22,6 @@ from tiramisu_py.build.toolchains.processor import (
     needed_instruction_sets,
     resolve_processor,
 )
-from tiramisu_py.errors import ArgumentError, ToolchainError
-from tiramisu_py.ir import LoopFunction
-from tiramisu_py.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import TypeVar
 
-from tiramisu_py.build.machine.processor_caches import caches
-from tiramisu_py.build.machine.topology import allowed_cpus
-from tiramisu_py.build.toolchains.c_compiler import known_toolchain
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.processor import instruction_sets, resolve_processor
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.c_compiler import known_toolchain
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.processor import instruction_sets, resolve_processor
+from tiramisu_py.toolchain.machine.processor_caches import caches
+from tiramisu_py.toolchain.machine.topology import allowed_cpus
 
 _Choice = TypeVar("_Choice")
 

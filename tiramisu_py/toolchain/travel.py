@@ -14,17 +14,17 @@ import islpy as isl
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.backends.c.first_touch_calls import placed
-from tiramisu_py.build.calls.storage import StoragePart
-from tiramisu_py.build.processor_versions import VersionChoice
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.library import LibraryRecipe
-from tiramisu_py.build.toolchains.processor import resolve_processor
 from tiramisu_py.errors import KernelError, ToolchainError
 from tiramisu_py.ir import Block, LoopFunction
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.calls.storage import StoragePart
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.library import LibraryRecipe
+from tiramisu_py.toolchain.compilers.processor import resolve_processor
+from tiramisu_py.toolchain.processor_versions import VersionChoice
 
 if TYPE_CHECKING:
-    from tiramisu_py.build.kernel import Kernel
+    from tiramisu_py.toolchain.kernel import Kernel
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import pytest
 import tiramisu_py as tm
 from tests.disks import on_disk
 from tests.sanitizers import check_clean
-from tiramisu_py import backends, build, lower, passes
+from tiramisu_py import backends, lower, passes, toolchain
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import FILES
@@ -191,10 +191,10 @@ def on_a_gpu() -> None:
 # -- what is left out is found
 
 
-def unproven(program: Program, algorithm: Algorithm) -> build.Kernel:
+def unproven(program: Program, algorithm: Algorithm) -> toolchain.Kernel:
     """A kernel of a program that the proof refuses, on the simulated disk."""
     function = passes.optimise(lower.lower(program, passes.PIPELINE.first), 16, passes.PIPELINE)
-    return build.compile_function(function, backends.emit(function), algorithm, storage="simulator")
+    return toolchain.compile_function(function, backends.emit(function), algorithm, storage="simulator")
 
 
 @pytest.mark.parametrize("name", ["u_stored", "u_stored_wait", "u_stored_wait2", "u_loaded", "u_loaded_wait"])

@@ -13,8 +13,8 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.build.calls.arguments import Arguments
 from tiramisu_py.ir import ArrayArgument
+from tiramisu_py.toolchain.calls.arguments import Arguments
 
 (N,) = tm.params("N")
 (i,) = tm.iters("i")

@@ -9,9 +9,9 @@ import pytest
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Param
-from tiramisu_py.build.calls.arguments import Arguments
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, ScalarArgument
+from tiramisu_py.toolchain.calls.arguments import Arguments
 
 N = Param("N")
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.build.calls.result_kinds import in_kind_of
-from tiramisu_py.build.gpu.dlpack import capsule_of
-from tiramisu_py.build.gpu.foreign import _from_dlpack, _Lender
+from tiramisu_py.toolchain.calls.result_kinds import in_kind_of
+from tiramisu_py.toolchain.gpu.dlpack import capsule_of
+from tiramisu_py.toolchain.gpu.foreign import _from_dlpack, _Lender
 
 _CPU = 1
 

@@ -79,7 +79,7 @@ def test_kernels_take_and_give_arrays_of_jax_and_run_under_jit() -> None:
     if importlib.util.find_spec("jax") is None:
         pytest.skip("JAX is not installed: pip install 'tiramisu_py[interop]'")
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.build.calls.with_jax"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tests.toolchain.calls.with_jax"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == ["arrays", "callback", "jit", "between"]

@@ -10,8 +10,8 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.algorithm.declare import assumptions
-from tiramisu_py.build.calls import arguments
-from tiramisu_py.build.calls.frozen_arrays import is_frozen
+from tiramisu_py.toolchain.calls import arguments
+from tiramisu_py.toolchain.calls.frozen_arrays import is_frozen
 
 N, M = tm.params("N M")
 i, j = tm.iters("i j")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from tests.build.calls.test_torch_and_jax import kernel, of_the_guide, picture
+from tests.toolchain.calls.test_torch_and_jax import kernel, of_the_guide, picture
 
 
 def main() -> None:

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from tiramisu_py.build import Cache, open_cache
-from tiramisu_py.build.files import entries
-from tiramisu_py.build.toolchains.library import prepare
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.toolchain import Cache, open_cache
+from tiramisu_py.toolchain.compilers.library import prepare
+from tiramisu_py.toolchain.files import entries
 
 
 def private(folder: Path) -> Path:
@@ -157,7 +157,7 @@ def test_of_ranks_that_want_the_same_entry_one_builds_it(tmp_path):
     script = """
 import sys, time
 from pathlib import Path
-from tiramisu_py.build import Cache
+from tiramisu_py.toolchain import Cache
 def build(folder):
     with open(sys.argv[2], "a") as log:
         log.write("built\\n")
@@ -184,7 +184,7 @@ def test_many_processes_repair_a_damaged_entry_at_the_same_time(tmp_path):
     script = """
 import sys
 from pathlib import Path
-from tiramisu_py.build import Cache
+from tiramisu_py.toolchain import Cache
 cache = Cache(Path(sys.argv[1]))
 def build(folder):
     (folder / "content").write_text("right")
@@ -204,7 +204,7 @@ for turn in range(100):
 
 
 def test_a_process_that_waited_for_long_builds_the_entry_as_well(tmp_path, monkeypatch):
-    monkeypatch.setattr("tiramisu_py.build.toolchains.cache.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("tiramisu_py.toolchain.compilers.cache.PATIENCE_SECONDS", 0.05)
     cache = Cache(private(tmp_path / "cache"))
     taken = cache.root / "building-key.lock"
     with FileLock(taken):
@@ -228,7 +228,7 @@ def test_a_process_that_is_killed_while_it_builds_keeps_nobody_waiting(tmp_path)
     script = """
 import os, signal, sys
 from pathlib import Path
-from tiramisu_py.build import Cache
+from tiramisu_py.toolchain import Cache
 Cache(Path(sys.argv[1])).entry("key", lambda folder: os.kill(os.getpid(), signal.SIGKILL))
 """
     assert subprocess.run([sys.executable, "-c", script, str(root)], check=False).returncode == -signal.SIGKILL
@@ -491,7 +491,7 @@ def test_a_base_may_belong_to_root_or_to_the_owner_of_this_package_and_to_no_oth
     with pytest.raises(ToolchainError, match=r"belongs to user 12345.*yours, root's, or of the owner of this package"):
         open_cache()
     assert cache.entry("below", writes("own")).parent.parent == cache.root
-    monkeypatch.setattr("tiramisu_py.build.toolchains.cache.trusted_owners", lambda: frozenset({0, 12345}))
+    monkeypatch.setattr("tiramisu_py.toolchain.compilers.cache.trusted_owners", lambda: frozenset({0, 12345}))
     assert open_cache().base == base
     assert Cache(private(base.parent / "other"), base=base).entry("below", writes("own")).parent.parent == base
 

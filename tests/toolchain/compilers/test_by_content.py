@@ -18,10 +18,10 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.backends.c import Emitted
-from tiramisu_py.build import Cache, find_toolchain, open_cache
-from tiramisu_py.build.files.tool_files import file_state
-from tiramisu_py.build.toolchains import simulator
-from tiramisu_py.build.toolchains.tools import answer_behind
+from tiramisu_py.toolchain import Cache, find_toolchain, open_cache
+from tiramisu_py.toolchain.compilers import simulator
+from tiramisu_py.toolchain.compilers.tools import answer_behind
+from tiramisu_py.toolchain.files.tool_files import file_state
 
 #: Programs of the README: for cores, for a simulated GPU, for ranks. Prints how many processes each compilation starts.
 SCRIPT = """
@@ -143,7 +143,7 @@ def test_nothing_is_built_nor_any_process_started_after_a_docstring_has_changed(
     first_docstring = r'^"""'
     with (
         copy.changed("recipes/__init__.py", first_docstring, '"""Changed. '),
-        copy.changed("build/toolchains/library.py", first_docstring, '"""Changed. '),
+        copy.changed("toolchain/compilers/library.py", first_docstring, '"""Changed. '),
         copy.changed("backends/c/emitter.py", first_docstring, '"""Changed. '),
     ):
         assert copy.started(*programs) == {name: [] for name in programs}
@@ -153,8 +153,8 @@ def test_nothing_is_built_nor_any_process_started_after_a_docstring_has_changed(
     ("file", "old", "new"),
     [
         ("backends/c/tm_runtime.h", r"\A", "/* changed */\n"),
-        ("build/toolchains/flags.py", r'OPTIMISED = \("-O3",\)', 'OPTIMISED = ("-O2",)'),
-        ("build/toolchains/cache.py", r"PROCEDURE = (\d+)", r"PROCEDURE = 1\1"),
+        ("toolchain/compilers/flags.py", r'OPTIMISED = \("-O3",\)', 'OPTIMISED = ("-O2",)'),
+        ("toolchain/compilers/cache.py", r"PROCEDURE = (\d+)", r"PROCEDURE = 1\1"),
     ],
     ids=["an emitted header", "a flag of the compiler", "the procedure"],
 )

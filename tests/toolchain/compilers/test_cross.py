@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.build.test_export import MAIN
-from tests.build.toolchains.test_toolchain import script
 from tests.programs.gpu.sources import flip
 from tests.targets.machines import TARGETS
-from tiramisu_py.build import find_toolchain, open_cache, processor_for
+from tests.toolchain.compilers.test_toolchain import script
+from tests.toolchain.test_export import MAIN
 from tiramisu_py.errors import KernelError, ToolchainError
+from tiramisu_py.toolchain import find_toolchain, open_cache, processor_for
 
 GCC = "aarch64-linux-gnu-gcc"
 CLANG = "clang --target=aarch64-linux-gnu"

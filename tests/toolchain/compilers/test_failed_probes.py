@@ -18,14 +18,14 @@ import numpy as np
 import pytest
 
 from tests.lacking import CXX, without_cxx
-from tiramisu_py.build import export, open_cache
-from tiramisu_py.build.files.entries import replace_file
-from tiramisu_py.build.toolchains import mpi, tools
-from tiramisu_py.build.toolchains.c_compiler import find_toolchain
-from tiramisu_py.build.toolchains.cache import Cache
-from tiramisu_py.build.toolchains.processor import VARIABLE, resolve_processor
-from tiramisu_py.build.toolchains.simulator import find_cxx
 from tiramisu_py.errors import ArgumentError, ToolchainError
+from tiramisu_py.toolchain import export, open_cache
+from tiramisu_py.toolchain.compilers import mpi, tools
+from tiramisu_py.toolchain.compilers.c_compiler import find_toolchain
+from tiramisu_py.toolchain.compilers.cache import Cache
+from tiramisu_py.toolchain.compilers.processor import VARIABLE, resolve_processor
+from tiramisu_py.toolchain.compilers.simulator import find_cxx
+from tiramisu_py.toolchain.files.entries import replace_file
 
 GCC = shutil.which("gcc") or "gcc"
 X = np.arange(9, dtype=np.float32)
@@ -138,7 +138,7 @@ def test_a_fault_that_an_earlier_version_remembered_is_forgotten():
 FEW_FILES = """
 import resource
 import tiramisu_py
-from tiramisu_py.build import find_toolchain, open_cache
+from tiramisu_py.toolchain import find_toolchain, open_cache
 from tiramisu_py.errors import ToolchainError
 cache = open_cache()
 resource.setrlimit(resource.RLIMIT_NOFILE, (6, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

@@ -15,9 +15,9 @@ import pytest
 
 import tiramisu_py as tm
 from tests import processors
-from tiramisu_py.build import open_cache, processor_for
-from tiramisu_py.build.toolchains.processor import VARIABLE
 from tiramisu_py.queries import machine_description
+from tiramisu_py.toolchain import open_cache, processor_for
+from tiramisu_py.toolchain.compilers.processor import VARIABLE
 
 N = tm.params("N")[0]
 i = tm.iters("i")[0]

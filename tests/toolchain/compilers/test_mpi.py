@@ -12,16 +12,16 @@ from types import SimpleNamespace
 import pytest
 
 from tests.mpi.launching import ROOT, Implementation, implementations
-from tiramisu_py.build import Cache, open_cache
-from tiramisu_py.build.toolchains import mpi
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.toolchain import Cache, open_cache
+from tiramisu_py.toolchain.compilers import mpi
 
 needs_mpi = pytest.mark.skipif(not implementations(), reason="no MPI on this machine")
 MPI = [pytest.param(own, id=name) for name, own in implementations().items()]
 
 FINDING = """
-from tiramisu_py.build import open_cache
-from tiramisu_py.build.toolchains import mpi
+from tiramisu_py.toolchain import open_cache
+from tiramisu_py.toolchain.compilers import mpi
 found = mpi.find_mpi(open_cache())
 print(found.version.split(",")[0], found.mpicc, found.compiling, found.linking)
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tiramisu_py.build.toolchains.processor import this_machine
+from tiramisu_py.toolchain.compilers.processor import this_machine
 
 DESCRIBED = """processor\t: 0
 vendor_id\t: GenuineIntel

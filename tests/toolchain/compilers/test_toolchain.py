@@ -17,12 +17,12 @@ import pytest
 import tiramisu_py as tm
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const, Param
-from tiramisu_py.build import Toolchain, compile_function, find_toolchain, open_cache, processor_for
-from tiramisu_py.build.files import tool_files
-from tiramisu_py.build.toolchains import tools
-from tiramisu_py.build.toolchains.processor import VARIABLE, resolve_processor
 from tiramisu_py.errors import KernelError, ToolchainError
 from tiramisu_py.ir import ArrayArgument
+from tiramisu_py.toolchain import Toolchain, compile_function, find_toolchain, open_cache, processor_for
+from tiramisu_py.toolchain.compilers import tools
+from tiramisu_py.toolchain.compilers.processor import VARIABLE, resolve_processor
+from tiramisu_py.toolchain.files import tool_files
 
 N = Param("N")
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
@@ -79,7 +79,7 @@ def test_what_the_compiler_can_do_is_asked_once(monkeypatch, tmp_path):
     first = len(calls.read_text())
     find_toolchain(open_cache(), gcc)
     assert len(calls.read_text()) == first
-    command = "import sys; from tiramisu_py.build import *; print(find_toolchain(open_cache(), sys.argv[1]).family)"
+    command = "import sys; from tiramisu_py.toolchain import *; print(find_toolchain(open_cache(), sys.argv[1]).family)"
     said = subprocess.run([sys.executable, "-c", command, gcc], capture_output=True, text=True, check=True).stdout
     assert said == "gcc\n"
     assert len(calls.read_text()) == first + len("x\n"), "another process asks a script for its version again"

@@ -12,10 +12,10 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.c.vectors.test_c_idioms import COMPILERS
-from tests.build.toolchains.test_cross import cross
-from tests.build.toolchains.test_toolchain import script
-from tiramisu_py.build import find_toolchain, open_cache, processor_for
-from tiramisu_py.build.toolchains.processor import resolve_processor
+from tests.toolchain.compilers.test_cross import cross
+from tests.toolchain.compilers.test_toolchain import script
+from tiramisu_py.toolchain import find_toolchain, open_cache, processor_for
+from tiramisu_py.toolchain.compilers.processor import resolve_processor
 
 x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="names processors of x86-64")
 WIDTH = re.compile(r"-mprefer-vector-width=\S+")

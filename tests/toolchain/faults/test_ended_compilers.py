@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.build.toolchains.test_failed_probes import fresh, script
+from tests.toolchain.compilers.test_failed_probes import fresh, script
 
 __all__ = ["fresh"]
 

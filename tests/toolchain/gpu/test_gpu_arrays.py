@@ -16,12 +16,12 @@ from tests.programs.gpu.sources import flip
 from tests.selection import covering
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const
-from tiramisu_py.build import DeviceArray, gpu_count, gpu_empty, pinned_empty, to_gpu
-from tiramisu_py.build.gpu.available_gpus import as_device
-from tiramisu_py.build.gpu.dlpack import CUDA, EXTENSION, ManagedTensor
-from tiramisu_py.build.gpu.dlpack import Tensor as DLTensor
-from tiramisu_py.build.gpu.foreign import foreign_array
 from tiramisu_py.errors import ArgumentError, KernelError
+from tiramisu_py.toolchain import DeviceArray, gpu_count, gpu_empty, pinned_empty, to_gpu
+from tiramisu_py.toolchain.gpu.available_gpus import as_device
+from tiramisu_py.toolchain.gpu.dlpack import CUDA, EXTENSION, ManagedTensor
+from tiramisu_py.toolchain.gpu.dlpack import Tensor as DLTensor
+from tiramisu_py.toolchain.gpu.foreign import foreign_array
 
 pytestmark = pytest.mark.skipif(without_cxx(), reason=CXX)
 SIMULATOR = "simulator"
@@ -97,7 +97,7 @@ def test_a_shape_is_made_of_sizes(shape):
 
 def test_memory_is_freed_with_the_array_and_not_before(monkeypatch):
     freed = []
-    monkeypatch.setattr("tiramisu_py.build.gpu.runtime.Runtime.free", lambda _, device, place: freed.append(place))
+    monkeypatch.setattr("tiramisu_py.toolchain.gpu.runtime.Runtime.free", lambda _, device, place: freed.append(place))
     array = gpu_empty(100, "uint8", SIMULATOR)
     address, interface = array.address, foreign(array)
     del array
@@ -169,7 +169,7 @@ def test_arrays_of_another_library_are_used_in_place(kernel, x):
 def test_the_stream_that_an_array_is_written_on_is_waited_for(kernel, x, monkeypatch):
     waited = []
     monkeypatch.setattr(
-        "tiramisu_py.build.gpu.runtime.Runtime.synchronize", lambda _, device, s: waited.append((device, s))
+        "tiramisu_py.toolchain.gpu.runtime.Runtime.synchronize", lambda _, device, s: waited.append((device, s))
     )
     there = to_gpu(x, SIMULATOR)
     for stream in (None, 1, 0x7F00):

@@ -16,18 +16,18 @@ import pytest
 from tests.lacking import CXX, without_cxx
 from tests.programs.gpu.sources import flip
 from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS
-from tiramisu_py.build import gpu_count, open_cache
-from tiramisu_py.build.toolchains.cuda_compiler import (
+from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
+from tiramisu_py.toolchain import gpu_count, open_cache
+from tiramisu_py.toolchain.compilers.cuda_compiler import (
     Architecture,
     chosen_architectures,
     cuda_flags,
     find_cuda_compiler,
     resources_in,
 )
-from tiramisu_py.build.toolchains.images import string_of
-from tiramisu_py.build.toolchains.nvcc import Nvcc, find_nvcc
-from tiramisu_py.build.toolchains.nvrtc import find_nvrtc
-from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
+from tiramisu_py.toolchain.compilers.images import string_of
+from tiramisu_py.toolchain.compilers.nvcc import Nvcc, find_nvcc
+from tiramisu_py.toolchain.compilers.nvrtc import find_nvrtc
 
 without_gxx = pytest.mark.skipif(without_cxx(), reason=CXX)
 
@@ -234,8 +234,8 @@ def test_where_there_is_neither_nvcc_nor_nvrtc_the_message_says_what_to_install(
     """In a process whose PATH and packages have no CUDA."""
     if Path("/usr/local/cuda/bin/nvcc").exists() and os.geteuid() != 0:
         pytest.skip("there is a toolkit in /usr/local/cuda")
-    monkeypatch.setattr("tiramisu_py.build.toolchains.nvcc._candidates", lambda: iter(()))
-    monkeypatch.setattr("tiramisu_py.build.toolchains.nvrtc._candidates", lambda: iter(()))
+    monkeypatch.setattr("tiramisu_py.toolchain.compilers.nvcc._candidates", lambda: iter(()))
+    monkeypatch.setattr("tiramisu_py.toolchain.compilers.nvrtc._candidates", lambda: iter(()))
     with pytest.raises(ToolchainError, match=r'(.|\n)*pip install "tiramisu_py\[nvcc\]"(.|\n)*device="simulator"'):
         flip("nowhere").compile()
 
@@ -263,7 +263,7 @@ def test_bytes_become_the_same_bytes_in_c(tmp_path):
 
 
 def test_importing_the_package_loads_no_driver_and_no_compiler():
-    text = """import tiramisu_py.build
+    text = """import tiramisu_py.toolchain
 maps = open("/proc/self/maps").read()
 print("nvrtc" in maps, "libcuda" in maps)"""
     assert (

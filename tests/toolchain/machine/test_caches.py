@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tiramisu_py.build.machine.processor_caches import USUAL, Caches, caches
+from tiramisu_py.toolchain.machine.processor_caches import USUAL, Caches, caches
 
 
 def described(folder: Path, *found: tuple[str, str, str]) -> Path:

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.build.machine.topologies import asked, library, machine, two_sockets, write_headers
-from tiramisu_py.build.machine.topology import MemoryNode, listed, memory_nodes
+from tests.toolchain.machine.topologies import asked, library, machine, two_sockets, write_headers
+from tiramisu_py.toolchain.machine.topology import MemoryNode, listed, memory_nodes
 
 CPUS = sorted(os.sched_getaffinity(0))
 needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="this process may run on one cpu")
@@ -213,7 +213,7 @@ def test_threads_that_call_at_once_keep_their_own_cpus():
 def test_threads_that_openmp_binds_itself_are_pinned_among_all_their_cpus(tmp_path):
     script = (
         "import sys; sys.path.insert(0, '.')\n"
-        "from tests.build.machine.test_numa import affinities, of_threads\n"
+        "from tests.toolchain.machine.test_numa import affinities, of_threads\n"
         f"print(of_threads(affinities().compile(pin={CPUS[1::-1]}, threads=2)))\n"
     )
     environment = {**os.environ, "OMP_PROC_BIND": "true", "OMP_PLACES": "threads", "TIRAMISU_CACHE_DIR": str(tmp_path)}

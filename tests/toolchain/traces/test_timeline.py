@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from tiramisu_py.build.traces.timeline import COLOURS
-from tiramisu_py.build.traces.trace import KINDS, Trace, TraceEvent
+from tiramisu_py.toolchain.traces.timeline import COLOURS
+from tiramisu_py.toolchain.traces.trace import KINDS, Trace, TraceEvent
 
 SVG = "{http://www.w3.org/2000/svg}"
 PIPELINE = Trace(

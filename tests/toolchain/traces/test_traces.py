@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.build.test_export import sh
 from tests.lacking import CXX, without_cxx
 from tests.mpi.launching import implementations
 from tests.programs.ranks.mpi_programs import PROGRAMS
 from tests.programs.traced import chunks, compiled, cooperative, image, on_cores, with_text
+from tests.toolchain.test_export import sh
 from tiramisu_py.backends import emit
-from tiramisu_py.build import gpu_count
-from tiramisu_py.build.toolchains.mpi import mpi4py
-from tiramisu_py.build.traces.trace import Trace, TraceEvent
 from tiramisu_py.passes import traced
+from tiramisu_py.toolchain import gpu_count
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
+from tiramisu_py.toolchain.traces.trace import Trace, TraceEvent
 
 with_gxx = pytest.mark.skipif(without_cxx(), reason=CXX)
 TRIES = 30

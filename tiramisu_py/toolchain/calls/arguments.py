@@ -22,9 +22,17 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import (
     shape_value,
 )
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.build.calls.device_arguments import device_allocated, device_viewed, require_unified, unified_allocated
-from tiramisu_py.build.calls.frozen_arrays import VerifiedArrays, is_frozen
-from tiramisu_py.build.calls.numpy_arrays import (
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
+from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.calls.device_arguments import (
+    device_allocated,
+    device_viewed,
+    require_unified,
+    unified_allocated,
+)
+from tiramisu_py.toolchain.calls.frozen_arrays import VerifiedArrays, is_frozen
+from tiramisu_py.toolchain.calls.numpy_arrays import (
     allocated,
     check_bools,
     check_distinct,
@@ -32,13 +40,10 @@ from tiramisu_py.build.calls.numpy_arrays import (
     strides_of,
     viewed,
 )
-from tiramisu_py.build.calls.packed_arrays import PackedArray, Packing, joined_sizes, sizes_in_words
-from tiramisu_py.build.calls.scalar_arguments import number
-from tiramisu_py.build.gpu.available_gpus import Device
-from tiramisu_py.build.gpu.device_arrays import DeviceArray
-from tiramisu_py.errors import ArgumentError
-from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
-from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.calls.packed_arrays import PackedArray, Packing, joined_sizes, sizes_in_words
+from tiramisu_py.toolchain.calls.scalar_arguments import number
+from tiramisu_py.toolchain.gpu.available_gpus import Device
+from tiramisu_py.toolchain.gpu.device_arrays import DeviceArray
 
 Array = npt.NDArray[Any]
 Argument = ArrayArgument | ScalarArgument

@@ -7,9 +7,9 @@ from typing import Any
 
 from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value, params_of
 from tiramisu_py.algorithm.expressions import Binary, Param
-from tiramisu_py.build.calls.arguments import Arguments, as_size
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import BlockBounds
+from tiramisu_py.toolchain.calls.arguments import Arguments, as_size
 
 #: The lower bound and the upper bound of a rank's block, its size in this rank's arrays, and the total extent.
 Known = tuple[int | None, int | None, int | None, int | None]

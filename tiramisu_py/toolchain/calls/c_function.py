@@ -13,21 +13,21 @@ from typing import Any, TypeVar
 
 import numpy.typing as npt
 
-from tiramisu_py.build.calls.arguments import PreparedCall
-from tiramisu_py.build.calls.communicators import as_c_communicator, c_communicator
-from tiramisu_py.build.calls.numpy_arrays import address
-from tiramisu_py.build.calls.scalar_arguments import C_TYPES, Number, as_c
-from tiramisu_py.build.calls.storage import StoragePart
-from tiramisu_py.build.calls.watched_arrays import watching
-from tiramisu_py.build.gpu.device_arrays import DeviceArray
-from tiramisu_py.build.gpu.gpu_support import GpuPart
-from tiramisu_py.build.gpu.runtime import explained
-from tiramisu_py.build.toolchains.library import Library
-from tiramisu_py.build.traces.event_log import LastCall, read_log
-from tiramisu_py.build.traces.traffic import CallTraffic
 from tiramisu_py.errors import KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.calls.arguments import PreparedCall
+from tiramisu_py.toolchain.calls.communicators import as_c_communicator, c_communicator
+from tiramisu_py.toolchain.calls.numpy_arrays import address
+from tiramisu_py.toolchain.calls.scalar_arguments import C_TYPES, Number, as_c
+from tiramisu_py.toolchain.calls.storage import StoragePart
+from tiramisu_py.toolchain.calls.watched_arrays import watching
+from tiramisu_py.toolchain.compilers.library import Library
+from tiramisu_py.toolchain.gpu.device_arrays import DeviceArray
+from tiramisu_py.toolchain.gpu.gpu_support import GpuPart
+from tiramisu_py.toolchain.gpu.runtime import explained
+from tiramisu_py.toolchain.traces.event_log import LastCall, read_log
+from tiramisu_py.toolchain.traces.traffic import CallTraffic
 
 _Result = TypeVar("_Result")
 

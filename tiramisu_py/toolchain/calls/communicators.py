@@ -17,16 +17,16 @@ from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value, i
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.build.calls.arguments import Arguments, PreparedCall, as_size
-from tiramisu_py.build.calls.block_bounds import with_blocks
-from tiramisu_py.build.calls.meeting import come, met
-from tiramisu_py.build.machine.first_touch import Turn
-from tiramisu_py.build.machine.topology import allowed_cpus
-from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, ProcessGrid
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.calls.arguments import Arguments, PreparedCall, as_size
+from tiramisu_py.toolchain.calls.block_bounds import with_blocks
+from tiramisu_py.toolchain.calls.meeting import come, met
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
+from tiramisu_py.toolchain.machine.first_touch import Turn
+from tiramisu_py.toolchain.machine.topology import allowed_cpus
 
 _REMEMBERED = 64
 _PARTS = "each rank passes its part of an array that is distributed (Function.part), and all of any other"

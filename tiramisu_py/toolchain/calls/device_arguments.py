@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tiramisu_py.build.gpu.available_gpus import Device
-from tiramisu_py.build.gpu.device_arrays import DeviceArray, gpu_empty, pinned_empty, unified_on
-from tiramisu_py.build.gpu.foreign import ForeignArray, foreign_array, lives_on_gpu
-from tiramisu_py.build.gpu.runtime import runtime_for
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import ArrayArgument
+from tiramisu_py.toolchain.gpu.available_gpus import Device
+from tiramisu_py.toolchain.gpu.device_arrays import DeviceArray, gpu_empty, pinned_empty, unified_on
+from tiramisu_py.toolchain.gpu.foreign import ForeignArray, foreign_array, lives_on_gpu
+from tiramisu_py.toolchain.gpu.runtime import runtime_for
 
 
 def device_viewed(declared: ArrayArgument, given: object, device: Device) -> DeviceArray:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.declare.inverses import Inverse, inverse_of
-from tiramisu_py.build.calls.numpy_arrays import Array
 from tiramisu_py.public_calls import own_call
+from tiramisu_py.toolchain.calls.numpy_arrays import Array
 
 Key = tuple[object, ...]
 

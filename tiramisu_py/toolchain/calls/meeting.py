@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError, KernelError
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 #: Seconds that ranks wait for each other.
 PATIENCE = 600.0

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.domains.extents_from_arguments import ElementStrides, element_strides
-from tiramisu_py.build.calls.device_arguments import refuse_on_host
-from tiramisu_py.build.calls.strided_arrays import are_interleaved, has_distinct_elements
-from tiramisu_py.build.gpu.device_arrays import DeviceArray
-from tiramisu_py.build.gpu.foreign import host_array
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import ArrayArgument
+from tiramisu_py.toolchain.calls.device_arguments import refuse_on_host
+from tiramisu_py.toolchain.calls.strided_arrays import are_interleaved, has_distinct_elements
+from tiramisu_py.toolchain.gpu.device_arrays import DeviceArray
+from tiramisu_py.toolchain.gpu.foreign import host_array
 
 Array = npt.NDArray[Any]
 #: Where the first element of an array is.

@@ -11,17 +11,17 @@ import numpy.typing as npt
 
 from tiramisu_py.algorithm.domains.extents_from_arguments import params_of, shape_value
 from tiramisu_py.backends.c.first_touch_calls import placed
-from tiramisu_py.build.calls.arguments import Arguments, as_size
-from tiramisu_py.build.calls.c_function import thread_count
-from tiramisu_py.build.calls.communicators import Ranks
-from tiramisu_py.build.calls.device_arguments import unified_allocated
-from tiramisu_py.build.machine.first_touch import FirstTouch, Turn, first_touch
-from tiramisu_py.build.machine.topology import MemoryNode, allowed_cpus, listed, memory_nodes
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.library import Library, LibraryRecipe
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import Allocate, ArrayArgument, LoopFunction
 from tiramisu_py.program.machine.pages import Policy
+from tiramisu_py.toolchain.calls.arguments import Arguments, as_size
+from tiramisu_py.toolchain.calls.c_function import thread_count
+from tiramisu_py.toolchain.calls.communicators import Ranks
+from tiramisu_py.toolchain.calls.device_arguments import unified_allocated
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.library import Library, LibraryRecipe
+from tiramisu_py.toolchain.machine.first_touch import FirstTouch, Turn, first_touch
+from tiramisu_py.toolchain.machine.topology import MemoryNode, allowed_cpus, listed, memory_nodes
 
 
 class PagePlacement:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiramisu_py.build.calls.arguments import Arguments, PreparedCall
-from tiramisu_py.build.calls.c_function import CFunction
-from tiramisu_py.build.calls.numpy_arrays import Address, address_of, allocated_at, byte_range
-from tiramisu_py.build.calls.scalar_arguments import passed_scalar
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import ArrayArgument, ScalarArgument
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.calls.arguments import Arguments, PreparedCall
+from tiramisu_py.toolchain.calls.c_function import CFunction
+from tiramisu_py.toolchain.calls.numpy_arrays import Address, address_of, allocated_at, byte_range
+from tiramisu_py.toolchain.calls.scalar_arguments import passed_scalar
 
 Array = npt.NDArray[Any]
 Key = tuple[object, ...]

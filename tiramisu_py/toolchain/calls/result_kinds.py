@@ -13,9 +13,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tiramisu_py.build.gpu.device_arrays import DeviceArray
-from tiramisu_py.build.gpu.dlpack import capsule_of
-from tiramisu_py.build.gpu.foreign import lives_on_gpu
+from tiramisu_py.toolchain.gpu.device_arrays import DeviceArray
+from tiramisu_py.toolchain.gpu.dlpack import capsule_of
+from tiramisu_py.toolchain.gpu.foreign import lives_on_gpu
 
 _CPU = 1
 

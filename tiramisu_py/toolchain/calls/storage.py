@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, field, replace
 from pathlib import Path
 
-from tiramisu_py.build.toolchains.library import Library
-from tiramisu_py.build.toolchains.simulator import Simulation
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import Allocate, Copy, LoopFunction
 from tiramisu_py.ir.rewriting import walk
@@ -17,6 +15,8 @@ from tiramisu_py.program.statement import FILES
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.public_calls import own_class
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.library import Library
+from tiramisu_py.toolchain.compilers.simulator import Simulation
 
 #: What ``storage=`` says for a disk in memory.
 SIMULATOR = "simulator"

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiramisu_py.build.gpu.device_arrays import DeviceArray
-from tiramisu_py.build.gpu.gpu_support import GpuPart
-from tiramisu_py.build.traces.traffic import ArrayTraffic
 from tiramisu_py.ir import ArrayArgument, LoopFunction
+from tiramisu_py.toolchain.gpu.device_arrays import DeviceArray
+from tiramisu_py.toolchain.gpu.gpu_support import GpuPart
+from tiramisu_py.toolchain.traces.traffic import ArrayTraffic
 
 
 @contextmanager

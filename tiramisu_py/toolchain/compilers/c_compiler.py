@@ -18,11 +18,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.build.files.tool_files import file_state
-from tiramisu_py.build.toolchains.cache import Cache, digest
-from tiramisu_py.build.toolchains.tools import SHORTAGES, answer_behind, run, run_checked, said_version
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.cache import Cache, digest
+from tiramisu_py.toolchain.compilers.tools import SHORTAGES, answer_behind, run, run_checked, said_version
+from tiramisu_py.toolchain.files.tool_files import file_state
 
 _INSTALL = """install one:
   Debian, Ubuntu:  sudo apt-get install gcc libc6-dev

@@ -26,7 +26,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
-from tiramisu_py.build.files.entries import (
+from tiramisu_py.errors import ToolchainError
+from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.files.entries import (
     bytes_of,
     folders_in,
     foreign_hand,
@@ -38,8 +40,6 @@ from tiramisu_py.build.files.entries import (
     trusted_owners,
     write_manifest,
 )
-from tiramisu_py.errors import ToolchainError
-from tiramisu_py.records import dataclass
 
 #: The procedure of building. All keys of what is built contain it, beside the texts, the compiler and its flags: raise
 #: it when a build makes something else from these (other steps, another order, other files in an entry), and for

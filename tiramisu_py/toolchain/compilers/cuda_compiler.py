@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
-from tiramisu_py.build.toolchains.cache import Cache, build_key
-from tiramisu_py.build.toolchains.images import Architecture, Image
-from tiramisu_py.build.toolchains.nvcc import find_nvcc
-from tiramisu_py.build.toolchains.nvrtc import find_nvrtc
-from tiramisu_py.build.toolchains.tools import RunningTools
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.progress import step
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.cache import Cache, build_key
+from tiramisu_py.toolchain.compilers.images import Architecture, Image
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
+from tiramisu_py.toolchain.compilers.nvrtc import find_nvrtc
+from tiramisu_py.toolchain.compilers.tools import RunningTools
 
 #: The default architectures, used if neither the user nor a GPU determines them.
 USUAL = (75, 80, 90)

@@ -11,9 +11,9 @@ import cgen
 
 from tiramisu_py.algorithm.words.stages import ForeignFunction
 from tiramisu_py.backends.c.definitions import declarer, given, prototype, signature_check
-from tiramisu_py.build.toolchains.library import LibraryRecipe
-from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.toolchain.compilers.library import LibraryRecipe
+from tiramisu_py.toolchain.compilers.tools import run
 
 _POINTER = re.compile(r"['‘]([^'’]*\(\*\)\([^'’]*\))['’]")
 _ERROR = re.compile(r"(?:^|: )(?:fatal )?error: (.*)$", re.MULTILINE)

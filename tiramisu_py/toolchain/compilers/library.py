@@ -14,9 +14,12 @@ from functools import partial
 from pathlib import Path
 
 from tiramisu_py.backends.c import Emitted
-from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain
-from tiramisu_py.build.toolchains.cache import Cache, build_key, digest, open_cache
-from tiramisu_py.build.toolchains.flags import (
+from tiramisu_py.errors import ToolchainError
+from tiramisu_py.progress import step
+from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.c_compiler import Toolchain, known_toolchain
+from tiramisu_py.toolchain.compilers.cache import Cache, build_key, digest, open_cache
+from tiramisu_py.toolchain.compilers.flags import (
     CLANG_WARNINGS,
     GCC_TOGETHER,
     OPTIMISED,
@@ -25,14 +28,11 @@ from tiramisu_py.build.toolchains.flags import (
     fast_flags,
     sanitize_flags,
 )
-from tiramisu_py.build.toolchains.loading import loaded_library
-from tiramisu_py.build.toolchains.mpi import Mpi
-from tiramisu_py.build.toolchains.precompiled import included_headers, precompiled_intrinsics, uses_intrinsics
-from tiramisu_py.build.toolchains.processor import Processor, resolve_processor
-from tiramisu_py.build.toolchains.tools import RunningTools, run
-from tiramisu_py.errors import ToolchainError
-from tiramisu_py.progress import step
-from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.loading import loaded_library
+from tiramisu_py.toolchain.compilers.mpi import Mpi
+from tiramisu_py.toolchain.compilers.precompiled import included_headers, precompiled_intrinsics, uses_intrinsics
+from tiramisu_py.toolchain.compilers.processor import Processor, resolve_processor
+from tiramisu_py.toolchain.compilers.tools import RunningTools, run
 
 #: The runtimes of GPUs and of files, which are parts of libraries.
 RUNTIMES = ("tm_gpu.c", "tm_file.c")

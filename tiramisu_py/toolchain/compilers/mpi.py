@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.build.toolchains.cache import Cache, digest
-from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.cache import Cache, digest
+from tiramisu_py.toolchain.compilers.tools import run
 
 _INSTALL = "pip install 'tiramisu_py[mpi]' brings mpi4py and MPICH with its mpicc"
 _LINKING = ("-l", "-L", "-Wl,", "-Xlinker")

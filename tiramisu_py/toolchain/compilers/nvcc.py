@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.build.files.tool_files import file_state
-from tiramisu_py.build.toolchains.c_compiler import work_folder
-from tiramisu_py.build.toolchains.cache import Cache, digest
-from tiramisu_py.build.toolchains.images import Architecture
-from tiramisu_py.build.toolchains.tools import answer_behind, run, said_version
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.c_compiler import work_folder
+from tiramisu_py.toolchain.compilers.cache import Cache, digest
+from tiramisu_py.toolchain.compilers.images import Architecture
+from tiramisu_py.toolchain.compilers.tools import answer_behind, run, said_version
+from tiramisu_py.toolchain.files.tool_files import file_state
 
 _log = logging.getLogger(__name__)
 #: Environment variables that change what nvcc runs, and its flags.

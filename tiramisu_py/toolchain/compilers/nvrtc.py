@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.build.files.tool_files import file_state
-from tiramisu_py.build.toolchains.cache import Cache, digest
-from tiramisu_py.build.toolchains.images import Architecture
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.cache import Cache, digest
+from tiramisu_py.toolchain.compilers.images import Architecture
+from tiramisu_py.toolchain.files.tool_files import file_state
 
 _SUCCESS, _COMPILATION = 0, 6
 

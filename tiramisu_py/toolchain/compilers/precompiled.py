@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from tiramisu_py.build.toolchains.c_compiler import Toolchain
-from tiramisu_py.build.toolchains.cache import Cache, build_key
-from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.c_compiler import Toolchain
+from tiramisu_py.toolchain.compilers.cache import Cache, build_key
+from tiramisu_py.toolchain.compilers.tools import run
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tiramisu_py.backends.c.runtime_files import packaged
-from tiramisu_py.build.toolchains.c_compiler import Toolchain, this_architecture
-from tiramisu_py.build.toolchains.cache import Cache, digest
-from tiramisu_py.build.toolchains.flags import width_flag
-from tiramisu_py.build.toolchains.tools import run
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.c_compiler import Toolchain, this_architecture
+from tiramisu_py.toolchain.compilers.cache import Cache, digest
+from tiramisu_py.toolchain.compilers.flags import width_flag
+from tiramisu_py.toolchain.compilers.tools import run
 
 #: The environment variable that names the processor which stands for this machine's own one.
 VARIABLE = "TIRAMISU_PROCESSOR"

@@ -24,11 +24,11 @@ from tiramisu_py.backends.cuda.simulated import (
     simulated_source,
     simulator_command,
 )
-from tiramisu_py.build.toolchains.c_compiler import Toolchain, examined, known_toolchain, last_found, note
-from tiramisu_py.build.toolchains.cache import Cache, build_key
-from tiramisu_py.build.toolchains.precompiled import Headers, precompiled
 from tiramisu_py.errors import ArgumentError, ToolchainError
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.c_compiler import Toolchain, examined, known_toolchain, last_found, note
+from tiramisu_py.toolchain.compilers.cache import Cache, build_key
+from tiramisu_py.toolchain.compilers.precompiled import Headers, precompiled
 
 LIBRARY = "libtm_simulator.so"
 #: How much simulated kernels are optimised: None is as users have them. Tests that run them for a moment choose less.

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tiramisu_py.build.files.tool_files import FileState, is_compiler
 from tiramisu_py.errors import ArgumentError, ToolchainError
+from tiramisu_py.toolchain.files.tool_files import FileState, is_compiler
 
 _log = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.build.gpu.available_gpus import Device, as_device
-from tiramisu_py.build.gpu.dlpack import CUDA, EXTENSION, capsule_of
-from tiramisu_py.build.gpu.runtime import Runtime, host_holder, runtime_for
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.gpu.available_gpus import Device, as_device
+from tiramisu_py.toolchain.gpu.dlpack import CUDA, EXTENSION, capsule_of
+from tiramisu_py.toolchain.gpu.runtime import Runtime, host_holder, runtime_for
 
 Array = npt.NDArray[Any]
 

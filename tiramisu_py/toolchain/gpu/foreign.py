@@ -8,8 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tiramisu_py.build.gpu.dlpack import CAPSULE, CUDA, CUDA_MANAGED, Tensor
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.gpu.dlpack import CAPSULE, CUDA, CUDA_MANAGED, Tensor
 
 #: The first versions of the CUDA array interface have no stream: this one is synchronised instead.
 LEGACY_STREAM = 1

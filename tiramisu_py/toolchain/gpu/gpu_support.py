@@ -7,21 +7,21 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from tiramisu_py.backends.cuda.signature import KernelSignature
-from tiramisu_py.build.gpu.available_gpus import Device, as_device
-from tiramisu_py.build.gpu.runtime import runtime_for
-from tiramisu_py.build.toolchains.cache import Cache
-from tiramisu_py.build.toolchains.cuda_compiler import (
+from tiramisu_py.errors import ArgumentError, ToolchainError
+from tiramisu_py.program.machine.gpu_target import CUDA, GpuTarget
+from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.cache import Cache
+from tiramisu_py.toolchain.compilers.cuda_compiler import (
     Compiled,
     chosen_architectures,
     compile_kernels,
     find_cuda_compiler,
     oldest_architecture,
 )
-from tiramisu_py.build.toolchains.images import program_sources, relocatable_program, simulated_program
-from tiramisu_py.build.toolchains.simulator import LIBRARY, Simulation, Simulator, load_simulator, simulated_kernels
-from tiramisu_py.errors import ArgumentError, ToolchainError
-from tiramisu_py.program.machine.gpu_target import CUDA, GpuTarget
-from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.images import program_sources, relocatable_program, simulated_program
+from tiramisu_py.toolchain.compilers.simulator import LIBRARY, Simulation, Simulator, load_simulator, simulated_kernels
+from tiramisu_py.toolchain.gpu.available_gpus import Device, as_device
+from tiramisu_py.toolchain.gpu.runtime import runtime_for
 
 #: A program that has this file among its sources uses GPUs.
 

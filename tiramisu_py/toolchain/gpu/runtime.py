@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tiramisu_py.backends.cuda.simulated import RUNTIME_FLAGS, RUNTIME_HEADERS, RUNTIME_LIBRARIES, RUNTIME_SOURCES
-from tiramisu_py.build.gpu.available_gpus import Device
-from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain
-from tiramisu_py.build.toolchains.cache import Cache, build_key, open_cache
-from tiramisu_py.build.toolchains.simulator import Simulation, Simulator, load_simulator, texts
 from tiramisu_py.errors import KernelError
 from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.c_compiler import Toolchain, known_toolchain
+from tiramisu_py.toolchain.compilers.cache import Cache, build_key, open_cache
+from tiramisu_py.toolchain.compilers.simulator import Simulation, Simulator, load_simulator, texts
+from tiramisu_py.toolchain.gpu.available_gpus import Device
 
 NO_DRIVER, NO_DEVICE = 101, 102
 _LIBRARY = "libtm_gpu.so"

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiramisu_py.build.toolchains.c_compiler import Toolchain
-from tiramisu_py.build.toolchains.cache import Cache, build_key
-from tiramisu_py.build.toolchains.flags import STRICT
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.machine.pins import Pin
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.compilers.c_compiler import Toolchain
+from tiramisu_py.toolchain.compilers.cache import Cache, build_key
+from tiramisu_py.toolchain.compilers.flags import STRICT
 
 _SOURCE = "tm_first_touch.c"
 _HEADERS = ("tm_numa.h", "tm_threads.h", "tm_runtime.h")

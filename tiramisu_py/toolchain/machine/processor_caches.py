@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tiramisu_py.build.machine.topology import SYSTEM
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.machine.topology import SYSTEM
 
 #: Default sizes in bytes, used if the system gives none.
 USUAL = {1: 32 << 10, 2: 512 << 10, 3: 16 << 20}

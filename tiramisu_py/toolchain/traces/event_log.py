@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tiramisu_py.build.traces.trace import KINDS, Trace, TraceEvent, in_order
-from tiramisu_py.build.traces.traffic import CallTraffic
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.traces.trace import KINDS, Trace, TraceEvent, in_order
+from tiramisu_py.toolchain.traces.traffic import CallTraffic
 
 _NANOSECONDS = 1e-9
 

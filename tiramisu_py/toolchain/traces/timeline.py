@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tiramisu_py.build.traces.trace import Trace, TraceEvent
+    from tiramisu_py.toolchain.traces.trace import Trace, TraceEvent
 
 #: Light colours, so that dark text is readable on them.
 COLOURS = {

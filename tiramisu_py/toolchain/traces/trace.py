@@ -9,10 +9,10 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py.build.traces.timeline import timeline
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir.log import DEVICE_KINDS, HOST_KINDS
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.traces.timeline import timeline
 
 #: Kinds of events, by their numbers in tm_trace.h.
 KINDS = (*HOST_KINDS, *DEVICE_KINDS)
