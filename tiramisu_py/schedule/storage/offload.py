@@ -39,7 +39,7 @@ from tiramisu_py.schedule.storage.one_buffer import check_all_parts
 
 
 @dataclass(frozen=True, eq=False)
-class Pass:
+class Sweep:
     """The statements in one outermost loop that read `levels`, or compute them.
 
     Level l is first touched in iteration ``sign * l + low``, and last `span` iterations later.
@@ -97,7 +97,7 @@ class Offloading:
         """The levels that a statement computes."""
         return self.relation(statement, 0, sets.graph(self.program.value_of(statement), statement.instances))
 
-    def own(self) -> Pass:
+    def own(self) -> Sweep:
         """The loop that computes the levels, and reads earlier ones; raises `CommandError`."""
         first = self.producers[0]
         loop = first.loops[0] if first.loops else None
@@ -122,9 +122,9 @@ class Offloading:
                     name = self.program.loops[loop].name
                     raise CommandError(f"loop {name} reads levels of {self.source} at any distance: all must stay")
                 span = max(span, reach[1])
-        return Pass(loop, sign, low, span, stored.range().coalesce(), tuple(s.name for s in self.producers))
+        return Sweep(loop, sign, low, span, stored.range().coalesce(), tuple(s.name for s in self.producers))
 
-    def late(self, own: Pass, ring: int) -> tuple[list[Statement], list[Statement]]:
+    def late(self, own: Sweep, ring: int) -> tuple[list[Statement], list[Statement]]:
         """The readers after the loop that computes levels: those that read the last ones, which are still in memory,
         and those that read more, or come after such.
         """
@@ -151,7 +151,7 @@ class Offloading:
             "that it reads one by one: it needs them in memory together"
         )
 
-    def passes(self, late: Sequence[Statement]) -> list[Pass]:
+    def passes(self, late: Sequence[Statement]) -> list[Sweep]:
         """The outermost loops in which levels are read late."""
         by_loop: dict[LoopId, list[Statement]] = {}
         for statement in late:
@@ -167,7 +167,7 @@ class Offloading:
                     f"orders in loop {name}: give them loops of their own"
                 )
             names = tuple(s.name for s in inside)
-            found.append(Pass(loop, *known, relation.range().coalesce(), names))
+            found.append(Sweep(loop, *known, relation.range().coalesce(), names))
         return found
 
 
@@ -230,7 +230,7 @@ def offload(program: Program, source: str, names: Sequence[str], index: str, ahe
     reads = Offloading(program, source, axis, index)
     passes = reads.passes([program.statements[s.name] for s in late])
     ring = max(one.span for one in (own, *passes)) + 1 + ahead
-    made = _Made(program, source, axis, command)
+    made = _Additions(program, source, axis, command)
     made.store(own, sets.union_of(one.levels for one in passes).coalesce(), ring)
     for one in passes:
         made.fetch(one, ahead, [s.name for s in soon])
@@ -248,7 +248,7 @@ def _outermost(reads: Offloading, late: Sequence[Statement]) -> Program:
     return program
 
 
-class _Made:
+class _Additions:
     """A program to which the transfers of a source, and their waits, are added."""
 
     def __init__(self, program: Program, source: str, axis: int, command: str) -> None:
@@ -258,7 +258,7 @@ class _Made:
         self.command = command
         self.stored = ""
 
-    def store(self, own: Pass, levels: isl.Set, ring: int) -> None:
+    def store(self, own: Sweep, levels: isl.Set, ring: int) -> None:
         """Each level is stored once it is computed; the host waits before its place is used again, and at the end."""
         name = free_name(self.program, f"{self.source}_stored")
         self._transfer(name, Transfer(None, FILES, True, STORES), own, levels)
@@ -271,7 +271,7 @@ class _Made:
         self.stored = self._wait(name, None, kept)
         self._order([(name, self.stored, None)])
 
-    def fetch(self, one: Pass, ahead: int, soon: Sequence[str]) -> None:
+    def fetch(self, one: Sweep, ahead: int, soon: Sequence[str]) -> None:
         """Each level is fetched some iterations before it is first read, after all are stored and others have read."""
         name = free_name(self.program, f"{self.source}_loaded")
         transfer = Transfer(FILES, None, True, LOADS)
@@ -280,7 +280,7 @@ class _Made:
         self._order([(name, wait, one.loop), *((wait, reader, one.loop) for reader in one.statements)])
         self._order((before, name, None) for before in (self.stored, *soon))
 
-    def _transfer(self, name: str, transfer: Transfer, one: Pass, levels: isl.Set, later: int = 0) -> None:
+    def _transfer(self, name: str, transfer: Transfer, one: Sweep, levels: isl.Set, later: int = 0) -> None:
         """A transfer of levels, one operation each, some iterations `later` than each is first touched."""
         program, declared = self.program, self.program.algorithm.source(self.source)
         assert isinstance(declared, Computation)
@@ -300,7 +300,7 @@ class _Made:
         program = program.with_(loops={number: each for number, each in program.loops.items() if number != unused})
         self.program = collapsed(program.with_statement(placed), name, inner, self.command)
 
-    def _wait(self, of: str, one: Pass | None, levels: isl.Set, later: int = 0) -> str:
+    def _wait(self, of: str, one: Sweep | None, levels: isl.Set, later: int = 0) -> str:
         """A wait for each level, some iterations `later` than it is first touched; without a loop, for all."""
         program = self.program
         name = free_name(program, f"{of}_wait")
@@ -323,7 +323,7 @@ class _Made:
         self.program = self.program.with_(orders=(*self.program.orders, *made))
 
 
-def _iteration(one: Pass, level: isl.Aff, later: int) -> isl.Aff:
+def _iteration(one: Sweep, level: isl.Aff, later: int) -> isl.Aff:
     """The iteration in which a level is first touched, or a later one."""
     low = sets.on_frame(one.low, level.get_domain_space())
     return sets.plus(sets.scaled(level, one.sign).add(low), later)

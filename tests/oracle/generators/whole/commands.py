@@ -47,7 +47,7 @@ DECLARED = {
 ELSEWHERE = {
     "segments": "tests/schedule/test_segments.py", "inverse": "tests/schedule/test_gather.py",
     "gather": "tests/schedule/test_gather.py", "array": "tests/language",
-    "pipeline": "tests/schedule/devices/test_pipeline.py",
+    "pipeline": "tests/schedule/devices/test_pipeline.py", "offload": "tests/schedule/storage/test_offload.py",
 }  # fmt: skip
 #: Members that change no schedule: they ask, write, run, or name.
 ASKED = frozenset((
