@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tiramisu_py.toolchain.compilers.cache import Cache, open_cache
     from tiramisu_py.toolchain.compilers.cuda_compiler import Resources
     from tiramisu_py.toolchain.compilers.flags import fast_flags
+    from tiramisu_py.toolchain.compilers.nvdisasm import find_nvdisasm, machine_code
     from tiramisu_py.toolchain.compilers.processor import Processor
     from tiramisu_py.toolchain.gpu.device_arrays import (
         DeviceArray,
@@ -48,6 +49,7 @@ front(
         "tiramisu_py.toolchain.compilers.c_compiler": "Toolchain, find_toolchain",
         "tiramisu_py.toolchain.compilers.cache": "Cache, open_cache",
         "tiramisu_py.toolchain.compilers.cuda_compiler": "Resources",
+        "tiramisu_py.toolchain.compilers.nvdisasm": "find_nvdisasm, machine_code",
         "tiramisu_py.toolchain.compilers.processor": "Processor",
         "tiramisu_py.toolchain.traces.trace": "Trace, TraceEvent",
         "tiramisu_py.toolchain.traces.traffic": "ArrayTraffic",
@@ -72,6 +74,7 @@ __all__ = [
     "compile_function",
     "compile_versions_of",
     "fast_flags",
+    "find_nvdisasm",
     "find_toolchain",
     "frozen",
     "inverse",
@@ -79,6 +82,7 @@ __all__ = [
     "gpu_empty",
     "host_pool",
     "is_unified",
+    "machine_code",
     "memory_nodes",
     "open_cache",
     "pinned_empty",
