@@ -81,28 +81,6 @@ if TYPE_CHECKING:
     from tiramisu_py.algorithm.words.choosing import mux
     from tiramisu_py.algorithm.words.scattering import scatter
     from tiramisu_py.algorithm.words.stages import ExternStage, extern_stage, reads, stride, updates, writes
-    from tiramisu_py.build import (
-        ArrayTraffic,
-        DeviceArray,
-        HostPool,
-        Kernel,
-        MemoryNode,
-        Target,
-        Timing,
-        Trace,
-        TraceEvent,
-        frozen,
-        gpu_count,
-        gpu_empty,
-        host_pool,
-        inverse,
-        is_unified,
-        memory_nodes,
-        pinned_empty,
-        target,
-        to_gpu,
-        to_unified,
-    )
     from tiramisu_py.errors import (
         ArgumentError,
         CallError,
@@ -162,6 +140,28 @@ if TYPE_CHECKING:
     from tiramisu_py.schedule.ranks.rank_numbers import RANK as rank
     from tiramisu_py.schedule.ranks.rank_numbers import rank_numbers as ranks
     from tiramisu_py.schedule.ranks.uneven_distribution import pieces
+    from tiramisu_py.toolchain import (
+        ArrayTraffic,
+        DeviceArray,
+        HostPool,
+        Kernel,
+        MemoryNode,
+        Target,
+        Timing,
+        Trace,
+        TraceEvent,
+        frozen,
+        gpu_count,
+        gpu_empty,
+        host_pool,
+        inverse,
+        is_unified,
+        memory_nodes,
+        pinned_empty,
+        target,
+        to_gpu,
+        to_unified,
+    )
     from tiramisu_py.tuning import (
         Balance,
         BalancedPart,
@@ -229,7 +229,7 @@ front(
         "tiramisu_py.algorithm.words.choosing": "mux",
         "tiramisu_py.algorithm.words.scattering": "scatter",
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
-        "tiramisu_py.build": (
+        "tiramisu_py.toolchain": (
             "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, ArrayTraffic, frozen, "
             "gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
             "to_unified"

@@ -22,13 +22,13 @@ import tiramisu_py as tm
 from tests.folders import modules_of
 from tests.processors import NATIVE, native
 from tests.selection import covering
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.images import Architecture
-from tiramisu_py.build.toolchains.nvcc import Nvcc, find_nvcc
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.images import Architecture
+from tiramisu_py.toolchain.compilers.nvcc import Nvcc, find_nvcc
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "examples" / "gpu"
-HEADER = ROOT / "backends" / "cuda" / "runtime" / "tm_kernel.h"
+HEADER = ROOT / "tiramisu_py" / "backends" / "cuda" / "runtime" / "tm_kernel.h"
 STORIES = ("blur", "heat", "matrix_product", "pictures", "sums", "transpose")
 
 
