@@ -40,7 +40,7 @@ class Recurrence:
 
 
 @dataclass(frozen=True)
-class Walk:
+class LevelWalk:
     """A loop in which levels are read late: ``sign * c + low`` to ``sign * c + high`` where its coordinate is c."""
 
     loop: LoopId
@@ -56,11 +56,11 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class Reads:
+class LevelReads:
     """The readers of a recurrence: `lag` is how far back early ones read; each late one has its walk, by its name."""
 
     lag: int
-    late: dict[str, Walk]
+    late: dict[str, LevelWalk]
 
 
 def recurrence(program: Program, own: Sequence[Statement], source: str, iterator: str) -> Recurrence:
@@ -141,12 +141,12 @@ def _level_loop(program: Program, statement: Statement, iterator: str, axis: int
     )
 
 
-def all_reads(program: Program, of: Recurrence) -> Reads:
+def all_reads(program: Program, of: Recurrence) -> LevelReads:
     """How each statement reads the levels of a recurrence; raises `CommandError` for one that walks in no loop."""
     levels = sets.component_of(sets.named(program.algorithm.computations[of.source].domain, None), of.axis)
     last = sets.largest(levels.intersect_params(program.context), 0)
     mine = {statement.name for statement in of.own}
-    lag, late = of.depth, dict[str, Walk]()
+    lag, late = of.depth, dict[str, LevelWalk]()
     for reader in program.acting:
         if reader.name in mine or not reads(program, reader, of.source):
             continue
@@ -162,7 +162,7 @@ def all_reads(program: Program, of: Recurrence) -> Reads:
             )
         else:
             late[reader.name] = _walk(program, reader, read, of)
-    return Reads(lag, late)
+    return LevelReads(lag, late)
 
 
 def _behind(reader: Statement, read: isl.Map, last: isl.PwAff, shared: LoopId | None, of: Recurrence) -> int | None:
@@ -179,12 +179,12 @@ def _behind(reader: Statement, read: isl.Map, last: isl.PwAff, shared: LoopId | 
     return sets.greatest(last.sub(first))
 
 
-def _walk(program: Program, reader: Statement, read: isl.Map, of: Recurrence) -> Walk:
+def _walk(program: Program, reader: Statement, read: isl.Map, of: Recurrence) -> LevelWalk:
     for loop, coordinate in zip(reader.loops, sets.outputs(reader.coords), strict=True):
         for sign in (-1, 1):
             span = sets.span_above(read, sets.scaled(coordinate, sign))
             if span is not None:
-                return Walk(loop, sign, *span)
+                return LevelWalk(loop, sign, *span)
     raise CommandError(
         f"{reader.handle} reads levels of {of.source} that no loop of it walks through ({nest(program, reader)}): "
         "each iteration of a loop is to read a constant number of levels, one after another. What reads single levels, "

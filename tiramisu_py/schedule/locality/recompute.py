@@ -37,7 +37,7 @@ from tiramisu_py.schedule.command_arguments import loop_name, size, statements
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.locality.compute_at import moved_into, read_by
 from tiramisu_py.schedule.locality.late_reads import Recurrence, all_reads, recurrence
-from tiramisu_py.schedule.locality.segments import Group, groups, with_segments
+from tiramisu_py.schedule.locality.segments import SegmentedNests, groups, with_segments
 from tiramisu_py.schedule.storage.fold import check_plain
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
 from tiramisu_py.schedule.storage.store import scoped
@@ -142,7 +142,7 @@ def _cloned(program: Program, loops: Sequence[LoopId]) -> tuple[Program, tuple[L
 # -- the segments, computed again
 
 
-def _again(program: Program, of: Recurrence, kept: str, group: Group, every: int, command: str) -> Program:
+def _again(program: Program, of: Recurrence, kept: str, group: SegmentedNests, every: int, command: str) -> Program:
     """The program with a loop over segments around the late readers of a group, which computes their levels again."""
     around = [program.statements[name] for name in group.walks]
     loop = Loop(program.next_loop(), free_loop(program, [*around, *of.own], f"{of.iterator}_segment"))
@@ -164,7 +164,7 @@ def _again(program: Program, of: Recurrence, kept: str, group: Group, every: int
     return scoped(program, program.storages[again], (loop.id,), again)
 
 
-def _needed(program: Program, of: Recurrence, group: Group, every: int) -> tuple[isl.Map, isl.Map]:
+def _needed(program: Program, of: Recurrence, group: SegmentedNests, every: int) -> tuple[isl.Map, isl.Map]:
     """``[segment] -> value``: from its first level to the last one that is read of it; and the first levels of each.
 
     Given the reads {s -> v} and the segment S(v) of each value, these are {s -> w : s <= S(w), w <= v for a read v},

@@ -20,14 +20,14 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.records import dataclass
-from tiramisu_py.schedule.locality.late_reads import Recurrence, Walk
+from tiramisu_py.schedule.locality.late_reads import LevelWalk, Recurrence
 
 
 @dataclass(frozen=True)
-class Group:
+class SegmentedNests:
     """Nests that share a loop over segments: the walk of each statement in them, and which of these read late."""
 
-    walks: Mapping[str, Walk]
+    walks: Mapping[str, LevelWalk]
     late: tuple[str, ...]
 
     @property
@@ -36,23 +36,23 @@ class Group:
         return next(iter(self.walks.values())).sign
 
 
-def groups(program: Program, of: Recurrence, late: Mapping[str, Walk], every: int) -> list[Group]:
+def groups(program: Program, of: Recurrence, late: Mapping[str, LevelWalk], every: int) -> list[SegmentedNests]:
     """The nests of late readers, in order; those that can share a loop over segments are one group."""
-    nests = dict[LoopId, Group]()
+    nests = dict[LoopId, SegmentedNests]()
     for name in sorted(late, key=lambda name: program.positions[name]):
         outermost = program.statements[name].loops[0]
         if outermost not in nests:
             nests[outermost] = _nest(program, outermost, late)
-    found: list[Group] = []
+    found: list[SegmentedNests] = []
     for one in nests.values():
         if found and _fits(program, of, found[-1], one, every):
-            found[-1] = Group({**found[-1].walks, **one.walks}, (*found[-1].late, *one.late))
+            found[-1] = SegmentedNests({**found[-1].walks, **one.walks}, (*found[-1].late, *one.late))
         else:
             found.append(one)
     return found
 
 
-def _nest(program: Program, outermost: LoopId, late: Mapping[str, Walk]) -> Group:
+def _nest(program: Program, outermost: LoopId, late: Mapping[str, LevelWalk]) -> SegmentedNests:
     """The statements inside an outermost loop, each with the loop that walks through levels, and which levels."""
     inside = program.with_this_loop(outermost)
     own = {s.name: late[s.name] for s in inside if s.name in late}
@@ -64,7 +64,7 @@ def _nest(program: Program, outermost: LoopId, late: Mapping[str, Walk]) -> Grou
             f"{' and '.join(own)} share loop {program.loops[outermost].name}, and walk through levels in opposite "
             "directions: give them loops of their own"
         )
-    walks = dict[str, Walk]()
+    walks = dict[str, LevelWalk]()
     for statement in inside:
         loop = next((loop for loop in statement.loops if loop in lows), None)
         if loop is None:
@@ -72,11 +72,11 @@ def _nest(program: Program, outermost: LoopId, late: Mapping[str, Walk]) -> Grou
                 f"{statement.handle} shares loop {program.loops[outermost].name} with {next(iter(own))}, but not the "
                 f"loop that walks through levels ({nest(program, statement)}): put that outermost, or part the two"
             )
-        walks[statement.name] = Walk(loop, next(iter(signs))[1], lows[loop], highs[loop])
-    return Group(walks, tuple(own))
+        walks[statement.name] = LevelWalk(loop, next(iter(signs))[1], lows[loop], highs[loop])
+    return SegmentedNests(walks, tuple(own))
 
 
-def _fits(program: Program, of: Recurrence, first: Group, second: Group, every: int) -> bool:
+def _fits(program: Program, of: Recurrence, first: SegmentedNests, second: SegmentedNests, every: int) -> bool:
     """Whether segments of two nests can take turns: no value is read before its segment, or made between the two."""
     if first.sign != second.sign:
         return False
@@ -118,7 +118,11 @@ def _between(program: Program, first: Iterable[str], second: Iterable[str]) -> t
 
 
 def _in_turn(
-    program: Program, of: Recurrence, maker: tuple[Statement, Walk], reader: tuple[Statement, Walk], every: int
+    program: Program,
+    of: Recurrence,
+    maker: tuple[Statement, LevelWalk],
+    reader: tuple[Statement, LevelWalk],
+    every: int,
 ) -> bool:
     """Whether each value is read in its maker's segment, or a later one."""
     making, reading = (_segment(one, walk, of, every) for one, walk in (maker, reader))
@@ -132,12 +136,14 @@ def _in_turn(
     return bool(sets.less_at(turns, 0).is_empty())
 
 
-def _segment(statement: Statement, walk: Walk, of: Recurrence, every: int) -> isl.Map:
+def _segment(statement: Statement, walk: LevelWalk, of: Recurrence, every: int) -> isl.Map:
     form = walk.segment(statement, of.base, every)
     return sets.graph(sets.function(statement.frame, None, [form]), statement.instances)
 
 
-def with_segments(program: Program, of: Recurrence, group: Group, loop: LoopId, every: int, command: str) -> Program:
+def with_segments(
+    program: Program, of: Recurrence, group: SegmentedNests, loop: LoopId, every: int, command: str
+) -> Program:
     """The program with the loop over segments outside of all loops of a group's statements."""
     moved = {program.statements[name].loops[0] for name in group.walks}
     preceding, following = _between(program, group.walks, group.walks)
