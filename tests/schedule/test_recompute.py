@@ -113,12 +113,35 @@ def test_later_commands_are_for_both() -> None:
     same(kept, again, [(5, 9)])
 
 
+@pytest.mark.slow
 def test_parts_of_a_recurrence_are_computed_again_by_their_parts() -> None:
     kept, again = rod(), rod()
     again["u"].separate_at(t, [1])
     again["u"].recompute(t, every=4)
     assert again.check().ok, again.check()
     same(kept, again, [(5, 0), (5, 9)])
+
+
+def pair() -> tm.Function:
+    """The gradient of two recurrences, of which one sum reads both."""
+    f = tm.Function("pair", params=[T, N], assume="T >= 1 and N >= 2")
+    c = f.input("c", tm.float64, [N])
+    u = f.computation("u", {t: T + 1, i: N}, lambda u: tm.select(t == 0, c[i], u[t - 1, i] * (1 - c[i] * u[t - 1, i])))
+    v = f.computation("v", {t: T + 1, i: N}, lambda v: tm.select(t == 0, 1, v[t - 1, i] * (c[i] + v[t - 1, i])))
+    f.outputs(f.computation("last", {i: N}, u[T, i] + v[T, i]))
+    return tm.vjp(f, wrt=["c"]).step
+
+
+def test_recurrences_that_one_loop_reads_share_their_segments() -> None:
+    kept, again = pair(), pair()
+    again["u"].recompute(t, every=3)
+    with pytest.raises(tm.CommandError, match="computed again in the same segments, every= alike"):
+        again["v"].recompute(t, every=4)
+    again["v"].recompute(t, every=3)
+    again["d_u"].fold(t, 4)
+    again["d_v"].fold(t, 4)
+    assert again.check().ok and str(again.lowered()).count("for t_segment") == 1
+    same(kept, again, [(2, 1), (5, 10)])
 
 
 def test_a_nest_that_reads_later_has_segments_of_its_own() -> None:
@@ -136,6 +159,7 @@ def test_a_nest_that_reads_later_has_segments_of_its_own() -> None:
     same(kept, f, [(4, 0), (3, 13)])
 
 
+@pytest.mark.slow
 def test_files_hold_the_command(tmp_path: Any) -> None:
     f = rod()
     f["u"].recompute(t, every=6)

@@ -41,17 +41,21 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class LevelWalk:
-    """A loop in which levels are read late: ``sign * c + low`` to ``sign * c + high`` where its coordinate is c."""
+    """A loop in which levels are read late: ``sign * step * c + low`` to ``.. + high`` where its coordinate is c.
+
+    A `step` of more than 1 is that of a loop over segments, which is there already.
+    """
 
     loop: LoopId
     sign: int
     low: int
     high: int
+    step: int = 1
 
     def segment(self, statement: Statement, base: int, every: int) -> isl.Aff:
         """The coordinate of an instance's segment: the number of its `every` levels, negative where c runs down."""
         c = sets.outputs(statement.coords)[statement.depth(self.loop)]
-        levels = sets.plus(sets.scaled(c, self.sign), self.low - base)
+        levels = sets.plus(sets.scaled(c, self.sign * self.step), self.low - base)
         return sets.scaled(sets.floor_div(levels, every), self.sign)
 
 
@@ -141,7 +145,7 @@ def _level_loop(program: Program, statement: Statement, iterator: str, axis: int
     )
 
 
-def all_reads(program: Program, of: Recurrence) -> LevelReads:
+def all_reads(program: Program, of: Recurrence, every: int) -> LevelReads:
     """How each statement reads the levels of a recurrence; raises `CommandError` for one that walks in no loop."""
     levels = sets.component_of(sets.named(program.algorithm.computations[of.source].domain, None), of.axis)
     last = sets.largest(levels.intersect_params(program.context), 0)
@@ -161,7 +165,7 @@ def all_reads(program: Program, of: Recurrence) -> LevelReads:
                 "one that is computed: nothing can be left out; give it loops of its own"
             )
         else:
-            late[reader.name] = _walk(program, reader, read, of)
+            late[reader.name] = _walk(program, reader, read, of, every)
     return LevelReads(lag, late)
 
 
@@ -179,7 +183,14 @@ def _behind(reader: Statement, read: isl.Map, last: isl.PwAff, shared: LoopId | 
     return sets.greatest(last.sub(first))
 
 
-def _walk(program: Program, reader: Statement, read: isl.Map, of: Recurrence) -> LevelWalk:
+def _walk(program: Program, reader: Statement, read: isl.Map, of: Recurrence, every: int) -> LevelWalk:
+    """The loop that walks through the levels: over segments of as many, if there is such a loop outermost."""
+    if reader.loops:
+        outermost = sets.outputs(reader.coords)[0]
+        for sign in (-1, 1):
+            span = sets.span_above(read, sets.scaled(outermost, sign * every))
+            if span is not None and span[0] >= of.base:
+                return LevelWalk(reader.loops[0], sign, *span, every)
     for loop, coordinate in zip(reader.loops, sets.outputs(reader.coords), strict=True):
         for sign in (-1, 1):
             span = sets.span_above(read, sets.scaled(coordinate, sign))

@@ -53,7 +53,7 @@ def recompute(program: Program, source: str, names: Sequence[str], iterator: str
             f"kept; give every={of.depth + 1} or more"
         )
     check_plain(program, program.storages[source], apart=of.axis)
-    reads = all_reads(program, of)
+    reads = all_reads(program, of, every)
     if not reads.late:
         raise CommandError(
             f"nothing reads levels of {source} long after they are computed: {source}.fold({iterator}, "
@@ -145,7 +145,8 @@ def _cloned(program: Program, loops: Sequence[LoopId]) -> tuple[Program, tuple[L
 def _again(program: Program, of: Recurrence, kept: str, group: SegmentedNests, every: int, command: str) -> Program:
     """The program with a loop over segments around the late readers of a group, which computes their levels again."""
     around = [program.statements[name] for name in group.walks]
-    loop = Loop(program.next_loop(), free_loop(program, [*around, *of.own], f"{of.iterator}_segment"))
+    fresh = Loop(program.next_loop(), free_loop(program, [*around, *of.own], f"{of.iterator}_segment"))
+    loop = fresh if group.loop is None else program.loops[group.loop]
     program = with_segments(program.with_loop(loop), of, group, loop.id, every, command)
     again = free_name(program, f"{of.source}_again")
     needed, starts = _needed(program, of, group, every)
@@ -153,7 +154,7 @@ def _again(program: Program, of: Recurrence, kept: str, group: SegmentedNests, e
     program, rest = _levels(program, of, loop.id, needed.subtract(starts).coalesce(), again)
     orders = [Order(each.name, first, None, command) for each in of.own]
     orders += [Order(first, each, loop.id, command) for each in rest]
-    orders += [Order(each, name, loop.id, command) for each in (first, *rest) for name in group.walks]
+    orders += [Order(each, name, loop.id, command) for each in (first, *rest) for name in group.late]
     program = program.with_(orders=(*program.orders, *orders))
     own = program.storages[of.source]
     buffer = replace(program.buffers[own.buffer], name=again, passed=None)

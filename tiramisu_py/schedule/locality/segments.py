@@ -35,6 +35,11 @@ class SegmentedNests:
         """Whether the segments come in the order of the levels (1), or of descending levels (-1)."""
         return next(iter(self.walks.values())).sign
 
+    @property
+    def loop(self) -> LoopId | None:
+        """The loop over segments that some of the nests are in already, by the same command on another recurrence."""
+        return next((walk.loop for walk in self.walks.values() if walk.step > 1), None)
+
 
 def groups(program: Program, of: Recurrence, late: Mapping[str, LevelWalk], every: int) -> list[SegmentedNests]:
     """The nests of late readers, in order; those that can share a loop over segments are one group."""
@@ -58,6 +63,7 @@ def _nest(program: Program, outermost: LoopId, late: Mapping[str, LevelWalk]) ->
     own = {s.name: late[s.name] for s in inside if s.name in late}
     lows = {walk.loop: min(each.low for each in own.values() if each.loop == walk.loop) for walk in own.values()}
     highs = {walk.loop: max(each.high for each in own.values() if each.loop == walk.loop) for walk in own.values()}
+    steps = {walk.loop: walk.step for walk in own.values()}
     signs = {(walk.loop, walk.sign) for walk in own.values()}
     if len({sign for _, sign in signs}) > 1:
         raise CommandError(
@@ -70,15 +76,16 @@ def _nest(program: Program, outermost: LoopId, late: Mapping[str, LevelWalk]) ->
         if loop is None:
             raise CommandError(
                 f"{statement.handle} shares loop {program.loops[outermost].name} with {next(iter(own))}, but not the "
-                f"loop that walks through levels ({nest(program, statement)}): put that outermost, or part the two"
+                f"loop that walks through levels ({nest(program, statement)}): put that outermost, or part the two; "
+                "recurrences that the same loops read late are computed again in the same segments, every= alike"
             )
-        walks[statement.name] = LevelWalk(loop, next(iter(signs))[1], lows[loop], highs[loop])
+        walks[statement.name] = LevelWalk(loop, next(iter(signs))[1], lows[loop], highs[loop], steps[loop])
     return SegmentedNests(walks, tuple(own))
 
 
 def _fits(program: Program, of: Recurrence, first: SegmentedNests, second: SegmentedNests, every: int) -> bool:
     """Whether segments of two nests can take turns: no value is read before its segment, or made between the two."""
-    if first.sign != second.sign:
+    if first.sign != second.sign or (first.loop is not None and second.loop is not None):
         return False
     _, following = _between(program, first.walks, second.walks)
     made = {program.statements[name].target for name in following}
@@ -145,9 +152,10 @@ def with_segments(
     program: Program, of: Recurrence, group: SegmentedNests, loop: LoopId, every: int, command: str
 ) -> Program:
     """The program with the loop over segments outside of all loops of a group's statements."""
-    moved = {program.statements[name].loops[0] for name in group.walks}
+    walks = {name: walk for name, walk in group.walks.items() if walk.step == 1}
+    moved = {program.statements[name].loops[0] for name in walks}
     preceding, following = _between(program, group.walks, group.walks)
-    for name, walk in group.walks.items():
+    for name, walk in walks.items():
         statement = program.statements[name]
         coords = [walk.segment(statement, of.base, every), *sets.outputs(statement.coords)]
         function = sets.function(statement.frame, None, coords)
@@ -155,12 +163,20 @@ def with_segments(
     first = next(iter(group.walks))
     orders = [Order(name, first, None, command) for name in preceding]
     orders += [Order(first, name, None, command) for name in following]
-    orders += [
-        Order(a, b, loop, command)
-        for a, b in pairwise(group.walks)
-        if program.statements[a].loops[1] != program.statements[b].loops[1]
-    ]
+    parts = [(a, b) for a, b in pairwise(walks) if program.statements[a].loops[1] != program.statements[b].loops[1]]
+    parts += [pair for name in walks for other in group.walks for pair in _in_order(program, name, other, walks)]
+    orders += [Order(a, b, loop, command) for a, b in parts]
     return _scopes(program.with_(orders=(*program.orders, *orders)), moved, loop)
+
+
+def _in_order(program: Program, name: str, other: str, walks: Mapping[str, LevelWalk]) -> Iterable[tuple[str, str]]:
+    """The order of a statement that comes into a loop over segments, and one that has been there."""
+    new, old = program.statements[name], program.statements[other]
+    if other in walks:
+        return []
+    if new.target in old.loads:
+        return [(name, other)]
+    return [(other, name)] if old.target in new.loads else []
 
 
 def _scopes(program: Program, moved: set[LoopId], loop: LoopId) -> Program:

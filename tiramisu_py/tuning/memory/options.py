@@ -66,7 +66,7 @@ def _trials(f: Function, name: str, sizes: Mapping[str, int], machine: Machine) 
             except CommandError:
                 continue  # no recurrence along this index, or one whose values need more levels
             found[every] = trial
-        folds = _folds(found, name, iterator)
+        folds = _folds(f, found, name, iterator)
         for every, trial in found.items():
             for other, more in folds.items():
                 trial[other].fold(Iter(iterator), every + more)
@@ -75,7 +75,7 @@ def _trials(f: Function, name: str, sizes: Mapping[str, int], machine: Machine) 
             return
 
 
-def _folds(trials: Mapping[int, Function], name: str, iterator: str) -> dict[str, int]:
+def _folds(f: Function, trials: Mapping[int, Function], name: str, iterator: str) -> dict[str, int]:
     """The other values that need no more levels than a segment has, and so many more: those of the same loops.
 
     One number of levels of a segment is tried; what is chosen is proven as a whole.
@@ -84,8 +84,9 @@ def _folds(trials: Mapping[int, Function], name: str, iterator: str) -> dict[str
         return {}
     every = sorted(trials)[len(trials) // 2]
     changed, found = trials[every].copy(), dict[str, int]()
-    for other, declared in changed.algorithm.computations.items():
-        if other == name or iterator not in declared.iterators or other in changed.algorithm.outputs:
+    inside = {s.source for s in changed.program.storing if {*s.loops[:1]} - {*f.program.loops}}
+    for other in sorted(inside - {name, *changed.algorithm.outputs}):
+        if iterator not in changed.algorithm.computations[other].iterators:
             continue
         for more in (1, 2):
             trial = changed.copy()
