@@ -43,7 +43,7 @@ CLASSES = (
     "Combine", "InTurn", "Jit", "Autotuned", "Config", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel",
-    "Storage", "Plan", "RokCurve", "RokPoint", "Policy", "MemoryNode",
+    "Storage", "MemoryPlan", "RokCurve", "RokPoint", "Policy", "MemoryNode",
     "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target", "Gradients",
     "Equivalence",
     "GradientCheck",

@@ -172,7 +172,7 @@ if TYPE_CHECKING:
         InputAware,
         Machine,
         MemoryLevel,
-        Plan,
+        MemoryPlan,
         RokCurve,
         RokPoint,
         Storage,
@@ -285,8 +285,9 @@ front(
         "tiramisu_py.schedule.ranks.rank_numbers": "RANK as rank, rank_numbers as ranks",
         "tiramisu_py.schedule.ranks.uneven_distribution": "pieces",
         "tiramisu_py.tuning": (
-            "Balance, BalancedPart, Choice, Choices, Collected, FitReport, InputAware, Machine, MemoryLevel, Plan, "
-            "RokCurve, RokPoint, Storage, Tuned, TunedPoint, balance, input_aware, plan, powers_of_two, rok, tune"
+            "Balance, BalancedPart, Choice, Choices, Collected, FitReport, InputAware, Machine, MemoryLevel, "
+            "MemoryPlan, RokCurve, RokPoint, Storage, Tuned, TunedPoint, balance, input_aware, plan, powers_of_two, "
+            "rok, tune"
         ),
         "tiramisu_py.view": "Explanation",
     },
@@ -367,7 +368,7 @@ __all__ = [
     "Machine",
     "Memory",
     "MemoryLevel",
-    "Plan",
+    "MemoryPlan",
     "RokCurve",
     "RokPoint",
     "Storage",

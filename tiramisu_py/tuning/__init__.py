@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tiramisu_py.tuning.learned import Choice, Choices, Collected, FitReport, InputAware, input_aware
     from tiramisu_py.tuning.machine_model import Machine, MemoryLevel
     from tiramisu_py.tuning.memory.curve import RokCurve, RokPoint, rok
-    from tiramisu_py.tuning.memory.planning import Plan, plan
+    from tiramisu_py.tuning.memory.planning import MemoryPlan, plan
     from tiramisu_py.tuning.result import Balance, BalancedPart
     from tiramisu_py.tuning.search import Tuned, TunedPoint, powers_of_two, tune
     from tiramisu_py.tuning.storage_rates import Storage
@@ -22,7 +22,7 @@ front(
         "tiramisu_py.tuning.learned": "Choice, Choices, Collected, FitReport, InputAware, input_aware",
         "tiramisu_py.tuning.machine_model": "Machine, MemoryLevel",
         "tiramisu_py.tuning.memory.curve": "RokCurve, RokPoint, rok",
-        "tiramisu_py.tuning.memory.planning": "Plan, plan",
+        "tiramisu_py.tuning.memory.planning": "MemoryPlan, plan",
         "tiramisu_py.tuning.result": "Balance, BalancedPart",
         "tiramisu_py.tuning.search": "Tuned, TunedPoint, powers_of_two, tune",
         "tiramisu_py.tuning.storage_rates": "Storage",
@@ -40,7 +40,7 @@ __all__ = [
     "InputAware",
     "Machine",
     "MemoryLevel",
-    "Plan",
+    "MemoryPlan",
     "RokCurve",
     "RokPoint",
     "Storage",

@@ -17,7 +17,7 @@ from tiramisu_py.tuning.storage_rates import Storage
 
 @own_class
 @dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """What `tm.plan` chose: the `commands` to apply, and what they are predicted to do at its sizes.
 
     `peak` are the bytes of temporaries at a time, as `Function.memory` counts them. `seconds` are those of a call,
@@ -75,7 +75,7 @@ class Plan:
 
 
 @own_call
-def plan(f: Function, sizes: Mapping[str, int], *, budget: int, machine: Machine | None = None) -> Plan:
+def plan(f: Function, sizes: Mapping[str, int], *, budget: int, machine: Machine | None = None) -> MemoryPlan:
     """Choose for each value that is read late whether to keep it or to compute it again: the fastest within a budget.
 
     ::
@@ -112,7 +112,7 @@ def plan(f: Function, sizes: Mapping[str, int], *, budget: int, machine: Machine
     changed, most = known[chosen]
     seconds, base = (step_time(each, sizes, rates).seconds for each in (changed, f))
     choices = tuple(listed[k] for listed, k in zip(options, chosen, strict=True))
-    return Plan(f.name, budget, most, seconds, max(0.0, seconds - base), choices, rates.storage)
+    return MemoryPlan(f.name, budget, most, seconds, max(0.0, seconds - base), choices, rates.storage)
 
 
 def with_options(f: Function, options: Sequence[MemoryOption]) -> Function | None:
