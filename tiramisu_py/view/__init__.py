@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tiramisu_py.view.kernel_facts import AccessFacts, KernelFacts, annotated, kernel_facts
     from tiramisu_py.view.loop_nests import loop_nests
     from tiramisu_py.view.lost_bounds import lost_bounds
+    from tiramisu_py.view.machine_code import InstructionCounts, MachineCode, counted_code
     from tiramisu_py.view.occupancy import Occupancy, occupancy
     from tiramisu_py.view.pictures.picture_page import Picture, side_by_side
     from tiramisu_py.view.pictures.pictured import pictured
@@ -29,6 +30,7 @@ front(
         "tiramisu_py.view.kernel_facts": "AccessFacts, KernelFacts, annotated, kernel_facts",
         "tiramisu_py.view.loop_nests": "loop_nests",
         "tiramisu_py.view.lost_bounds": "lost_bounds",
+        "tiramisu_py.view.machine_code": "InstructionCounts, MachineCode, counted_code",
         "tiramisu_py.view.occupancy": "Occupancy, occupancy",
         "tiramisu_py.view.pictures.picture_page": "Picture, side_by_side",
         "tiramisu_py.view.pictures.pictured": "pictured",
@@ -43,8 +45,10 @@ __all__ = [
     "EmittedFindings",
     "Explanation",
     "FittedCount",
+    "InstructionCounts",
     "KernelFacts",
     "LevelCost",
+    "MachineCode",
     "Occupancy",
     "Picture",
     "ReadableLoops",
@@ -53,6 +57,7 @@ __all__ = [
     "SymbolicCost",
     "annotated",
     "channels_picture",
+    "counted_code",
     "explained",
     "kernel_facts",
     "loop_nests",
