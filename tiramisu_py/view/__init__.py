@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tiramisu_py.view.explanation import Explanation, explained
     from tiramisu_py.view.fitted_costs import FittedCount, SymbolicCost, symbolic_cost
     from tiramisu_py.view.kernel_facts import AccessFacts, KernelFacts, annotated, kernel_facts
+    from tiramisu_py.view.live_memory import LiveMemory
     from tiramisu_py.view.loop_nests import loop_nests
     from tiramisu_py.view.lost_bounds import lost_bounds
     from tiramisu_py.view.machine_code import InstructionCounts, MachineCode, counted_code
@@ -28,6 +29,7 @@ front(
         "tiramisu_py.view.explanation": "Explanation, explained",
         "tiramisu_py.view.fitted_costs": "FittedCount, SymbolicCost, symbolic_cost",
         "tiramisu_py.view.kernel_facts": "AccessFacts, KernelFacts, annotated, kernel_facts",
+        "tiramisu_py.view.live_memory": "LiveMemory",
         "tiramisu_py.view.loop_nests": "loop_nests",
         "tiramisu_py.view.lost_bounds": "lost_bounds",
         "tiramisu_py.view.machine_code": "InstructionCounts, MachineCode, counted_code",
@@ -48,6 +50,7 @@ __all__ = [
     "InstructionCounts",
     "KernelFacts",
     "LevelCost",
+    "LiveMemory",
     "MachineCode",
     "Occupancy",
     "Picture",
