@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tiramisu_py.ir import Node
+from tiramisu_py.algorithm.stacks import deep_nest
+from tiramisu_py.ir import Block, Declare, Node
 from tiramisu_py.ir.arithmetic.facts import decide
 from tiramisu_py.ir.arithmetic.simplify import simplify
+from tiramisu_py.ir.rewriting import block, contents, names, with_children
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.distinct_variables import with_distinct_variables
 from tiramisu_py.records import dataclass
@@ -36,4 +38,20 @@ class Decide(NestPass):
     """
 
     def apply(self, what: Node, about: About) -> Node:
-        return with_distinct_variables(simplify(decide(what, about.facts)), about.taken)
+        return without_unused(with_distinct_variables(simplify(decide(what, about.facts)), about.taken))
+
+
+@deep_nest
+def without_unused(node: Node) -> Node:
+    """The statement without variables that nothing names any more: what read and changed them is never executed."""
+    if Declare not in contents(node):
+        return node
+    if not isinstance(node, Block):
+        return with_children(node, without_unused)
+    if any(isinstance(child, Block) for child in node.body):
+        return node
+    kept: list[Node] = []
+    for child in reversed(node.body):
+        if not isinstance(child, Declare) or any(child.variable in names(later) for later in reversed(kept)):
+            kept.append(without_unused(child))
+    return block(reversed(kept))
