@@ -259,7 +259,9 @@ class _Backward:
         guards = [replaced(guard, instance) for guard in instances.guards]
         guards += [binary("==", Iter(dims[axis]), replaced(index, instance)) for axis, index in places.items()]
         points = self._placed(source, found, kept, places, over)
-        if not over and not guards:
+        if not over and not instances.guards:  # one instance may read each element: a choice, no place to add to
+            for guard in guards:
+                value = where(guard, value)
             self.terms[source].append(PartialTerm(sets.named(points, self.adjoint_names[source]), value))
             return
         value, guards = _of_scalars(guards, value)
