@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         Timing,
         Trace,
         TraceEvent,
+        distinct,
         frozen,
         gpu_count,
         gpu_empty,
@@ -230,8 +231,8 @@ front(
         "tiramisu_py.algorithm.words.scattering": "scatter",
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.build": (
-            "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, ArrayTraffic, frozen, "
-            "gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
+            "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, ArrayTraffic, distinct, "
+            "frozen, gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
             "to_unified"
         ),
         "tiramisu_py.errors": (
@@ -425,6 +426,7 @@ __all__ = [
     "cores",
     "cos",
     "cosh",
+    "distinct",
     "equivalent",
     "erf",
     "exp",

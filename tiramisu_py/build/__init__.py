@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py.build.calls.frozen_arrays import frozen, inverse
+    from tiramisu_py.build.calls.frozen_arrays import distinct, frozen, inverse
     from tiramisu_py.build.compilation import compile_function, compile_versions_of, processor_for
     from tiramisu_py.build.gpu.device_arrays import (
         DeviceArray,
@@ -35,7 +35,7 @@ front(
     {
         "tiramisu_py.build.toolchains.flags": "fast_flags",
         "tiramisu_py.build.compilation": "compile_function, compile_versions_of, processor_for",
-        "tiramisu_py.build.calls.frozen_arrays": "frozen, inverse",
+        "tiramisu_py.build.calls.frozen_arrays": "distinct, frozen, inverse",
         "tiramisu_py.build.gpu.device_arrays": "DeviceArray, HostPool, gpu_empty, host_pool, is_unified, pinned_empty, "
         "to_gpu, to_unified",
         "tiramisu_py.build.gpu.runtime": "gpu_count",
@@ -70,6 +70,7 @@ __all__ = [
     "compile_versions_of",
     "fast_flags",
     "find_toolchain",
+    "distinct",
     "frozen",
     "inverse",
     "gpu_count",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.domains.extents import extents_of
@@ -33,6 +33,7 @@ from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.command_fields import Named, NamedInput, NamedParts, source_given
 from tiramisu_py.schedule.devices.pipeline import PipelineLoads
 from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
+from tiramisu_py.schedule.instances.compact import Compact
 from tiramisu_py.schedule.instances.partition import DealOut
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.instances.separate_cases import SeparateCases
@@ -85,6 +86,13 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
 
     rfactor = command(Rfactor.called, gives=_partial)
     gather = command(Gather.called)
+    _compact = command(Compact.called)
+
+    def compact(self, *keys: Expr, name: str) -> Self:
+        self._function._declare_keys(self._source, keys, name)
+        return self._compact(*keys, name=name)
+
+    compact.__doc__ = Compact.__doc__
 
     def skew_for(self, goal: Goal, *loops: Iter, tiles: Mapping[Iter, int] | None = None) -> Band:
         """Find and apply the commands that make loops tilable (`tm.LOCALITY`), or run them on threads (`tm.PARALLEL`).
