@@ -26,6 +26,7 @@ from tiramisu_py.algorithm.expressions import (
     typed_const,
     unary,
 )
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType, TupleType, array_names, bool_
 from tiramisu_py.errors import DTypeError
 from tiramisu_py.records import dataclass
@@ -363,6 +364,13 @@ class Computation:
     stored: Stored | None = None
 
     @property
+    def sources(self) -> frozenset[str]:
+        """The names of what its values are computed from."""
+        read = [access for e in (self.expr, *self.guards) for access in accesses(e)]
+        read += [part.access for part in self.stage.parts] if self.stage is not None else []
+        return frozenset(access.source for access in read)
+
+    @property
     def is_inferred(self) -> bool:
         """Whether the domain follows from what is read."""
         return self.written is not None and self.written.is_inferred
@@ -424,7 +432,8 @@ class Algorithm:
     from those of other functions. `assume` is what the user assumes, as it was written. `wholes` are the reductions
     that `rfactor` has taken apart, as they were before, by the names of their partial results. Terms of some reductions
     are `dealt` out; scatters that are `gathered` are kept as they were. What computes the same values otherwise is kept
-    in `rewritten`, as it was declared, and what was added for that as None. Ranges of floats are known only where
+    in `rewritten`, as it was declared, and what was added for that as None; `reassociated` are the sums that round in
+    another way for it, each with the product of its weights. Ranges of floats are known only where
     arithmetic `rounds_as_written`. By default values in runs are kept by position (see `domains.runs`), but those of
     the computations in `by_index` as all others.
     """
@@ -442,13 +451,14 @@ class Algorithm:
     dealt: Mapping[str, DealtTerms] = field(default_factory=dict)
     gathered: Mapping[str, Computation] = field(default_factory=dict)
     rewritten: Mapping[str, Computation | None] = field(default_factory=dict)
+    reassociated: Mapping[str, str] = field(default_factory=dict)
     rounds_as_written: bool = True
     by_index: frozenset[str] = frozenset()
 
     @cached_property
     def as_declared(self) -> Algorithm:
         """The algorithm as the user has declared it: without the partial results of factored reductions."""
-        found = self.as_rewritten
+        found = self._unscheduled
         if not self.rewritten:
             return found
         computations: dict[str, Computation] = {}
@@ -456,11 +466,25 @@ class Algorithm:
             original = self.rewritten.get(name, declared)
             if original is not None:
                 computations[name] = original
-        return replace(found, computations=computations, rewritten={})
+        return replace(found, computations=computations, rewritten={}, reassociated={})
 
     @cached_property
     def as_rewritten(self) -> Algorithm:
-        """The algorithm as the user has declared it, and rewritten: what it computes in place of what was declared."""
+        """The algorithm as rewritten: what is computed in place of what was declared, as if that had been declared."""
+        if not self.rewritten:
+            return self._unscheduled
+        found = replace(self._unscheduled, rewritten={}, reassociated={})
+        waiting, read = [*self.outputs], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in found.computations and name not in read:
+                read.add(name)
+                waiting += found.computations[name].sources
+        return replace(found, computations={name: c for name, c in found.computations.items() if name in read})
+
+    @cached_property
+    def _unscheduled(self) -> Algorithm:
+        """The algorithm before commands, but for what they have rewritten."""
         if not self.wholes and not self.dealt and not self.gathered:
             return self
         computations = dict(self.computations)
@@ -539,7 +563,7 @@ class Algorithm:
             if changed is not each:
                 made |= {one.name: one for one in added}
             made[name] = changed
-        new = {name for name, each in self.as_rewritten.computations.items() if change(each) is not each}
+        new = {name for name, each in self._unscheduled.computations.items() if change(each) is not each}
         rewritten = {**{name: old[name] for name in new if name in old}, **self.rewritten}
         return replace(
             self,

@@ -70,3 +70,16 @@ def with_bodies(program: Program, change: Callable[[Expr], Expr | None]) -> Prog
         if body is not s.body or any(new is not old for new, old in zip(guards, s.guards, strict=True)):
             program = program.with_statement(replace(s, body=body, guards=guards))
     return program
+
+
+def without(program: Program, name: str) -> Program:
+    """The program in which a computation that nothing reads is not computed."""
+    buffer = program.storages[name].buffer
+    statements = {key: s for key, s in program.statements.items() if s.source != name}
+    used = {loop for s in statements.values() for loop in s.loops}
+    return program.with_(
+        statements=statements,
+        loops={number: each for number, each in program.loops.items() if number in used},
+        storages={key: s for key, s in program.storages.items() if key != name},
+        buffers={key: b for key, b in program.buffers.items() if key != buffer},
+    )

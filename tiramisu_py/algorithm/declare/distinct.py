@@ -91,7 +91,7 @@ def arrays_of_distinct(
         for key, column, array in zip(about.keys, about.columns, value.columns, strict=True):
             if inputs[key].covers is None:
                 found[column] = array
-            elif np.ndim(everything.get(key)) == 1 and len(everything[key]):
+            elif key in everything and np.ndim(everything[key]) == 1 and len(everything[key]):
                 found[column] = value.starts(len(everything[key]) - 1)
             else:
                 raise ArgumentError(f"{key} says how many runs there are, and {name} needs that: pass {key}, an array")

@@ -191,6 +191,8 @@ class Scheduled(OwnCalls):
 
         def __getitem__(self, name: str) -> Any: ...
 
+        def _declare_keys(self, source: str, given: Sequence[Expr], name: str) -> None: ...
+
     def _check_own(self, handle: object, kinds: Any) -> None:
         if not isinstance(handle, kinds):
             raise CommandError(f"{handle!r} is not a computation of {self.name}")

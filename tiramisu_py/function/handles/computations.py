@@ -47,6 +47,7 @@ from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 from tiramisu_py.schedule.loops.wavefronts import Goal
 from tiramisu_py.schedule.ranks.distribute import Distribute
 from tiramisu_py.schedule.reductions.gather import Gather
+from tiramisu_py.schedule.reductions.reassociate import Reassociate
 from tiramisu_py.schedule.reductions.rfactor import Rfactor
 from tiramisu_py.schedule.storage.fold import Fold
 from tiramisu_py.schedule.storage.keep import Keep
@@ -87,6 +88,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     rfactor = command(Rfactor.called, gives=_partial)
     gather = command(Gather.called)
     _compact = command(Compact.called)
+    reassociate = command(Reassociate)
 
     def compact(self, *keys: Expr, name: str) -> Self:
         self._function._declare_keys(self._source, keys, name)
