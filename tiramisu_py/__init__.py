@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py import boundary, patterns, progress, queries, recipes, sparse
+    from tiramisu_py import boundary, graphs, patterns, progress, queries, recipes, sparse
     from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
     from tiramisu_py.algorithm.declarations import max_ as max
     from tiramisu_py.algorithm.declarations import min_ as min
@@ -286,7 +286,7 @@ front(
         "tiramisu_py.view": "Explanation",
     },
     modules=(
-        "algorithm backends boundary build counting dependence derive equivalence errors function interpret "
+        "algorithm backends boundary build counting dependence derive equivalence errors function graphs interpret "
         "ir language lower passes patterns program progress proof queries recipes rewriting schedule sets sparse "
         "styles tuning view"
     ),
@@ -442,6 +442,7 @@ __all__ = [
     "gpu",
     "gpu_count",
     "gpu_empty",
+    "graphs",
     "host_pool",
     "grad",
     "hypot",

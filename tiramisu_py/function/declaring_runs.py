@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter,
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import DType, int32, int64
 from tiramisu_py.algorithm.words.scattering import scatter
-from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError
+from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.declaring import Declarations
 from tiramisu_py.function.handles.computations import Input, Reduction
@@ -82,11 +82,14 @@ class RunDeclarations(Declarations):
         The number is a size of its own: the commands so far are given anew, to a program that has it.
         """
         self._refuse_in_group(f"compact of {source}", CommandError)
-        before, algorithm = self._program, self._program.algorithm
+        algorithm = self._program.algorithm
         keys = keys_of(algorithm, algorithm.computations[source], given)
         check_name(name, "distinct keys")
         count, of = f"{name}_count", f"{name}_of"
         columns = tuple(f"{name}_{key}" for key in keys.sources)
+        about = DistinctOf(name, keys.sources, columns)
+        if any(each.distinct == about for each in algorithm.inputs.values()):
+            return  # another computation is compact by them
         for each in (count, of, *columns):
             if each in (*algorithm.inputs, *algorithm.computations, *algorithm.params):
                 raise CommandError(f"compact of {source} needs the name {each}, which is taken: choose another name=")
@@ -109,13 +112,7 @@ class RunDeclarations(Declarations):
         declared = declare_input(
             changed, of, kind, [extent], values=(0, Param(count)), owner=self.owner, location=caller()
         )
-        about = DistinctOf(name, keys.sources, columns)
-        before = self._program
-        try:
-            self._begin_again(changed.with_input(replace(declared, distinct=about)))
-        except TiramisuError:
-            self._program = before
-            raise
+        self._begin_again(changed.with_input(replace(declared, distinct=about)))
 
     def _runs_of(self, segments: Segments) -> Reduction:
         """The number of the run that each position is in, as values; see `Segments.of`."""

@@ -44,6 +44,8 @@ class Keys:
 
 def keys_of(algorithm: Algorithm, whole: Computation, given: Sequence[Expr]) -> Keys:
     """The keys that are given for the values of a computation; raises `CommandError` for what is none."""
+    if any(each.distinct and whole.sources & {*each.distinct.columns} for each in algorithm.inputs.values()):
+        raise CommandError(f"{whole.name} is compact already")
     if not given:
         raise CommandError(f"{whole.name} is compact by keys: give those that its values depend on, compact(src[p], r)")
     runs = {dim: (position, start) for dim, position, start in _rows(algorithm, whole)}
@@ -100,7 +102,7 @@ def compacted(
     """
     about, values = of.distinct, of.values
     assert about is not None and values is not None
-    _check_plain(algorithm, whole, about)
+    _check_plain(algorithm, whole)
     keys = keys_of(algorithm, whole, given)
     if keys.sources != about.keys:
         raise CommandError(f"{about.name} are distinct {', '.join(about.keys)}, not {', '.join(keys.sources)}")
@@ -115,17 +117,14 @@ def compacted(
     return made, read.at_keys
 
 
-def _check_plain(algorithm: Algorithm, whole: Computation, about: DistinctOf) -> None:
+def _check_plain(algorithm: Algorithm, whole: Computation) -> None:
     """Refuse values that cannot be kept by their keys."""
     if whole.name in algorithm.outputs:
         raise CommandError(f"{whole.name} is an output, with a value for each position: let another computation be it")
     if whole.stage is not None or whole.group or whole.shape is not None or whole.run_of:
         what = "a call over whole arrays" if whole.stage is not None else "declared in a group, or with shape="
         raise CommandError(f"{whole.name} is {what}, and is not compact")
-    read = {access.source for e in (whole.expr, *whole.guards) for access in accesses(e)}
-    if any(each.distinct and read & {*each.distinct.columns} for each in algorithm.inputs.values()):
-        raise CommandError(f"{whole.name} is compact already")
-    if whole.name in read:
+    if whole.name in whole.sources:
         raise CommandError(f"{whole.name} reads values of its own, which are those of other positions")
 
 
@@ -203,8 +202,7 @@ class _Read:
 
     def rewritten_in(self, c: Computation) -> Computation:
         """A computation that reads the values by their keys; itself, if it reads none."""
-        read = any(access.source == self.whole.name for e in (c.expr, *c.guards) for access in accesses(e))
-        if not read:
+        if self.whole.name not in c.sources:
             return c
         guards = tuple(rewrite(guard, self.at_keys) for guard in c.guards)
         return replace(c, expr=rewrite(c.expr, self.at_keys), guards=guards)

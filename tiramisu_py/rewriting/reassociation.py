@@ -22,7 +22,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, sum_
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, sum_
 from tiramisu_py.algorithm.declare.declare import declare_reduction
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.extents import extents_of
@@ -189,13 +189,12 @@ def _product_of_weights(
     left = [i for i in outer.iterators if mentions(general, [i]) and i not in {one.name for _, one, _ in parts}]
     if left:
         raise CommandError(f"{expr} depends on {left[0]} itself: it is no product of weights")
-    wide = [index for index, _, _ in parts if isinstance(narrowest(index), Iter) and mentions(data, [str(index)])]
-    wide = [index for index in wide if not _is_constant(next(size for i, _, size in parts if i is index))]
-    if wide:
-        raise CommandError(
-            f"{expr} has a value for each {wide[0]} of {outer.name}, as {data} has: it is no product of weights, and "
-            "reassociate would make more work of it"
-        )
+    for index, _, size in parts:
+        if any(size.same_as(other) for other in _sizes_of_data(algorithm, data)):
+            raise CommandError(
+                f"{expr} has a value for each {index}, as many as {data} has rows: it is no product of weights, and "
+                "reassociate would make more work of it"
+            )
     space = {one: size for _, one, size in parts} | {Iter(name): sizes[name] for name in over}
     name = names.fresh(f"{outer.name}_weights")
     made = declare_reduction(
@@ -238,8 +237,14 @@ def _shape(algorithm: Algorithm, name: str) -> tuple[Expr, ...]:
     return found
 
 
-def _is_constant(size: Expr) -> bool:
-    return isinstance(size, Const)
+def _sizes_of_data(algorithm: Algorithm, data: Expr) -> list[Expr]:
+    """The extents of what is read that are no numbers, but for those of the terms."""
+    found: list[Expr] = []
+    for access in accesses(data):
+        shape = algorithm.source(access.source)
+        extents_of_source = shape.shape if isinstance(shape, Input) else extents(algorithm, shape)
+        found += [size for size in extents_of_source if not isinstance(size, Const)]
+    return found
 
 
 def _with_terms(outer: Computation, expr: Expr, over: tuple[str, ...], sizes: Mapping[str, Expr]) -> Computation:

@@ -18,7 +18,7 @@ from tiramisu_py.algorithm.expressions import Expr, Iter, Operand
 from tiramisu_py.algorithm.misuse import ManyValues, unknown_name
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError
 from tiramisu_py.function.applying.applied import Nameable
 from tiramisu_py.function.applying.own_calls import unknown_command
 from tiramisu_py.function.applying.public_commands import command
@@ -91,8 +91,13 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     reassociate = command(Reassociate)
 
     def compact(self, *keys: Expr, name: str) -> Self:
-        self._function._declare_keys(self._source, keys, name)
-        return self._compact(*keys, name=name)
+        before = self._function.program
+        try:
+            self._function._declare_keys(self._source, keys, name)
+            return self._compact(*keys, name=name)
+        except TiramisuError:
+            self._function._program = before
+            raise
 
     compact.__doc__ = Compact.__doc__
 
