@@ -22,6 +22,7 @@ SCRIPTS = (
     "gradients.py",
     "graphs.py",
     "tuned.py",
+    pytest.param("blocks.py", marks=pytest.mark.slow),
 )
 
 

@@ -81,29 +81,6 @@ if TYPE_CHECKING:
     from tiramisu_py.algorithm.words.choosing import mux
     from tiramisu_py.algorithm.words.scattering import scatter
     from tiramisu_py.algorithm.words.stages import ExternStage, extern_stage, reads, stride, updates, writes
-    from tiramisu_py.build import (
-        ArrayTraffic,
-        DeviceArray,
-        HostPool,
-        Kernel,
-        MemoryNode,
-        Target,
-        Timing,
-        Trace,
-        TraceEvent,
-        distinct,
-        frozen,
-        gpu_count,
-        gpu_empty,
-        host_pool,
-        inverse,
-        is_unified,
-        memory_nodes,
-        pinned_empty,
-        target,
-        to_gpu,
-        to_unified,
-    )
     from tiramisu_py.errors import (
         ArgumentError,
         CallError,
@@ -163,6 +140,29 @@ if TYPE_CHECKING:
     from tiramisu_py.schedule.ranks.rank_numbers import RANK as rank
     from tiramisu_py.schedule.ranks.rank_numbers import rank_numbers as ranks
     from tiramisu_py.schedule.ranks.uneven_distribution import pieces
+    from tiramisu_py.toolchain import (
+        ArrayTraffic,
+        DeviceArray,
+        HostPool,
+        Kernel,
+        MemoryNode,
+        Target,
+        Timing,
+        Trace,
+        TraceEvent,
+        distinct,
+        frozen,
+        gpu_count,
+        gpu_empty,
+        host_pool,
+        inverse,
+        is_unified,
+        memory_nodes,
+        pinned_empty,
+        target,
+        to_gpu,
+        to_unified,
+    )
     from tiramisu_py.tuning import (
         Balance,
         BalancedPart,
@@ -173,11 +173,17 @@ if TYPE_CHECKING:
         InputAware,
         Machine,
         MemoryLevel,
+        MemoryPlan,
+        RokCurve,
+        RokPoint,
+        Storage,
         Tuned,
         TunedPoint,
         balance,
         input_aware,
+        plan,
         powers_of_two,
+        rok,
         tune,
     )
     from tiramisu_py.view import Explanation
@@ -230,7 +236,7 @@ front(
         "tiramisu_py.algorithm.words.choosing": "mux",
         "tiramisu_py.algorithm.words.scattering": "scatter",
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
-        "tiramisu_py.build": (
+        "tiramisu_py.toolchain": (
             "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, ArrayTraffic, distinct, "
             "frozen, gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
             "to_unified"
@@ -280,8 +286,9 @@ front(
         "tiramisu_py.schedule.ranks.rank_numbers": "RANK as rank, rank_numbers as ranks",
         "tiramisu_py.schedule.ranks.uneven_distribution": "pieces",
         "tiramisu_py.tuning": (
-            "Balance, BalancedPart, Choice, Choices, Collected, FitReport, InputAware, Machine, MemoryLevel, Tuned, "
-            "TunedPoint, balance, input_aware, powers_of_two, tune"
+            "Balance, BalancedPart, Choice, Choices, Collected, FitReport, InputAware, Machine, MemoryLevel, "
+            "MemoryPlan, RokCurve, RokPoint, Storage, Tuned, TunedPoint, balance, input_aware, plan, powers_of_two, "
+            "rok, tune"
         ),
         "tiramisu_py.view": "Explanation",
     },
@@ -362,6 +369,10 @@ __all__ = [
     "Machine",
     "Memory",
     "MemoryLevel",
+    "MemoryPlan",
+    "RokCurve",
+    "RokPoint",
+    "Storage",
     "MemoryNode",
     "Mode",
     "Operator",
@@ -481,7 +492,9 @@ __all__ = [
     "pieces",
     "pinned_empty",
     "popcount",
+    "plan",
     "powers_of_two",
+    "rok",
     "product",
     "progress",
     "queries",
