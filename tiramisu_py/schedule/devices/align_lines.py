@@ -94,7 +94,7 @@ def _linear(indices: Sequence[Expr], shape: Sequence[Expr]) -> Expr:
 
 
 @dataclass(frozen=True, eq=False)
-class Align(OnStatements):
+class AlignRows(OnStatements):
     """Let the threads that read a row of an array begin at a cache line of it.
 
     ::
@@ -114,6 +114,8 @@ class Align(OnStatements):
     by whole lines.
     Raises `CommandError` for other reads. Source: Wu, PhD thesis, UIUC 2024, section 4.4.5; DGL, for lines.
     """
+
+    verb = "align"
 
     loop: Iter
     source: Handle
