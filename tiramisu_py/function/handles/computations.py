@@ -31,6 +31,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.command_fields import Named, NamedInput, NamedParts, source_given
+from tiramisu_py.schedule.devices.align_lines import AlignRows
 from tiramisu_py.schedule.devices.pipeline import PipelineLoads
 from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
 from tiramisu_py.schedule.instances.compact import Compact
@@ -147,6 +148,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     fold = command(Fold)
     offload = command(Offload)
     recompute = command(Recompute)
+    align = command(AlignRows)
     keep = command(Keep)
     place = command(Place)
     store_nontemporal = command(StoreNontemporal)
