@@ -43,7 +43,7 @@ CLASSES = (
     "Combine", "InTurn", "Jit", "Autotuned", "Config", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel", "Policy", "MemoryNode",
-    "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target", "Gradients",
+    "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target", "InstructionCosts", "Gradients",
     "Equivalence",
     "GradientCheck",
 )  # fmt: skip

@@ -12,7 +12,7 @@ from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.processor import instruction_sets, resolve_processor
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.program.machine.instruction_costs import InstructionCosts, instruction_costs
+from tiramisu_py.program.machine.instruction_costs import InstructionCosts
 from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 
@@ -50,7 +50,7 @@ class Target:
     @property
     def costs(self) -> InstructionCosts:
         """What vector instructions cost on it, by LLVM's models; see `InstructionCosts`."""
-        return instruction_costs(self.name, self.vector_bytes, arm="neon" in self.features)
+        return InstructionCosts.of(self.name, self.vector_bytes, arm="neon" in self.features)
 
     def lanes(self, dtype: object) -> int:
         """The number of elements of a type in a vector; at least 2."""

@@ -72,13 +72,13 @@ def gathers(processor: str, of: InstructionSet) -> bool:
     return re.search(r"\bvp?gather", made.stdout) is not None
 
 
-def over(entries: list[dict[str, Any]], level: str, of: InstructionSet) -> dict[str, Any]:
-    """The entry of a level: the mean over its processors."""
-    found: dict[str, Any] = {}
+def over(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """The entry of a level: the mean over its processors. It has gathers if some do, which gain most."""
+    found = dict[str, Any]()
     for name, first in entries[0].items():
         values = [entry[name] for entry in entries]
         found[name] = first if name in ("vector_bytes", "registers") or None in values else rounded(mean(values))
-    return {**found, "gathers": gathers(level, of)}
+    return {**found, "gathers": any(entry["gathers"] for entry in entries)}
 
 
 def everything() -> dict[str, Any]:
@@ -89,7 +89,7 @@ def everything() -> dict[str, Any]:
     by_set = {of: {name: costs(name, of) for name in names} for of, names in PROCESSORS}
     found = {name: entry for entries in by_set.values() for name, entry in entries.items()}
     for level, of in LEVELS.items():
-        found[level] = over(list(by_set[of].values()), level, of)
+        found[level] = over(list(by_set[of].values()))
     return {"llvm": version, "processors": dict(sorted(found.items()))}
 
 

@@ -1,4 +1,4 @@
-"""What is measured on LLVM's models: a few instructions for each instruction set, repeated on registers of their own."""
+"""What is played on LLVM's models: a few instructions for each instruction set, repeated on registers of their own."""
 
 from __future__ import annotations
 
@@ -108,8 +108,16 @@ PROCESSORS = (
     (SSE, ("nehalem", "westmere", "sandybridge", "ivybridge", "btver2")),
     (AVX2, ("haswell", "broadwell", "skylake", "alderlake", "znver1", "znver2", "znver3")),
     (AVX512, (
-        "skylake-avx512", "cascadelake", "icelake-client", "icelake-server", "tigerlake", "sapphirerapids",
-        "znver4",
+        "skylake-avx512",
+            "cascadelake",
+            "cooperlake",
+            "icelake-client",
+            "icelake-server",
+            "tigerlake",
+            "sapphirerapids",
+            "emeraldrapids",
+            "graniterapids",
+            "znver4",
     )),
     (NEON, ("cortex-a53", "cortex-a72", "neoverse-n1", "neoverse-n2", "neoverse-v1", "neoverse-v2")),
 )  # fmt: skip
@@ -122,8 +130,14 @@ CORRECTIONS = {
     # Golden Cove loads three vectors of 32 bytes a cycle, or two of 64. Source: Intel 64 and IA-32 Architectures
     # Optimization Reference Manual, Golden Cove, load ports.
     ("sapphirerapids", "load"): 0.5,
-    # VMASKMOVPS to memory is microcode, as on Zen 3. Source: AMD, Software Optimization Guide for Family 17h, instruction
-    # latencies.
+    ("emeraldrapids", "load"): 0.5,
+    ("graniterapids", "load"): 0.5,
+    # Servers multiply and add two vectors of 64 bytes a cycle; LLVM has the model of clients. Source: the same manual.
+    ("icelake-server", "multiply_add"): 0.5,
+    ("sapphirerapids", "multiply_add"): 0.5,
+    ("emeraldrapids", "multiply_add"): 0.5,
+    ("graniterapids", "multiply_add"): 0.5,
+    # VMASKMOVPS to memory is microcode, as on Zen 3. Source: AMD, Software Optimization Guide for Family 17h.
     ("znver1", "masked_store"): 12.0,
     ("znver2", "masked_store"): 12.0,
 }

@@ -55,6 +55,19 @@ class InstructionCosts:
     multiply_add_latency: float
     gathers: bool
 
+    @classmethod
+    def of(cls, name: str, vector_bytes: int, *, arm: bool = False) -> InstructionCosts:
+        """The costs of a processor by its name; of those with vectors of so many bytes if it is not in the table.
+
+        A processor with other vectors than in the table costs what is usual for processors with such vectors.
+        """
+        table = _table()["processors"]
+        found = table.get(name)
+        if found is None or found["vector_bytes"] != vector_bytes:
+            name = USUAL_ARM if arm else USUAL[vector_bytes]
+            found = table[name]
+        return cls(processor=name, **found)
+
     @property
     def reload(self) -> float:
         """A load of a vector that begins at any element: of those that cross the end of a cache line, it is two."""
@@ -87,20 +100,6 @@ class InstructionCosts:
             return "scalar"
         by_one = self.vector_bytes / element / 2 * (self.load + self.multiply_add + self.store)
         return "mask" if self.masked_store <= by_one else "scalar"
-
-
-def instruction_costs(name: str, vector_bytes: int, *, arm: bool = False) -> InstructionCosts:
-    """The costs of a processor by its name; of those with vectors of so many bytes if it is not in the table.
-
-    Costs of a processor with other vectors than the table's, which compilers can be asked for, are those of the usual
-    processor with such vectors.
-    """
-    table = _table()["processors"]
-    found = table.get(name)
-    if found is None or found["vector_bytes"] != vector_bytes:
-        name = USUAL_ARM if arm else USUAL[vector_bytes]
-        found = table[name]
-    return InstructionCosts(processor=name, **found)
 
 
 def known_processors() -> tuple[str, ...]:
