@@ -104,6 +104,7 @@ static void forked(const char *folder) {
   CHECK(tm_file_store(call, "out", file, 0, memory, &box, true) == 0);
   const pid_t child = fork();
   if (child == 0) {
+    alarm(10);
     CHECK(tm_file_store(call, "out", file, 0, memory, &box, true) == TM_FILE_FORK);
     CHECK(strstr(tm_file_error(), "was forked while the queues of its files were open: call forked in the new process"));
     CHECK(tm_file_end(call, TM_FILE_FORK) == TM_FILE_FORK);
