@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py import boundary, patterns, progress, queries, recipes, sparse
+    from tiramisu_py import boundary, graphs, patterns, progress, queries, recipes, sparse
     from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
     from tiramisu_py.algorithm.declarations import max_ as max
     from tiramisu_py.algorithm.declarations import min_ as min
@@ -146,10 +146,12 @@ if TYPE_CHECKING:
         HostPool,
         Kernel,
         MemoryNode,
+        SimulatedDisk,
         Target,
         Timing,
         Trace,
         TraceEvent,
+        distinct,
         frozen,
         gpu_count,
         gpu_empty,
@@ -201,12 +203,15 @@ if TYPE_CHECKING:
     SHARED = Memory.SHARED
     PINNED = Memory.PINNED
     HOST_MAPPED = Memory.HOST_MAPPED
+    FILE = Memory.FILE
     LOCAL = Policy.LOCAL
     INTERLEAVE = Policy.INTERLEAVE
     BIND = Policy.BIND
     CPU2GPU = Direction.CPU2GPU
     GPU2CPU = Direction.GPU2CPU
     GPU2GPU = Direction.GPU2GPU
+    CPU2FILE = Direction.CPU2FILE
+    FILE2CPU = Direction.FILE2CPU
     SYNC = Mode.SYNC
     ASYNC = Mode.ASYNC
     BLOCK = Property.BLOCK
@@ -236,7 +241,8 @@ front(
         "tiramisu_py.algorithm.words.scattering": "scatter",
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.toolchain": (
-            "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, ArrayTraffic, frozen, "
+            "DeviceArray, HostPool, Kernel, MemoryNode, SimulatedDisk, Target, Timing, Trace, TraceEvent, "
+            "ArrayTraffic, distinct, frozen, "
             "gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
             "to_unified"
         ),
@@ -266,13 +272,15 @@ front(
         ),
         "tiramisu_py.program.storage": (
             "Buffer, Memory, Memory.HOST as HOST, Memory.REGISTER as REGISTER, Memory.GPU as GPU, "
-            "Memory.SHARED as SHARED, Memory.PINNED as PINNED, Memory.HOST_MAPPED as HOST_MAPPED"
+            "Memory.SHARED as SHARED, Memory.PINNED as PINNED, Memory.HOST_MAPPED as HOST_MAPPED, "
+            "Memory.FILE as FILE"
         ),
         "tiramisu_py.program.targets": "Cores, Gpu, Partition, Shares",
         "tiramisu_py.proof": "Report",
         "tiramisu_py.schedule.devices.transfers": (
             "Direction, Mode, Direction.CPU2GPU as CPU2GPU, Direction.GPU2CPU as GPU2CPU, "
-            "Direction.GPU2GPU as GPU2GPU, Mode.SYNC as SYNC, Mode.ASYNC as ASYNC"
+            "Direction.GPU2GPU as GPU2GPU, Direction.CPU2FILE as CPU2FILE, Direction.FILE2CPU as FILE2CPU, "
+            "Mode.SYNC as SYNC, Mode.ASYNC as ASYNC"
         ),
         "tiramisu_py.schedule.instances.target_kinds": "cores, gpu, shares",
         "tiramisu_py.schedule.loops.bands": "Band",
@@ -292,7 +300,7 @@ front(
         "tiramisu_py.view": "Explanation",
     },
     modules=(
-        "algorithm backends boundary build counting dependence derive equivalence errors function interpret "
+        "algorithm backends boundary build counting dependence derive equivalence errors function graphs interpret "
         "ir language lower passes patterns program progress proof queries recipes rewriting schedule sets sparse "
         "styles tuning view"
     ),
@@ -347,6 +355,8 @@ __all__ = [
     "GPU",
     "GPU2CPU",
     "GPU2GPU",
+    "CPU2FILE",
+    "FILE2CPU",
     "Gpu",
     "GpuTarget",
     "GradientCheck",
@@ -354,6 +364,7 @@ __all__ = [
     "HOST",
     "Half",
     "HOST_MAPPED",
+    "FILE",
     "HostPool",
     "INTERLEAVE",
     "InTurn",
@@ -373,6 +384,7 @@ __all__ = [
     "RokPoint",
     "Storage",
     "MemoryNode",
+    "SimulatedDisk",
     "Mode",
     "Operator",
     "PERSISTENT",
@@ -436,6 +448,7 @@ __all__ = [
     "cores",
     "cos",
     "cosh",
+    "distinct",
     "equivalent",
     "erf",
     "exp",
@@ -451,6 +464,7 @@ __all__ = [
     "gpu",
     "gpu_count",
     "gpu_empty",
+    "graphs",
     "host_pool",
     "grad",
     "hypot",

@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.machine.line_alignment import LineAlignment
 from tiramisu_py.records import dataclass
 
 
@@ -46,8 +47,30 @@ class Role(Enum):
     MERGE = "merge"
 
 
-#: Where something is: a GPU by its number, or None for the host.
+#: Where something is: a GPU by its number, FILES, or None for the host.
 Device = int | None
+
+#: The number of files among devices: their memory, and their two operation sequences.
+FILES = -2
+#: The operation sequences of files: of the transfers to them, and of those from them.
+STORES, LOADS = 0, 1
+
+
+def is_gpu(device: Device) -> bool:
+    """Whether a device is a GPU."""
+    return device is not None and device >= 0
+
+
+def device_words(device: Device) -> str:
+    """A device in words."""
+    return "the host" if device is None else f"GPU {device}" if device >= 0 else "files"
+
+
+def sequence_words(device: int, stream: int, several: bool = True) -> str:
+    """An operation sequence in words; with its GPU if there are `several`."""
+    if device == FILES:
+        return "the queue of stores" if stream == STORES else "the queue of loads"
+    return f"operation sequence {stream}" + (f" of GPU {device}" if several else "")
 
 
 @dataclass(frozen=True)
@@ -55,7 +78,8 @@ class Transfer:
     """The data of a COPY that is a transfer, from the memory of one device to that of another.
 
     An asynchronous transfer is only put on operation sequence `stream` (of the device that is not the host; of the
-    source, between two GPUs); a synchronous one is put there too, but the host waits until it is complete.
+    source, between two GPUs); a synchronous one is put there too, but the host waits until it is complete. Transfers to
+    files are on the sequence STORES of FILES, and those from files on LOADS.
     """
 
     source: Device
@@ -65,10 +89,17 @@ class Transfer:
 
     @property
     def device(self) -> int:
-        """The GPU whose operation sequence it is put on."""
+        """The device whose operation sequence it is put on: a GPU, or FILES."""
+        if self.uses_files:
+            return FILES
         found = self.source if self.source is not None else self.target
         assert found is not None
         return found
+
+    @property
+    def uses_files(self) -> bool:
+        """Whether it stores to a file, or loads from one."""
+        return FILES in (self.source, self.target)
 
 
 @dataclass(frozen=True)
@@ -181,7 +212,8 @@ class Statement:
     in whose memory an update stores, if that is not its own (see `program.ranks.combined_reductions`). Statements that
     were `derived` (transfers, messages and waits) are derived anew by the next derivation. WAIT, BARRIER and TICKET
     statements have no source, no target and no meaningful body; their point is empty. `nontemporal` says whether, and
-    when, its stores go past the caches, and `prefetches` which of its loads are prefetched.
+    when, its stores go past the caches, `prefetches` which of its loads are prefetched, and `aligned` which value of a
+    row each iteration of a loop computes.
     """
 
     name: str
@@ -206,6 +238,7 @@ class Statement:
     combination: Combination | None = None
     nontemporal: NonTemporal | None = None
     prefetches: tuple[Ahead, ...] = ()
+    aligned: LineAlignment | None = None
 
     @property
     def stores(self) -> bool:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py.toolchain.calls.frozen_arrays import frozen, inverse
+    from tiramisu_py.toolchain.calls.frozen_arrays import distinct, frozen, inverse
+    from tiramisu_py.toolchain.calls.storage import SimulatedDisk
     from tiramisu_py.toolchain.compilation import compile_function, compile_versions_of, processor_for
     from tiramisu_py.toolchain.compilers.c_compiler import Toolchain, find_toolchain
     from tiramisu_py.toolchain.compilers.cache import Cache, open_cache
@@ -35,8 +36,9 @@ front(
     __name__,
     {
         "tiramisu_py.toolchain.compilers.flags": "fast_flags",
+        "tiramisu_py.toolchain.calls.storage": "SimulatedDisk",
         "tiramisu_py.toolchain.compilation": "compile_function, compile_versions_of, processor_for",
-        "tiramisu_py.toolchain.calls.frozen_arrays": "frozen, inverse",
+        "tiramisu_py.toolchain.calls.frozen_arrays": "distinct, frozen, inverse",
         "tiramisu_py.toolchain.gpu.device_arrays": "DeviceArray, HostPool, gpu_empty, host_pool, is_unified, "
         "pinned_empty, to_gpu, to_unified",
         "tiramisu_py.toolchain.gpu.runtime": "gpu_count",
@@ -60,6 +62,7 @@ __all__ = [
     "HostPool",
     "Kernel",
     "MemoryNode",
+    "SimulatedDisk",
     "Processor",
     "Resources",
     "Target",
@@ -73,6 +76,7 @@ __all__ = [
     "fast_flags",
     "find_nvdisasm",
     "find_toolchain",
+    "distinct",
     "frozen",
     "inverse",
     "gpu_count",
