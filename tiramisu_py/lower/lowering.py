@@ -23,23 +23,22 @@ from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequ
 from tiramisu_py.lower.statements.body import algorithm_line
 from tiramisu_py.lower.statements.instances import Instance, arrays_of
 from tiramisu_py.lower.versions import with_versions
-from tiramisu_py.passes.base import About, FunctionPass
-from tiramisu_py.passes.pipeline import FIRST, applied
+from tiramisu_py.passes.base import About
+from tiramisu_py.passes.pipeline import PIPELINE, Pipeline
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import array_begin
 
 
-def lower(program: Program, first: Sequence[FunctionPass] = FIRST) -> LoopFunction:
-    """The loops of a proven program, in all its versions, and of what it packs, after the `first` passes."""
+def lower(program: Program, pipeline: Pipeline = PIPELINE) -> LoopFunction:
+    """The loops of a proven program, its versions and what it packs, after the first passes of a pipeline."""
 
-    def lowered(version: Program) -> LoopFunction:
-        function, about = in_component_arrays(*_lowered(version))
-        return applied(first, function, about)
+    def lowered(version: Program, passes: Pipeline = pipeline.unseen) -> LoopFunction:
+        return passes.over_first(*in_component_arrays(*_lowered(version)))
 
     main = without_packing(program)
-    return with_packs(program, with_versions(main, lowered(main), lowered), lowered)
+    return with_packs(program, with_versions(main, lowered(main, pipeline), lowered), lowered)
 
 
 def _lowered(program: Program) -> tuple[LoopFunction, About]:

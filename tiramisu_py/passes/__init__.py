@@ -7,6 +7,7 @@ from tiramisu_py.fronts import front
 if TYPE_CHECKING:
     from tiramisu_py.passes.memory.temporary_bytes import temporary_bytes
     from tiramisu_py.passes.pipeline import PIPELINE, Pipeline, optimise
+    from tiramisu_py.passes.stages import PassFailedError, Stage, shape, stages
     from tiramisu_py.passes.tracing import traced
     from tiramisu_py.passes.vectors.remarks import remarks
 
@@ -16,15 +17,20 @@ front(
         "tiramisu_py.passes.vectors.remarks": "remarks",
         "tiramisu_py.passes.pipeline": "PIPELINE, Pipeline, optimise",
         "tiramisu_py.passes.memory.temporary_bytes": "temporary_bytes",
+        "tiramisu_py.passes.stages": "PassFailedError, Stage, shape, stages",
         "tiramisu_py.passes.tracing": "traced",
     },
 )
 
 __all__ = [
     "PIPELINE",
+    "PassFailedError",
     "Pipeline",
+    "Stage",
     "optimise",
     "remarks",
+    "shape",
+    "stages",
     "temporary_bytes",
     "traced",
 ]
