@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -10,22 +10,38 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import Computation, Operator
+from tiramisu_py.algorithm.declarations import Computation, Input, Operator
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expression_text import text_of
-from tiramisu_py.algorithm.expressions import Call, Expr, ExternFunction, as_typed
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.expressions import (
+    Access,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    ExternFunction,
+    Iter,
+    as_typed,
+    binary,
+)
+from tiramisu_py.algorithm.traversal import rewrite, walk
+from tiramisu_py.algorithm.types import int32, int64
 from tiramisu_py.dependence.cases import chooses
 from tiramisu_py.dependence.spare_updates import may_run_anywhere
-from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Store
+from tiramisu_py.dependence.strided_lanes import StridedLanes, carries, contiguous_loop, strided_lanes
+from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Scalar, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
-from tiramisu_py.lower.statements.body_remarks import copies_remark, strided_remark
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, iterator_names, pieces_of, point_forms
+from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.prefetch import Lookahead
-from tiramisu_py.lower.statements.store_places import Places
-from tiramisu_py.lower.statements.templates import Forms, filled
-from tiramisu_py.lower.statements.wide_indices import with_wide_indices
+from tiramisu_py.lower.statements.templates import Forms, filled, of_operands
+from tiramisu_py.passes.vectors.remarks import COPIED, STRIDED
+from tiramisu_py.program.loops import LoopId, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Storage
 from tiramisu_py.records import dataclass
 
 #: Comments longer than this are cut.
@@ -152,3 +168,180 @@ def _assignment(statement: Statement, source: object, place: str, value: Expr) -
 
 def _cut(line: str) -> str:
     return line if len(line) <= COMMENT_WIDTH else f"{line[: COMMENT_WIDTH - 4]} ..."
+
+
+# -- remarks on a statement, with the commands that help
+
+
+#: Copies of a body that are said.
+FEWEST_COPIES = 4
+
+
+def strided_remark(program: Program, statement: Statement) -> str:
+    """``strided along i: a, b; b.interchange(j, i) and b.vectorize(j, 8) instead of ...``; "" for whole vectors.
+
+    Commands are named if no two iterations of the other loop need an order, so that it may be the innermost one.
+    """
+    lanes = strided_lanes(program, statement)
+    if lanes is None:
+        return ""
+    said = f"{STRIDED} {program.loops[lanes.loop].name}: {', '.join(lanes.arrays)}"
+    if program.rank_axes or program.blocks is not None:
+        return said
+    usable = [each for each in statement.loops if program.loops[each].tag is None]
+    loop = contiguous_loop(program, lanes, usable)
+    if loop is None or carries(program, loop):
+        return said
+    return f"{said}; {_commands(program, lanes, loop)}"
+
+
+def copies_remark(program: Program, piece: DomainPiece) -> str:
+    """``copied 6 times around the point where (i == N // 2) & (j == 0); u.vectorize(j, 8) keeps one``; "" for one."""
+    statement = piece.statement
+    if (
+        piece.around is None
+        or piece.copies < FEWEST_COPIES
+        or not statement.loops
+        or program.kernel_of(statement) is not None
+    ):
+        return ""
+    said = f"{COPIED} {piece.copies} times around the point where {text_of(piece.around)}"
+    last = statement.loops[-1]
+    if program.loops[last].tag is not None or program.rank_axes or program.blocks is not None or carries(program, last):
+        return said
+    return f"{said}; {statement.handle}.vectorize({program.loops[last].name}, 8) keeps one"
+
+
+def _commands(program: Program, lanes: StridedLanes, loop: LoopId) -> str:
+    statement, tag = lanes.statement, program.loops[lanes.loop].tag
+    assert isinstance(tag, Vector)
+    handle, names = statement.handle, program.loop_names(statement)
+    before, after = statement.depth(loop), statement.depth(lanes.loop)
+    moved = [*names[before + 1 : after + 1], names[before]]
+    order = f"{handle}.{'interchange' if len(moved) == 2 else 'reorder'}({', '.join(moved)}) and "
+    rest = "" if tag.remainder == "scalar" else f', remainder="{tag.remainder}"'
+    new = f"{handle}.vectorize({names[before]}, {tag.width}{rest})"
+    old = f"{handle}.vectorize({names[after]}, {tag.width}, ..)"
+    return f"{order if before < after else ''}{new} instead of {old} make whole vectors"
+
+
+# -- the places that a statement loads and stores: accesses of values become elements of buffers
+
+
+class Places:
+    """Turns one statement's typed expressions into templates over `forms`, its accesses into loads."""
+
+    def __init__(self, program: Program, statement: Statement, forms: Forms, point: Mapping[str, isl.Aff]) -> None:
+        self.program = program
+        self.statement = statement
+        self.forms = forms
+        self.point = point
+        self.coords = sets.outputs(statement.coords)
+        self.reader = Affine(statement.frame, point)
+
+    def template(self, expression: Expr) -> Expr:
+        """A typed expression over the point's iterators, as a template over the statement's forms."""
+        return rewrite(expression, self._change)
+
+    def _change(self, e: Expr) -> Expr | None:
+        if isinstance(e, Access):
+            return self.load(e)
+        if isinstance(e, Iter):
+            return self.forms.wanted(self.point[e.name])
+        return None
+
+    def load(self, access: Access) -> Expr:
+        """The element, or the scalar argument, that holds the value of an access."""
+        source = self.program.algorithm.source(access.source)
+        if isinstance(source, Input) and source.scalar:
+            return Scalar(source.name, source.dtype)
+        storage = self.program.storage_for(self.statement, access.source)
+        dtype = self.program.buffers[storage.buffer].dtype
+        values = [self._index(index) for index in access.indices]
+        return Load(self._name(storage), self._element(storage, values), dtype)
+
+    def target(self) -> tuple[str, tuple[Expr, ...]]:
+        """The buffer and the element that the statement stores."""
+        storage = self.program.storages[self.statement.target]
+        values = sets.outputs(self.program.value_of(self.statement))
+        return self._name(storage), self._element(storage, values)
+
+    def _name(self, storage: Storage) -> str:
+        """The name of the buffer in code; kernels use the plain name."""
+        in_kernel = self.program.kernel_of(self.statement) is not None
+        return storage.buffer if in_kernel else array_name(self.program.buffers[storage.buffer], None)
+
+    def _index(self, index: Expr) -> isl.Aff | Expr:
+        try:
+            return self.reader.single(index)
+        except NotAffine:
+            return self.template(index)
+
+    def _element(self, storage: Storage, values: list[isl.Aff | Expr] | list[isl.Aff]) -> tuple[Expr, ...]:
+        frame = self.program.frame(storage)
+        if not self.program.in_scope(self.statement, storage):
+            loops = ", ".join(self.program.loops[loop].name for loop in frame)
+            raise CompilerDefect(
+                f"{self.statement.name} uses {storage.name} outside the loops ({loops}), "
+                "but each of their iterations has its own copy: keep it in a buffer of the whole call"
+            )
+        depth = len(frame)
+        operands: list[isl.Aff | Expr] = [*self.coords[:depth], *values]
+        affine = [operand for operand in operands if isinstance(operand, isl.Aff)]
+        if depth == 0 and sets.is_identity(storage.index):
+            return tuple(self._expression(operand) for operand in operands[: sets.out_size(storage.index)])
+        if len(affine) == len(operands):
+            at = sets.compose(sets.function(self.statement.frame, None, affine), storage.index)
+            return tuple(self.forms.wanted(aff) for aff in sets.outputs(at))
+        expressions = [self._expression(operand) for operand in operands]
+        return tuple(of_operands(aff, expressions) for aff in sets.outputs(storage.index))
+
+    def _expression(self, operand: isl.Aff | Expr) -> Expr:
+        return operand if isinstance(operand, Expr) else self.forms.wanted(operand)
+
+
+# -- sums of 32 bits in indices, computed in 64: ``image[c + dc[p]]`` is a row of neighbours for neighbouring c
+
+
+def with_wide_indices(expression: Expr) -> Expr:
+    """An expression whose accesses have indices in 64 bits."""
+    return rewrite(expression, _access)
+
+
+def _access(e: Expr) -> Expr | None:
+    if not isinstance(e, Access) or not any(map(_moves, e.indices)):
+        return None
+    return e.rebuilt(tuple(with_wide_indices(_wide(index) if _moves(index) else index) for index in e.indices))
+
+
+def _moves(index: Expr) -> bool:
+    """Whether an index is a sum in 32 bits with an iterator among its terms, so that neighbours may have neighbours."""
+    return _is_sum(index) and any(isinstance(term, Iter) for term in _terms(index))
+
+
+def _terms(e: Expr) -> Iterator[Expr]:
+    """The terms of a sum in 32 bits."""
+    if isinstance(e, Cast):
+        yield from _terms(e.operand)
+    elif isinstance(e, Binary) and _is_sum(e):
+        yield from (*_terms(e.left), *_terms(e.right))
+    else:
+        yield e
+
+
+def _is_sum(index: Expr) -> bool:
+    """Whether an index is a sum, a difference or a multiple in 32 bits."""
+    if isinstance(index, Cast) and index.dtype == int64:
+        return _is_sum(index.operand)
+    if not isinstance(index, Binary) or index.dtype != int32:
+        return False
+    return index.op in ("+", "-") or (index.op == "*" and any(isinstance(x, Const) for x in (index.left, index.right)))
+
+
+def _wide(e: Expr) -> Expr:
+    """The value in 64 bits; sizes and iterators already have them."""
+    if isinstance(e, Cast) and e.dtype == int64:
+        return _wide(e.operand)
+    if isinstance(e, Binary) and _is_sum(e):
+        return binary(e.op, _wide(e.left), _wide(e.right))
+    return Cast(e, int64) if e.dtype == int32 else e
