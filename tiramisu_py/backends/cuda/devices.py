@@ -14,7 +14,6 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param, constan
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, OpenBlock, Scope
-from tiramisu_py.backends.cuda.copy_boxes import BoxLevel, levels, product
 from tiramisu_py.backends.cuda.signature import unused_params
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
@@ -32,11 +31,14 @@ from tiramisu_py.ir import (
     Record,
     Scalar,
 )
+from tiramisu_py.ir.arithmetic.linear import difference, number
 from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements
+
 
 Text = Callable[[Expr], str]
 
@@ -309,3 +311,47 @@ def _count(counts: Sequence[Expr], text: Text) -> str:
 def _bytes(counts: Sequence[Expr], kind: str, text: Text) -> str:
     number = _count(counts, text)
     return f"sizeof({kind})" if number == "1" else f"{number}*sizeof({kind})"
+
+
+# -- boxes of elements to copy between memories, as few and as long contiguous runs as their shape allows
+
+
+@dataclass(frozen=True, eq=False)
+class BoxLevel:
+    """As many pieces as the product of `counts`, `source` elements apart in the source and `target` in the target."""
+
+    counts: tuple[Expr, ...]
+    source: Expr
+    target: Expr
+
+
+def levels(extents: tuple[Expr, ...], source: tuple[Expr, ...], target: tuple[Expr, ...]) -> list[BoxLevel]:
+    """The levels of a box of `extents` in arrays with extents `source` and `target`, contiguous elements first.
+
+    A dimension that the box fills in both arrays is merged with the next one: all rows of a matrix are one run.
+    """
+    found = [BoxLevel((), number(1), number(1))]
+    whole = True
+    source_step: Expr = number(1)
+    target_step: Expr = number(1)
+    for extent, of_source, of_target in reversed(list(zip(extents, source, target, strict=True))):
+        if constant(extent) != 1:
+            if whole:
+                last = found.pop()
+                found.append(BoxLevel((*last.counts, extent), last.source, last.target))
+            else:
+                found.append(BoxLevel((extent,), source_step, target_step))
+                whole = True
+        whole = whole and difference(extent, of_source) == 0 and difference(extent, of_target) == 0
+        source_step, target_step = product(of_source, source_step), product(of_target, target_step)
+    return found
+
+
+def product(a: Expr, b: Expr) -> Expr:
+    """``a * b``; a literal if both are literals."""
+    x, y = constant(a), constant(b)
+    if x is not None and y is not None:
+        return number(x * y)
+    if x == 1:
+        return b
+    return a if y == 1 else Binary("*", a, b, int64)

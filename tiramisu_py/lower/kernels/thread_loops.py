@@ -265,6 +265,10 @@ class KernelLoops(Nest):
 
 
 # -- uniform loops around barriers and trees, whatever each thread of a block executes inside
+#
+# isl bounds a loop by the instances inside, of which barriers and trees are only a part; the bound of all of them may
+# depend on the thread although no thread misses a barrier. An anchor that does nothing, in every iteration that any
+# thread of the block executes, makes the bound the same for all of them.
 
 
 def gathering_anchors(

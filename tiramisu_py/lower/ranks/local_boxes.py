@@ -168,6 +168,10 @@ def _is_above(a: isl.Aff, b: isl.Aff, line: isl.Set) -> bool:
 
 
 # -- index ranges that are no affine function of the rank: the range that each rank touches, rank by rank
+#
+#     rows 0 .. H on rank 0, and H .. R on rank 1   -->   from rank0 == 0 ? 0 : H, and rank0 == 0 ? H : R - H rows
+#
+# Such ranges occur where arrays are cut at points known at run time. The number of ranks must be a small constant.
 
 
 #: At most this many ranks are distinguished.

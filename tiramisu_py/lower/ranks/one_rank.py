@@ -152,6 +152,9 @@ def _restricted(program: Program, statement: Statement, names: Sequence[str]) ->
 
 
 # -- one rank's part of a program whose blocks have bounds that are known at run time
+#
+# The bounds are parameters whose values differ by rank; so is the number of the rank, which determines its peers. The
+# number of ranks that have a block is computed when the function is called.
 
 
 def in_own_block(program: Program) -> tuple[Program, ProcessGrid]:

@@ -171,6 +171,9 @@ def _cut(line: str) -> str:
 
 
 # -- remarks on a statement, with the commands that help
+#
+# Remarks on a statement, with the commands that help, if any are known: vectors whose lanes are apart in memory, and
+# copies of a body around a point.
 
 
 #: Copies of a body that are said.
@@ -301,6 +304,10 @@ class Places:
 
 
 # -- sums of 32 bits in indices, computed in 64: ``image[c + dc[p]]`` is a row of neighbours for neighbouring c
+#
+# The proof reads such a sum as a form of its values, and takes on trust that it does not overflow its 32 bits
+# (`algorithm.domains.reads`); so both have the same value. What the proof takes as one value stays as it is: products
+# of values, quotients, conversions of the user's.
 
 
 def with_wide_indices(expression: Expr) -> Expr:

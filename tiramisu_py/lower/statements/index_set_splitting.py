@@ -143,6 +143,12 @@ def _convex(parts: list[Part]) -> list[Part]:
 
 
 # -- indices that choose: ``min``, ``max`` and ``%`` of iterators and sizes as selects
+#
+#     a[min(i + 1, N - 1)]   -->  a[select(i + 1 <= N - 1, i + 1, N - 1)]
+#     a[(i - 1) % N]         -->  a[select(i - 1 < 0, i - 1 + N, i - 1)]
+#
+# What no cut has decided is written as it was: a minimum is one instruction. An index that stays the same in the
+# innermost loop is not cut: a row of a picture is clipped once for all its columns; a cut would repeat their loop.
 
 
 class ChosenIndices:
@@ -213,6 +219,12 @@ class ChosenIndices:
 
 
 # -- stores that change nothing: an element of the host's memory is loaded, and stored where it was
+#
+#     A[i, j] = A[i, j]   -->
+#
+# The proof has seen these executions, which give the element the name of another value; as code they do nothing. So
+# loops leave them out: the border of a recurrence that keeps its values in place, ``select(border, h[t - 1, i], ...)``,
+# its first level in the array of an input, and the end of a time loop in that array.
 
 
 def changing(program: Program, statement: Statement, reader: Affine, part: isl.Set, body: Expr) -> isl.Set:
