@@ -48,6 +48,7 @@ SHARED_CLASSES = {
     "Launch": "of a loop's tag, and the node of the loop IR",
     "Piece": "a handle of a part, and a box that a message has",
     "Prefetch": "the command, and the node of the loop IR",
+    "Storage": "where a program keeps the values of a source, and the rates of a disk",
     "Transfer": "a handle, and what a statement has",
     "Vectorize": "the command, and the pass",
 }

@@ -172,11 +172,17 @@ if TYPE_CHECKING:
         InputAware,
         Machine,
         MemoryLevel,
+        MemoryPlan,
+        RokCurve,
+        RokPoint,
+        Storage,
         Tuned,
         TunedPoint,
         balance,
         input_aware,
+        plan,
         powers_of_two,
+        rok,
         tune,
     )
     from tiramisu_py.view import Explanation
@@ -279,8 +285,9 @@ front(
         "tiramisu_py.schedule.ranks.rank_numbers": "RANK as rank, rank_numbers as ranks",
         "tiramisu_py.schedule.ranks.uneven_distribution": "pieces",
         "tiramisu_py.tuning": (
-            "Balance, BalancedPart, Choice, Choices, Collected, FitReport, InputAware, Machine, MemoryLevel, Tuned, "
-            "TunedPoint, balance, input_aware, powers_of_two, tune"
+            "Balance, BalancedPart, Choice, Choices, Collected, FitReport, InputAware, Machine, MemoryLevel, "
+            "MemoryPlan, RokCurve, RokPoint, Storage, Tuned, TunedPoint, balance, input_aware, plan, powers_of_two, "
+            "rok, tune"
         ),
         "tiramisu_py.view": "Explanation",
     },
@@ -361,6 +368,10 @@ __all__ = [
     "Machine",
     "Memory",
     "MemoryLevel",
+    "MemoryPlan",
+    "RokCurve",
+    "RokPoint",
+    "Storage",
     "MemoryNode",
     "Mode",
     "Operator",
@@ -478,7 +489,9 @@ __all__ = [
     "pieces",
     "pinned_empty",
     "popcount",
+    "plan",
     "powers_of_two",
+    "rok",
     "product",
     "progress",
     "queries",

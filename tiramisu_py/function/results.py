@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import islpy as isl
 import numpy as np
@@ -36,6 +36,8 @@ from tiramisu_py.styles import as_html
 
 #: The sizes of vectors that `lowered` knows.
 VECTOR_BYTES = (8, 16, 32, 64)
+
+_Found = TypeVar("_Found")
 
 
 class Results(Scheduled):
@@ -122,14 +124,21 @@ class Results(Scheduled):
     def facts(self, kernel: toolchain.Kernel | None = None) -> tuple[view.KernelFacts, ...]:
         """The static facts of each GPU kernel: its threads, its shared memory, the cost of a warp's accesses.
 
-        With a compiled `kernel` of this function, also the registers of a thread that the CUDA compiler reported.
-        Raises `LegalityError` for a program that the proof refuses.
+        With a compiled `kernel` of this function, also the registers of a thread that the CUDA compiler reported and,
+        if nvdisasm is installed (extra ``tuning``), the machine code: `KernelFacts.code`. Raises `LegalityError` for a
+        program that the proof refuses.
         """
         function = self.lowered()
-        names, reported = backends.kernel_names(function), {} if kernel is None else kernel.resources
-        known = (_registers(reported.get(names[each.name], {}), function.gpu) for each in function.kernels)
+        names, gpu = backends.kernel_names(function), function.gpu
+        reported = {} if kernel is None else kernel.resources
+        code = {} if kernel is None or toolchain.find_nvdisasm() is None else kernel.machine_code()
         return tuple(
-            view.kernel_facts(each, registers) for each, registers in zip(function.kernels, known, strict=True)
+            view.kernel_facts(
+                each,
+                {a: found.registers for a, found in _by_number(reported.get(names[each.name], {}), gpu).items()},
+                _by_number(code.get(names[each.name], {}), gpu),
+            )
+            for each in function.kernels
         )
 
     def compile(
@@ -363,7 +372,7 @@ def emission(
     return Emission(sources, compiled)
 
 
-def _registers(reported: Mapping[str, toolchain.Resources], gpu: GpuTarget) -> dict[int, int]:
-    """The registers of a thread by architecture: 90 for "sm_90"."""
-    numbers = {name.removeprefix(gpu.architecture): each.registers for name, each in reported.items()}
-    return {int(number): registers for number, registers in numbers.items() if number.isdecimal()}
+def _by_number(found: Mapping[str, _Found], gpu: GpuTarget) -> dict[int, _Found]:
+    """What is known by architecture, by the architecture's number: 90 for "sm_90"."""
+    numbers = {name.removeprefix(gpu.architecture): each for name, each in found.items()}
+    return {int(number): each for number, each in numbers.items() if number.isdecimal()}

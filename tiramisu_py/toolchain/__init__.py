@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tiramisu_py.toolchain.compilers.cache import Cache, open_cache
     from tiramisu_py.toolchain.compilers.cuda_compiler import Resources
     from tiramisu_py.toolchain.compilers.flags import fast_flags
+    from tiramisu_py.toolchain.compilers.nvdisasm import find_nvdisasm, machine_code
     from tiramisu_py.toolchain.compilers.processor import Processor
     from tiramisu_py.toolchain.gpu.device_arrays import (
         DeviceArray,
@@ -46,6 +47,7 @@ front(
         "tiramisu_py.toolchain.compilers.c_compiler": "Toolchain, find_toolchain",
         "tiramisu_py.toolchain.compilers.cache": "Cache, open_cache",
         "tiramisu_py.toolchain.compilers.cuda_compiler": "Resources",
+        "tiramisu_py.toolchain.compilers.nvdisasm": "find_nvdisasm, machine_code",
         "tiramisu_py.toolchain.compilers.processor": "Processor",
         "tiramisu_py.toolchain.traces.trace": "Trace, TraceEvent",
         "tiramisu_py.toolchain.traces.traffic": "ArrayTraffic",
@@ -69,6 +71,7 @@ __all__ = [
     "compile_function",
     "compile_versions_of",
     "fast_flags",
+    "find_nvdisasm",
     "find_toolchain",
     "frozen",
     "inverse",
@@ -76,6 +79,7 @@ __all__ = [
     "gpu_empty",
     "host_pool",
     "is_unified",
+    "machine_code",
     "memory_nodes",
     "open_cache",
     "pinned_empty",

@@ -28,6 +28,7 @@ from tiramisu_py.toolchain.calls.repeated_calls import RepeatedCalls
 from tiramisu_py.toolchain.calls.result_kinds import in_kind_of
 from tiramisu_py.toolchain.compilers.cuda_compiler import Resources
 from tiramisu_py.toolchain.compilers.library import Library, LibraryRecipe, load
+from tiramisu_py.toolchain.compilers.nvdisasm import machine_code
 from tiramisu_py.toolchain.export import export
 from tiramisu_py.toolchain.gpu.device_arrays import DeviceArray
 from tiramisu_py.toolchain.gpu.gpu_support import GpuPart
@@ -37,6 +38,7 @@ from tiramisu_py.toolchain.traces.event_log import LastCall, LastCalls
 from tiramisu_py.toolchain.traces.trace import Trace
 from tiramisu_py.toolchain.traces.traffic import ArrayTraffic
 from tiramisu_py.toolchain.travel import Packed, packed
+from tiramisu_py.view.machine_code import MachineCode
 from tiramisu_py.view.roofline import Rates, require_rates
 
 Array = npt.NDArray[Any]
@@ -151,6 +153,19 @@ class Kernel:
         architecture (``kernel.resources["blur_bx"]["sm_90"].registers``). Empty for the simulator.
         """
         return self.gpu.compiled.resources if self.gpu and self.gpu.compiled else {}
+
+    def machine_code(self) -> Mapping[str, Mapping[str, MachineCode]]:
+        """The machine code of each CUDA kernel, counted: by its name in the source, and by the architecture
+        (``kernel.machine_code()["blur_bx"]["sm_90"].loops``). Empty for the simulator.
+
+        Raises `ToolchainError` if no nvdisasm is installed; the message says what installs it.
+        """
+        found: dict[str, dict[str, MachineCode]] = {}
+        for image in self.gpu.compiled.images if self.gpu and self.gpu.compiled else ():
+            if not image.architecture.virtual:
+                for name, code in machine_code(image.content).items():
+                    found.setdefault(name, {})[image.architecture.name] = code
+        return found
 
     @property
     def trace(self) -> Trace:

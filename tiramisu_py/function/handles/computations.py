@@ -38,6 +38,7 @@ from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.instances.separate_cases import SeparateCases
 from tiramisu_py.schedule.locality.compute_at import ComputeAt
 from tiramisu_py.schedule.locality.copy_values import CopyValues
+from tiramisu_py.schedule.locality.recompute import Recompute
 from tiramisu_py.schedule.locality.reverse_compute_at import ReverseComputeAt
 from tiramisu_py.schedule.locality.slide import Slide
 from tiramisu_py.schedule.locality.time_tile import TimeTiles
@@ -128,6 +129,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     store_at = command(StoreAt)
     slide = command(Slide)
     fold = command(Fold)
+    recompute = command(Recompute)
     keep = command(Keep)
     place = command(Place)
     store_nontemporal = command(StoreNontemporal)

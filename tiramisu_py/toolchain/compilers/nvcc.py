@@ -89,13 +89,17 @@ def _candidates() -> Iterator[str]:
     on_path = shutil.which("nvcc")
     if on_path:
         yield on_path
+    for folder in toolkit_folders():
+        if os.access(folder / "bin" / "nvcc", os.X_OK):
+            yield str(folder / "bin" / "nvcc")
+
+
+def toolkit_folders() -> list[Path]:
+    """The folders of CUDA toolkits that may be there: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, Python's packages."""
     homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
     packages = [Path(sysconfig.get_path(kind)) / "nvidia" for kind in ("purelib", "platlib")]
     folders = [*(Path(home) for home in homes if home), Path("/usr/local/cuda")]
-    folders += [folder for package in packages for folder in sorted(package.glob("cu[0-9]*"), reverse=True)]
-    for folder in folders:
-        if os.access(folder / "bin" / "nvcc", os.X_OK):
-            yield str(folder / "bin" / "nvcc")
+    return folders + [folder for package in packages for folder in sorted(package.glob("cu[0-9]*"), reverse=True)]
 
 
 def _examined(cache: Cache, path: str) -> Nvcc | str:
