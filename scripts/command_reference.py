@@ -39,7 +39,7 @@ CLASSES = (
     "Transfer", "Exchange", "Half", "Wait",
     "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray",
-    "HostPool", "ArrayTraffic", "Memory",
+    "HostPool", "ArrayTraffic", "SimulatedDisk", "Memory",
     "Combine", "InTurn", "Jit", "Autotuned", "Config", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel",
@@ -74,11 +74,12 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ),
     ("ORDERED", "how programs of a kernel add to one place, `tl.accumulate`: in the order of their numbers"),
     (
-        "HOST REGISTER GPU SHARED PINNED HOST_MAPPED",
+        "HOST REGISTER GPU SHARED PINNED HOST_MAPPED FILE",
         "kinds of memory, for `store_in`, `copy` and `tm.Buffer`: see [Memory](#memory)",
     ),
     ("LOCAL INTERLEAVE BIND", "on which memory nodes the pages of a temporary are, for `place`: see [Policy](#policy)"),
     ("CPU2GPU GPU2CPU GPU2GPU", "the directions of a copy between devices: see [Direction](#direction)"),
+    ("CPU2FILE FILE2CPU", "the directions of a copy to a file, and back: see [Direction](#direction)"),
     ("SYNC ASYNC", "whether the host waits for a copy between devices: see [Mode](#mode)"),
     ("BLOCK NONBLOCK BUFFERED PERSISTENT", "properties of the halves of an exchange: see [Property](#property)"),
 )

@@ -146,6 +146,7 @@ if TYPE_CHECKING:
         HostPool,
         Kernel,
         MemoryNode,
+        SimulatedDisk,
         Target,
         Timing,
         Trace,
@@ -201,12 +202,15 @@ if TYPE_CHECKING:
     SHARED = Memory.SHARED
     PINNED = Memory.PINNED
     HOST_MAPPED = Memory.HOST_MAPPED
+    FILE = Memory.FILE
     LOCAL = Policy.LOCAL
     INTERLEAVE = Policy.INTERLEAVE
     BIND = Policy.BIND
     CPU2GPU = Direction.CPU2GPU
     GPU2CPU = Direction.GPU2CPU
     GPU2GPU = Direction.GPU2GPU
+    CPU2FILE = Direction.CPU2FILE
+    FILE2CPU = Direction.FILE2CPU
     SYNC = Mode.SYNC
     ASYNC = Mode.ASYNC
     BLOCK = Property.BLOCK
@@ -236,7 +240,8 @@ front(
         "tiramisu_py.algorithm.words.scattering": "scatter",
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.toolchain": (
-            "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, ArrayTraffic, frozen, "
+            "DeviceArray, HostPool, Kernel, MemoryNode, SimulatedDisk, Target, Timing, Trace, TraceEvent, "
+            "ArrayTraffic, frozen, "
             "gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
             "to_unified"
         ),
@@ -266,13 +271,15 @@ front(
         ),
         "tiramisu_py.program.storage": (
             "Buffer, Memory, Memory.HOST as HOST, Memory.REGISTER as REGISTER, Memory.GPU as GPU, "
-            "Memory.SHARED as SHARED, Memory.PINNED as PINNED, Memory.HOST_MAPPED as HOST_MAPPED"
+            "Memory.SHARED as SHARED, Memory.PINNED as PINNED, Memory.HOST_MAPPED as HOST_MAPPED, "
+            "Memory.FILE as FILE"
         ),
         "tiramisu_py.program.targets": "Cores, Gpu, Partition, Shares",
         "tiramisu_py.proof": "Report",
         "tiramisu_py.schedule.devices.transfers": (
             "Direction, Mode, Direction.CPU2GPU as CPU2GPU, Direction.GPU2CPU as GPU2CPU, "
-            "Direction.GPU2GPU as GPU2GPU, Mode.SYNC as SYNC, Mode.ASYNC as ASYNC"
+            "Direction.GPU2GPU as GPU2GPU, Direction.CPU2FILE as CPU2FILE, Direction.FILE2CPU as FILE2CPU, "
+            "Mode.SYNC as SYNC, Mode.ASYNC as ASYNC"
         ),
         "tiramisu_py.schedule.instances.target_kinds": "cores, gpu, shares",
         "tiramisu_py.schedule.loops.bands": "Band",
@@ -347,6 +354,8 @@ __all__ = [
     "GPU",
     "GPU2CPU",
     "GPU2GPU",
+    "CPU2FILE",
+    "FILE2CPU",
     "Gpu",
     "GpuTarget",
     "GradientCheck",
@@ -354,6 +363,7 @@ __all__ = [
     "HOST",
     "Half",
     "HOST_MAPPED",
+    "FILE",
     "HostPool",
     "INTERLEAVE",
     "InTurn",
@@ -373,6 +383,7 @@ __all__ = [
     "RokPoint",
     "Storage",
     "MemoryNode",
+    "SimulatedDisk",
     "Mode",
     "Operator",
     "PERSISTENT",

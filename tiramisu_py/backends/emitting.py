@@ -9,10 +9,11 @@ from tiramisu_py.backends.c.part import HostPart
 from tiramisu_py.backends.cuda.gpus_part import GpusPart
 from tiramisu_py.backends.mpi.ranks_part import RanksPart
 from tiramisu_py.backends.openmp.threads_part import ThreadsPart
+from tiramisu_py.backends.storage.files_part import FilesPart
 from tiramisu_py.ir import LoopFunction
 
 #: The parts of targets in the host source; their files are included in this order.
-HOST_PARTS: tuple[type[HostPart], ...] = (GpusPart, RanksPart, ThreadsPart, TilesPart)
+HOST_PARTS: tuple[type[HostPart], ...] = (FilesPart, GpusPart, RanksPart, ThreadsPart, TilesPart)
 
 
 def emit(function: LoopFunction) -> Emitted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -157,6 +158,7 @@ class Results(Scheduled):
         pin: str | Sequence[int] | None = None,
         trace: bool = False,
         page_lock: bool = False,
+        storage: str | os.PathLike[str] | toolchain.SimulatedDisk | None = None,
     ) -> toolchain.Kernel:
         """Prove, emit, compile and load; the result is called with NumPy arrays.
 
@@ -186,13 +188,17 @@ class Results(Scheduled):
         read-only) is copied as without the option. Meanwhile no other thread may call a function with the array. A
         temporary that GPUs copy is page-locked with ``store_in(tm.PINNED)``.
 
+        A program that keeps values in files (`offload`, ``tm.CPU2FILE``) has them in the folder `storage`, on a disk:
+        they have no names there, and none is left however a call ends. ``storage="simulator"`` is a disk in memory, for
+        which `seed` and `timing` say when copies happen; a `SimulatedDisk` has a speed.
+
         With `trace` each call logs its actions and their times in ``kernel.trace`` (see `Trace`); without it the
         library contains no tracing code.
         """
         made = emission(
             self, target=target, compiler=compiler, fast=fast, sanitize=sanitize, threads=threads,
             verify_values=verify_values, device=device, seed=seed, timing=timing, architectures=architectures, pin=pin,
-            trace=trace, page_lock=page_lock,
+            trace=trace, page_lock=page_lock, storage=storage,
         )  # fmt: skip
         return made()
 

@@ -6,6 +6,7 @@ from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
     from tiramisu_py.toolchain.calls.frozen_arrays import frozen, inverse
+    from tiramisu_py.toolchain.calls.storage import SimulatedDisk
     from tiramisu_py.toolchain.compilation import compile_function, compile_versions_of, processor_for
     from tiramisu_py.toolchain.compilers.c_compiler import Toolchain, find_toolchain
     from tiramisu_py.toolchain.compilers.cache import Cache, open_cache
@@ -35,6 +36,7 @@ front(
     __name__,
     {
         "tiramisu_py.toolchain.compilers.flags": "fast_flags",
+        "tiramisu_py.toolchain.calls.storage": "SimulatedDisk",
         "tiramisu_py.toolchain.compilation": "compile_function, compile_versions_of, processor_for",
         "tiramisu_py.toolchain.calls.frozen_arrays": "frozen, inverse",
         "tiramisu_py.toolchain.gpu.device_arrays": "DeviceArray, HostPool, gpu_empty, host_pool, is_unified, "
@@ -60,6 +62,7 @@ __all__ = [
     "HostPool",
     "Kernel",
     "MemoryNode",
+    "SimulatedDisk",
     "Processor",
     "Resources",
     "Target",

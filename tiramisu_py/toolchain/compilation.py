@@ -18,6 +18,7 @@ from tiramisu_py.program.machine.tensor_instructions import capability_of
 from tiramisu_py.toolchain.calls.arguments import Arguments
 from tiramisu_py.toolchain.calls.communicators import Ranks
 from tiramisu_py.toolchain.calls.packed_arrays import packing_of
+from tiramisu_py.toolchain.calls.storage import storage_of
 from tiramisu_py.toolchain.compilers.c_compiler import known_toolchain
 from tiramisu_py.toolchain.compilers.cache import Cache, open_cache
 from tiramisu_py.toolchain.compilers.externs import refusal
@@ -54,6 +55,7 @@ def compile_function(
     seed: int | None = None,
     timing: str | None = None,
     architectures: Sequence[object] | None = None,
+    storage: object = None,
 ) -> Kernel:
     """Compiles the C `sources` of `function` and loads the library, or takes it from the cache.
 
@@ -63,10 +65,15 @@ def compile_function(
 
     If the sources use GPUs, `kernels` are in ``<name>.cu`` and run on `device` ("gpu", "gpu:1" or "simulator"),
     compiled for `architectures` (default: those of the GPUs here, or else the usual ones). `seed`, `timing` and
-    ``sanitize=True`` (detect errors of kernels) are for the simulator. Raises `ToolchainError` or `ArgumentError`.
+    ``sanitize=True`` (detect errors of kernels) are for the simulator. `storage` is the folder of a function that keeps
+    values in files, or a simulated disk, for which `seed` and `timing` are, too.
+
+    Raises `ToolchainError` or `ArgumentError`.
     """
     _require_thread_count(threads)
-    options = GpuOptions(device, sanitize is True, seed, timing, architectures)
+    stored = storage_of(function, storage, seed, timing)
+    both = sources.uses_gpu or not (stored and stored.simulated)
+    options = GpuOptions(device, sanitize is True, seed if both else None, timing if both else None, architectures)
     sanitizers = () if isinstance(sanitize, bool) else sanitize
     fast_flags(fast)
     cache = open_cache()
@@ -81,7 +88,9 @@ def compile_function(
     packing = packing_of(function, recipe.keys, verify_values)
     arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None, packing)
     ranks = Ranks(arguments, function.grid) if function.grid else None
-    kernel = Kernel(function, recipe, arguments, shared, threads, gpu, ranks)
+    if stored and shared:
+        stored.require_usable(function.name, shared)
+    kernel = Kernel(function, recipe, arguments, shared, threads, gpu, ranks, storage=stored)
     _require_symbols(kernel)
     return kernel
 

@@ -26,6 +26,7 @@ from tiramisu_py.toolchain.calls.packed_arrays import PackedArray, packing_of
 from tiramisu_py.toolchain.calls.page_placement import PagePlacement
 from tiramisu_py.toolchain.calls.repeated_calls import RepeatedCalls
 from tiramisu_py.toolchain.calls.result_kinds import in_kind_of
+from tiramisu_py.toolchain.calls.storage import StoragePart
 from tiramisu_py.toolchain.compilers.cuda_compiler import Resources
 from tiramisu_py.toolchain.compilers.library import Library, LibraryRecipe, load
 from tiramisu_py.toolchain.compilers.nvdisasm import machine_code
@@ -68,6 +69,7 @@ class Kernel:
     gpu: GpuPart | None = None
     ranks: Ranks | None = None
     choice: VersionChoice | None = None
+    storage: StoragePart | None = None
     _calls: LastCalls = field(default_factory=LastCalls, init=False)
 
     @property
@@ -101,7 +103,7 @@ class Kernel:
         return remarks(self.function)
 
     def temporary_bytes(self, **params: int) -> Mapping[str, int]:
-        """The most bytes of temporaries that a call has at a time: in "memory", and on each GPU ("GPU 0").
+        """The most bytes of temporaries that a call has at a time: in "memory", in "files", and on each GPU ("GPU 0").
 
         ::
 
@@ -178,30 +180,35 @@ class Kernel:
 
     @property
     def traffic(self) -> Mapping[str, ArrayTraffic]:
-        """What this thread's last call has moved of each array, by name: copied, and read or written in place by GPUs.
+        """What this thread's last call has moved of each array, by name: copied, stored to files and loaded from them,
+        and read or written in place by GPUs.
 
         ::
 
             print(kernel.traffic["rows"])
-            -->    ArrayTraffic(copied=0, read=525312, written=0, requests=8272)
+            -->    ArrayTraffic(copied=0, read=525312, written=0, requests=8272, stored=0, loaded=0)
 
         Bytes are counted as copies are made. Those in place are of unified arrays (``memory=tm.HOST_MAPPED``), and only
         the simulator counts them, with ``sanitize=True``: else they are None. Raises `ArgumentError` if there was no
-        call, if it failed, or if the kernel uses no GPU.
+        call, if it failed, or if the kernel uses no GPU and no file.
         """
-        if self.gpu is None:
-            raise ArgumentError(f"{self.name} uses no GPU: it moves nothing between memories")
+        if self.gpu is None and self.storage is None:
+            raise ArgumentError(f"{self.name} uses no GPU and no file: it moves nothing between memories")
         return self._calls.traffic(self.name).by_array(self.function)
 
     def seeded(self, seed: int | None, timing: str | None = None) -> Kernel:
-        """This kernel in another simulation: with another order of blocks, threads, and stream operations.
+        """This kernel in another simulation: with another order of blocks, threads, stream operations, and of copies to
+        and from a simulated disk.
 
-        `timing` is "eager", "lazy", "shuffled" or "threads"; by default the seed chooses. Raises `ArgumentError` if
-        the kernel does not run on the simulator.
+        `timing` is "eager", "lazy", "shuffled" or "threads" (not of a disk); by default the seed chooses. Raises
+        `ArgumentError` if the kernel does not run on a simulator.
         """
-        if self.gpu is None:
-            raise ArgumentError(f"{self.name} uses no GPU: there is nothing to simulate")
-        return replace(self, gpu=self.gpu.behaving(seed, timing))
+        storage = None if self.storage is None else self.storage.behaving(seed, timing)
+        if self.gpu is None and (storage is None or not storage.simulated):
+            raise ArgumentError(f"{self.name} uses no GPU, and no simulated disk: there is nothing to simulate")
+        if self.gpu is None or (storage is not None and storage.simulated and not self.gpu.simulator):
+            return replace(self, storage=storage)
+        return replace(self, gpu=self.gpu.behaving(seed, timing), storage=storage)
 
     @property
     def library(self) -> Path:
@@ -295,7 +302,7 @@ class Kernel:
         run: Callable[[], int | None]
         if self._writes_nothing(call):
             run = int
-        elif self.gpu is not None or self.function.traced:
+        elif self.gpu is not None or self.storage is not None or self.function.traced:
             run = partial(self._logged, call)
         else:
             run = function.bound(call)
@@ -437,13 +444,14 @@ class Kernel:
     @cached_property
     def _c_function(self) -> CFunction:
         function = self.choice.chosen.function if self.choice else self.function
-        return CFunction(function, self._loaded, self.threads, self.gpu)
+        return CFunction(function, self._loaded, self.threads, self.gpu, self.storage)
 
     @cached_property
     def _repeated(self) -> RepeatedCalls | None:
         """The kinds of calls so far; None if each call has more to look at than types, shapes and addresses."""
         known = self.arguments
-        plain = self.shared is not None and self.gpu is None and self.ranks is None and not self.function.traced
+        special = self.gpu is not None or self.storage is not None or self.ranks is not None or self.function.traced
+        plain = self.shared is not None and not special
         return RepeatedCalls(known, self._c_function) if plain and known.checked_by_forms else None
 
     @cached_property
@@ -496,4 +504,4 @@ def unpacked(given: Packed) -> Kernel:
     )
     ranks = Ranks(arguments, function.grid) if function.grid else None
     shared = None if recipe.processor.obstacle else load(recipe)
-    return Kernel(function, recipe, arguments, shared, given.threads, None, ranks)
+    return Kernel(function, recipe, arguments, shared, given.threads, None, ranks, storage=given.storage)

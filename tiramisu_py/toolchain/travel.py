@@ -17,6 +17,7 @@ from tiramisu_py.backends.c.first_touch_calls import placed
 from tiramisu_py.errors import KernelError, ToolchainError
 from tiramisu_py.ir import Block, LoopFunction
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.calls.storage import StoragePart
 from tiramisu_py.toolchain.compilers.cache import open_cache
 from tiramisu_py.toolchain.compilers.library import LibraryRecipe
 from tiramisu_py.toolchain.compilers.processor import resolve_processor
@@ -37,6 +38,7 @@ class Packed:
     verify_values: bool
     threads: int | None
     choice: VersionChoice | None
+    storage: StoragePart | None = None
 
     @property
     def algorithm(self) -> Algorithm:
@@ -72,7 +74,10 @@ def packed(kernel: Kernel) -> Packed:
     known = kernel.arguments
     inputs = tuple(replace(declared, location=None) for declared in known.algorithm.inputs.values())
     outputs = known.algorithm.output_arrays
-    return Packed(function, kernel.recipe, inputs, outputs, known.verify_values, kernel.threads, _light(kernel.choice))
+    return Packed(
+        function, kernel.recipe, inputs, outputs, known.verify_values, kernel.threads, _light(kernel.choice),
+        kernel.storage,
+    )  # fmt: skip
 
 
 def _checked_by_calls(function: LoopFunction) -> LoopFunction:

@@ -180,6 +180,10 @@ class HostPart(ABC):
         """
         return {}
 
+    def prints(self, node: Node) -> bool:
+        """Whether its printer is for this node, where others have one for the class, too."""
+        return True
+
     def before(self, node: Node) -> Lines:
         """Lines before a statement."""
         return []
@@ -275,8 +279,14 @@ class HostParts:
         return next((way for way in (part.abandon(code) for part in self) if way is not None), f"return {code}")
 
     def printers(self, statements: Statements) -> dict[type | Memory, Printer]:
-        """The printers of all parts."""
-        return {kind: printer for part in self for kind, printer in part.printers(statements).items()}
+        """The printers of all parts; where several have one for a class, the first whose it is prints a node."""
+        found: dict[type | Memory, list[tuple[HostPart, Printer]]] = {}
+        for part in self:
+            for kind, printer in part.printers(statements).items():
+                found.setdefault(kind, []).append((part, printer))
+        return {
+            kind: listed[0][1] if len(listed) == 1 else _first_that_prints(listed) for kind, listed in found.items()
+        }
 
     def runs(self, nodes: Sequence[Node]) -> Iterator[list[Node]]:
         """The statements, grouped where they are printed together."""
@@ -310,3 +320,10 @@ class HostParts:
         found = next((lines for lines in map(ask, self) if lines is not None), None)
         assert found is not None, "no part of the function prints this"
         return found
+
+
+def _first_that_prints(listed: Sequence[tuple[HostPart, Printer]]) -> Printer:
+    def printer(node: Node, scope: Scope) -> Lines:
+        return next(own for part, own in listed if part.prints(node))(node, scope)
+
+    return printer

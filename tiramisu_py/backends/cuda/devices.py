@@ -5,13 +5,14 @@ Each call is checked: if one fails, ``TM_TRY`` leaves the function once all pend
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param, constant
+from tiramisu_py.algorithm.expressions import Expr, Param
 from tiramisu_py.algorithm.types import int64
+from tiramisu_py.backends.c.copy_boxes import copied_box
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, OpenBlock, Scope
 from tiramisu_py.backends.cuda.signature import unused_params
@@ -31,21 +32,16 @@ from tiramisu_py.ir import (
     Record,
     Scalar,
 )
-from tiramisu_py.ir.arithmetic.linear import difference, number
 from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.records import dataclass
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements
-
 
 Text = Callable[[Expr], str]
 
 #: The host's number where the runtime takes a device.
 HOST = -1
-#: The levels of a box that one copy operation handles.
-MOST_LEVELS = 3
 
 
 class Devices:
@@ -98,25 +94,13 @@ class Devices:
     # -- copies
 
     def _copy(self, node: Copy, scope: Scope) -> Lines:
-        source, target = scope.arrays[node.source], scope.arrays[node.target]
-        box = levels(node.extents, source.extents, target.extents)
-        inner, outer = box[:MOST_LEVELS], box[MOST_LEVELS:]
-        text, loops = Scalars(scope.inner()).text, []
-        start, into = source.flat(node.first), target.flat(node.into)
-        for depth, level in enumerate(outer):
-            counter = Iter(f"tm_{depth}", int64)
-            start, into = _stepped(start, counter, level.source), _stepped(into, counter, level.target)
-            loops.append((counter.name, text(counter < level.counts[0])))
-        body: cgen.Generable = tried(
-            "tm_gpu_copy", f'"{node.statement}"', _place(target, into, text), number_of(node.target_device),
-            _place(source, start, text), number_of(node.source_device),
-            f"&(tm_gpu_box){{{', '.join(_box(inner, source.dtype.c_name, text))}}}", str(node.stream),
-            "false" if node.asynchronous else "true",
+        copied = copied_box(node, scope)
+        call = tried(
+            "tm_gpu_copy", f'"{node.statement}"', copied.place_in(node.target, copied.into),
+            number_of(node.target_device), copied.place_in(node.source, copied.first), number_of(node.source_device),
+            f"&(tm_gpu_box){{{copied.members}}}", str(node.stream), "false" if node.asynchronous else "true",
         )  # fmt: skip
-        for name, more in loops:
-            header = (cgen.Line(f"int64_t {name} = 0"), cgen.Line(more), cgen.Line(f"{name}++"))
-            body = cgen.For(*header, cgen.Block([body]))
-        return [body]
+        return [copied.around(call)]
 
     # -- events
 
@@ -282,76 +266,3 @@ def _address(value: Expr, kind: str, scope: Scope) -> str:
     text = Scalars(scope).text(value)
     plain = isinstance(value, Param | Scalar) and value.dtype.c_name == kind
     return f"&{text}" if plain else f"&({kind}){{{text}}}"
-
-
-def _stepped(start: Expr, counter: Expr, step: Expr) -> Expr:
-    return Binary("+", start, product(step, counter), int64)
-
-
-def _place(array: NamedArray, position: Expr, text: Text) -> str:
-    return array.name if constant(position) == 0 else f"&{array.name}[{text(position)}]"
-
-
-def _box(box: list[BoxLevel], kind: str, text: Text) -> list[str]:
-    """The members of a `tm_gpu_box`, in bytes."""
-    members = [f".run = {_bytes(box[0].counts, kind, text)}"]
-    for n, (counted, step) in enumerate((("lines", "pitch"), ("planes", "plane")), 1):
-        members.append(f".{counted} = {_count(box[n].counts, text) if n < len(box) else '1'}")
-        if n < len(box):
-            sides = (("target", box[n].target), ("source", box[n].source))
-            members += [f".{side}_{step} = {_bytes((size,), kind, text)}" for side, size in sides]
-    return members
-
-
-def _count(counts: Sequence[Expr], text: Text) -> str:
-    """The product of extents, each clamped to at least 0."""
-    return "*".join(text(n) if constant(n) is not None else f"tm_count({text(n)})" for n in reversed(counts)) or "1"
-
-
-def _bytes(counts: Sequence[Expr], kind: str, text: Text) -> str:
-    number = _count(counts, text)
-    return f"sizeof({kind})" if number == "1" else f"{number}*sizeof({kind})"
-
-
-# -- boxes of elements to copy between memories, as few and as long contiguous runs as their shape allows
-
-
-@dataclass(frozen=True, eq=False)
-class BoxLevel:
-    """As many pieces as the product of `counts`, `source` elements apart in the source and `target` in the target."""
-
-    counts: tuple[Expr, ...]
-    source: Expr
-    target: Expr
-
-
-def levels(extents: tuple[Expr, ...], source: tuple[Expr, ...], target: tuple[Expr, ...]) -> list[BoxLevel]:
-    """The levels of a box of `extents` in arrays with extents `source` and `target`, contiguous elements first.
-
-    A dimension that the box fills in both arrays is merged with the next one: all rows of a matrix are one run.
-    """
-    found = [BoxLevel((), number(1), number(1))]
-    whole = True
-    source_step: Expr = number(1)
-    target_step: Expr = number(1)
-    for extent, of_source, of_target in reversed(list(zip(extents, source, target, strict=True))):
-        if constant(extent) != 1:
-            if whole:
-                last = found.pop()
-                found.append(BoxLevel((*last.counts, extent), last.source, last.target))
-            else:
-                found.append(BoxLevel((extent,), source_step, target_step))
-                whole = True
-        whole = whole and difference(extent, of_source) == 0 and difference(extent, of_target) == 0
-        source_step, target_step = product(of_source, source_step), product(of_target, target_step)
-    return found
-
-
-def product(a: Expr, b: Expr) -> Expr:
-    """``a * b``; a literal if both are literals."""
-    x, y = constant(a), constant(b)
-    if x is not None and y is not None:
-        return number(x * y)
-    if x == 1:
-        return b
-    return a if y == 1 else Binary("*", a, b, int64)

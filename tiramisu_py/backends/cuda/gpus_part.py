@@ -107,7 +107,7 @@ class GpusPart(HostPart):
             cgen.Statement(f'const bool named = strncmp(said, "{name}: ", {len(name) + 2}) == 0'),
             cgen.Statement(f'return {name}_fail(ended, named ? "%s" : "{name}: %s", said)'),
         ]
-        failed = self.parts.abandon(f"{name}_end(gpu, tm_code)")
+        failed = self.parts.abandon(self.parts.leaving("tm_code"))
         return [
             *([cgen.LineComment(f"the kernels, in {name}.cu"), cgen.Statement(enum)] if self.kernels else []),
             cgen.Statement(f"extern const tm_gpu_program {name}_program"),

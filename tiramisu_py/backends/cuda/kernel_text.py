@@ -34,6 +34,7 @@ from tiramisu_py.ir import (
     TreeReduce,
 )
 from tiramisu_py.ir.rewriting import expressions, names, walk
+from tiramisu_py.program.statement import is_gpu
 from tiramisu_py.program.storage import Memory
 
 #: The first lines of the runtime in a library with a trace.
@@ -48,7 +49,7 @@ def uses_gpu(function: LoopFunction) -> bool:
 def _is_of_gpu(node: Node) -> bool:
     if isinstance(node, Allocate):
         return node.memory in (Memory.GPU, Memory.PINNED, Memory.HOST_MAPPED)
-    return isinstance(node, Launch | Copy | Events)
+    return isinstance(node, Launch) or (isinstance(node, Copy | Events) and is_gpu(node.device))
 
 
 def device_sources(function: LoopFunction) -> dict[str, str]:

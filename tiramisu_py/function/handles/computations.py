@@ -51,6 +51,7 @@ from tiramisu_py.schedule.reductions.rfactor import Rfactor
 from tiramisu_py.schedule.storage.fold import Fold
 from tiramisu_py.schedule.storage.keep import Keep
 from tiramisu_py.schedule.storage.memory_hints import Prefetch, StoreNontemporal
+from tiramisu_py.schedule.storage.offload import Offload
 from tiramisu_py.schedule.storage.place import Place
 from tiramisu_py.schedule.storage.store_at import StoreAt
 from tiramisu_py.schedule.storage.store_in import StoreIn
@@ -129,6 +130,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     store_at = command(StoreAt)
     slide = command(Slide)
     fold = command(Fold)
+    offload = command(Offload)
     recompute = command(Recompute)
     keep = command(Keep)
     place = command(Place)

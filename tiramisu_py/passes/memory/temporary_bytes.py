@@ -44,7 +44,7 @@ class Moment:
 
 
 def temporary_bytes(function: LoopFunction, params: Mapping[str, int], threads: int = 1) -> dict[str, int]:
-    """The most bytes of temporaries at a time, by memory: that of the host, "memory", and of each GPU, "GPU 0".
+    """The most bytes of temporaries at a time, by memory: "memory" of the host, "files", and each GPU, "GPU 0".
 
     Those on the stack count, too, and those of each of the `threads` of a parallel loop; in other loops those of the
     first iteration. Raises `ArgumentError` for a parameter without a value.
@@ -83,7 +83,7 @@ class _Walk:
         """Walk through a statement, in which variables have the values `known`."""
         match node:
             case Allocate() if not node.register:
-                place = _place(node.device if node.memory is Memory.GPU else None)
+                place = "files" if node.memory is Memory.FILE else _place(_gpu_of(node))
                 size = _size(node.buffer, node.extents, node.dtype.bytes * node.lanes, known)
                 outer = self.now.get(node.buffer)
                 self._hold(node.buffer, Held((node.buffer,), place, size))
@@ -134,6 +134,10 @@ class _Walk:
         first, last = (self.said[0], self.said[-1]) if self.said else ("", "")
         self.found.append(Moment(first, last, tuple(self.now.values())))
         self.said.clear()
+
+
+def _gpu_of(node: Allocate) -> int | None:
+    return node.device if node.memory is Memory.GPU else None
 
 
 def _place(device: int | None) -> str:

@@ -20,7 +20,7 @@ from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import GpuThread, LoopId, Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import FILES, Device, Role, Statement
 from tiramisu_py.program.storage import Buffer, Home, Memory, Storage
 from tiramisu_py.proof.memory.values import first_spot
 from tiramisu_py.proof.violations.findings import Finding, Key, access_key, reading, words
@@ -113,6 +113,8 @@ def _fault(
         program, statement
     ):  # the host reads what its conditions name
         return _transferred(program, statement, buffer)
+    if buffer.memory is Memory.FILE:
+        return f"{who}, which is in a file: only transfers touch files", _through_memory(program, statement, buffer)
     if nest is None:
         return _from_host(program, statement, who, buffer) or _in_threads(program, who, buffer)
     if buffer.memory is Memory.SHARED:
@@ -130,6 +132,21 @@ def _fault(
 
 def _of_ranks(buffer: Buffer) -> str:
     return f"keep {buffer.name} in tm.HOST memory: transfers copy what each rank's GPU reads"
+
+
+def _through_memory(program: Program, statement: Statement, buffer: Buffer) -> str:
+    """How to have values in memory that are kept in a file."""
+    source = next(storage.source for storage in program.storages_in(buffer.name))
+    f, own = program.algorithm.name, source == buffer.name
+    first = f"{source}.store_in(tm.HOST), then " if own else ""
+    return f"{first}{f}.create_xfer(..., {source}[...], tm.CPU2FILE) and tm.FILE2CPU, or {source}.offload(...)"
+
+
+def _devices_at(program: Program, transfer: Statement, buffer: Buffer) -> list[Device]:
+    """The devices of the ends of a transfer that are in this buffer."""
+    assert transfer.transfer is not None
+    devices = transfer.transfer.source, transfer.transfer.target
+    return [device for name, device in zip(_ends(program, transfer), devices, strict=True) if name == buffer.name]
 
 
 def _ends(program: Program, transfer: Statement) -> tuple[str, str]:
@@ -176,6 +193,8 @@ def _transferred(program: Program, statement: Statement, buffer: Buffer) -> tupl
     who = f"the transfer {statement.name} copies {buffer.name}"
     if buffer.memory in (Memory.SHARED, Memory.REGISTER):
         return f"{who}, which is in {buffer.memory.value} memory: only its kernel reaches it", ""
+    if (buffer.memory is Memory.FILE) != (FILES in _devices_at(program, statement, buffer)):
+        return f"{who} to or from a file, which it is not kept in", ""
     if buffer.memory is Memory.HOST_MAPPED:
         remove = f"{program.algorithm.name}.remove({statement.name})"
         return f"{who}, which is host_mapped: every device addresses the one copy there is", remove

@@ -21,6 +21,7 @@ from tiramisu_py.toolchain.calls.arguments import PreparedCall
 from tiramisu_py.toolchain.calls.communicators import as_c_communicator, c_communicator
 from tiramisu_py.toolchain.calls.numpy_arrays import address
 from tiramisu_py.toolchain.calls.scalar_arguments import C_TYPES, Number, as_c
+from tiramisu_py.toolchain.calls.storage import StoragePart
 from tiramisu_py.toolchain.compilers.library import Library
 from tiramisu_py.toolchain.gpu.device_arrays import DeviceArray
 from tiramisu_py.toolchain.gpu.gpu_support import GpuPart
@@ -42,6 +43,7 @@ class CFunction:
     library: Library
     threads: int | None = None
     gpu: GpuPart | None = None
+    storage: StoragePart | None = None
 
     @cached_property
     def entry(self) -> Any:
@@ -65,20 +67,31 @@ class CFunction:
         passed: list[Any] = [] if comm is None else [as_c_communicator(comm)]
         passed += [call.params[name] for name in self.function.params]
         passed += [_passed(argument, call.values[argument.name]) for argument in self.function.arguments]
+        traffic = self._run(call, passed)
+        if self.function.traced:
+            log = read_log(self.library.loaded, self.function.name)
+            return log if traffic is None else replace(log, traffic=traffic)
+        return None if traffic is None else LastCall(self.function.name, traffic=traffic)
+
+    def _run(self, call: PreparedCall, passed: list[Any]) -> CallTraffic | None:
+        """One call; what it has moved, if it uses a GPU, or files."""
+        traffic = CallTraffic((), 0, {})
         if self.gpu is None:
             self.call(passed)
-            return read_log(self.library.loaded, self.function.name) if self.function.traced else None
-        with watching(self.gpu, self.function, call.values) as seen:
-            self.call(passed)
-        log = (
-            read_log(self.library.loaded, self.function.name) if self.function.traced else LastCall(self.function.name)
-        )
-        return replace(log, traffic=CallTraffic.read(self.library.loaded, seen))
+        else:
+            with watching(self.gpu, self.function, call.values) as seen:
+                self.call(passed)
+            traffic = CallTraffic.read(self.library.loaded, seen)
+        if self.storage is None:
+            return traffic if self.gpu else None
+        return traffic.with_files(self.library.loaded, self.storage.arrays)
 
     def call(self, passed: Sequence[Any]) -> None:
         """One call with these arguments in C. Raises `KernelError` if it reports a failure."""
         if self.gpu:
             self._choose_device()
+        if self.storage:
+            self.storage.prepare_thread(self.function.name, self.library)
         code = self._with_threads(partial(self.entry, *passed)) if self.sets_threads else self.entry(*passed)
         if code:
             raise self.failure(code)

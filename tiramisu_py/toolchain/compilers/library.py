@@ -35,8 +35,8 @@ from tiramisu_py.toolchain.compilers.precompiled import included_headers, precom
 from tiramisu_py.toolchain.compilers.processor import Processor, resolve_processor
 from tiramisu_py.toolchain.compilers.tools import RunningTools, run
 
-#: The GPU runtime, which is part of a library.
-RUNTIME = "tm_gpu.c"
+#: The runtimes of GPUs and of files, which are parts of libraries.
+RUNTIMES = ("tm_gpu.c", "tm_file.c")
 
 _log = logging.getLogger(__name__)
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -131,16 +131,16 @@ class LibraryRecipe:
     def compile_objects(self, folder: Path, cache: Cache | None = None) -> list[str]:
         """Writes the sources into `folder` and compiles each C file; returns the object files.
 
-        With a `cache`, the GPU runtime is compiled once for all programs.
+        With a `cache`, the runtimes are compiled once for all programs.
         """
         _write(self.files, folder)
         sources = [name for name in self.files if name.endswith(".c")]
         return _side_by_side(lambda name: self._compiled(name, folder, cache), sources)
 
     def _compiled(self, source: str, folder: Path, cache: Cache | None) -> str:
-        if source != RUNTIME or cache is None:
+        if source not in RUNTIMES or cache is None:
             return self._quickly(source, cache, lambda flags: self.toolchain.compile(source, flags, folder))
-        made = cache.entry(self._runtime_key, self._build_runtime)
+        made = cache.entry(self._runtime_key(source), partial(self._build_runtime, source))
         for file in (Path(source).with_suffix(".o"), Path(source).with_suffix(".d")):
             shutil.copyfile(made / file, folder / file)
         return Path(source).with_suffix(".o").name
@@ -161,13 +161,12 @@ class LibraryRecipe:
     def _runtime_files(self) -> dict[str, str]:
         return {name: text for name, text in sorted(self.sources.items()) if name.startswith("tm_")}
 
-    @property
-    def _runtime_key(self) -> str:
-        return build_key("runtime object", self._runtime_files, self.toolchain.identity, list(self.flags))
+    def _runtime_key(self, source: str) -> str:
+        return build_key("runtime object", source, self._runtime_files, self.toolchain.identity, list(self.flags))
 
-    def _build_runtime(self, folder: Path) -> list[Path]:
+    def _build_runtime(self, source: str, folder: Path) -> list[Path]:
         _write(self._runtime_files, folder)
-        self.toolchain.compile(RUNTIME, self.flags, folder)
+        self.toolchain.compile(source, self.flags, folder)
         return []
 
     def build(self, folder: Path, cache: Cache | None = None) -> list[Path]:

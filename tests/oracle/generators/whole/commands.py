@@ -47,7 +47,8 @@ DECLARED = {
 ELSEWHERE = {
     "segments": "tests/schedule/test_segments.py", "inverse": "tests/schedule/test_gather.py",
     "gather": "tests/schedule/test_gather.py", "array": "tests/language",
-    "pipeline": "tests/schedule/devices/test_pipeline.py", "recompute": "tests/schedule/test_recompute.py",
+    "pipeline": "tests/schedule/devices/test_pipeline.py", "offload": "tests/schedule/storage/test_offload.py",
+    "recompute": "tests/schedule/test_recompute.py",
 }  # fmt: skip
 #: Members that change no schedule: they ask, write, run, or name.
 ASKED = frozenset((
