@@ -46,6 +46,7 @@ CONDITIONS = (
     memory.OVERLAPPING_VECTORS,
     memory.WHOLE_VECTORS,
     kernels.THREADS,
+    kernels.ALIGNED_LINES,
     reductions.TREES,
     kernels.WAITS,
     messages.REQUESTS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -10,38 +10,25 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import Computation, Input, Operator
-from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.declarations import Computation, Operator
 from tiramisu_py.algorithm.expression_text import text_of
-from tiramisu_py.algorithm.expressions import (
-    Access,
-    Binary,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    ExternFunction,
-    Iter,
-    as_typed,
-    binary,
-)
-from tiramisu_py.algorithm.traversal import rewrite, walk
-from tiramisu_py.algorithm.types import int32, int64
+from tiramisu_py.algorithm.expressions import Call, Expr, ExternFunction, as_typed
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.dependence.cases import chooses
 from tiramisu_py.dependence.spare_updates import may_run_anywhere
 from tiramisu_py.dependence.strided_lanes import StridedLanes, carries, contiguous_loop, strided_lanes
-from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Scalar, Store
+from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, iterator_names, pieces_of, point_forms
-from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.prefetch import Lookahead
-from tiramisu_py.lower.statements.templates import Forms, filled, of_operands
+from tiramisu_py.lower.statements.store_places import Places
+from tiramisu_py.lower.statements.templates import Forms, filled
+from tiramisu_py.lower.statements.turned_rows import TurnedRow, turned_row
+from tiramisu_py.lower.statements.wide_indices import with_wide_indices
 from tiramisu_py.passes.vectors.remarks import COPIED, STRIDED
 from tiramisu_py.program.loops import LoopId, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Storage
 from tiramisu_py.records import dataclass
 
 #: Comments longer than this are cut.
@@ -52,8 +39,8 @@ COMMENT_WIDTH = 100
 class Body:
     """The code of every instance of a piece, as templates over `forms` (a function of the instances).
 
-    An update that may run `anywhere` does no harm where its guards do not hold. A `remark` says what
-    is slow or long in it.
+    An update that may run `anywhere` does no harm where its guards do not hold. With `turned` it is that of another
+    value of the row. A `remark` says what is slow or long in it.
     """
 
     piece: DomainPiece
@@ -70,6 +57,7 @@ class Body:
     ahead: tuple[Lookahead, ...] = ()
     anywhere: bool = False
     remark: str = ""
+    turned: TurnedRow | None = None
 
     def as_in_kernel(self, atomic: bool, deferred: int) -> Body:
         """The body in a kernel, where an update may have to be atomic, and a copy may be deferred."""
@@ -77,6 +65,9 @@ class Body:
 
     def at(self, values: Sequence[Expr]) -> Node:
         """The code for these values of the forms."""
+        return self._at(values) if self.turned is None else self.turned.around(values, self._at)
+
+    def _at(self, values: Sequence[Expr]) -> Node:
         indices = tuple(filled(index, values) for index in self.indices)
         value = filled(self.value, values)
         name = self.piece.statement.name
@@ -91,7 +82,8 @@ class Body:
     @property
     def buffers(self) -> frozenset[str]:
         """The buffers that it loads and stores."""
-        nodes = [node for root in (self.value, *self.indices, *self.guards) for node in walk(root)]
+        row = () if self.turned is None else (self.turned.row,)
+        nodes = [node for root in (self.value, *self.indices, *self.guards, *row) for node in walk(root)]
         return frozenset({self.buffer} | {node.buffer for node in nodes if isinstance(node, Load)})
 
     @property
@@ -119,12 +111,13 @@ def body_of(program: Program, piece: DomainPiece, remark: str = "") -> Body:
     # the branch of a select is a part of the algorithm's line; an index that is wrapped or clipped is written as there
     written = piece.body if chooses(statement.body) else statement.body
     comment = algorithm_line(program, statement, written)
+    turned = turned_row(program, statement, forms, places)
     whole = sets.from_frame(forms.function(), piece.frame)
     nontemporal = statement.nontemporal is not None and update is None
     anywhere = may_run_anywhere(program, statement)
     return Body(
         piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal, anywhere=anywhere,
-        remark=remark,
+        remark=remark, turned=turned,
     )  # fmt: skip
 
 
@@ -170,10 +163,7 @@ def _cut(line: str) -> str:
     return line if len(line) <= COMMENT_WIDTH else f"{line[: COMMENT_WIDTH - 4]} ..."
 
 
-# -- remarks on a statement, with the commands that help
-#
-# Remarks on a statement, with the commands that help, if any are known: vectors whose lanes are apart in memory, and
-# copies of a body around a point.
+# -- remarks on a statement, with the commands that help, if any are known
 
 
 #: Copies of a body that are said.
@@ -226,129 +216,3 @@ def _commands(program: Program, lanes: StridedLanes, loop: LoopId) -> str:
     new = f"{handle}.vectorize({names[before]}, {tag.width}{rest})"
     old = f"{handle}.vectorize({names[after]}, {tag.width}, ..)"
     return f"{order if before < after else ''}{new} instead of {old} make whole vectors"
-
-
-# -- the places that a statement loads and stores: accesses of values become elements of buffers
-
-
-class Places:
-    """Turns one statement's typed expressions into templates over `forms`, its accesses into loads."""
-
-    def __init__(self, program: Program, statement: Statement, forms: Forms, point: Mapping[str, isl.Aff]) -> None:
-        self.program = program
-        self.statement = statement
-        self.forms = forms
-        self.point = point
-        self.coords = sets.outputs(statement.coords)
-        self.reader = Affine(statement.frame, point)
-
-    def template(self, expression: Expr) -> Expr:
-        """A typed expression over the point's iterators, as a template over the statement's forms."""
-        return rewrite(expression, self._change)
-
-    def _change(self, e: Expr) -> Expr | None:
-        if isinstance(e, Access):
-            return self.load(e)
-        if isinstance(e, Iter):
-            return self.forms.wanted(self.point[e.name])
-        return None
-
-    def load(self, access: Access) -> Expr:
-        """The element, or the scalar argument, that holds the value of an access."""
-        source = self.program.algorithm.source(access.source)
-        if isinstance(source, Input) and source.scalar:
-            return Scalar(source.name, source.dtype)
-        storage = self.program.storage_for(self.statement, access.source)
-        dtype = self.program.buffers[storage.buffer].dtype
-        values = [self._index(index) for index in access.indices]
-        return Load(self._name(storage), self._element(storage, values), dtype)
-
-    def target(self) -> tuple[str, tuple[Expr, ...]]:
-        """The buffer and the element that the statement stores."""
-        storage = self.program.storages[self.statement.target]
-        values = sets.outputs(self.program.value_of(self.statement))
-        return self._name(storage), self._element(storage, values)
-
-    def _name(self, storage: Storage) -> str:
-        """The name of the buffer in code; kernels use the plain name."""
-        in_kernel = self.program.kernel_of(self.statement) is not None
-        return storage.buffer if in_kernel else array_name(self.program.buffers[storage.buffer], None)
-
-    def _index(self, index: Expr) -> isl.Aff | Expr:
-        try:
-            return self.reader.single(index)
-        except NotAffine:
-            return self.template(index)
-
-    def _element(self, storage: Storage, values: list[isl.Aff | Expr] | list[isl.Aff]) -> tuple[Expr, ...]:
-        frame = self.program.frame(storage)
-        if not self.program.in_scope(self.statement, storage):
-            loops = ", ".join(self.program.loops[loop].name for loop in frame)
-            raise CompilerDefect(
-                f"{self.statement.name} uses {storage.name} outside the loops ({loops}), "
-                "but each of their iterations has its own copy: keep it in a buffer of the whole call"
-            )
-        depth = len(frame)
-        operands: list[isl.Aff | Expr] = [*self.coords[:depth], *values]
-        affine = [operand for operand in operands if isinstance(operand, isl.Aff)]
-        if depth == 0 and sets.is_identity(storage.index):
-            return tuple(self._expression(operand) for operand in operands[: sets.out_size(storage.index)])
-        if len(affine) == len(operands):
-            at = sets.compose(sets.function(self.statement.frame, None, affine), storage.index)
-            return tuple(self.forms.wanted(aff) for aff in sets.outputs(at))
-        expressions = [self._expression(operand) for operand in operands]
-        return tuple(of_operands(aff, expressions) for aff in sets.outputs(storage.index))
-
-    def _expression(self, operand: isl.Aff | Expr) -> Expr:
-        return operand if isinstance(operand, Expr) else self.forms.wanted(operand)
-
-
-# -- sums of 32 bits in indices, computed in 64: ``image[c + dc[p]]`` is a row of neighbours for neighbouring c
-#
-# The proof reads such a sum as a form of its values, and takes on trust that it does not overflow its 32 bits
-# (`algorithm.domains.reads`); so both have the same value. What the proof takes as one value stays as it is: products
-# of values, quotients, conversions of the user's.
-
-
-def with_wide_indices(expression: Expr) -> Expr:
-    """An expression whose accesses have indices in 64 bits."""
-    return rewrite(expression, _access)
-
-
-def _access(e: Expr) -> Expr | None:
-    if not isinstance(e, Access) or not any(map(_moves, e.indices)):
-        return None
-    return e.rebuilt(tuple(with_wide_indices(_wide(index) if _moves(index) else index) for index in e.indices))
-
-
-def _moves(index: Expr) -> bool:
-    """Whether an index is a sum in 32 bits with an iterator among its terms, so that neighbours may have neighbours."""
-    return _is_sum(index) and any(isinstance(term, Iter) for term in _terms(index))
-
-
-def _terms(e: Expr) -> Iterator[Expr]:
-    """The terms of a sum in 32 bits."""
-    if isinstance(e, Cast):
-        yield from _terms(e.operand)
-    elif isinstance(e, Binary) and _is_sum(e):
-        yield from (*_terms(e.left), *_terms(e.right))
-    else:
-        yield e
-
-
-def _is_sum(index: Expr) -> bool:
-    """Whether an index is a sum, a difference or a multiple in 32 bits."""
-    if isinstance(index, Cast) and index.dtype == int64:
-        return _is_sum(index.operand)
-    if not isinstance(index, Binary) or index.dtype != int32:
-        return False
-    return index.op in ("+", "-") or (index.op == "*" and any(isinstance(x, Const) for x in (index.left, index.right)))
-
-
-def _wide(e: Expr) -> Expr:
-    """The value in 64 bits; sizes and iterators already have them."""
-    if isinstance(e, Cast) and e.dtype == int64:
-        return _wide(e.operand)
-    if isinstance(e, Binary) and _is_sum(e):
-        return binary(e.op, _wide(e.left), _wide(e.right))
-    return Cast(e, int64) if e.dtype == int32 else e
