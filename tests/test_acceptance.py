@@ -22,6 +22,7 @@ SCRIPTS = (
     "gradients.py",
     "tuned.py",
     pytest.param("blocks.py", marks=pytest.mark.slow),
+    pytest.param("memory.py", marks=pytest.mark.slow),
 )
 
 
