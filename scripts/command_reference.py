@@ -45,6 +45,7 @@ CLASSES = (
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel",
     "Storage", "MemoryPlan", "RokCurve", "RokPoint", "Policy", "MemoryNode",
     "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target", "Gradients",
+    "InstructionCosts",
     "Equivalence",
     "GradientCheck",
 )  # fmt: skip
@@ -232,6 +233,7 @@ def page() -> str:
     parts += of_queries()
     parts += of_module("Recipes", tm.recipes)
     parts += of_module("Sparse", tm.sparse)
+    parts += of_module("Graphs", tm.graphs)
     parts += of_old_words()
     parts += of_errors(sorted(errors))
     return "\n".join(parts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py import boundary, patterns, progress, queries, recipes, sparse
+    from tiramisu_py import boundary, graphs, patterns, progress, queries, recipes, sparse
     from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
     from tiramisu_py.algorithm.declarations import max_ as max
     from tiramisu_py.algorithm.declarations import min_ as min
@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from tiramisu_py.language.kernel import Jit, jit
     from tiramisu_py.program.loops import Combine
     from tiramisu_py.program.machine.gpu_target import GpuTarget
+    from tiramisu_py.program.machine.instruction_costs import InstructionCosts
     from tiramisu_py.program.machine.pages import Policy
     from tiramisu_py.program.storage import Buffer, Memory
     from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares
@@ -151,6 +152,7 @@ if TYPE_CHECKING:
         Timing,
         Trace,
         TraceEvent,
+        distinct,
         frozen,
         gpu_count,
         gpu_empty,
@@ -241,7 +243,7 @@ front(
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.toolchain": (
             "DeviceArray, HostPool, Kernel, MemoryNode, SimulatedDisk, Target, Timing, Trace, TraceEvent, "
-            "ArrayTraffic, frozen, "
+            "ArrayTraffic, distinct, frozen, "
             "gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
             "to_unified"
         ),
@@ -266,6 +268,7 @@ front(
             "Combine.TWO_PASS as TWO_PASS, Combine.LAST_BLOCK as LAST_BLOCK"
         ),
         "tiramisu_py.program.machine.gpu_target": "GpuTarget",
+        "tiramisu_py.program.machine.instruction_costs": "InstructionCosts",
         "tiramisu_py.program.machine.pages": (
             "Policy, Policy.LOCAL as LOCAL, Policy.INTERLEAVE as INTERLEAVE, Policy.BIND as BIND"
         ),
@@ -299,7 +302,7 @@ front(
         "tiramisu_py.view": "Explanation",
     },
     modules=(
-        "algorithm backends boundary build counting dependence derive equivalence errors function interpret "
+        "algorithm backends boundary build counting dependence derive equivalence errors function graphs interpret "
         "ir language lower passes patterns program progress proof queries recipes rewriting schedule sets sparse "
         "styles tuning view"
     ),
@@ -369,6 +372,7 @@ __all__ = [
     "InTurn",
     "Input",
     "InputAware",
+    "InstructionCosts",
     "Iter",
     "Kernel",
     "KernelError",
@@ -447,6 +451,7 @@ __all__ = [
     "cores",
     "cos",
     "cosh",
+    "distinct",
     "equivalent",
     "erf",
     "exp",
@@ -462,6 +467,7 @@ __all__ = [
     "gpu",
     "gpu_count",
     "gpu_empty",
+    "graphs",
     "host_pool",
     "grad",
     "hypot",
