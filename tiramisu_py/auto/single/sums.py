@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from tiramisu_py import Combine, Function, Iter
-from tiramisu_py.auto.model.cost import LATENCY
 from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
 from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles, roles_of
@@ -104,7 +103,7 @@ def scattered(problem: Problem, name: str) -> Iterator[Offer]:
 
     along = f"vectors of {lanes} along {vector}" if vector else "terms one after another"
     along = f"order {', '.join(order)}" if order else along
-    alone = problem.work(name, vector, chain=LATENCY)
+    alone = problem.work(name, vector, chain=problem.latency)
     if problem.threads > 1 and not fills and shared and shared[0] != vector:
         yield Offer(name, f"threads share {shared[0]}, {along}", why, threads, (name,), problem.work(name, vector))
     if fills and problem.threads > 1 and not order and not declared.ordered and _is_small(problem, name):
@@ -285,7 +284,7 @@ def _plain(problem: Problem, name: str, iterators: tuple[str, ...]) -> Iterator[
             function[name].update.parallelize(Iter(iterators[0]))
 
     if iterators:
-        work = problem.work(name, None, chain=LATENCY)
+        work = problem.work(name, None, chain=problem.latency)
         said = f"threads share {iterators[0]}" if problem.threads > 1 else f"a value of {iterators[0]} at a time"
         yield Offer(name, said, "sums are independent", by_rows, (name,), work)
 
