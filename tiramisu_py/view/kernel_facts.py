@@ -213,14 +213,24 @@ def _gathers(
             yield access, is_store, variables, active
     if isinstance(node, Let | For):
         first = node.value if isinstance(node, Let) else node.lower
-        variables = {**variables, node.variable: _AnyValues(variables)(first)}
+        found = _arbitrary(first, variables)
+        variables = variables if found is None else {**variables, node.variable: found}
         of_values = of_values | {node.variable} if _is_of_values(first, of_values) else of_values
     if isinstance(node, If):
-        holds = np.broadcast_to(_AnyValues(variables)(node.condition), active.shape)
-        yield from _gathers(node.then, variables, active & holds, of_values)
+        holds = _arbitrary(node.condition, variables)
+        here = active if holds is None else active & np.broadcast_to(holds, active.shape)
+        yield from _gathers(node.then, variables, here, of_values)
         return
     for child in children(node):
         yield from _gathers(child, variables, active, of_values)
+
+
+def _arbitrary(e: Expr, variables: Variables) -> Value | None:
+    """The value of an expression, with arbitrary elements; None if it needs what is not known here."""
+    try:
+        return _AnyValues(variables)(e)
+    except (InterpretError, KeyError):
+        return None
 
 
 def _is_of_values(e: Expr, of_values: frozenset[str]) -> bool:
