@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiramisu_py.algorithm.declarations import InverseOf, max_
-from tiramisu_py.algorithm.declare.declare import declare_input, declare_reduction
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Operand, as_expr, cast
+from tiramisu_py.algorithm.declarations import InverseOf
+from tiramisu_py.algorithm.declare.declare import declare_input
+from tiramisu_py.algorithm.declare.run_numbers import known_numbers, less_one, numbers_of_runs
+from tiramisu_py.algorithm.expressions import Const, Expr, Operand, as_expr
 from tiramisu_py.algorithm.names import check_name
-from tiramisu_py.algorithm.types import DType, int32, int64
-from tiramisu_py.algorithm.words.scattering import scatter
+from tiramisu_py.algorithm.types import DType, int32
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.declaring import Declarations
@@ -44,7 +44,7 @@ class RunDeclarations(Declarations):
             owner=self.owner, location=caller(),
         )  # fmt: skip
         assert declared.values is not None
-        self._program = with_input(self._program, replace(declared, covers=_less_one(declared.values[1])))
+        self._program = with_input(self._program, replace(declared, covers=less_one(declared.values[1])))
         return Segments(self, name)
 
     def inverse(self, name: str, index: Input) -> InverseRuns:
@@ -83,28 +83,12 @@ class RunDeclarations(Declarations):
     def _runs_of(self, segments: Segments) -> Reduction:
         """The number of the run that each position is in, as values; see `Segments.of`."""
         algorithm, start = self._program.algorithm, segments.name
-        known = next((each.name for each in algorithm.computations.values() if each.run_of == start), None)
-        if known is not None:
-            return Reduction(self, known)
-        name, declared = f"{start}_of", algorithm.inputs[start]
-        assert declared.covers is not None
-        position, run, at = Iter("position"), Iter("run"), Iter("at")
-        (extent,) = declared.shape
-        made = declare_reduction(
-            algorithm, name, {position: declared.covers}, {run: _less_one(extent), at: segments[run]}, max_,
-            scatter(cast(declared.dtype, run), [at]), values=(0, _less_one(extent)), owner=self.owner,
-            location=caller(),
-        )  # fmt: skip
-        self._program = with_group(self._program, [replace(made, run_of=start)])
-        return Reduction(self, name)
+        known = known_numbers(algorithm, start)
+        if known is None:
+            known = numbers_of_runs(algorithm, start, self.owner, caller())
+            self._program = with_group(self._program, [known])
+        return Reduction(self, known.name)
 
 
 def _is_zero(e: Expr) -> bool:
     return isinstance(e, Const) and e.value == 0
-
-
-def _less_one(e: Expr) -> Expr:
-    """``e - 1``, without a sum where that was ``count + 1``."""
-    if isinstance(e, Binary) and e.op == "+" and isinstance(e.right, Const) and e.right.value == 1:
-        return e.left
-    return cast(int64, e) - 1 if isinstance(e, Const) else e - 1

@@ -17,6 +17,7 @@ from tiramisu_py.algorithm.traversal import iterators, substitute, walk
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement_runs import run_bounds
 
 
 class LostBound(NamedTuple):
@@ -55,6 +56,8 @@ def _since(states: tuple[Program, ...], lost: LostBound) -> str:
 def _lost(program: Program) -> Iterator[tuple[Statement, LostBound, str]]:
     for statement in program.acting:
         bounds = [bound for guard in statement.guards for bound in conjuncts(guard) if _is_bound(bound)]
+        if bounds and any(map(run_bounds(program, statement).is_implied, statement.guards)):
+            continue  # by what loops outside say, they have others
         for loop in statement.loops:
             here = [bound for bound in bounds if loop in _loops(program, statement, _positions(bound))]
             found = _reason(program, statement, loop, here) if here else None

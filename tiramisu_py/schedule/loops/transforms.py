@@ -26,6 +26,7 @@ from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements, unused, whole
 from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.loops.bundles import split_bundle
+from tiramisu_py.schedule.loops.run_bounds import with_run_bounds
 from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.reductions.dealt_terms import dealt_out
 from tiramisu_py.schedule.reductions.rfactor import over_values
@@ -150,7 +151,7 @@ def _permuted(program: Program, statement: Statement, chosen: tuple[LoopId, ...]
     for loop in chosen:
         check_nesting(program, loop)
     _check_bundles(program, program.statements[statement.name])
-    return program
+    return with_run_bounds(program, [each.name for each in program.with_this_loop(new[0].id)])
 
 
 def _check_bundles(program: Program, statement: Statement) -> None:
