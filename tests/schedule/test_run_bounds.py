@@ -162,3 +162,10 @@ def test_conditions_that_do_not_follow_from_a_run_are_refused(wrong: Any) -> Non
     changed = program.with_statement(replace(update, guards=(*update.guards, guard)))
     messages = [violation.message for violation in check(changed).violations]
     assert any("msg.update runs only where" in each and "msg has values elsewhere" in each for each in messages)
+
+
+def test_half_of_a_runs_number_leaves_its_own_conditions() -> None:
+    f, msg = typed_product()
+    msg.update.split(p, 8, p0, p1).reorder(p0, n, p1)
+    text = f.pseudocode()
+    assert "rows_low = int64(rows[n])" in text and "rows_high = int64(rows[n + 1])" in text

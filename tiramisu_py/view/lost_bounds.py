@@ -124,6 +124,12 @@ def _reason(program: Program, statement: Statement, loop: LoopId, bounds: list[E
             f"the number of {what} is fixed before a value is loaded",
             f"distribute {called} in place of {name}" if called else f"leave {name} to one of them",
         )
+    free = _without_bounds(program, statement, loop)
+    if free is not None:
+        return (
+            f"{free.handle} shares it, and runs in all of them",
+            f"compute {free.source} at a loop outside of {name}",
+        )
     other = _other_bounds(program, statement, loop, bounds)
     if other is not None:
         return (
@@ -145,6 +151,15 @@ def _is_known_before(program: Program, statement: Statement, loop: LoopId, bound
 def _not_outside(statement: Statement, loops: list[LoopId], loop: LoopId) -> list[LoopId]:
     """The loops among some that are not around a loop."""
     return [each for each in loops if statement.depth(each) >= statement.depth(loop)]
+
+
+def _without_bounds(program: Program, statement: Statement, loop: LoopId) -> Statement | None:
+    """A statement that shares a loop which no value bounds for it."""
+    for other in program.with_this_loop(loop):
+        positions = [each for guard in other.guards for each in conjuncts(guard) if _is_bound(each)]
+        if other.acts and not any(loop in _loops(program, other, _positions(each)) for each in positions):
+            return other
+    return None
 
 
 def _other_bounds(program: Program, statement: Statement, loop: LoopId, bounds: list[Expr]) -> Statement | None:

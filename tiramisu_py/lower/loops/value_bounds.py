@@ -275,7 +275,12 @@ class _Loop:
     def _runs(self, node: Node, changing: frozenset[str]) -> list[Expr] | None:
         match node:
             case If(otherwise=None):
-                return [] if loads_in(node.condition) else None
+                if loads_in(node.condition):
+                    return []
+                inside = None if changing & variables(node.condition) else self._runs(node.then, changing)
+                return None if inside is None else [node.condition, *inside]
+            case Let():
+                return self._runs(node.body, changing | {node.variable})
             case For() if not changing & (variables(node.lower) | variables(node.upper)):
                 inside = self._runs(node.body, changing | {node.variable})
                 return None if inside is None else [Binary("<", node.lower, node.upper, bool_), *inside]

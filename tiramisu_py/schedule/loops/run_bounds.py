@@ -13,7 +13,7 @@ shows it of each, and lowering makes bounds of loops of them, as of others. Runs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import islpy as isl
@@ -24,7 +24,7 @@ from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.declare.run_numbers import known_numbers, numbers_of_runs
 from tiramisu_py.algorithm.domains.references import access
 from tiramisu_py.algorithm.domains.runs import Run
-from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param, as_expr, binary
+from tiramisu_py.algorithm.expressions import Expr, Iter, Param, as_expr, binary
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import Coordinates, Rewrite
@@ -36,9 +36,10 @@ from tiramisu_py.program.statement_runs import run_bounds
 from tiramisu_py.records import dataclass
 
 
-def with_run_bounds(program: Program, names: Iterable[str]) -> Program:
-    """The program with the bounds that the order of loops asks for, in some statements, and no others."""
-    for name in names:
+def with_run_bounds(program: Program, before: Program) -> Program:
+    """The program with the bounds that the order of loops asks for, in statements that a command changed."""
+    known = before.statements
+    for name in [name for name, each in program.statements.items() if each is not known.get(name)]:
         statement = program.statements[name]
         if not statement.guards or not statement.acts or statement.moves:
             continue
@@ -87,8 +88,7 @@ def joined_run(program: Program, statement: Statement, loops: tuple[LoopId, Loop
         return [c[1], c[0]]
 
     whole = Loop(program.next_loop(), into)
-    program = Rewrite(loops, (whole, program.loops[outer]), swapped, swapped).applied(program)
-    return with_run_bounds(program, [each.name for each in program.with_this_loop(whole.id)])
+    return Rewrite(loops, (whole, program.loops[outer]), swapped, swapped).applied(program)
 
 
 def _with_numbers(program: Program, found: Sequence[Run], guards: Sequence[Expr]) -> Program:
@@ -234,7 +234,7 @@ def _expression(form: isl.Aff, dims: dict[int, Expr]) -> Expr:
         part = each if factor == 1 else each * factor
         total = part if total is None else total + part
     if total is None:
-        total = Const(taken.constant)
+        total = as_expr(taken.constant)
     elif taken.constant:
         total = total + taken.constant
     return total if taken.denominator == 1 else total // taken.denominator
