@@ -12,6 +12,7 @@ import pytest
 import tiramisu_py as tm
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.domains.references import access
+from tiramisu_py.program.statement_runs import run_bounds
 from tiramisu_py.proof import check
 
 N, E = tm.params("N E")
@@ -166,6 +167,9 @@ def test_conditions_that_do_not_follow_from_a_run_are_refused(wrong: Any) -> Non
 
 def test_half_of_a_runs_number_leaves_its_own_conditions() -> None:
     f, msg = typed_product()
-    msg.update.split(p, 8, p0, p1).reorder(p0, n, p1)
-    text = f.pseudocode()
-    assert "rows_low = int64(rows[n])" in text and "rows_high = int64(rows[n + 1])" in text
+    msg.update.interchange(n, p)
+    update = f._program.statements["msg_update"]
+    *own, number = update.guards
+    half = typed(access("rows_of", tm.int32, 1, p, f.owner) <= n)
+    bounds = run_bounds(f._program, update)
+    assert bounds.needed((*own, number)) == (number,) and bounds.needed((*own, half)) == (*own, half)

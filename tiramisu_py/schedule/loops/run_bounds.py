@@ -32,7 +32,7 @@ from tiramisu_py.program.initial import with_group
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.program.statement_runs import run_bounds
+from tiramisu_py.program.statement_runs import depths_of, run_bounds
 from tiramisu_py.records import dataclass
 
 
@@ -129,7 +129,7 @@ class _Nest:
 
     def bounds(self) -> Iterator[Expr]:
         """The conditions by which loops over positions are bounded outside of those over runs, and the reverse."""
-        rows, positions = self._loops(self.run.row), self._loops(self.run.position)
+        rows, positions = depths_of(self.statement, self.run.row), depths_of(self.statement, self.run.position)
         if not rows or not positions:
             return
         for depth in positions:
@@ -144,15 +144,6 @@ class _Nest:
     @property
     def _has_numbers(self) -> bool:
         return self.program.algorithm.inputs[self.run.start].covers is not None
-
-    def _loops(self, form: isl.Aff) -> list[int]:
-        """The depths of the loops that a form depends on."""
-        value = sets.graph(sets.function(self.statement.frame, None, [form]))
-        of_loops = self.statement.coords_map.reverse().apply_range(value)
-        if not of_loops.is_single_valued():
-            return []
-        pieces = sets.pieces(isl.PwMultiAff.from_map(of_loops).get_at(0))
-        return sorted({axis for piece in pieces for axis in sets.axes_of(piece)})
 
     def _known(self, form: isl.Aff, depth: int) -> _Block | None:
         """The constant block that a form is in, as the loops outside of one say; None if they say no such."""
@@ -177,7 +168,7 @@ class _Nest:
         """``of[first] <= n <= of[last]``, or ``n == of[p]``."""
         row, declared = self._expression(self.run.row), self.program.algorithm.inputs[self.run.start]
         assert declared.covers is not None
-        if positions.extent == 1 and len(self._loops(self.run.row)) == 1:
+        if positions.extent == 1 and len(depths_of(self.statement, self.run.row)) == 1:
             yield typed(row == self._number(self._expression(self.run.position)))
             return
         if positions.extent == 1:
