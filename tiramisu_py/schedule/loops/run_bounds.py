@@ -115,8 +115,14 @@ def _numbers_name(algorithm: Algorithm, start: str) -> str:
 class _Block:
     """A form lies in ``first .. first + extent - 1``, whatever the loops further inside are."""
 
-    first: isl.Aff
+    first: Expr
     extent: int
+    may_be_negative: bool
+
+    @property
+    def index(self) -> Expr:
+        """The first element, of those that there are."""
+        return binary("max", self.first, as_expr(0)) if self.may_be_negative else self.first
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,64 +135,55 @@ class _Nest:
 
     def bounds(self) -> Iterator[Expr]:
         """The conditions by which loops over positions are bounded outside of those over runs, and the reverse."""
-        rows, positions = depths_of(self.statement, self.run.row), depths_of(self.statement, self.run.position)
-        if not rows or not positions:
-            return
+        rows, positions = (depths_of(self.statement, form) for form in (self.run.row, self.run.position))
         for depth in positions:
-            block = self._known(self.run.row, depth) if any(row > depth for row in rows) and min(rows) < depth else None
+            block = self._known(self.run.row, depth) if any(row > depth for row in rows) else None
             if block is not None:
                 yield from self._of_starts(block)
-        for depth in rows:
-            block = self._known(self.run.position, depth) if min(positions) < depth else None
-            if block is not None and self._has_numbers:
-                yield from self._of_numbers(block)
+        for depth in rows if self._has_numbers else ():
+            block = self._known(self.run.position, depth)
+            if block is not None:
+                yield from self._of_numbers(block, alone=len(rows) == 1)
 
     @property
     def _has_numbers(self) -> bool:
         return self.program.algorithm.inputs[self.run.start].covers is not None
 
     def _known(self, form: isl.Aff, depth: int) -> _Block | None:
-        """The constant block that a form is in, as the loops outside of one say; None if they say no such."""
+        """The block that a form is in, as the loops outside of one say; None if they do not say it."""
         instances = self.statement.instances.intersect_params(self.program.context.params())
         outer = sets.renamed(self.statement.prefix(depth), None)
         value = sets.function(self.statement.frame, None, [form])
         found = sets.interval_around(sets.graph(outer, instances).reverse().apply_range(sets.graph(value)))
-        if found is None:
+        if found is None or not sets.axes_of(found.low):
             return None
         low = sets.compose(outer, sets.function(found.low.get_domain_space(), None, [found.low]))
-        return _Block(sets.outputs(low)[0], found.extent)
+        (begin,) = sets.outputs(low)
+        first = self._expression(begin)
+        negative = sets.as_set(begin.lt_set(sets.constant(begin.get_domain_space(), 0))).intersect(instances)
+        return None if first is None else _Block(first, found.extent, not negative.is_empty())
 
     def _of_starts(self, rows: _Block) -> Iterator[Expr]:
         """``start[first] <= p < start[last + 1]``."""
         position = self._expression(self.run.position)
         (extent,) = self.program.algorithm.inputs[self.run.start].shape
-        first, end = self._clipped(rows, rows.extent, extent)
-        yield typed(self._start(first) <= position)
-        yield typed(position < self._start(end))
+        if position is not None:
+            yield typed(self._start(rows.index) <= position)
+            yield typed(position < self._start(binary("min", rows.first + rows.extent, extent - 1)))
 
-    def _of_numbers(self, positions: _Block) -> Iterator[Expr]:
+    def _of_numbers(self, positions: _Block, alone: bool) -> Iterator[Expr]:
         """``of[first] <= n <= of[last]``, or ``n == of[p]``."""
         row, declared = self._expression(self.run.row), self.program.algorithm.inputs[self.run.start]
         assert declared.covers is not None
-        if positions.extent == 1 and len(depths_of(self.statement, self.run.row)) == 1:
-            yield typed(row == self._number(self._expression(self.run.position)))
+        if row is None:
             return
-        if positions.extent == 1:
-            number = self._number(self._expression(self.run.position))
-            yield typed(number <= row)
-            yield typed(row <= number)
+        first = positions.index
+        if positions.extent == 1 and alone:
+            yield typed(row == self._number(first))
             return
-        first, last = self._clipped(positions, positions.extent - 1, declared.covers)
+        last = first if positions.extent == 1 else positions.first + (positions.extent - 1)
         yield typed(self._number(first) <= row)
-        yield typed(row <= self._number(last))
-
-    def _clipped(self, block: _Block, last: int, extent: Expr) -> tuple[Expr, Expr]:
-        """The ends of a block as indices of an array: the first element, and the one `last` elements later."""
-        first = self._expression(block.first)
-        instances = self.statement.instances.intersect_params(self.program.context.params())
-        negative = sets.as_set(block.first.lt_set(sets.constant(block.first.get_domain_space(), 0)))
-        low = first if negative.intersect(instances).is_empty() else binary("max", first, as_expr(0))
-        return low, binary("min", first + last, extent - 1)
+        yield typed(row <= self._number(last if positions.extent == 1 else binary("min", last, declared.covers - 1)))
 
     def _start(self, index: Expr) -> Expr:
         name, algorithm = self.run.start, self.program.algorithm
@@ -197,22 +194,15 @@ class _Nest:
         name = _numbers_name(algorithm, self.run.start)
         return access(name, algorithm.inputs[self.run.start].dtype, 1, index, algorithm.owner)
 
-    def _expression(self, form: isl.Aff) -> Expr:
-        """A form of instances as an expression of the iterators of their points."""
-        return _expression(form, self._iterators)
-
-    @property
-    def _iterators(self) -> dict[int, Expr]:
-        """The iterator of the point that each dimension of the instances is."""
-        found: dict[int, Expr] = {}
-        variables = sets.variables(self.statement.frame)
-        for name, form in zip(
-            self.program.point_names(self.statement), sets.outputs(self.statement.point), strict=False
-        ):
-            for axis, variable in enumerate(variables):
-                if _same(form, variable, self.statement.instances):
-                    found.setdefault(axis, Iter(name))
-        return found
+    def _expression(self, form: isl.Aff) -> Expr | None:
+        """A form of instances as an expression of the iterators of their points; None if these do not say it."""
+        names = self.program.point_names(self.statement)
+        value = sets.graph(sets.function(self.statement.frame, None, [form]), self.statement.instances)
+        of_points = sets.graph(self.statement.point).reverse().apply_range(value)
+        if not of_points.is_single_valued():
+            return None
+        pieces = sets.pieces(isl.PwMultiAff.from_map(of_points).get_at(0))
+        return _expression(pieces[0], dict(enumerate(map(Iter, names)))) if len(pieces) == 1 else None
 
 
 def _expression(form: isl.Aff, dims: dict[int, Expr]) -> Expr:
