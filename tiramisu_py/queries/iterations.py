@@ -8,9 +8,10 @@ from functools import cached_property
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.extents import extents_of
+from tiramisu_py.algorithm.domains.runs import runs_of_values
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -24,6 +25,24 @@ def extents(computation: Computation, *, terms: bool = False) -> list[int | None
     """
     of = computation.points if terms else computation.domain
     return [_constant_extent(of, axis) for axis in range(sets.size(of))]
+
+
+def run_of_positions(algorithm: Algorithm, computation: Computation) -> tuple[str, str] | None:
+    """The iterators over runs, and over the positions of a run, of values in runs that have each position once.
+
+    None for values that are in no such runs (`Function.segments`), or at other forms of iterators.
+    """
+    space = computation.domain.get_space()
+    variables = dict(zip(computation.iterators, sets.variables(space), strict=True))
+    for run in runs_of_values(algorithm, computation):
+        named = [
+            next((name for name, each in variables.items() if each.plain_is_equal(form)), None)
+            for form in (run.row, run.position)
+        ]
+        row, position = named
+        if algorithm.inputs[run.start].covers is not None and row is not None and position is not None:
+            return row, position
+    return None
 
 
 def _constant_extent(of: isl.Set, axis: int) -> int | None:
