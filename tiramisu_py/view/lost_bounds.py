@@ -17,7 +17,7 @@ from tiramisu_py.algorithm.traversal import iterators, substitute, walk
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.statement_runs import depths_of, run_bounds
+from tiramisu_py.program.statement_runs import run_bounds
 
 
 class LostBound(NamedTuple):
@@ -92,9 +92,9 @@ def _positions(condition: Expr) -> set[str]:
 def _loops(program: Program, statement: Statement, names: set[str]) -> list[LoopId]:
     """The loops of a statement that its iterators of these names depend on."""
     point = zip(program.point_names(statement), sets.outputs(statement.point), strict=False)
-    forms = [form for name, form in point if name in names]
-    found = {depth for form in forms for depth in depths_of(statement, form)}
-    return [loop for depth, loop in enumerate(statement.loops) if depth in found]
+    axes = {axis for name, form in point if name in names for axis in sets.axes_of(form)}
+    coords = zip(statement.loops, sets.outputs(statement.coords), strict=True)
+    return [loop for loop, form in coords if axes & sets.axes_of(form)]
 
 
 def _reason(program: Program, statement: Statement, loop: LoopId, bounds: list[Expr]) -> tuple[str, str] | None:
