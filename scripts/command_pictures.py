@@ -305,6 +305,17 @@ def _copy() -> Iterator[tuple[tm.Function, dict[str, int]]]:
     yield f, {"N": 4, "M": 3}
 
 
+@example("offload")
+def _offload() -> Iterator[tuple[tm.Function, dict[str, int]]]:
+    f = tm.Function("back", params=[T, N], assume="T >= 2 and N >= 1")
+    a = f.input("a", tm.float32, [N])
+    u = f.computation("u", {t: T, i: N}, lambda u: tm.select(t == 0, a[i], 2 * u[t - 1, i]))
+    f.outputs(f.computation("v", {x: T, i: N}, u[T - 1 - x, i]))
+    yield f, {"T": 6, "N": 2}
+    u.offload(t, ahead=1)
+    yield f, {"T": 6, "N": 2}
+
+
 # -- transfers and messages
 
 

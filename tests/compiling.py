@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tests.processors import toolchain
-from tiramisu_py.build import open_cache
-from tiramisu_py.build.toolchains.cache import build_key
-from tiramisu_py.build.toolchains.precompiled import included_headers, precompiled_intrinsics
-from tiramisu_py.build.toolchains.processor import this_machine
+from tiramisu_py.toolchain import open_cache
+from tiramisu_py.toolchain.compilers.cache import build_key
+from tiramisu_py.toolchain.compilers.precompiled import included_headers, precompiled_intrinsics
+from tiramisu_py.toolchain.compilers.processor import this_machine
 
 _SOURCES = (".c", ".cpp", ".cu")
 

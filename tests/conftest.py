@@ -18,9 +18,9 @@ from tests.mutations.lists import every
 from tests.tiers.budget import budget
 from tests.tiers.costs import Account, Meter
 from tests.tiers.families import chosen, this_turn
-from tiramisu_py.build.toolchains import library, simulator
-from tiramisu_py.build.toolchains.flags import OPTIMISED
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.toolchain.compilers import library, simulator
+from tiramisu_py.toolchain.compilers.flags import OPTIMISED
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent

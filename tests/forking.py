@@ -34,8 +34,8 @@ ROOT = Path(__file__).resolve().parents[1]
 TIMEOUT = 300.0
 #: What every fork finds imported: all that a function needs up to its kernel, but for MPI, which begins when imported.
 ROOMS = (
-    "algorithm.evaluate.evaluate", "backends", "build", "derive", "function", "interpret", "lower", "passes", "proof",
-    "view",
+    "algorithm.evaluate.evaluate", "backends", "derive", "function", "interpret", "lower", "passes", "proof",
+    "toolchain", "view",
 )  # fmt: skip
 MODULES = ("numpy.random", "tiramisu_py", *(f"tiramisu_py.{room}" for room in ROOMS))
 

@@ -11,9 +11,10 @@ from unittest import mock
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.build import find_toolchain, open_cache, processor_for
-from tiramisu_py.build.toolchains.c_compiler import Toolchain
-from tiramisu_py.build.toolchains.processor import (
+from tiramisu_py.errors import ToolchainError
+from tiramisu_py.toolchain import find_toolchain, open_cache, processor_for
+from tiramisu_py.toolchain.compilers.c_compiler import Toolchain
+from tiramisu_py.toolchain.compilers.processor import (
     VARIABLE,
     host_name,
     instruction_sets,
@@ -21,7 +22,6 @@ from tiramisu_py.build.toolchains.processor import (
     resolve_processor,
     used_by_compilers,
 )
-from tiramisu_py.errors import ToolchainError
 
 #: The name of this machine's own processor among those that may stand for it.
 OWN = "native"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.forking import run
-from tiramisu_py.build.toolchains import library
+from tiramisu_py.toolchain.compilers import library
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Memory of this process is not searched for: contexts of allocations are short, and few freed blocks are kept.

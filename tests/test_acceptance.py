@@ -21,6 +21,7 @@ SCRIPTS = (
     "spmv.py",
     "gradients.py",
     "tuned.py",
+    pytest.param("blocks.py", marks=pytest.mark.slow),
 )
 
 

@@ -16,10 +16,8 @@ PACKAGE = ROOT / "tiramisu_py"
 def rooms() -> dict[str, list[str]]:
     """The modules of each room, by its path; without the emitters' files that are no Python."""
     found: dict[str, list[str]] = {}
-    for top in (PACKAGE, ROOT / "backends", ROOT / "scripts" / "benchmarks"):
+    for top in (PACKAGE, ROOT / "scripts" / "benchmarks"):
         for path in sorted(top.rglob("*.py")):
-            if path.is_relative_to(PACKAGE / "backends"):  # the link to the other folder
-                continue
             folder = path.parent.relative_to(PACKAGE if top is PACKAGE else ROOT).as_posix()
             names = found.setdefault(folder, [])
             if path.stem != "__init__":
@@ -50,6 +48,7 @@ SHARED_CLASSES = {
     "Launch": "of a loop's tag, and the node of the loop IR",
     "Piece": "a handle of a part, and a box that a message has",
     "Prefetch": "the command, and the node of the loop IR",
+    "Storage": "where a program keeps the values of a source, and the rates of a disk",
     "Transfer": "a handle, and what a statement has",
     "Vectorize": "the command, and the pass",
 }
@@ -57,8 +56,8 @@ SHARED_CLASSES = {
 
 def test_one_name_means_one_thing() -> None:
     classes: dict[str, list[str]] = {}
-    for file in [*PACKAGE.rglob("*.py"), *(ROOT / "backends").rglob("*.py")]:
-        if file.name == "__init__.py" or file.is_relative_to(PACKAGE / "backends"):  # the link to the other folder
+    for file in PACKAGE.rglob("*.py"):
+        if file.name == "__init__.py":
             continue
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = [path for folder in ("tiramisu_py", "backends") for path in sorted((ROOT / folder).rglob("*.py"))]
+SOURCES = sorted((ROOT / "tiramisu_py").rglob("*.py"))
 
 #: Where functions remember results for good, and why they may.
 REMEMBERED = {
-    ("tiramisu_py/build/gpu/runtime.py", "_loaded"): "a library stays loaded for as long as its process runs",
-    ("tiramisu_py/build/files/entries.py", "_settled"): "a file in the same state has the same checksum",
-    ("tiramisu_py/build/toolchains/tools.py", "_said"): "a script before a compiler is asked once a process",
+    ("tiramisu_py/toolchain/gpu/runtime.py", "_loaded"): "a library stays loaded for as long as its process runs",
+    ("tiramisu_py/toolchain/files/entries.py", "_settled"): "a file in the same state has the same checksum",
+    ("tiramisu_py/toolchain/compilers/tools.py", "_said"): "a script before a compiler is asked once a process",
     ("tiramisu_py/algorithm/reserved.py", "_library"): "a file of the package is read once, and never changes",
 }
 

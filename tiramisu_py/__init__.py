@@ -81,28 +81,6 @@ if TYPE_CHECKING:
     from tiramisu_py.algorithm.words.choosing import mux
     from tiramisu_py.algorithm.words.scattering import scatter
     from tiramisu_py.algorithm.words.stages import ExternStage, extern_stage, reads, stride, updates, writes
-    from tiramisu_py.build import (
-        ArrayTraffic,
-        DeviceArray,
-        HostPool,
-        Kernel,
-        MemoryNode,
-        Target,
-        Timing,
-        Trace,
-        TraceEvent,
-        frozen,
-        gpu_count,
-        gpu_empty,
-        host_pool,
-        inverse,
-        is_unified,
-        memory_nodes,
-        pinned_empty,
-        target,
-        to_gpu,
-        to_unified,
-    )
     from tiramisu_py.errors import (
         ArgumentError,
         CallError,
@@ -162,6 +140,29 @@ if TYPE_CHECKING:
     from tiramisu_py.schedule.ranks.rank_numbers import RANK as rank
     from tiramisu_py.schedule.ranks.rank_numbers import rank_numbers as ranks
     from tiramisu_py.schedule.ranks.uneven_distribution import pieces
+    from tiramisu_py.toolchain import (
+        ArrayTraffic,
+        DeviceArray,
+        HostPool,
+        Kernel,
+        MemoryNode,
+        SimulatedDisk,
+        Target,
+        Timing,
+        Trace,
+        TraceEvent,
+        frozen,
+        gpu_count,
+        gpu_empty,
+        host_pool,
+        inverse,
+        is_unified,
+        memory_nodes,
+        pinned_empty,
+        target,
+        to_gpu,
+        to_unified,
+    )
     from tiramisu_py.tuning import (
         Balance,
         BalancedPart,
@@ -172,11 +173,17 @@ if TYPE_CHECKING:
         InputAware,
         Machine,
         MemoryLevel,
+        MemoryPlan,
+        RokCurve,
+        RokPoint,
+        Storage,
         Tuned,
         TunedPoint,
         balance,
         input_aware,
+        plan,
         powers_of_two,
+        rok,
         tune,
     )
     from tiramisu_py.view import Explanation
@@ -195,12 +202,15 @@ if TYPE_CHECKING:
     SHARED = Memory.SHARED
     PINNED = Memory.PINNED
     HOST_MAPPED = Memory.HOST_MAPPED
+    FILE = Memory.FILE
     LOCAL = Policy.LOCAL
     INTERLEAVE = Policy.INTERLEAVE
     BIND = Policy.BIND
     CPU2GPU = Direction.CPU2GPU
     GPU2CPU = Direction.GPU2CPU
     GPU2GPU = Direction.GPU2GPU
+    CPU2FILE = Direction.CPU2FILE
+    FILE2CPU = Direction.FILE2CPU
     SYNC = Mode.SYNC
     ASYNC = Mode.ASYNC
     BLOCK = Property.BLOCK
@@ -229,8 +239,9 @@ front(
         "tiramisu_py.algorithm.words.choosing": "mux",
         "tiramisu_py.algorithm.words.scattering": "scatter",
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
-        "tiramisu_py.build": (
-            "DeviceArray, HostPool, Kernel, MemoryNode, Target, Timing, Trace, TraceEvent, ArrayTraffic, frozen, "
+        "tiramisu_py.toolchain": (
+            "DeviceArray, HostPool, Kernel, MemoryNode, SimulatedDisk, Target, Timing, Trace, TraceEvent, "
+            "ArrayTraffic, frozen, "
             "gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
             "to_unified"
         ),
@@ -260,13 +271,15 @@ front(
         ),
         "tiramisu_py.program.storage": (
             "Buffer, Memory, Memory.HOST as HOST, Memory.REGISTER as REGISTER, Memory.GPU as GPU, "
-            "Memory.SHARED as SHARED, Memory.PINNED as PINNED, Memory.HOST_MAPPED as HOST_MAPPED"
+            "Memory.SHARED as SHARED, Memory.PINNED as PINNED, Memory.HOST_MAPPED as HOST_MAPPED, "
+            "Memory.FILE as FILE"
         ),
         "tiramisu_py.program.targets": "Cores, Gpu, Partition, Shares",
         "tiramisu_py.proof": "Report",
         "tiramisu_py.schedule.devices.transfers": (
             "Direction, Mode, Direction.CPU2GPU as CPU2GPU, Direction.GPU2CPU as GPU2CPU, "
-            "Direction.GPU2GPU as GPU2GPU, Mode.SYNC as SYNC, Mode.ASYNC as ASYNC"
+            "Direction.GPU2GPU as GPU2GPU, Direction.CPU2FILE as CPU2FILE, Direction.FILE2CPU as FILE2CPU, "
+            "Mode.SYNC as SYNC, Mode.ASYNC as ASYNC"
         ),
         "tiramisu_py.schedule.instances.target_kinds": "cores, gpu, shares",
         "tiramisu_py.schedule.loops.bands": "Band",
@@ -279,8 +292,9 @@ front(
         "tiramisu_py.schedule.ranks.rank_numbers": "RANK as rank, rank_numbers as ranks",
         "tiramisu_py.schedule.ranks.uneven_distribution": "pieces",
         "tiramisu_py.tuning": (
-            "Balance, BalancedPart, Choice, Choices, Collected, FitReport, InputAware, Machine, MemoryLevel, Tuned, "
-            "TunedPoint, balance, input_aware, powers_of_two, tune"
+            "Balance, BalancedPart, Choice, Choices, Collected, FitReport, InputAware, Machine, MemoryLevel, "
+            "MemoryPlan, RokCurve, RokPoint, Storage, Tuned, TunedPoint, balance, input_aware, plan, powers_of_two, "
+            "rok, tune"
         ),
         "tiramisu_py.view": "Explanation",
     },
@@ -340,6 +354,8 @@ __all__ = [
     "GPU",
     "GPU2CPU",
     "GPU2GPU",
+    "CPU2FILE",
+    "FILE2CPU",
     "Gpu",
     "GpuTarget",
     "GradientCheck",
@@ -347,6 +363,7 @@ __all__ = [
     "HOST",
     "Half",
     "HOST_MAPPED",
+    "FILE",
     "HostPool",
     "INTERLEAVE",
     "InTurn",
@@ -361,7 +378,12 @@ __all__ = [
     "Machine",
     "Memory",
     "MemoryLevel",
+    "MemoryPlan",
+    "RokCurve",
+    "RokPoint",
+    "Storage",
     "MemoryNode",
+    "SimulatedDisk",
     "Mode",
     "Operator",
     "PERSISTENT",
@@ -478,7 +500,9 @@ __all__ = [
     "pieces",
     "pinned_empty",
     "popcount",
+    "plan",
     "powers_of_two",
+    "rok",
     "product",
     "progress",
     "queries",

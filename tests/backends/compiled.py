@@ -20,9 +20,9 @@ from tests.processors import NATIVE, native, require
 from tests.sanitizers import preloaded
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS
-from tiramisu_py.build.toolchains.precompiled import uses_intrinsics
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.passes.pipeline import optimise
+from tiramisu_py.toolchain.compilers.precompiled import uses_intrinsics
 
 STRICT = ("-Wall", "-Wextra", "-Werror")
 #: gcc warns of loads and stores past the end of a buffer, and of copies that overlap, in branches that are never taken,

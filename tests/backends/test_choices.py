@@ -22,11 +22,11 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Param, Select, const
 from tiramisu_py.algorithm.traversal import kinds
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.backends.emitting import emit
-from tiramisu_py.build.toolchains import library
 from tiramisu_py.function import results
 from tiramisu_py.ir import Lane, Load, LoopFunction, Node, Ramp, Scalar
 from tiramisu_py.ir.arithmetic.linear import number
 from tiramisu_py.ir.rewriting import with_children, with_expressions
+from tiramisu_py.toolchain.compilers import library
 
 N, M = tm.params("N M")
 i, j, k, u, x = tm.iters("i j k u x")

@@ -14,7 +14,7 @@ from tiramisu_py.backends.c.expressions.literals import literal
 from tiramisu_py.backends.c.expressions.scalar_types import SCALAR_TYPES
 from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS
 from tiramisu_py.backends.mpi.element_types import MPI_TYPES
-from tiramisu_py.build.calls.scalar_arguments import C_TYPES
+from tiramisu_py.toolchain.calls.scalar_arguments import C_TYPES
 
 
 @pytest.mark.parametrize("table", [SCALAR_TYPES, MPI_TYPES, C_TYPES], ids=["C", "MPI", "ctypes"])

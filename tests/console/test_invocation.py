@@ -14,8 +14,8 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py import progress
-from tiramisu_py.build import processor_for
 from tiramisu_py.console import doctor, main
+from tiramisu_py.toolchain import processor_for
 
 SCRIPT = """
 import tiramisu_py as tm

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 import tiramisu_py as tm
+from tests.programs.gpu import thread_registers
 from tests.programs.gpu.pipelines import blur
 from tests.programs.gpu.sums_over_blocks import total as in_the_last_block
 from tests.programs.ranks.sums import again_and_again, on_a_grid, shared_value, total
@@ -296,6 +297,7 @@ def test_what_is_wrong_with_a_reduction_over_ranks(name: str, monkeypatch: pytes
 SKIPPED: dict[str, tuple[Callable[[], tm.Function], str, str]] = {
     "room for whole vectors": (padded, "bounds", "past the end"),
     "tickets": (lambda: in_the_last_block(tm.LAST_BLOCK), "race", "no tickets tell which block that is"),
+    "thread registers": (lambda: thread_registers.dealt("inner 4", "inner 4"), "reach", "which different threads run"),
     "rank reductions": (lambda: total()[0], "reduction", "s[0] lacks a term on rank 0"),
     "tree reductions": (row_sums, "reduction", "no statement combines what they collect"),
     "barriers": (tiles, "race", "with no barrier between"),

@@ -8,7 +8,7 @@ from tiramisu_py.algorithm import types
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c.expressions.scalar_types import SCALAR_TYPES, ScalarType
 from tiramisu_py.backends.mpi.element_types import MPI_TYPES
-from tiramisu_py.build.calls.scalar_arguments import C_TYPES
+from tiramisu_py.toolchain.calls.scalar_arguments import C_TYPES
 
 #: Its name is NumPy's; the rest of the package knows its kind and its width.
 float128 = DType("float128", "f", 128, "long double")

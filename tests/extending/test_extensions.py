@@ -110,6 +110,6 @@ def test_the_page_quotes_the_extensions_and_names_files_that_are_there() -> None
     quoted = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(quoted) == 7 and all(any(text in source for source in sources) for text in quoted)
     root = PAGE.parent.parent
-    places = [root, root / "tiramisu_py", root / "docs", root / "backends" / "c"]
+    places = [root, root / "tiramisu_py", root / "docs", root / "tiramisu_py" / "backends" / "c"]
     named = re.findall(r"`([\w/]+(?:/|\.(?:py|h|md|toml)))`", page)
     assert len(named) > 30 and [name for name in named if not any((place / name).exists() for place in places)] == []

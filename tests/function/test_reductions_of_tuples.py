@@ -28,10 +28,10 @@ from tests.function.test_reduction_forms import (
 )
 from tests.selection import covering
 from tiramisu_py.backends import emit
-from tiramisu_py.build import open_cache
-from tiramisu_py.build.toolchains.mpi import mpi4py
-from tiramisu_py.build.toolchains.nvcc import find_nvcc
 from tiramisu_py.interpret import run
+from tiramisu_py.toolchain import open_cache
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 
 N, K = tm.params("N K")
 q = tm.iters("q")[0]

@@ -11,11 +11,11 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.algorithm.evaluate.given_values import checked_arguments
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.images import Architecture
-from tiramisu_py.build.toolchains.nvcc import find_nvcc
 from tiramisu_py.function.scheduled_values import interpreted
 from tiramisu_py.interpret.devices.race_detector import AccessHistory, Kind
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.images import Architecture
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 
 N, K = tm.params("N K")
 i, k, b, k1, k0, t = tm.iters("i k b k1 k0 t")

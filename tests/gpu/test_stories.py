@@ -23,11 +23,11 @@ import tiramisu_py as tm
 from tests.selection import covering
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernel_text import signatures
-from tiramisu_py.build import compile_function
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.images import Architecture
-from tiramisu_py.build.toolchains.nvcc import Nvcc, find_nvcc
-from tiramisu_py.build.toolchains.nvrtc import Nvrtc, find_nvrtc
+from tiramisu_py.toolchain import compile_function
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.images import Architecture
+from tiramisu_py.toolchain.compilers.nvcc import Nvcc, find_nvcc
+from tiramisu_py.toolchain.compilers.nvrtc import Nvrtc, find_nvrtc
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 FOLDERS = ("gpu", "cooperative")

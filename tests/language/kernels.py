@@ -124,6 +124,17 @@ def numbers(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
     return np.random.default_rng(len(shape) + sum(shape)).integers(0, 7, shape).astype(dtype)
 
 
+def half_product(dtype: tm.DType = tm.float16, **constants: int) -> tuple[tm.Function, Any]:
+    """The product of two matrices of 16-bit floats, and its run."""
+    M, N, K = tm.params("M N K")
+    f = tm.Function("half", params=[M, N, K])
+    A, B, C = f.input("A", dtype, [M, K]), f.input("B", dtype, [N, K]), f.array("C", tm.float32, [M, N])
+    sizes = {"TM": 32, "TN": 16, "TK": 16, **constants}
+    run = product[tl.cdiv(M, sizes["TM"]), tl.cdiv(N, sizes["TN"]), constants.get("SPLIT", 1)](A, B, C, **sizes)
+    f.outputs(C)
+    return f, run
+
+
 def _softmax(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     e = np.exp(x - x.max(1, keepdims=True, initial=-np.inf))
     return e / e.sum(1, keepdims=True)

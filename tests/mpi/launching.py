@@ -21,7 +21,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests import fork_client, forking
-from tiramisu_py.build import open_cache
+from tiramisu_py.toolchain import open_cache
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER = Path(__file__).with_name("rank.py")

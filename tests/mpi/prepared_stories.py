@@ -13,7 +13,7 @@ import numpy as np
 import tiramisu_py as tm
 from tests.conftest import QUICK
 from tests.programs.ranks import mpi_stories as stories
-from tiramisu_py.build.toolchains import library
+from tiramisu_py.toolchain.compilers import library
 
 SIZE = 17
 

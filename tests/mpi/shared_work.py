@@ -9,7 +9,7 @@ import numpy as np
 
 import tiramisu_py as tm
 from tests.mpi.waiting import meet
-from tiramisu_py.build.toolchains.mpi import mpi4py
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import tiramisu_py as tm
 from tests.mpi.shared_work import ready
 from tests.programs.ranks.sums import STORIES, by_halves, i, in_a_tree, number, total
 from tiramisu_py.backends.mpi.reduction_calls import RUNTIME
-from tiramisu_py.build.toolchains.mpi import mpi4py
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 
 def check(f: tm.Function, given: dict[str, Any]) -> None:

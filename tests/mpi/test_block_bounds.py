@@ -9,9 +9,9 @@ import pytest
 
 import tiramisu_py as tm
 from tests.proof.messages.test_block_bounds import DOWN, FAR, NEAR, PHASES, UP, WIDE_DOWN, WIDE_UP, built, stencil
-from tiramisu_py.build.calls.block_bounds import balanced
-from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError, KernelError
+from tiramisu_py.toolchain.calls.block_bounds import balanced
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 
 def check_on_all_splits(f: Any, reach: tuple[int, ...], least: int) -> None:

@@ -11,7 +11,7 @@ import tiramisu_py as tm
 from tests.mpi.shared_work import ready
 from tests.oracle.judges.rank_arrays import agreed, ran_on_ranks
 from tests.programs.ranks.collectives import all_to_all, broadcasts, c, gathered, k, panels, r, transposed
-from tiramisu_py.build.toolchains.mpi import mpi4py
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 RANKS = 4
 

@@ -10,8 +10,8 @@ import pytest
 from tests.lacking import CXX, without_cxx
 from tests.programs.ranks.gpu_ranks import blur_on_gpus, heat_on_gpus
 from tests.programs.ranks.uneven_pieces import SIZES, on_gpu_and_cores, pictures
-from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import KernelError
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 
 @pytest.mark.mpi(2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mpi.launching import ROOT, implementations, run_test
-from tiramisu_py.build.toolchains.mpi import mpi4py
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 FAILING = """
 import pytest

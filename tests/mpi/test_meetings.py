@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
 
 def built(mpi: Implementation, source: Path, program: Path) -> Path:
     """A program of the runtime alone."""
-    runtimes = [f"-I{ROOT / 'backends' / folder}" for folder in ("c", "mpi/runtime")]
+    runtimes = [f"-I{ROOT / 'tiramisu_py' / 'backends' / folder}" for folder in ("c", "mpi/runtime")]
     command = [mpi.mpicc, "-O1", "-std=gnu11", "-Wall", *runtimes, source, "-lm", "-o", program]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stdout + made.stderr

@@ -8,11 +8,11 @@ import pytest
 from tests.programs.loop_ir.messages import compiled
 from tests.programs.loop_ir.rings import ROWS, buffered_burst, elements, on_grid, ring, steps
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.build.calls.communicators import as_c_communicator
-from tiramisu_py.build.toolchains import library
-from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.program.statement import SendMode
+from tiramisu_py.toolchain.calls.communicators import as_c_communicator
+from tiramisu_py.toolchain.compilers import library
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 C = 6
 

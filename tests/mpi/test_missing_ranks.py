@@ -12,9 +12,9 @@ import pytest
 from tests.mpi.launching import Implementation, each, implementations
 from tests.mpi.test_failures import pass_on
 from tests.programs.loop_ir.messages import compiled
-from tiramisu_py.build.calls.meeting import PATIENCE, patience
-from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.toolchain.calls.meeting import PATIENCE, patience
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 MPI = each()
 needs_mpi = pytest.mark.skipif(not MPI, reason="no MPI on this machine")

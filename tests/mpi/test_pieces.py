@@ -7,8 +7,8 @@ import pytest
 
 from tests.lacking import CXX, without_cxx
 from tests.programs.ranks.uneven_pieces import MORE_SIZES, SIZES, all_on_the_first, blur, pictures, tiles
-from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 
 @pytest.mark.mpi(3)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.build.machine.test_numa import _OWN
-from tiramisu_py.build.toolchains.mpi import mpi4py
+from tests.toolchain.machine.test_numa import _OWN
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 r, c, q, r1 = tm.iters("r c q r1")
 ROWS = 4

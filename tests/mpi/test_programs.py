@@ -15,9 +15,9 @@ from tests.mpi.launching import Implementation, each
 from tests.mpi.shared_work import ready
 from tests.oracle.judges.rank_arrays import agreed, ran_on_ranks
 from tests.programs.ranks.mpi_programs import PROGRAMS, P, blur, c, exchanged, picture, r1, time_outside
-from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import LegalityError
 from tiramisu_py.lower import lower
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 RANKS = P + 1
 

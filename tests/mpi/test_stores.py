@@ -7,7 +7,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.programs.ranks.mpi_programs import C, P, c, q, r, r1
-from tiramisu_py.build.toolchains.mpi import mpi4py
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 B, COLUMNS = 8, 64
 

@@ -11,8 +11,8 @@ import numpy as np
 import tiramisu_py as tm
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernel_text import signatures
-from tiramisu_py.build import compile_function
 from tiramisu_py.passes import traced
+from tiramisu_py.toolchain import compile_function
 
 R, C, G = tm.params("R C G")
 r, c, c0, c1, r0, r1 = tm.iters("r c c0 c1 r0 r1")

@@ -37,10 +37,10 @@ from typing import Any
 from tests import forking
 from tests.ptx.pointer_choices import chosen_loads
 from tiramisu_py.backends.cuda.simulated import RUNTIME_HEADERS
-from tiramisu_py.build.toolchains.cache import digest, open_cache
-from tiramisu_py.build.toolchains.cuda_compiler import find_cuda_compiler
-from tiramisu_py.build.toolchains.simulator import find_cxx, texts
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.toolchain.compilers.cache import digest, open_cache
+from tiramisu_py.toolchain.compilers.cuda_compiler import find_cuda_compiler
+from tiramisu_py.toolchain.compilers.simulator import find_cxx, texts
 
 SOURCES = Path(__file__).with_name("machine")
 LIBRARY = "libcuda.so.1"

@@ -9,9 +9,9 @@ import tiramisu_py as tm
 from tests.gpu.test_stories import listed
 from tests.ptx import running
 from tests.ptx.pointer_choices import chosen_loads
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.cuda_compiler import compile_kernels, find_cuda_compiler
-from tiramisu_py.build.toolchains.images import Architecture
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.cuda_compiler import compile_kernels, find_cuda_compiler
+from tiramisu_py.toolchain.compilers.images import Architecture
 
 N, K = tm.params("N K")
 i, k, i0, i1 = tm.iters("i k i0 i1")

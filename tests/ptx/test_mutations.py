@@ -15,10 +15,10 @@ from tests.ptx import running
 from tests.ptx.entry_points import Refused, gpu
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernel_text import signatures
-from tiramisu_py.build import compile_function
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.cuda_compiler import compile_kernels, find_cuda_compiler
-from tiramisu_py.build.toolchains.images import Architecture
+from tiramisu_py.toolchain import compile_function
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.cuda_compiler import compile_kernels, find_cuda_compiler
+from tiramisu_py.toolchain.compilers.images import Architecture
 
 ROWS, COLUMNS = 7, 2500
 SEEDS = range(40)

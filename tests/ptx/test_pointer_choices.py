@@ -9,9 +9,9 @@ from tests.ptx import running
 from tests.ptx.entry_points import kernel
 from tests.ptx.pointer_choices import chosen_loads
 from tests.selection import some
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.cuda_compiler import compile_kernels, find_cuda_compiler
-from tiramisu_py.build.toolchains.images import Architecture
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.cuda_compiler import compile_kernels, find_cuda_compiler
+from tiramisu_py.toolchain.compilers.images import Architecture
 
 BEGIN = """.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c)
 {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.programs.gpu import tensor_products as tp
+from tests.programs.gpu import thread_registers
 from tests.ptx import running
 from tests.selection import some
 
@@ -20,3 +21,11 @@ def test_products_of_warps_are_those_of_numpy(kind: str) -> None:
         running.choose(f"seed={seed} arch=81")
         a, b = tp.numbers(kind, *size, seed)
         np.testing.assert_array_equal(kernel(a, b), tp.exact(a, b))
+
+
+@pytest.mark.ptx
+def test_sums_that_stay_in_registers_between_loops_are_those_of_numpy() -> None:
+    running.choose("arch=81")
+    kernel = thread_registers.product().compile(device="gpu", architectures=("compute_80",))
+    a, b = tp.numbers("float16", 33, 17, 19)
+    np.testing.assert_array_equal(kernel(a, b), tp.exact(a, b))

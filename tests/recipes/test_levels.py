@@ -18,8 +18,8 @@ from tests.programs.sparse import csr
 from tests.recipes.test_spmv import given as of_rows
 from tests.recipes.test_time_plans import field
 from tiramisu_py import recipes
-from tiramisu_py.build import processor_for
 from tiramisu_py.recipes import Cpu
+from tiramisu_py.toolchain import processor_for
 
 M, N, K = tm.params("M N K")
 i, j, k, t, u, v = tm.iters("i j k t u v")

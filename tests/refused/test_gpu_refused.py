@@ -673,7 +673,15 @@ CASES: list[tuple[str, Callable[[], Any], str, dict[str, int], Point, Point, str
         ("p", ()),
         "a kernel cannot allocate such memory",
     ),
-    ("registers of other threads", registers_of_others, "reach", {}, None, ("p", ()), "which different threads run"),
+    (
+        "registers of other threads",
+        registers_of_others,
+        "reach",
+        {"N": 32},
+        None,
+        ("p", (1,)),
+        "and thread (1, 0, 0) has it in its registers",
+    ),
     ("a copy of mapped memory", mapped_transfer, "reach", {}, None, ("a", ()), "every device addresses the one copy"),
     (
         "a kernel in a parallel loop",

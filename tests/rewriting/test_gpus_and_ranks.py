@@ -16,8 +16,8 @@ from benchmarks.gradients.programs import PROGRAMS
 from tests.mpi.shared_work import ready
 from tests.oracle.judges.rank_arrays import agreed, ran_on_ranks
 from tests.rewriting.judging import listed
-from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.queries import Declared, accesses, chosen_by_values
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 i, j, i1, q, block, thread = tm.iters("i j i1 q block thread")
 #: The threads of a block, and the rows of a rank: neither divides all sizes.

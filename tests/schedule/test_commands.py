@@ -13,9 +13,9 @@ import pytest
 import tiramisu_py as tm
 from tests.programs import pipelines as pl
 from tests.programs.pipelines import c, c0, c1, d, e, i, i0, i1, j, j0, j1, k, k0, k1, r, r0, r1, t, t0, t1, x, y
-from tiramisu_py.build.toolchains import library
 from tiramisu_py.interpret import run
 from tiramisu_py.lower import lower
+from tiramisu_py.toolchain.compilers import library
 
 SIZES = (0, 1, 2, 7, 16, 17, 33)
 

@@ -21,8 +21,8 @@ from tests.compiling import compiled, intrinsics
 from tests.targets.machines import GENERIC, Target
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED
-from tiramisu_py.build.toolchains.precompiled import uses_intrinsics
 from tiramisu_py.ir import ArrayArgument, LoopFunction
+from tiramisu_py.toolchain.compilers.precompiled import uses_intrinsics
 
 #: What the top of a source defines by a macro of the headers.
 _DEFINED = re.compile(r"TM_[A-Z0-9_]+\(.*\)$")

@@ -133,7 +133,7 @@ def calls(body: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def test_no_macro_hands_a_value_on_as_it_is() -> None:
-    folder = Path(__file__).resolve().parents[2] / "backends"
+    folder = Path(__file__).resolve().parents[2] / "tiramisu_py" / "backends"
     found = [(path.name, *each) for path in sorted(folder.rglob("*.h")) for each in defined(path.read_text())]
     known = {name for _, name, *_ in found}
     handed = [

@@ -10,7 +10,7 @@ import pytest
 
 from tests.targets.machines import TARGETS, Target
 
-HEADERS = Path(__file__).resolve().parents[2] / "backends" / "c"
+HEADERS = Path(__file__).resolve().parents[2] / "tiramisu_py" / "backends" / "c"
 _BY_NAME = {target.name: target for target in TARGETS}
 
 

@@ -86,10 +86,9 @@ def room_of(module: str) -> str:
 def _rooms(file: str) -> Iterator[str]:
     """The rooms of the package that a changed file is in."""
     path = Path(file)
-    if path.parts[0] == "backends":
-        yield "/".join(path.with_suffix("").parts[:2])
-    elif path.parts[0] == "tiramisu_py":
-        yield path.parts[1].removesuffix(".py") if path.name != "__init__.py" or len(path.parts) > 2 else FRONT
+    if path.parts[0] == "tiramisu_py":
+        module = ".".join(path.with_suffix("").parts)
+        yield room_of(module.removesuffix(".__init__"))
 
 
 def _paths_of_room(room: str) -> Iterator[str]:

@@ -6,8 +6,8 @@ import sys
 
 from tests.processors import OWN, become
 from tests.tiers.families import TURNS, this_turn
-from tiramisu_py.build import processor_for
 from tiramisu_py.errors import ToolchainError
+from tiramisu_py.toolchain import processor_for
 
 #: The levels of x86-64 whose vectors differ.
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")

@@ -41,7 +41,8 @@ def test_a_recipe_brings_recipes_and_what_uses_them() -> None:
 
 
 def test_an_emitter_brings_what_is_built_upon_it() -> None:
-    assert {"tests/backends/c", "tests/backends/cuda", "tests/build"} <= set(paths_for(["backends/c/emitter.py"]))
+    found = paths_for(["tiramisu_py/backends/c/emitter.py"])
+    assert {"tests/backends/c", "tests/backends/cuda", "tests/toolchain"} <= set(found)
 
 
 def test_the_front_brings_what_looks_at_all_names() -> None:

@@ -7,8 +7,8 @@ import pytest
 from tests.processors import OWN
 from tests.tiers.families import ROUNDS, TURNS, VARIABLE
 from tests.tiers.processors import LEVELS, processors
-from tiramisu_py.build import processor_for
-from tiramisu_py.build.toolchains.processor import VARIABLE as STANDS
+from tiramisu_py.toolchain import processor_for
+from tiramisu_py.toolchain.compilers.processor import VARIABLE as STANDS
 
 
 def test_each_kind_of_processor_is_first_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.build.machine.processor_caches import caches
+from tiramisu_py.toolchain.machine.processor_caches import caches
 from tiramisu_py.tuning.machine_model import GPUS
 from tiramisu_py.view.occupancy import GPUS as NAMED
 

@@ -11,9 +11,9 @@ import tiramisu_py as tm
 from tests.programs import pipelines as pl
 from tests.programs.gpu.pipelines import gather, on_gpu, transpose
 from tests.programs.pipelines import i, i0, i1, j, j0, j1
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.nvcc import find_nvcc
 from tiramisu_py.program.machine.gpu_target import CUDA
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 from tiramisu_py.view.kernel_facts import AccessFacts, KernelFacts, _turns
 
 a, b, im, it, w, j2 = tm.iters("a b im it w j2")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from tiramisu_py.build import Kernel
 from tiramisu_py.console.reading import Found
 from tiramisu_py.console.scripts import one_function
 from tiramisu_py.function import Function
+from tiramisu_py.toolchain import Kernel
 
 
 def build(given: Namespace) -> Found:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments
-from tiramisu_py.build import processor_for
-from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.console.building import compiled
 from tiramisu_py.console.reading import Found
 from tiramisu_py.console.scripts import ScriptError, named_sizes, one_function
 from tiramisu_py.function import Function
+from tiramisu_py.toolchain import processor_for
+from tiramisu_py.toolchain.compilers.mpi import mpi4py
 from tiramisu_py.tuning import Machine
 from tiramisu_py.view import ScheduleCost
 

@@ -10,17 +10,17 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tiramisu_py.build import gpu_count, processor_for
-from tiramisu_py.build.gpu.available_gpus import Device
-from tiramisu_py.build.gpu.runtime import runtime_for
-from tiramisu_py.build.machine.topology import allowed_cpus
-from tiramisu_py.build.toolchains.c_compiler import find_toolchain
-from tiramisu_py.build.toolchains.cache import Cache, open_cache
-from tiramisu_py.build.toolchains.cuda_compiler import find_cuda_compiler
-from tiramisu_py.build.toolchains.mpi import Mpi, family_of_launcher, find_mpi
-from tiramisu_py.build.toolchains.simulator import find_cxx
 from tiramisu_py.errors import TiramisuError
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain import gpu_count, processor_for
+from tiramisu_py.toolchain.compilers.c_compiler import find_toolchain
+from tiramisu_py.toolchain.compilers.cache import Cache, open_cache
+from tiramisu_py.toolchain.compilers.cuda_compiler import find_cuda_compiler
+from tiramisu_py.toolchain.compilers.mpi import Mpi, family_of_launcher, find_mpi
+from tiramisu_py.toolchain.compilers.simulator import find_cxx
+from tiramisu_py.toolchain.gpu.available_gpus import Device
+from tiramisu_py.toolchain.gpu.runtime import runtime_for
+from tiramisu_py.toolchain.machine.topology import allowed_cpus
 
 #: Variables of the environment that change what is found here.
 VARIABLES = (

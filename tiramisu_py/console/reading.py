@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tiramisu_py import backends, build
+from tiramisu_py import backends, toolchain
 from tiramisu_py.console.scripts import ScriptError, functions, named_sizes, one_function, told_apart
 from tiramisu_py.errors import SavedError
 from tiramisu_py.function import Function
@@ -98,7 +98,7 @@ def emit_text(given: Namespace) -> Found:
 
     Functions of one name have files of the same names: those of each are in a folder of their own.
     """
-    processor = build.processor_for(given.target)
+    processor = toolchain.processor_for(given.target)
     found = told_apart(given.script, given.function)
     made = {name: dict(backends.emit(f.lowered(processor.vector_bytes))) for name, f in found.items()}
     files = {

@@ -21,7 +21,7 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collective_exchanges import collectives
 from tiramisu_py.program.ranks.spread import axes, foreseen
-from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.program.statement import FILES, Device, Role, Statement
 from tiramisu_py.program.storage import Memory
 
 
@@ -75,7 +75,7 @@ def _size(program: Program, statement: Statement) -> int:
 
 
 def _words(device: Device) -> str:
-    return "host" if device is None else f"gpu {device}"
+    return "host" if device is None else "file" if device == FILES else f"gpu {device}"
 
 
 def _in_place(program: Program, params: Mapping[str, int]) -> Iterator[InPlace]:

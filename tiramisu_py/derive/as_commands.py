@@ -133,14 +133,16 @@ def _form(form: isl.Aff, dims: Sequence[str]) -> str:
 
 
 def _transfer(program: Program, statement: Statement, transfer: Transfer) -> Iterator[str]:
-    if statement.sources:
+    if statement.sources and not transfer.uses_files:
         raise CommandError(f"create_xfer cannot make the transfer {statement.name}, which moves a copy")
     direction = {(True, False): "CPU2GPU", (False, True): "GPU2CPU", (False, False): "GPU2GPU"}[
         transfer.source is None, transfer.target is None
     ]
+    if transfer.uses_files:
+        direction = "CPU2FILE" if transfer.source is None else "FILE2CPU"
     options = [f"tm.{'ASYNC' if transfer.asynchronous else 'SYNC'}"]
-    options += [f"stream={transfer.stream}"] if transfer.stream else []
-    options += [f"device={transfer.device}"] if transfer.device else []
+    options += [f"stream={transfer.stream}"] if transfer.stream and not transfer.uses_files else []
+    options += [f"device={transfer.device}"] if transfer.device and not transfer.uses_files else []
     options += [f"to_device={transfer.target}"] if direction == "GPU2GPU" else []
     yield (
         f'f.create_xfer("{_domain(program, statement)}", f["{statement.source}"][{_point(statement)}], tm.{direction}, '

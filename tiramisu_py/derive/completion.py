@@ -13,6 +13,7 @@ from tiramisu_py.dependence.vector_padding import with_room
 from tiramisu_py.derive.barriers.barriers import with_barriers
 from tiramisu_py.derive.barriers.rank_partials import with_rank_reductions
 from tiramisu_py.derive.barriers.rounds import with_rounds_apart
+from tiramisu_py.derive.barriers.thread_registers import with_thread_registers
 from tiramisu_py.derive.barriers.tickets import with_tickets
 from tiramisu_py.derive.barriers.tree_partials import with_tree_reductions
 from tiramisu_py.program.program import Program
@@ -36,6 +37,9 @@ COMPLETION: tuple[CompletionStep, ...] = (
         "room for whole vectors", "elements for what vectors store and load past the end of a loop", with_room
     ),
     CompletionStep("tickets", "tickets of the blocks whose last one goes on with what follows", with_tickets),
+    CompletionStep(
+        "thread registers", "registers of each thread, for what separate thread loops use", with_thread_registers
+    ),
     CompletionStep("rank reductions", "start, combination and end of what ranks reduce together", with_rank_reductions),
     CompletionStep(
         "tree reductions", "start, combination and end of what a block reduces in a tree", with_tree_reductions

@@ -8,7 +8,6 @@ from typing import Any
 
 import islpy as isl
 
-from tiramisu_py.build import Kernel, Target, compile_versions_of, processor_for, target
 from tiramisu_py.errors import ArgumentError, TiramisuError, UnsupportedError
 from tiramisu_py.function.function import Function
 from tiramisu_py.function.saving.algorithms import declared_values
@@ -16,6 +15,7 @@ from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
 from tiramisu_py.program.machine.pins import as_pin
 from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain import Kernel, Target, compile_versions_of, processor_for, target
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import islpy as isl
 import numpy as np
 
-from tiramisu_py import backends, build, ir, lower, passes, sets, view
+from tiramisu_py import backends, ir, lower, passes, sets, toolchain, view
 from tiramisu_py.algorithm.domains.extents import default_place
 from tiramisu_py.algorithm.domains.runs import stored_axes
 from tiramisu_py.algorithm.evaluate.evaluate import evaluate
@@ -36,6 +37,8 @@ from tiramisu_py.styles import as_html
 
 #: The sizes of vectors that `lowered` knows.
 VECTOR_BYTES = (8, 16, 32, 64)
+
+_Found = TypeVar("_Found")
 
 
 class Results(Scheduled):
@@ -110,26 +113,33 @@ class Results(Scheduled):
         if self._open_domains:
             raise DeclarationError(f"{self.name} is not complete: {self._open_domains}")
 
-    def source(self, target: str | build.Target | None = None) -> dict[str, str]:
+    def source(self, target: str | toolchain.Target | None = None) -> dict[str, str]:
         """The generated source text, by file name: for vectors of 64 bytes, whatever this machine has, or for those of
         the processor `target`, named as for `compile`. `Kernel.source` is what was compiled. Raises `ToolchainError`
         for a name that the compiler does not know.
         """
         return dict(
-            backends.emit(self.lowered() if target is None else self.lowered(build.target(target).vector_bytes))
+            backends.emit(self.lowered() if target is None else self.lowered(toolchain.target(target).vector_bytes))
         )
 
-    def facts(self, kernel: build.Kernel | None = None) -> tuple[view.KernelFacts, ...]:
+    def facts(self, kernel: toolchain.Kernel | None = None) -> tuple[view.KernelFacts, ...]:
         """The static facts of each GPU kernel: its threads, its shared memory, the cost of a warp's accesses.
 
-        With a compiled `kernel` of this function, also the registers of a thread that the CUDA compiler reported.
-        Raises `LegalityError` for a program that the proof refuses.
+        With a compiled `kernel` of this function, also the registers of a thread that the CUDA compiler reported and,
+        if nvdisasm is installed (extra ``tuning``), the machine code: `KernelFacts.code`. Raises `LegalityError` for a
+        program that the proof refuses.
         """
         function = self.lowered()
-        names, reported = backends.kernel_names(function), {} if kernel is None else kernel.resources
-        known = (_registers(reported.get(names[each.name], {}), function.gpu) for each in function.kernels)
+        names, gpu = backends.kernel_names(function), function.gpu
+        reported = {} if kernel is None else kernel.resources
+        code = {} if kernel is None or toolchain.find_nvdisasm() is None else kernel.machine_code()
         return tuple(
-            view.kernel_facts(each, registers) for each, registers in zip(function.kernels, known, strict=True)
+            view.kernel_facts(
+                each,
+                {a: found.registers for a, found in _by_number(reported.get(names[each.name], {}), gpu).items()},
+                _by_number(code.get(names[each.name], {}), gpu),
+            )
+            for each in function.kernels
         )
 
     def compile(
@@ -148,7 +158,8 @@ class Results(Scheduled):
         pin: str | Sequence[int] | None = None,
         trace: bool = False,
         page_lock: bool = False,
-    ) -> build.Kernel:
+        storage: str | os.PathLike[str] | toolchain.SimulatedDisk | None = None,
+    ) -> toolchain.Kernel:
         """Prove, emit, compile and load; the result is called with NumPy arrays.
 
         `target` is a processor (default: this one); `compiler` a C compiler (default: ``$CC``, gcc or clang), which may
@@ -177,13 +188,17 @@ class Results(Scheduled):
         read-only) is copied as without the option. Meanwhile no other thread may call a function with the array. A
         temporary that GPUs copy is page-locked with ``store_in(tm.PINNED)``.
 
+        A program that keeps values in files (`offload`, ``tm.CPU2FILE``) has them in the folder `storage`, on a disk:
+        they have no names there, and none is left however a call ends. ``storage="simulator"`` is a disk in memory, for
+        which `seed` and `timing` say when copies happen; a `SimulatedDisk` has a speed.
+
         With `trace` each call logs its actions and their times in ``kernel.trace`` (see `Trace`); without it the
         library contains no tracing code.
         """
         made = emission(
             self, target=target, compiler=compiler, fast=fast, sanitize=sanitize, threads=threads,
             verify_values=verify_values, device=device, seed=seed, timing=timing, architectures=architectures, pin=pin,
-            trace=trace, page_lock=page_lock,
+            trace=trace, page_lock=page_lock, storage=storage,
         )  # fmt: skip
         return made()
 
@@ -326,9 +341,9 @@ class Emission:
     """
 
     sources: Mapping[str, str]
-    compiled: Callable[[], build.Kernel]
+    compiled: Callable[[], toolchain.Kernel]
 
-    def __call__(self) -> build.Kernel:
+    def __call__(self) -> toolchain.Kernel:
         return self.compiled()
 
 
@@ -347,9 +362,9 @@ def emission(
     Raises what `compile` raises before the C compiler is run.
     """
     fast = options.get("fast", ())
-    build.fast_flags(fast)  # refuses what is no name
+    toolchain.fast_flags(fast)  # refuses what is no name
     check_rounding(f.algorithm, fast)
-    function: ir.LoopFunction = f.lowered(build.processor_for(target, compiler).vector_bytes)
+    function: ir.LoopFunction = f.lowered(toolchain.processor_for(target, compiler).vector_bytes)
     for option, given in (("trace", trace), ("page_lock", page_lock)):
         if not isinstance(given, bool):
             raise ArgumentError(f"{option}={given!r}: give True or False")
@@ -358,13 +373,13 @@ def emission(
     with step(f"{f.name}: text"):
         sources = backends.emit(function)
     compiled = partial(
-        build.compile_function, function, sources, f.algorithm, target=target, compiler=compiler,
+        toolchain.compile_function, function, sources, f.algorithm, target=target, compiler=compiler,
         kernels=backends.signatures(function), **options,
     )  # fmt: skip
     return Emission(sources, compiled)
 
 
-def _registers(reported: Mapping[str, build.Resources], gpu: GpuTarget) -> dict[int, int]:
-    """The registers of a thread by architecture: 90 for "sm_90"."""
-    numbers = {name.removeprefix(gpu.architecture): each.registers for name, each in reported.items()}
-    return {int(number): registers for number, registers in numbers.items() if number.isdecimal()}
+def _by_number(found: Mapping[str, _Found], gpu: GpuTarget) -> dict[int, _Found]:
+    """What is known by architecture, by the architecture's number: 90 for "sm_90"."""
+    numbers = {name.removeprefix(gpu.architecture): each for name, each in found.items()}
+    return {int(number): each for number, each in numbers.items() if number.isdecimal()}

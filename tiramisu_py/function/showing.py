@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, overload
 
 from tiramisu_py import counting, passes, view
+from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params
 from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.function.results import Results
 from tiramisu_py.function.saving.files import write_page
+from tiramisu_py.function.scheduled_values import checked_threads
 from tiramisu_py.program.ranks.spread import axes, spread
 
 
@@ -105,6 +107,27 @@ class Showing(Results):
         """
         moved = counting.communication(self._program, params)
         return view.schedule_cost(spread(self.completed), params, moved, lambda: self._emitted(params))
+
+    def memory(self, *, threads: int = 1, **params: int) -> view.LiveMemory:
+        """The bytes of temporaries over a call at these sizes, exactly: what is held when, and where they are most.
+
+        ::
+
+            print(f.memory(T=200, N=4096))
+            f.memory(T=200, N=4096).peak            the most bytes of the host's memory at a time
+            -->    13172736
+
+        An array is held from its first use to its last, in the order of the schedule, as large as `fold` and the loops
+        that it is local to leave it; arrays that never live together take turns in one memory. `peak` equals
+        `Kernel.temporary_bytes`; `peaks` has it by memory, `at` is the moment with what makes it, `moments` are all,
+        and `picture()` draws them. Each of the `threads` of a parallel loop has its own arrays inside. A rank's number
+        is a parameter, ``rank0=0``. Raises `ArgumentError` for a parameter without a value, `LegalityError` for a
+        program that the proof refuses.
+        """
+        loops = self.lowered()
+        names = (*loops.params, *(loops.grid.coordinates if loops.grid else ()))
+        sizes = infer_params(names, [], params)
+        return view.LiveMemory(self.name, sizes, passes.moments(loops, sizes, checked_threads(threads)))
 
     def symbolic_cost(self, *, remainders: Mapping[str, int] | None = None, **known: int) -> view.SymbolicCost:
         """Operations and bytes as polynomials in the parameters, fitted to exact counts and verified at other sizes.

@@ -84,7 +84,8 @@ class TransferCommands(Scheduled):
                           for c in 0..C:
                               copy image[r, c] from the host to the GPU, on operation sequence 1
 
-        `direction` is ``tm.CPU2GPU``, ``tm.GPU2CPU`` or ``tm.GPU2GPU`` (from `device` to `to_device`). After a
+        `direction` is ``tm.CPU2GPU``, ``tm.GPU2CPU`` or ``tm.GPU2GPU`` (from `device` to `to_device`); or
+        ``tm.CPU2FILE``, to a file that the first such transfer of a computation makes, and ``tm.FILE2CPU``. After a
         ``tm.SYNC`` transfer the host continues when the values have arrived; a ``tm.ASYNC`` one is only put on
         operation sequence `stream` of the GPU `device`, and `Transfer.wait` waits for it. Each point is an operation,
         until `Transfer.collapse_many` merges rows, or the whole transfer, into one. Returns the transfer, to be

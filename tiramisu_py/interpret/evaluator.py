@@ -17,6 +17,7 @@ from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array, MemoryTurns
 from tiramisu_py.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted
 from tiramisu_py.ir.arithmetic.pairs import is_narrowed
+from tiramisu_py.program.statement import device_words
 from tiramisu_py.records import dataclass
 
 #: After so many levels of operands the stack is looked at again: they need some hundred frames.
@@ -51,7 +52,9 @@ class Frame:
             raise InterpretError(f"{self.where} uses the buffer {name}, which does not exist there")
         found = self.arrays[name]
         if found.device not in (None, self.device):
-            raise InterpretError(f"{self.where} uses {name}, which is in memory of GPU {found.device}, on the host")
+            raise InterpretError(
+                f"{self.where} uses {name}, which is in memory of {device_words(found.device)}, on the host"
+            )
         return found
 
 

@@ -16,7 +16,7 @@ from tiramisu_py.records import dataclass
 
 @dataclass(eq=False)
 class Meeting:
-    """A statement at which a thread waits for all others of its block; for a reduction, with its operand.
+    """A statement at which a thread waits for others of its block, or of its warp; for a reduction, with its operand.
 
     After that of a ticket, the value says whether the block goes on.
     """

@@ -151,7 +151,7 @@ class TreeReduce:
 
 @dataclass(frozen=True, eq=False)
 class Mma:
-    """Add a product of small matrices to the sums of a warp, in its tensor cores; all threads of the block reach it.
+    """Add a product of small matrices to the sums of a warp, in its tensor cores; all threads of the warp reach it.
 
     Each thread (x, y) of a warp has four elements of `buffer` of its own, the sums of rows y and y + 8 and of columns
     2x and 2x + 1: `indices` are those of each of them, row by row. It loads `left`, of its rows, and `right`, of column

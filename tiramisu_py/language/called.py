@@ -14,7 +14,6 @@ from tiramisu_py.algorithm.declare.soundness import ValueSets
 from tiramisu_py.algorithm.declare.stored_elements import stored_outside, stored_twice, unstored
 from tiramisu_py.algorithm.expressions import Const, Expr, Param
 from tiramisu_py.algorithm.types import as_dtype, weak_int
-from tiramisu_py.build import Kernel
 from tiramisu_py.errors import ArgumentError, LegalityError
 from tiramisu_py.function import Function
 from tiramisu_py.language.ir.nodes import BlockValue, Instruction
@@ -26,6 +25,7 @@ from tiramisu_py.language.tracing.tracer import ArrayType, traced
 from tiramisu_py.language.values.uses import walked
 from tiramisu_py.program.targets import Cores, Gpu
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain import Kernel
 
 #: Sizes of one call: of arrays by axis, of the grid, and integers.
 Sizes = Mapping[str, int]

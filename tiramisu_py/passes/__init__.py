@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py.passes.memory.temporary_bytes import temporary_bytes
+    from tiramisu_py.passes.memory.temporary_bytes import Held, Moment, moments, temporary_bytes
     from tiramisu_py.passes.pipeline import PIPELINE, Pipeline, optimise
     from tiramisu_py.passes.tracing import traced
     from tiramisu_py.passes.vectors.remarks import remarks
@@ -15,14 +15,17 @@ front(
     {
         "tiramisu_py.passes.vectors.remarks": "remarks",
         "tiramisu_py.passes.pipeline": "PIPELINE, Pipeline, optimise",
-        "tiramisu_py.passes.memory.temporary_bytes": "temporary_bytes",
+        "tiramisu_py.passes.memory.temporary_bytes": "Held, Moment, moments, temporary_bytes",
         "tiramisu_py.passes.tracing": "traced",
     },
 )
 
 __all__ = [
+    "Held",
+    "Moment",
     "PIPELINE",
     "Pipeline",
+    "moments",
     "optimise",
     "remarks",
     "temporary_bytes",

@@ -24,7 +24,7 @@ from tiramisu_py.program.combining.combination_trees import BlockTree
 from tiramisu_py.program.loops import AXES, Combine, GpuBlock, GpuThread, Launch, LoopId
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.program.statement import Device, Role, Statement, is_gpu
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 
@@ -252,7 +252,7 @@ def device_count(program: Program) -> int:
     for statement in program.statements.values():
         used += [program.loads_at(statement), program.stores_at(statement)]
         used += [statement.waits.device] if statement.waits is not None and statement.waits.on is not None else []
-    return max((device + 1 for device in used if device is not None), default=0)
+    return max((device + 1 for device in used if device is not None and is_gpu(device)), default=0)
 
 
 def is_tree(program: Program, statement: Statement) -> bool:

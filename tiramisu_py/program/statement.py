@@ -46,8 +46,30 @@ class Role(Enum):
     MERGE = "merge"
 
 
-#: Where something is: a GPU by its number, or None for the host.
+#: Where something is: a GPU by its number, FILES, or None for the host.
 Device = int | None
+
+#: The number of files among devices: their memory, and their two operation sequences.
+FILES = -2
+#: The operation sequences of files: of the transfers to them, and of those from them.
+STORES, LOADS = 0, 1
+
+
+def is_gpu(device: Device) -> bool:
+    """Whether a device is a GPU."""
+    return device is not None and device >= 0
+
+
+def device_words(device: Device) -> str:
+    """A device in words."""
+    return "the host" if device is None else f"GPU {device}" if device >= 0 else "files"
+
+
+def sequence_words(device: int, stream: int, several: bool = True) -> str:
+    """An operation sequence in words; with its GPU if there are `several`."""
+    if device == FILES:
+        return "the queue of stores" if stream == STORES else "the queue of loads"
+    return f"operation sequence {stream}" + (f" of GPU {device}" if several else "")
 
 
 @dataclass(frozen=True)
@@ -55,7 +77,8 @@ class Transfer:
     """The data of a COPY that is a transfer, from the memory of one device to that of another.
 
     An asynchronous transfer is only put on operation sequence `stream` (of the device that is not the host; of the
-    source, between two GPUs); a synchronous one is put there too, but the host waits until it is complete.
+    source, between two GPUs); a synchronous one is put there too, but the host waits until it is complete. Transfers to
+    files are on the sequence STORES of FILES, and those from files on LOADS.
     """
 
     source: Device
@@ -65,10 +88,17 @@ class Transfer:
 
     @property
     def device(self) -> int:
-        """The GPU whose operation sequence it is put on."""
+        """The device whose operation sequence it is put on: a GPU, or FILES."""
+        if self.uses_files:
+            return FILES
         found = self.source if self.source is not None else self.target
         assert found is not None
         return found
+
+    @property
+    def uses_files(self) -> bool:
+        """Whether it stores to a file, or loads from one."""
+        return FILES in (self.source, self.target)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ class Memory(Enum):
     of elements that this GPU uses. PINNED: the same, but the host's instance is page-locked, so that the GPU copies it
     without staging, and beside other work. HOST_MAPPED: page-locked, and one instance for all: GPUs address the host's
     memory (zero-copy). GPU: on GPUs only. SHARED: on the chip, one copy for each block of threads. A REGISTER buffer
-    has constant extents; once loops are unrolled, constants alone index it.
+    has constant extents; once loops are unrolled, constants alone index it. FILE: in a file, which transfers alone
+    read and write.
     """
 
     HOST = "host"
@@ -35,6 +36,7 @@ class Memory(Enum):
     GPU = "gpu"
     SHARED = "shared"
     REGISTER = "register"
+    FILE = "file"
 
     def __repr__(self) -> str:
         return self.name
@@ -169,7 +171,7 @@ class Home(NamedTuple):
 
 def is_on_devices(buffer: Buffer) -> bool:
     """Whether a buffer has an instance for each device that uses it; otherwise there is only one for all."""
-    return buffer.memory not in (Memory.HOST_MAPPED, Memory.SHARED, Memory.REGISTER)
+    return buffer.memory not in (Memory.HOST_MAPPED, Memory.SHARED, Memory.REGISTER, Memory.FILE)
 
 
 def home_of(buffer: Buffer, device: int | None) -> Home:

@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Const, Select, as_expr
     from tiramisu_py.algorithm.traversal import accesses, iterators, kinds, rewrite, walk
     from tiramisu_py.algorithm.types import TupleType
-    from tiramisu_py.build.calls.numpy_arrays import ALIGNMENT
-    from tiramisu_py.build.gpu.available_gpus import Device, as_device
-    from tiramisu_py.build.gpu.runtime import runtime_for
-    from tiramisu_py.build.kernel import bound_call
-    from tiramisu_py.build.machine.processor_caches import Caches, caches
-    from tiramisu_py.build.machine.topology import allowed_cpus
-    from tiramisu_py.build.toolchains.cache import WITHOUT_LOCKS, Cache, digest, open_cache
     from tiramisu_py.counting.amounts import Amount, Communication
     from tiramisu_py.counting.communication import communication
     from tiramisu_py.counting.work import Counter, Work
@@ -68,6 +61,7 @@ if TYPE_CHECKING:
         Iterations,
         congruences,
         end_of,
+        extent_at,
         extents,
         have_one_end,
         is_box,
@@ -93,6 +87,13 @@ if TYPE_CHECKING:
     from tiramisu_py.schedule.locality.time_halos import distances as step_distances
     from tiramisu_py.schedule.locality.time_halos import halos
     from tiramisu_py.schedule.loops.bands import permutable_band
+    from tiramisu_py.toolchain.calls.numpy_arrays import ALIGNMENT
+    from tiramisu_py.toolchain.compilers.cache import WITHOUT_LOCKS, Cache, digest, open_cache
+    from tiramisu_py.toolchain.gpu.available_gpus import Device, as_device
+    from tiramisu_py.toolchain.gpu.runtime import runtime_for
+    from tiramisu_py.toolchain.kernel import bound_call
+    from tiramisu_py.toolchain.machine.processor_caches import Caches, caches
+    from tiramisu_py.toolchain.machine.topology import allowed_cpus
     from tiramisu_py.view.fitted_costs import SymbolicCost, symbolic_cost
     from tiramisu_py.view.occupancy import multiprocessors, occupancy
 
@@ -109,13 +110,13 @@ front(
         "tiramisu_py.algorithm.expressions": "Access, Binary, Call, Cast, Const, Select, as_expr",
         "tiramisu_py.algorithm.traversal": "accesses, iterators, kinds, rewrite, walk",
         "tiramisu_py.algorithm.types": "TupleType",
-        "tiramisu_py.build.calls.numpy_arrays": "ALIGNMENT",
-        "tiramisu_py.build.gpu.available_gpus": "Device, as_device",
-        "tiramisu_py.build.gpu.runtime": "runtime_for",
-        "tiramisu_py.build.kernel": "bound_call",
-        "tiramisu_py.build.machine.processor_caches": "Caches, caches",
-        "tiramisu_py.build.machine.topology": "allowed_cpus",
-        "tiramisu_py.build.toolchains.cache": "Cache, WITHOUT_LOCKS, digest, open_cache",
+        "tiramisu_py.toolchain.calls.numpy_arrays": "ALIGNMENT",
+        "tiramisu_py.toolchain.gpu.available_gpus": "Device, as_device",
+        "tiramisu_py.toolchain.gpu.runtime": "runtime_for",
+        "tiramisu_py.toolchain.kernel": "bound_call",
+        "tiramisu_py.toolchain.machine.processor_caches": "Caches, caches",
+        "tiramisu_py.toolchain.machine.topology": "allowed_cpus",
+        "tiramisu_py.toolchain.compilers.cache": "Cache, WITHOUT_LOCKS, digest, open_cache",
         "tiramisu_py.counting.amounts": "Amount, Communication",
         "tiramisu_py.counting.communication": "communication",
         "tiramisu_py.counting.work": "Counter, Work",
@@ -144,7 +145,7 @@ front(
         ),
         "tiramisu_py.queries.identity": "compiler_description, device_of, machine_description, program_key, text_key",
         "tiramisu_py.queries.iterations": (
-            "Congruence, Iterations, congruences, end_of, extents, have_one_end, is_box, is_multiple, "
+            "Congruence, Iterations, congruences, end_of, extent_at, extents, have_one_end, is_box, is_multiple, "
             "run_of_positions, same_points, same_range, same_values"
         ),
         "tiramisu_py.queries.reads": (
@@ -221,6 +222,7 @@ __all__ = [
     "drawn_arguments",
     "emission",
     "end_of",
+    "extent_at",
     "extent_value",
     "extents",
     "facts",

@@ -8,19 +8,19 @@ from dataclasses import asdict
 from typing import Any
 
 from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.build.gpu.available_gpus import as_device
-from tiramisu_py.build.gpu.runtime import runtime_for
-from tiramisu_py.build.machine.processor_caches import caches
-from tiramisu_py.build.machine.topology import allowed_cpus
-from tiramisu_py.build.toolchains.c_compiler import known_toolchain
-from tiramisu_py.build.toolchains.cache import PROCEDURE, Cache, digest
-from tiramisu_py.build.toolchains.library import target_flags
-from tiramisu_py.build.toolchains.processor import host_name, resolve_processor, this_machine
 from tiramisu_py.function.saving.algorithms import declared_values
 from tiramisu_py.function.saving.plain import plain
 from tiramisu_py.program.command import Command
 from tiramisu_py.program.loops import GpuBlock
 from tiramisu_py.program.program import Program
+from tiramisu_py.toolchain.compilers.c_compiler import known_toolchain
+from tiramisu_py.toolchain.compilers.cache import PROCEDURE, Cache, digest
+from tiramisu_py.toolchain.compilers.library import target_flags
+from tiramisu_py.toolchain.compilers.processor import host_name, resolve_processor, this_machine
+from tiramisu_py.toolchain.gpu.available_gpus import as_device
+from tiramisu_py.toolchain.gpu.runtime import runtime_for
+from tiramisu_py.toolchain.machine.processor_caches import caches
+from tiramisu_py.toolchain.machine.topology import allowed_cpus
 
 #: Environment variables that change how long a kernel takes.
 _THREADING = (

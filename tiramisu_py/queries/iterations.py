@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import islpy as isl
@@ -166,3 +166,9 @@ def is_multiple(program: Program, size: Expr, number: int) -> bool:
     rest = form.sub(sets.scaled(sets.floor_div(form, number), number))
     other = sets.universe(space).subtract(sets.within(rest, 0, 1))
     return bool(other.intersect_params(program.context.params()).is_empty())
+
+
+def extent_at(computation: Computation, iterator: str, sizes: Mapping[str, int]) -> int:
+    """How many values an iterator of a computation has at given sizes."""
+    at = sets.interval(sets.fixed(computation.domain, sizes), computation.iterators.index(iterator))
+    return 0 if at is None else at[1] - at[0] + 1

@@ -26,13 +26,13 @@ from tiramisu_py.algorithm.declare.soundness import ValueSets, box
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.runs import element_of
 from tiramisu_py.algorithm.evaluate.given_values import extents
-from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, Iter, binary
+from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, Iter, binary, select
 from tiramisu_py.algorithm.traversal import iterators, mentions, rewrite, substitute, walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.records import dataclass
 from tiramisu_py.rewriting.activity import active_sources, array_of, check_operators, components, flows, needed_sources
-from tiramisu_py.rewriting.isl_expressions import index_of
-from tiramisu_py.rewriting.partial_derivatives import where
+from tiramisu_py.rewriting.isl_expressions import condition_of, index_of
+from tiramisu_py.rewriting.partial_derivatives import where, zero
 from tiramisu_py.rewriting.read_adjoints import ReadAdjoint, Source, read_adjoints
 from tiramisu_py.rewriting.read_inverses import Preimage, counted_down, preimages, turned_once
 from tiramisu_py.rewriting.reading_instances import Instances, all_instances, without_chosen
@@ -40,6 +40,7 @@ from tiramisu_py.rewriting.sketches import FreshNames, Sketch, read, replaced, w
 from tiramisu_py.rewriting.stage_adjoints import part_adjoints
 from tiramisu_py.rewriting.sums_by_parts import PartialTerm, sum_by_parts
 from tiramisu_py.rewriting.terms_of_reductions import weight_of_terms
+from tiramisu_py.rewriting.zero_borders import TermsOfAdjoint, widened
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,7 @@ class _Backward:
         self.terms: dict[Source, list[PartialTerm]] = {each: [] for each in self.adjoint_names}
         self.sums: dict[Source, list[_Sum]] = {each: [] for each in self.adjoint_names}
         self.sketches: list[Sketch] = []
+        self.wide: dict[str, isl.Set] = {}
         self._found_upwards: dict[str, frozenset[str]] = {}
 
     def _give_weights(self, results: Iterable[Source]) -> None:
@@ -125,6 +127,7 @@ class _Backward:
         for c in reversed([*self.original.computations.values()]):
             if any(each in self.needed for each in components(c)):
                 self._collect(c)
+        self._widen()
         for source in self.adjoint_names:
             self._assemble(source)
         made = with_sketches(self.algorithm, self.sketches)
@@ -280,10 +283,33 @@ class _Backward:
 
     # -- adjoints
 
+    def _widen(self) -> None:
+        """Put zeros around adjoints that stencils of many reads would read under as many conditions."""
+        sources = {name: source for source, name in self.adjoint_names.items()}
+        given = set(self.cotangents.values())
+
+        def domain_of(name: str) -> isl.Set | None:
+            if name in given:
+                shape = self.algorithm.inputs[name].shape
+                whole = box(sets.sized_frame(self.algorithm.param_space, name, len(shape)), shape)
+                return whole.intersect_params(self.original.context.params())
+            return self._elements(sources[name]) if name in sources and sources[name][0] not in self.wrt else None
+
+        own = {name: TermsOfAdjoint(self._elements(source), self.iterators[source[0]], self.terms[source],
+                                    self._needs(source)) for name, source in sources.items()}  # fmt: skip
+        wide, found = widened(own, domain_of, given)
+        for name in [each for each in wide if each in given]:
+            copy, dims = self.names.fresh(f"{name}_with_zeros"), [f"d{axis}" for axis in range(sets.size(wide[name]))]
+            self._copy_with_zeros(name, copy, dims, wide.pop(name), domain_of(name))
+            found = {each: [_reading(term, name, copy) for term in terms] for each, terms in found.items()}
+        self.wide = wide
+        self.terms |= {sources[name]: terms for name, terms in found.items()}
+
     def _assemble(self, source: Source) -> None:
         """The computation of an adjoint, and of sums that it has beside other terms."""
         name, dims, dtype = self.adjoint_names[source], self.iterators[source[0]], _dtype(self.original, source)
-        domain = sets.with_dims(sets.named(self._domain(source[0]), name), dims)
+        domain = self._elements(source)
+        wide = sets.with_dims(sets.named(self.wide[name], name), dims) if name in self.wide else domain
         terms, sums = list(self.terms[source]), _joined(self.sums[source])
         weight = self.weights.get(source)
         like = self.original.computations.get(source[0])
@@ -292,7 +318,7 @@ class _Backward:
         if not terms and len(sums) == 1 and self._sum_type(sums[0], dtype) == dtype:
             only = sums[0]
             self.sketches.append(
-                Sketch(name, dtype, dims, domain, only.value, only.guards, only.over, only.points, sum_, like)
+                Sketch(name, dtype, dims, wide, only.value, only.guards, only.over, only.points, sum_, like)
             )
             return
         for each in sums:
@@ -302,7 +328,26 @@ class _Backward:
             points = sets.with_dims(sets.named(each.points, part), (*dims, *each.over))
             self.sketches.append(Sketch(part, own, dims, inner, each.value, each.guards, each.over, points, sum_, like))
             terms.append(PartialTerm(sets.named(inner, name), read(self.original, part, map(Iter, dims), own)))
-        self.sketches.append(Sketch(name, dtype, dims, domain, sum_by_parts(domain, terms, dims, dtype), like=like))
+        value = _with_zeros(domain, wide, sum_by_parts(domain, terms, dims, dtype), dims, dtype)
+        self.sketches.append(Sketch(name, dtype, dims, wide, value, like=like))
+
+    def _elements(self, source: Source) -> isl.Set:
+        """The elements of an adjoint, in a frame with its name and iterators."""
+        dims = self.iterators[source[0]]
+        return sets.with_dims(sets.named(self._domain(source[0]), self.adjoint_names[source]), dims)
+
+    def _needs(self, source: Source) -> set[str]:
+        """The adjoints that the terms of one read."""
+        values = [*(each.value for each in self.terms[source]), *(each.value for each in self.sums[source])]
+        return {node.source for value in values for node in walk(value) if isinstance(node, Access)}
+
+    def _copy_with_zeros(self, name: str, copy: str, dims: Sequence[str], wide: isl.Set, inner: isl.Set | None) -> None:
+        """The computation `copy` of an input, and of zeros around it."""
+        assert inner is not None
+        dtype = self.algorithm.inputs[name].dtype
+        own, domain = (sets.with_dims(sets.named(each, copy), dims) for each in (inner, wide))
+        value = read(self.original, name, map(Iter, dims), dtype)
+        self.sketches.append(Sketch(copy, dtype, tuple(dims), domain, _with_zeros(own, domain, value, dims, dtype)))
 
     def _sum_type(self, each: _Sum, dtype: DType) -> DType:
         """The type of a sum: that of the adjoint, or float32 if the computation itself computes in a wider type."""
@@ -344,6 +389,21 @@ class _Backward:
             free = [each for each in wanted if each not in found]
             found.append(free[0] if free else _free(f"d{axis}", {*found, *self.original.params}))
         return tuple(found)
+
+
+def _with_zeros(inner: isl.Set, wide: isl.Set, value: Expr, dims: Sequence[str], dtype: DType) -> Expr:
+    """A value, and 0 around the elements that have it."""
+    condition = condition_of(inner, wide, dims)
+    return value if condition is None else select(condition, value, zero(dtype))
+
+
+def _reading(term: PartialTerm, name: str, copy: str) -> PartialTerm:
+    """A term that reads a copy of an array."""
+
+    def copied(e: Expr) -> Expr | None:
+        return replace(e, source=copy) if isinstance(e, Access) and e.source == name else None
+
+    return replace(term, value=rewrite(term.value, copied))
 
 
 def _joined(sums: Sequence[_Sum]) -> list[_Sum]:

@@ -21,6 +21,8 @@ from tiramisu_py.records import dataclass
 from tiramisu_py.rewriting.isl_expressions import condition_of
 from tiramisu_py.rewriting.partial_derivatives import zero
 
+#: A piece of a domain of constant sizes is thin if this many of it are no longer than the domain.
+MUCH = 8
 #: With more parts than this, the others belong to the border.
 MOST_PARTS = 8
 
@@ -92,22 +94,30 @@ def _cells(domain: isl.Set, terms: Sequence[PartialTerm]) -> tuple[list[_Cell], 
     return cells[:MOST_PARTS], border.coalesce()
 
 
+def is_thin_beside(points: isl.Set, domain: isl.Set) -> bool:
+    """Whether all convex pieces of a set are thin where a domain is not."""
+    return all(_is_thin(piece, domain) for piece in sets.basic_sets(points.coalesce()))
+
+
 def _by_size(points: isl.Set, domain: isl.Set) -> tuple[isl.Set, isl.Set]:
     """The convex pieces of a set that are as large as the domain, and those that are thin where it is not."""
-    least = _thinness(domain)
     large, thin = sets.empty(points.get_space()), sets.empty(points.get_space())
     for piece in sets.basic_sets(points.coalesce()):
-        if _thinness(piece) > least:
+        if _is_thin(piece, domain):
             thin = thin.union(piece)
         else:
             large = large.union(piece)
     return large, thin
 
 
-def _thinness(points: isl.Set) -> int:
-    """The number of dimensions in which a set is short, and of its equations."""
-    plain = points.remove_divs()
-    return sets.thin_dimensions(plain) + sets.equalities(plain)
+def _is_thin(piece: isl.Set, domain: isl.Set) -> bool:
+    """Whether a piece of a domain is short, or has an equation, in more dimensions than the domain; or much shorter."""
+    own, whole = (each.remove_divs() for each in (piece, domain))
+    both = list(zip(sets.lengths(own), sets.lengths(whole), strict=True))
+    if any(short is not None and long is not None and short * MUCH <= long for short, long in both):
+        return True
+    thin, least = (sum(each[side] is not None for each in both) for side in (0, 1))
+    return thin + sets.equalities(own) > least + sets.equalities(whole)
 
 
 def _guarded(points: isl.Set, domain: isl.Set, terms: Sequence[PartialTerm], dims: Sequence[str], dtype: DType) -> Expr:

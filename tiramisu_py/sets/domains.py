@@ -188,11 +188,17 @@ def equalities(of: isl.Set) -> int:
 
 def thin_dimensions(of: isl.Set) -> int:
     """The number of dimensions in which a set is not longer than a constant, whatever the parameters are."""
-    return sum(_is_thin(component_of(of, axis)) for axis in range(of.dim(_SET)))
+    return sum(each is not None for each in lengths(of))
 
 
-def _is_thin(line: isl.Set) -> bool:
-    return isl.Map.from_domain_and_range(line, line).deltas().dim_max_val(0).is_int()
+def lengths(of: isl.Set) -> list[int | None]:
+    """The most values that a set has in each dimension, whatever the parameters are; None if they say how many."""
+    return [_length(component_of(of, axis)) for axis in range(of.dim(_SET))]
+
+
+def _length(line: isl.Set) -> int | None:
+    longest = isl.Map.from_domain_and_range(line, line).deltas().dim_max_val(0)
+    return number(longest) + 1 if longest.is_int() else None
 
 
 def params_as_dims(of: isl.Set | isl.Map) -> isl.Set:

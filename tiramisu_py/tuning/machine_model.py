@@ -21,6 +21,7 @@ from tiramisu_py.public_calls import own_class
 from tiramisu_py.queries import Caches, Device, runtime_for
 from tiramisu_py.queries import caches as described
 from tiramisu_py.records import dataclass
+from tiramisu_py.tuning.storage_rates import Storage
 
 #: Multiply-adds for each element of a loop that stays in the cache of a core.
 DEPTH, ELEMENTS = 32, 2**14
@@ -161,7 +162,7 @@ class Machine:
     without one. `link_bandwidth` is for one direction between the host and a GPU, with `link_latency` for each copy
     and `launch_latency` for each kernel. Each rank has such a machine; messages between ranks have
     `network_bandwidth`, and `network_latency` each. `core_flops64` is for float64 (0: not measured), `levels` are
-    the caches, from the nearest one on.
+    the caches, from the nearest one on, `storage` is the disk that values are put on.
 
     ::
 
@@ -185,11 +186,14 @@ class Machine:
     network_latency: float = 2e-6
     core_flops64: float = 0.0
     levels: tuple[MemoryLevel, ...] = ()
+    storage: Storage | None = None
 
     def __post_init__(self) -> None:
         self._check_levels()
+        if self.storage is not None and not isinstance(self.storage, Storage):
+            raise ArgumentError(f"tm.Machine: storage is {self.storage!r}: give tm.Storage(write=1e9, read=1e9)")
         for field in fields(self):
-            if field.name == "levels":
+            if field.name in ("levels", "storage"):
                 continue
             value = getattr(self, field.name)
             optional = field.name.startswith(("gpu_", "link_")) or field.name.endswith(("_latency", "64"))
@@ -211,7 +215,9 @@ class Machine:
         return min(self.gpu_flops, self.gpu_bandwidth, self.link_bandwidth) > 0
 
     @classmethod
-    def here(cls, gpu: str | None = None, *, threads: int | None = None, **known: float) -> Machine:
+    def here(
+        cls, gpu: str | None = None, *, threads: int | None = None, storage: Storage | None = None, **known: float
+    ) -> Machine:
         """This machine: the host as measured (a second or so), a GPU by its published peaks.
 
         ::
@@ -219,6 +225,7 @@ class Machine:
             tm.Machine.here()                               # with its own GPU, if it has one that is known
             tm.Machine.here(gpu="H200")                     # as if it had this one
             tm.Machine.here(gpu="A100", link_bandwidth=20e9)
+            tm.Machine.here(storage=tm.Storage.here("/scratch"))
 
         Its caches have their sizes, without rates: `scripts/bench machine` measures these. `threads` is the number of
         host threads used (default: all). Rates given in `known` replace those found.
@@ -233,7 +240,7 @@ class Machine:
             found["core_flops"] = multiplied_and_added()
         if "host_bandwidth" not in found:
             found["host_bandwidth"] = copied_bytes(int(found["cores"]))
-        return cls(**{"levels": levels_here(), **found})
+        return cls(**{"levels": levels_here(), "storage": storage, **found})
 
     def save(self, path: str | Path) -> Path:
         """Write the numbers to a JSON file, which `load` reads. Raises `ArgumentError` if it cannot be written."""
@@ -268,7 +275,11 @@ class Machine:
         levels = given.get("levels", [])
         if not isinstance(levels, list):
             raise ArgumentError(f"{path} holds no machine: levels is {levels!r}, and no list")
-        return cls(**{**given, "levels": tuple(level_of(level) for level in levels)})
+        disk = given.get("storage")
+        if disk is not None and not isinstance(disk, dict):
+            raise ArgumentError(f"{path} holds no machine: storage is {disk!r}, and no rates by name")
+        storage = None if disk is None else Storage(**disk)
+        return cls(**{**given, "levels": tuple(level_of(level) for level in levels), "storage": storage})
 
 
 def published(name: str | None = None) -> dict[str, float]:

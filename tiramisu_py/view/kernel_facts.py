@@ -41,6 +41,7 @@ from tiramisu_py.program.combining.combination_trees import BlockTree
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
+from tiramisu_py.view.machine_code import MachineCode
 from tiramisu_py.view.occupancy import Occupancy, multiprocessor, occupancy
 
 #: Sizes at which indices are evaluated, and how many warps of a block.
@@ -93,7 +94,8 @@ class KernelFacts:
     """The facts of one kernel before it runs.
 
     `shared_bytes` is the shared memory of a block; `registers` the number of a thread's registers, by architecture, if
-    a compiler has reported them.
+    a compiler has reported them; `code` the machine code, by architecture, if the kernel is compiled and there is a
+    disassembler.
     """
 
     name: str
@@ -101,6 +103,7 @@ class KernelFacts:
     shared_bytes: int
     accesses: tuple[AccessFacts, ...]
     registers: Mapping[int, int] = field(default_factory=dict)
+    code: Mapping[int, MachineCode] = field(default_factory=dict)
 
     def occupancy(self, gpu: str | int, registers: int | None = None) -> Occupancy:
         """The share of a multiprocessor's warps that the kernel keeps busy on a GPU: ``occupancy("H200")``.
@@ -117,7 +120,8 @@ class KernelFacts:
         x, y, z = self.threads
         first = f"{x * y * z} threads a block ({x} x {y} x {z}), {self.shared_bytes} bytes of shared memory"
         told = [f"{count} registers a thread on sm_{a}" for a, count in self.registers.items()]
-        return [first, *told, *map(str, self.accesses)]
+        code = [f"sm_{a}: {line}" for a, found in self.code.items() for line in found.lines()]
+        return [first, *told, *code, *map(str, self.accesses)]
 
     def summary(self) -> list[str]:
         """The facts in words, one line for the worst loads and stores of each array."""
@@ -126,7 +130,7 @@ class KernelFacts:
             key = (access.buffer, access.is_store)
             if key not in worst or access.cost > worst[key].cost:
                 worst[key] = access
-        return [*self.lines()[: 1 + len(self.registers)], *map(str, worst.values())]
+        return [*self.lines()[: -len(self.accesses) or None], *map(str, worst.values())]
 
     def __str__(self) -> str:
         return "\n".join([f"{self.name}:", *(f"  {line}" for line in self.lines())])
@@ -138,7 +142,11 @@ def annotated(function: LoopFunction) -> LoopFunction:
     return replace(function, kernels=tuple(kernels))
 
 
-def kernel_facts(kernel: KernelFunction, registers: Mapping[int, int] | None = None) -> KernelFacts:
+def kernel_facts(
+    kernel: KernelFunction,
+    registers: Mapping[int, int] | None = None,
+    code: Mapping[int, MachineCode] | None = None,
+) -> KernelFacts:
     """The facts of a kernel."""
     arrays = {array.name: (tuple(array.extents), array.dtype.numpy.itemsize, array.memory) for array in kernel.arrays}
     worst: dict[tuple[str, bool], AccessFacts] = {}
@@ -147,7 +155,9 @@ def kernel_facts(kernel: KernelFunction, registers: Mapping[int, int] | None = N
             key = (found.text, found.is_store)
             worst[key] = found.or_worse(worst.get(key, found))
     shared = sum(_shared_bytes(kernel).values())
-    return KernelFacts(kernel.name, kernel.threads, shared, tuple(worst.values()), dict(registers or {}))
+    return KernelFacts(
+        kernel.name, kernel.threads, shared, tuple(worst.values()), dict(registers or {}), dict(code or {})
+    )
 
 
 def _shared_bytes(kernel: KernelFunction) -> dict[tuple[str, str], int]:

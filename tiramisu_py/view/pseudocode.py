@@ -51,6 +51,7 @@ from tiramisu_py.ir import (
 from tiramisu_py.ir.arithmetic.build import added
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.program.loops import AXES, TENSOR_AXES, Parallel, TensorLoop, Unroll, Vector
+from tiramisu_py.program.statement import FILES, device_words, sequence_words
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 from tiramisu_py.styles import as_html
@@ -64,6 +65,7 @@ PLACES = {
     Memory.GPU: "memory of GPU",
     Memory.SHARED: "shared memory",
     Memory.REGISTER: "registers",
+    Memory.FILE: "a file",
 }
 
 
@@ -206,7 +208,7 @@ class Pseudocode(Visitor[list[str]]):
         return [f"{_PAD * depth}{how} {source} to {target}{_queue(node.device, node.stream)}"]
 
     def visit_events(self, node: Events, depth: int) -> list[str]:
-        head = f"{_PAD * depth}events {node.name}{_index(node.extents)} of GPU {node.device}"
+        head = f"{_PAD * depth}events {node.name}{_index(node.extents)} of {device_words(node.device)}"
         return [head, *self(node.body, depth)]
 
     def visit_record(self, node: Record, depth: int) -> list[str]:
@@ -286,7 +288,7 @@ class Pseudocode(Visitor[list[str]]):
 
 
 def _queue(device: int, stream: int) -> str:
-    return f"  (GPU {device}, stream {stream})"
+    return f"  ({sequence_words(FILES, stream)})" if device == FILES else f"  (GPU {device}, stream {stream})"
 
 
 def _box(first: tuple[Expr, ...], extents: tuple[Expr, ...]) -> str:

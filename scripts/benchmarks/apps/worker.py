@@ -14,7 +14,7 @@ from benchmarks.apps.programs import APPS, OURS, App, Array, Run, all_apps, peer
 from benchmarks.common.rounds import answers_apart, serve
 from benchmarks.common.shared_arrays import own
 from benchmarks.common.stories import imported
-from tiramisu_py.build.kernel import bound_call
+from tiramisu_py.toolchain.kernel import bound_call
 
 EXACT, CALLS = "exact.npy", 5
 

@@ -16,7 +16,7 @@ import tiramisu_py as tm
 from benchmarks.auto.programs import APART, FAST, Array, Program, all_programs, several, threads_here
 from benchmarks.common.rounds import answers_apart
 from benchmarks.common.shared_arrays import beside, own
-from tiramisu_py.build.kernel import bound_call
+from tiramisu_py.toolchain.kernel import bound_call
 
 #: A program that takes longer than so many seconds runs once in a turn.
 SHORT, CALLS = 0.4, 5

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tiramisu_py.build.toolchains.processor import VARIABLE
+from tiramisu_py.toolchain.compilers.processor import VARIABLE
 
 _AVX512 = "AVX512-SKX,AVX512-COMMON,AVX512-KNL,AVX512-KNM,AVX512-CNL,AVX512-CLX,AVX512-ICL"
 _HALIDE = "x86-64-linux-avx-avx2-f16c-fma-sse41"

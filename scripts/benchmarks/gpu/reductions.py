@@ -16,8 +16,8 @@ import numpy as np
 import tiramisu_py as tm
 from benchmarks.common.stories import EXAMPLES, imported
 from benchmarks.gpu.cuda_peers import Driver, address
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.nvcc import find_nvcc
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 
 Row = list[str]
 Run = Callable[[], object]

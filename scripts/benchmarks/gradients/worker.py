@@ -18,7 +18,7 @@ from benchmarks.common.rounds import answers_apart, serve
 from benchmarks.common.shared_arrays import own
 from benchmarks.gradients.peers import jax_step, torch_step
 from benchmarks.gradients.programs import PROGRAMS, Differentiated
-from tiramisu_py.build.kernel import bound_call
+from tiramisu_py.toolchain.kernel import bound_call
 
 OURS, ALONE, JAX, EAGER, COMPILED = "tiramisu_py", "f alone", "JAX", "PyTorch", "torch.compile"
 FAST = ("contract",)

@@ -14,10 +14,10 @@ import tiramisu_py as tm
 from benchmarks.machine_code.assembly import Loop, innermost_loops
 from tiramisu_py.algorithm.traversal import walk as operands
 from tiramisu_py.backends import emit
-from tiramisu_py.build import open_cache, processor_for
-from tiramisu_py.build.toolchains.library import prepare
 from tiramisu_py.ir import For, LoopFunction, Mask, Node, Ramp, Store
 from tiramisu_py.ir.rewriting import all_expressions, walk
+from tiramisu_py.toolchain import open_cache, processor_for
+from tiramisu_py.toolchain.compilers.library import prepare
 
 ARM_GCC = "aarch64-linux-gnu-gcc"
 INSTALL = "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross clang"

@@ -21,8 +21,8 @@ from mpi4py import MPI
 
 from benchmarks.mpi.programs import ghost_rows, plate
 from tiramisu_py import Kernel
-from tiramisu_py.build.calls.communicators import as_c_communicator
-from tiramisu_py.build.toolchains.flags import OPTIMISED, STRICT
+from tiramisu_py.toolchain.calls.communicators import as_c_communicator
+from tiramisu_py.toolchain.compilers.flags import OPTIMISED, STRICT
 
 #: A round computes about this many points, short enough for many rounds despite other load on the machine.
 POINTS = 1_000_000

@@ -23,7 +23,7 @@ import tiramisu_py as tm
 from benchmarks.apps.programs import imported
 from benchmarks.common.one_processor import march
 from benchmarks.common.shared_arrays import own
-from tiramisu_py.build.kernel import bound_call
+from tiramisu_py.toolchain.kernel import bound_call
 
 KERNELS = Path(__file__).resolve().parents[3] / "examples" / "polybench"
 STORY = "kernel_story"

@@ -12,10 +12,10 @@ from tests.backends.compiled import REQUIRED, STRICT
 from tiramisu_py.backends import c, emit
 from tiramisu_py.backends.c.part import HostPart, Lines
 from tiramisu_py.backends.c.runtime_files import RuntimeFile
-from tiramisu_py.build.toolchains.c_compiler import find_toolchain
-from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import LoopFunction
+from tiramisu_py.toolchain.compilers.c_compiler import find_toolchain
+from tiramisu_py.toolchain.compilers.cache import open_cache
 
 (N,) = tm.params("N")
 i, i0, i1 = tm.iters("i i0 i1")

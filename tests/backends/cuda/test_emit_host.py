@@ -28,7 +28,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Param
 from tiramisu_py.algorithm.types import float32, int64
 from tiramisu_py.backends import emit
-from tiramisu_py.backends.cuda.copy_boxes import levels
+from tiramisu_py.backends.c.copy_boxes import levels
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.ir import (
     Allocate,

@@ -14,7 +14,6 @@ from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernel_scope import KernelScope
 from tiramisu_py.backends.cuda.kernel_text import emit_kernels, signatures
 from tiramisu_py.backends.cuda.kernel_vectors import vector
-from tiramisu_py.build import compile_function
 from tiramisu_py.errors import CommandError, CompilerDefect, ToolchainError
 from tiramisu_py.interpret.devices import kernel_run as machine
 from tiramisu_py.interpret.machine_faults import InterpretError
@@ -26,6 +25,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import check
 from tiramisu_py.schedule.devices.tag_gpu import check_limits
+from tiramisu_py.toolchain import compile_function
 from tiramisu_py.view.kernel_facts import kernel_facts
 
 (N,) = tm.params("N")

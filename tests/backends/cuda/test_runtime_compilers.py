@@ -10,9 +10,9 @@ import pytest
 
 from tests.backends.cuda.simulation import CASES, RUNTIME
 from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS
-from tiramisu_py.build import open_cache
-from tiramisu_py.build.toolchains.images import Architecture
-from tiramisu_py.build.toolchains.nvrtc import Nvrtc, find_nvrtc
+from tiramisu_py.toolchain import open_cache
+from tiramisu_py.toolchain.compilers.images import Architecture
+from tiramisu_py.toolchain.compilers.nvrtc import Nvrtc, find_nvrtc
 
 NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")

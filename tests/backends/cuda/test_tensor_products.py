@@ -10,9 +10,9 @@ import pytest
 import tiramisu_py as tm
 from tests.programs.gpu import tensor_products as tp
 from tests.selection import some
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.cuda_compiler import find_cuda_compiler, find_nvcc
-from tiramisu_py.build.toolchains.images import Architecture
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.cuda_compiler import find_cuda_compiler, find_nvcc
+from tiramisu_py.toolchain.compilers.images import Architecture
 
 #: Instructions, and the oldest GPUs that have them.
 LEAST = {"float16": 80, "bfloat16": 80, "float16 in 8": 75, "tf32": 80}

@@ -12,8 +12,8 @@ import tiramisu_py as tm
 from tests.selection import first
 from tiramisu_py.backends.cuda.kernel_text import signatures
 from tiramisu_py.backends.emitting import emit
-from tiramisu_py.build.compilation import compile_function
 from tiramisu_py.interpret import run
+from tiramisu_py.toolchain.compilation import compile_function
 
 N, M = tm.params("N M")
 i, k, i0, i1, k0, k1, t = tm.iters("i k i0 i1 k0 k1 t")

@@ -18,11 +18,11 @@ from tests.programs.gpu.cooperating import Program, blur, chunked, cooperative, 
 from tests.programs.gpu.cooperating import k as chunk
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernel_text import signatures
-from tiramisu_py.build import compile_function
 from tiramisu_py.program.editing import removed
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof import check
+from tiramisu_py.toolchain import compile_function
 
 needs_compiler = pytest.mark.skipif(without_cxx(), reason=CXX)
 WAIT = re.compile(r"^ *TM_TRY\(tm_gpu_wait_\w+\([^;]*\)\);$", re.MULTILINE)

@@ -14,14 +14,14 @@ from tests.backends.compiled import FALSE_ALARMS, STRICT
 from tests.oracle.generators.script import Script
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import Emitted
-from tiramisu_py.build.calls.arguments import Arguments
-from tiramisu_py.build.compilation import processor_for
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.flags import WARNINGS
-from tiramisu_py.build.toolchains.library import LibraryRecipe, load, prepare
-from tiramisu_py.build.toolchains.processor import Processor
 from tiramisu_py.errors import ToolchainError
 from tiramisu_py.ir import LoopFunction
+from tiramisu_py.toolchain.calls.arguments import Arguments
+from tiramisu_py.toolchain.compilation import processor_for
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.flags import WARNINGS
+from tiramisu_py.toolchain.compilers.library import LibraryRecipe, load, prepare
+from tiramisu_py.toolchain.compilers.processor import Processor
 
 AS_ERRORS = (*STRICT, *FALSE_ALARMS)
 #: A definition that programs share: a macro of the runtime, called or as the first word of a function.

@@ -24,11 +24,11 @@ from tests.oracle.generators.cooperative_random import random_cooperative_script
 from tests.oracle.generators.gpu_random import random_gpu_script
 from tests.oracle.generators.script import Script, Seed, choices, replayed
 from tests.ptx import running
-from tiramisu_py.build.toolchains import cuda_compiler
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.nvcc import find_nvcc
-from tiramisu_py.build.toolchains.nvrtc import find_nvrtc
 from tiramisu_py.proof.report import PRESERVED
+from tiramisu_py.toolchain.compilers import cuda_compiler
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
+from tiramisu_py.toolchain.compilers.nvrtc import find_nvrtc
 
 #: What makes PTX of kernels.
 COMPILERS = ("nvcc", "NVRTC")

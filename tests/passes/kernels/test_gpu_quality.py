@@ -5,11 +5,8 @@ Full blocks are also right in the simulator, at sizes that have full and partial
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
-import sysconfig
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -22,13 +19,14 @@ import tiramisu_py as tm
 from tests.folders import modules_of
 from tests.processors import NATIVE, native
 from tests.selection import covering
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.images import Architecture
-from tiramisu_py.build.toolchains.nvcc import Nvcc, find_nvcc
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.images import Architecture
+from tiramisu_py.toolchain.compilers.nvcc import Nvcc, find_nvcc
+from tiramisu_py.toolchain.compilers.nvdisasm import find_nvdisasm, machine_code
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "examples" / "gpu"
-HEADER = ROOT / "backends" / "cuda" / "runtime" / "tm_kernel.h"
+HEADER = ROOT / "tiramisu_py" / "backends" / "cuda" / "runtime" / "tm_kernel.h"
 STORIES = ("blur", "heat", "matrix_product", "pictures", "sums", "transpose")
 
 
@@ -169,43 +167,20 @@ def test_no_kernel_of_a_story_needs_local_memory(name: str, architecture: int) -
         assert set(frames) == {("0", "0", "0")}, f"{variant}:\n{words}"
 
 
-def disassembler() -> str:
-    """cuobjdump, where there is one."""
-    packages = Path(sysconfig.get_path("purelib")) / "nvidia"
-    folders = [Path("/usr/local/cuda/bin"), *sorted(packages.glob("cu[0-9]*/bin"))]
-    found = shutil.which("cuobjdump", path=os.pathsep.join([os.environ["PATH"], *map(str, folders)]))
-    return found or pytest.skip("no cuobjdump")
-
-
-def blocks(sass: str) -> list[list[str]]:
-    """The operations of each basic block."""
-    listed = [(int(at, 16), line) for at, line in re.findall(r"/\*([0-9a-f]{4,5})\*/\s+(.*?);", sass)]
-    targets = {int(at, 16) for _, line in listed for at in re.findall(r"(?:BRA|BSSY).*?(0x[0-9a-f]+)", line)}
-    found: list[list[str]] = [[]]
-    for at, line in listed:
-        if at in targets:
-            found.append([])
-        found[-1].append(re.sub(r"^@!?U?P\w+\s+", "", line).split()[0])
-        if re.search(r"\b(BRA|EXIT|BSYNC|RET)\b", line):
-            found.append([])
-    return found
-
-
 @pytest.mark.parametrize("architecture", [80, 90])
 @pytest.mark.parametrize("variant", ["register tiles", "double buffered"])
-def test_the_inner_loop_of_the_matrix_product_multiplies_and_adds(
-    variant: str, architecture: int, tmp_path: Path
-) -> None:
+def test_the_inner_loop_of_the_matrix_product_multiplies_and_adds(variant: str, architecture: int) -> None:
     f = story("matrix_product").VARIANTS[variant]()
-    compiler, tool = nvcc(), disassembler()
+    compiler = nvcc()
+    if find_nvdisasm() is None:
+        pytest.skip("nvdisasm is not installed")
     image, _ = compiler.compile("product.cu", f.source(), Architecture(architecture), ("-std=c++17",))
-    (tmp_path / "product.cubin").write_bytes(image)
-    sass = subprocess.run([tool, "-sass", "product.cubin"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    inner = Counter(max(blocks(sass.stdout), key=lambda each: each.count("FFMA")))
-    assert inner["FFMA"] == 8 * 8 * 16
-    assert inner["FFMA"] >= 0.9 * inner.total()
-    assert inner["LDS.128"] == 4 * 16
-    assert not any(op.startswith(("LDL", "STL")) for op in inner)
+    (code,) = machine_code(image).values()
+    inner = max(code.loops, key=lambda each: each.fused)
+    assert inner.fused == 8 * 8 * 16
+    assert inner.instructions <= 1.5 * inner.fused
+    assert inner.operations["LDS.128"] == 4 * 16
+    assert code.spills == 0
 
 
 # -- division by small numbers

@@ -7,8 +7,8 @@ import ctypes
 import numpy as np
 
 import tiramisu_py as tm
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.simulator import load_simulator
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.simulator import load_simulator
 
 R, C, G, H = tm.params("R C G H")
 r, c, c0, c1 = tm.iters("r c c0 c1")

@@ -13,8 +13,8 @@ from tiramisu_py.algorithm.expressions import Param
 from tiramisu_py.backends.c import Emitted
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature
 from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS, RUNTIME_HEADERS, RUNTIME_LIBRARIES, RUNTIME_SOURCES
-from tiramisu_py.build import Kernel, compile_function
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, ScalarArgument
+from tiramisu_py.toolchain import Kernel, compile_function
 
 N = Param("N")
 

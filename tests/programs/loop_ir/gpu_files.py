@@ -30,9 +30,6 @@ from tiramisu_py.backends.cuda.simulated import (
     kernel_command,
     simulated_source,
 )
-from tiramisu_py.build import open_cache
-from tiramisu_py.build.toolchains.images import relocatable_program
-from tiramisu_py.build.toolchains.simulator import LIBRARY, load_simulator
 from tiramisu_py.ir import (
     Allocate,
     Block,
@@ -47,6 +44,9 @@ from tiramisu_py.ir import (
     ScalarArgument,
 )
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.toolchain import open_cache
+from tiramisu_py.toolchain.compilers.images import relocatable_program
+from tiramisu_py.toolchain.compilers.simulator import LIBRARY, load_simulator
 
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 #: Simulated kernels that run for a moment are not optimised.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.build.conftest import Written, written
 from tests.programs.loop_ir.short_names import number
+from tests.toolchain.conftest import Written, written
 from tiramisu_py.algorithm.expressions import Expr, Param
 from tiramisu_py.algorithm.types import DType, float32, int64
 from tiramisu_py.backends import emit

@@ -12,10 +12,10 @@ import pytest
 import tiramisu_py as tm
 from tests.recipes.texts import commands
 from tests.selection import covering
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.images import Architecture
-from tiramisu_py.build.toolchains.nvcc import find_nvcc
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.images import Architecture
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 
 H, N, M = tm.params("H N M")
 NAMES = h, w, x, y = tm.iters("h w x y")

@@ -15,8 +15,8 @@ import tiramisu_py as tm
 from tests.programs.gpu.sums_over_blocks import M, N, T, columns, mean_of_all, means, rows, steps, total
 from tiramisu_py.backends.cuda.kernel_text import signatures
 from tiramisu_py.backends.emitting import emit
-from tiramisu_py.build import compile_function, open_cache
-from tiramisu_py.build.toolchains.nvcc import find_nvcc
+from tiramisu_py.toolchain import compile_function, open_cache
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 
 i, k, q, i0, i1, b, m, t, once = tm.iters("i k q i0 i1 b m t once")
 TREE = {"combine": tm.TREE, "across": tm.LAST_BLOCK}

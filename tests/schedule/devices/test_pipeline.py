@@ -15,11 +15,11 @@ from tests.programs import pipelines as pl
 from tests.programs.drafts import ByHand
 from tests.programs.pipelines import i, i0, i1, j, j0, j1, k, k0, k1, x, y
 from tests.selection import some
-from tiramisu_py.build.toolchains.cache import open_cache
-from tiramisu_py.build.toolchains.images import Architecture
-from tiramisu_py.build.toolchains.nvcc import find_nvcc
 from tiramisu_py.interpret import run
 from tiramisu_py.program.program import Program
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.images import Architecture
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
 
 #: N, M and K: no terms, less than a tile, tiles with a rest, and more iterations than stages.
 SIZES = ((3, 2, 0), (1, 1, 1), (5, 6, 7), (4, 3, 13), (8, 4, 16))

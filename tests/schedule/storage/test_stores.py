@@ -20,8 +20,8 @@ from tests.processors import NATIVE, native
 from tests.programs import pipelines as pl
 from tests.programs.drafts import texts
 from tests.programs.pipelines import c, i, j, j0, j1, r, r0, r1
-from tiramisu_py.build.machine.processor_caches import MOST_OF_A_CORE
 from tiramisu_py.lower import lower
+from tiramisu_py.toolchain.machine.processor_caches import MOST_OF_A_CORE
 
 
 def jammed(above: int | None = 0, width: int = 16) -> SimpleNamespace:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.build import Kernel
 from tiramisu_py.function.results import Emission
+from tiramisu_py.toolchain import Kernel
 from tiramisu_py.tuning.search import searching, tuner
 from tiramisu_py.tuning.search.bench import Bench
 from tiramisu_py.tuning.search.stopwatch import Stopwatch, TimedCalls

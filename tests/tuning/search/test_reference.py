@@ -10,7 +10,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.tuning.search.laboratory import SIZES, K, Laboratory, M, N, i, j, k, make
-from tiramisu_py.build import Kernel
+from tiramisu_py.toolchain import Kernel
 from tiramisu_py.tuning.search import reference
 from tiramisu_py.tuning.search.reference import difference, is_exact, with_rows_innermost
 

@@ -38,6 +38,7 @@ from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.instances.separate_cases import SeparateCases
 from tiramisu_py.schedule.locality.compute_at import ComputeAt
 from tiramisu_py.schedule.locality.copy_values import CopyValues
+from tiramisu_py.schedule.locality.recompute import Recompute
 from tiramisu_py.schedule.locality.reverse_compute_at import ReverseComputeAt
 from tiramisu_py.schedule.locality.slide import Slide
 from tiramisu_py.schedule.locality.time_tile import TimeTiles
@@ -50,6 +51,7 @@ from tiramisu_py.schedule.reductions.rfactor import Rfactor
 from tiramisu_py.schedule.storage.fold import Fold
 from tiramisu_py.schedule.storage.keep import Keep
 from tiramisu_py.schedule.storage.memory_hints import Prefetch, StoreNontemporal
+from tiramisu_py.schedule.storage.offload import Offload
 from tiramisu_py.schedule.storage.place import Place
 from tiramisu_py.schedule.storage.store_at import StoreAt
 from tiramisu_py.schedule.storage.store_in import StoreIn
@@ -128,6 +130,8 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     store_at = command(StoreAt)
     slide = command(Slide)
     fold = command(Fold)
+    offload = command(Offload)
+    recompute = command(Recompute)
     keep = command(Keep)
     place = command(Place)
     store_nontemporal = command(StoreNontemporal)

@@ -55,6 +55,17 @@ def plain_algorithm(algorithm: Algorithm) -> Plain:
         wrong = wrong_stores(declared, ValueSets(algorithm).domain(declared.name), algorithm.context)
         if wrong:
             raise SavedError(f"{declared.name} cannot be saved: {wrong[0]}")
+    return _declarations(algorithm)
+
+
+def declared_values(algorithm: Algorithm) -> Plain:
+    """The declarations of an algorithm as plain data, without the places in the user's script and without who stores
+    the arrays that programs fill: also where the proof refuses that. Raises `SavedError`.
+    """
+    return _unplaced(_declarations(algorithm))
+
+
+def _declarations(algorithm: Algorithm) -> Plain:
     return {
         "name": algorithm.name,
         "params": list(algorithm.params),
@@ -63,11 +74,6 @@ def plain_algorithm(algorithm: Algorithm) -> Plain:
         "computations": [_computation(declared) for declared in algorithm.computations.values()],
         "outputs": list(algorithm.outputs),
     }
-
-
-def declared_values(algorithm: Algorithm) -> Plain:
-    """The declarations of an algorithm as plain data without the places in the user's script. Raises `SavedError`."""
-    return _unplaced(plain_algorithm(algorithm))
 
 
 def _unplaced(data: Plain) -> Plain:

@@ -168,7 +168,9 @@ class ThreadBlock:
                 return
 
     def _meet(self) -> None:
-        """Check that all threads of the block wait, in the same place, and let them continue."""
+        """Check that all threads of the block wait, in the same place, and let them continue; or whole warps before."""
+        if self._multiply_in_warps():
+            return
         meetings = [strand.meeting for strand in self.strands if strand.meeting is not None]
         node = meetings[0].node
         if len(meetings) < len(self.strands) or any(meeting.node is not node for meeting in meetings):
@@ -179,8 +181,6 @@ class ThreadBlock:
             )
         if isinstance(node, TreeReduce):
             self._combine(node, meetings)
-        elif isinstance(node, Mma):
-            self._multiply(node, meetings)
         elif isinstance(node, LastBlock):
             self._take_ticket(node, meetings)
         else:
@@ -203,18 +203,31 @@ class ThreadBlock:
         for meeting in meetings:
             meeting.value = is_last
 
-    def _multiply(self, node: Mma, meetings: Sequence[Meeting]) -> None:
-        """Add the products of each warp to the sums of its threads, of which each has loaded a part of the factors."""
+    def _multiply_in_warps(self) -> bool:
+        """Let the warps continue of which all threads wait for one product of matrices; whether there are any."""
+        done = False
+        for first in range(0, len(self.strands), prod(WARP_SHAPE)):
+            warp = self.strands[first : first + prod(WARP_SHAPE)]
+            meetings = [strand.meeting for strand in warp if strand.meeting is not None]
+            nodes = {id(meeting.node) for meeting in meetings}
+            if len(meetings) < prod(WARP_SHAPE) or len(nodes) > 1 or not isinstance(meetings[0].node, Mma):
+                continue
+            self._multiply(meetings[0].node, meetings)
+            done = True
+            for strand in warp:
+                strand.meeting = None
+        return done
+
+    def _multiply(self, node: Mma, warp: Sequence[Meeting]) -> None:
+        """Add the products of a warp to the sums of its threads, of which each has loaded a part of the factors."""
         if self.kernel.threads[:2] != WARP_SHAPE:
             raise InterpretError(f"{node.statement} is for warps of {WARP_SHAPE} threads along x and y")
-        for first in range(0, len(meetings), prod(WARP_SHAPE)):
-            warp = meetings[first : first + prod(WARP_SHAPE)]
-            added = product_of_warp([meeting.value for meeting in warp], node.instruction)
-            for meeting, sums in zip(warp, added, strict=True):
-                rank = len(meeting.indices) // 4
-                for k, value in enumerate(sums):
-                    place = meeting.indices[k * rank : (k + 1) * rank]
-                    meeting.frame.array(node.buffer).write(place, value, node.statement)
+        added = product_of_warp([meeting.value for meeting in warp], node.instruction)
+        for meeting, sums in zip(warp, added, strict=True):
+            rank = len(meeting.indices) // 4
+            for k, value in enumerate(sums):
+                place = meeting.indices[k * rank : (k + 1) * rank]
+                meeting.frame.array(node.buffer).write(place, value, node.statement)
 
     def _combine(self, node: TreeReduce, meetings: Sequence[Meeting]) -> None:
         """Combine the values of each tree's threads; its first thread has the result, or all of them have it."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.build.target_processor import target
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction
@@ -15,6 +14,7 @@ from tiramisu_py.language.schedules.placement import PlacedValues, block_axes, e
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Cores
 from tiramisu_py.records import dataclass
+from tiramisu_py.toolchain.target_processor import target
 
 #: The most lanes of a vector loop.
 MOST_LANES = 16

@@ -1,7 +1,7 @@
 """Block programs on GPUs: a program is a block of threads, which share the elements of each value.
 
-What programs compute lies in shared memory, so that each thread may read what another one has computed; the barriers
-are derived. The last axis of a block is on neighbouring threads, so that these read neighbouring elements.
+What one thread computes and another one reads lies in shared memory, and the barriers are derived; everything else
+stays in registers. Products of 16-bit floats run on tensor cores where their extents allow it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction, Selection
 from tiramisu_py.language.launched import KernelRun
-from tiramisu_py.language.schedules.placement import block_axes, extent_of_axis, loop_names, placed
+from tiramisu_py.language.schedules.placement import loop_names, placed
+from tiramisu_py.language.schedules.thread_layouts import WARP, layouts
 from tiramisu_py.language.values.groups import sources_of
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.program.targets import Gpu
 
-#: The threads of a warp.
-WARP = 32
 #: The most axes of a grid of blocks.
 MOST_BLOCKS = 3
 
@@ -36,14 +35,16 @@ def on_gpu(run: KernelRun, where: Gpu, num_warps: int) -> None:
             f"the programs of {run.ir.name} are no box of blocks of a GPU",
             "store blocks at program_id * extent + arange, in one to three dimensions",
         )
+    dealt = layouts(run, num_warps)
     for value in run.values:
-        handle = run.function[value.name]
         if value.name not in run.outputs and value.name not in chosen:
-            handle.store_in(Memory.SHARED)
+            memory = Memory.REGISTER if dealt.stays_in_registers(value) else Memory.SHARED
+            run.function[value.name].store_in(memory)
     main = True
     for value in reversed(run.values):
         for part in _parts(run, value):
-            threads = _threads(run, value, part, num_warps)
+            loops = dealt.loops(value, part)
+            threads = loops.threads
             if isinstance(handle := run.function[value.name], Reduction) and run.is_atomic(value.name):
                 _atomic(run, value, handle, part, blocks, threads, where)
                 main = False
@@ -52,7 +53,12 @@ def on_gpu(run: KernelRun, where: Gpu, num_warps: int) -> None:
                 run.function[value.name].tag_gpu(blocks=blocks, device=where.device, stream=where.stream)
                 main = False
             if threads:
-                part.tag_gpu(threads=threads)
+                part.tag_gpu(threads=list(threads))
+            for loop in loops.unrolled:
+                part.unroll(loop)
+            if loops.tile:
+                rows, columns, terms = loops.tile
+                part.tensorize(rows, columns, terms, dealt.products[value.name].instruction)
 
 
 def in_stages(run: KernelRun, stages: int) -> None:
@@ -110,27 +116,3 @@ def _parts(run: KernelRun, value: ProgramValue) -> list[Selection]:
     """The statements of a computation that have loops of their own."""
     handle = run.function[value.name]
     return [handle.init, handle.update] if isinstance(handle, Reduction) else [handle]
-
-
-def _threads(run: KernelRun, value: ProgramValue, part: Selection, num_warps: int) -> Sequence[Iter]:
-    """Cut the last two axes of a statement for the threads of a block; the loops over threads, the last along x."""
-    axes = block_axes(run, value, part)
-    if not axes:
-        return ()
-    found, outer = list[Iter](), list[Iter]()
-    for axis, most in zip(axes[-2:], (num_warps, WARP) if len(axes) > 1 else (num_warps * WARP,), strict=True):
-        if extent_of_axis(run, value, axis) > most:
-            cut = Iter(f"{axis.name}_part"), Iter(f"{axis.name}_thread")
-            part.split(axis, most, *cut)
-            outer.append(cut[0])
-            found.append(cut[1])
-        else:
-            found.append(axis)
-    statement = run.function.program.statements[part.statement_names()[0]]
-    names = run.function.program.loop_names(statement)
-    rest = [Iter(name) for name in names if name in {each.name for each in (*axes[:-2], *value.over)}]
-    loops = set(run.programs.axes.loops) | set(run.programs.axes.programs)
-    inner = [each for each in rest if each.name not in loops]
-    moved = [*outer, *(each for each in inner if each.name in {a.name for a in axes[:-2]}), *found]
-    part.reorder(*moved, *(each for each in inner if each.name not in {a.name for a in axes[:-2]}))
-    return found

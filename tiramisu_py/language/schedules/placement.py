@@ -7,7 +7,7 @@ iteration.
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
@@ -82,8 +82,8 @@ def block_axes(run: KernelRun, value: ProgramValue, part: Selection) -> list[Ite
 def extent_of_axis(run: KernelRun, value: ProgramValue, axis: Iter) -> int:
     """The extent of an axis of a block; 0 where it is no constant."""
     for each, extent in (*value.domain.items(), *value.over.items()):
-        if each.name == axis.name and isinstance(extent, int):
-            return extent
+        if each.name == axis.name and isinstance(extent, int | Const):
+            return extent if isinstance(extent, int) else int(extent.value)
     for stores in run.stores.get(value.name, ()):
         for own, extent in stores.bounds.items():
             if own.name == axis.name and isinstance(extent, int):
@@ -183,11 +183,32 @@ def _place(run: KernelRun, value: ProgramValue, whole: PlacedValues, anchors: di
         return
     reading = statement(run, value)
     if value.name in sources_of(value) and loops[-1] in own:
-        handle.fold(Iter(loops[-1]), 2)  # what an iteration reads of the one before it
+        handle.fold(Iter(loops[-1]), 1 if is_replaced(run, value) else 2)  # what an iteration reads of the one before
     if loops in anchors:
         reading.fuse(anchors[loops], Iter(loops[-1]))
     else:
         anchors[loops] = reading
+
+
+def is_replaced(run: KernelRun, value: ProgramValue) -> bool:
+    """Whether an iteration of a carried value may take the place of the one before it, element by element.
+
+    Nothing else reads what an earlier iteration has left.
+    """
+    loop, own = loop_names(run, value)[-1], list(value.domain)
+    at = [each.name for each in own].index(loop)
+    for reader in run.values:
+        for access in accesses(reader.expr) if value.name in sources_of(reader) else ():
+            if access.source != value.name:
+                continue
+            inside = loop in {each.name for each in (*reader.domain, *reader.over)}
+            if reader is value:
+                same = [index.same_as(each) for index, each in zip(access.indices, own, strict=True)]
+                if not all(same[:at] + same[at + 1 :]):
+                    return False
+            elif inside and not access.indices[at].same_as(own[at]):
+                return False
+    return True
 
 
 def main_statement(whole: PlacedValues) -> Selection:

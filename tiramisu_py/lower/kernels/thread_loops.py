@@ -113,8 +113,10 @@ class Threads:
             return True
         if statement.role is Role.UPDATE and statement.target in self._partials:
             return False
-        storage = program.storages[statement.target]
-        return bool(program.buffers[storage.buffer].memory is Memory.REGISTER)
+        buffer = program.buffers[program.storages[statement.target].buffer]
+        if buffer.per_thread and statement.combination is None:
+            return False  # the thread that stores a value is the one that has it
+        return bool(buffer.memory is Memory.REGISTER)
 
 
 class KernelLoops(Nest):

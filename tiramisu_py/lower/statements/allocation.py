@@ -9,7 +9,7 @@ from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import Allocate, Block, Node
 from tiramisu_py.lower.statements.instances import Instance
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Statement, is_gpu
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 
@@ -42,7 +42,7 @@ def sequence(fragments: Sequence[Fragment]) -> Fragment:
 
 def allocating(array: Instance, body: Node) -> Allocate:
     """The allocation of an array around its uses."""
-    buffer, on_gpu = array.buffer, array.device is not None
+    buffer, on_gpu = array.buffer, is_gpu(array.device)
     extents = tuple(typed(extent, int64) for extent in buffer.extents)
     register = buffer.memory is Memory.REGISTER
     memory = Memory.HOST if register else Memory.GPU if on_gpu else buffer.memory

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Device
+from tiramisu_py.program.statement import FILES, Device
 from tiramisu_py.program.storage import Buffer, Memory, home_of
 from tiramisu_py.records import dataclass
 
@@ -16,7 +16,7 @@ INSIDE = (Memory.SHARED, Memory.REGISTER)
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """One instance of a buffer, with its name in the code; `device` is None for host memory.
+    """One instance of a buffer, with its name in the code; `device` is None for host memory, FILES for a file.
 
     A `lasting` instance exists until the end of its scope, since operations on it may still be under way.
     """
@@ -45,9 +45,15 @@ def arrays_of(program: Program) -> Mapping[str, Instance]:
     """All instances that a program may use, by name."""
     count = device_count(program)
     devices: list[Device] = [None, *range(count)]
-    lasting = count > 0 or any(s.message is not None and s.message.asynchronous for s in program.acting)
+    lasting = count > 0 or any(
+        (s.message is not None and s.message.asynchronous) or (s.transfer is not None and s.transfer.uses_files)
+        for s in program.acting
+    )
     found: dict[str, Instance] = {}
     for buffer in program.buffers.values():
+        if buffer.memory is Memory.FILE:
+            found[buffer.name] = Instance(buffer.name, buffer, FILES, lasting=True)
+            continue
         for device in devices:
             name = array_name(buffer, device)
             found.setdefault(name, Instance(name, buffer, None if name == buffer.name else device, lasting))

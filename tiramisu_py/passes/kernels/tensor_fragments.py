@@ -24,7 +24,7 @@ from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.properties import no_tensor_loop
 from tiramisu_py.ir.rewriting import contents, variables, with_children
 from tiramisu_py.ir.tensor_nests import factors_of, tensor_nest
-from tiramisu_py.ir.uniform_control import Divergence
+from tiramisu_py.ir.uniform_control import IN_WARPS, Divergence
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.program.loops import TensorLoop, Unroll
 from tiramisu_py.program.machine.tensor_instructions import WARP_SHAPE, tensor_instruction
@@ -50,7 +50,7 @@ class TensorFragments(NestPass):
 
     def apply(self, what: Node, about: About) -> Node:
         in_warps = about.threads is not None and about.threads[:2] == WARP_SHAPE
-        return _Fragments(in_warps).of(what, {}, Divergence())
+        return _Fragments(in_warps).of(what, {}, Divergence(axes=IN_WARPS))
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,15 @@ have no order, so each statement may run for all lanes before the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Iter, Select, as_typed, constant
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
-from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import (
     Allocate,
     Assign,
@@ -34,7 +35,15 @@ from tiramisu_py.ir import (
 from tiramisu_py.ir.arithmetic.lanes import MOST_ARGUMENTS, Lanes, guards, is_half
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, number
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
-from tiramisu_py.ir.rewriting import EMPTY, block, expressions, rewrite_expressions, substitute, walk, with_children
+from tiramisu_py.ir.rewriting import (
+    EMPTY,
+    block,
+    expressions,
+    rewrite_expressions,
+    substitute,
+    walk,
+    with_children,
+)
 from tiramisu_py.passes.vectors.uniform_conditions import in_all_lanes, in_no_lane
 from tiramisu_py.records import dataclass
 
@@ -42,6 +51,8 @@ from tiramisu_py.records import dataclass
 BY_LANES = "lane by lane"
 HALF = "a function of 16-bit floats has no vectors"
 MIXED = "where a condition holds for some lanes of a vector only"
+#: With this many conditions, the lanes are computed at once only where all hold: one test in the place of 2 ** n.
+MANY_CHOICES = 3
 
 
 @dataclass(frozen=True)
@@ -105,19 +116,38 @@ class Strips:
         return node if whole else self._choice(node, lanes)
 
     def _choice(self, node: Store, lanes: Lanes) -> Node:
-        """A store whose value has a select by lane that guards loads: lane by lane only where the lanes differ."""
-        choices = (e for e in parts(node.value) if isinstance(e, Select) and lanes.of(e.condition) > 1)
-        choice = next((e for e in choices if guards(e.condition)), None)
-        if choice is None:
+        """A store whose value has selects by lane that guard loads: lane by lane only where the lanes differ."""
+        choices = _outermost_choices(node.value, lanes)
+        if not choices:
             return self.by_lanes(node, lanes, obstacle(node.value, lanes))
+        if len({choice.condition.key() for choice in choices}) >= MANY_CHOICES:
+            return self._all_or_each(node, lanes, choices)
+        condition = choices[0].condition
 
-        def taking(branch: Expr) -> Node:
-            value = rewrite(node.value, lambda e: as_typed(branch, choice.dtype) if e is choice else None)
-            return self._store(replace(node, value=value), lanes)
+        def taking(truth: bool) -> Node:
+            def taken(e: Expr) -> Expr | None:
+                if not isinstance(e, Select) or e.condition.key() != condition.key():
+                    return None
+                return as_typed(rewrite(e.yes if truth else e.no, taken), e.dtype)
 
-        return self._tested(
-            choice.condition, lanes, taking(choice.yes), taking(choice.no), self.by_lanes(node, lanes, MIXED)
-        )
+            return self._store(replace(node, value=rewrite(node.value, taken)), lanes)
+
+        return self._tested(condition, lanes, taking(True), taking(False), self.by_lanes(node, lanes, MIXED))
+
+    def _all_or_each(self, node: Store, lanes: Lanes, choices: Sequence[Select]) -> Node:
+        """A store of many choices: on all lanes where all conditions hold in all of them, else lane by lane."""
+        tests = {choice.condition.key(): in_all_lanes(choice.condition, lanes, self.width) for choice in choices}
+        condition = simplified(reduce(lambda a, b: Binary("&", a, b, bool_), tests.values()))
+        by_lanes = self.by_lanes(node, lanes, MIXED)
+        if constant(condition) == 0:
+            return by_lanes
+
+        def taken(e: Expr) -> Expr | None:
+            if not isinstance(e, Select) or e.condition.key() not in tests:
+                return None
+            return as_typed(rewrite(e.yes, taken), e.dtype)
+
+        return If(condition, self._store(replace(node, value=rewrite(node.value, taken)), lanes), by_lanes)
 
     def _guard(self, node: If, lanes: Lanes) -> Node:
         """A guard whose condition has lanes: lane by lane only where the lanes differ, unless it may be a choice."""
@@ -189,6 +219,19 @@ class Strips:
 
         body = _stores_of_lane(rewrite_expressions(node, of_lane), lane, lanes)
         return block((Comment(f"{BY_LANES}: {why}"), For(self.lane, number(0), number(self.width), simplify(body))))
+
+
+def _outermost_choices(value: Expr, lanes: Lanes) -> list[Select]:
+    """The selects by lane that guard loads, without those inside of others."""
+    found: list[Select] = []
+    waiting = [value]
+    while waiting:
+        e = waiting.pop()
+        if isinstance(e, Select) and lanes.of(e.condition) > 1 and guards(e.condition):
+            found.append(e)
+        else:
+            waiting += reversed(e.children())
+    return found
 
 
 def _where(condition: Expr, value: Expr, kept: Expr) -> Expr:

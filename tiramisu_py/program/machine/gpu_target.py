@@ -30,9 +30,9 @@ class GpuTarget:
     `sector` bytes; shared memory has `banks` banks of words of `word` bytes.
 
     Kernel files include `header`, an absolute path (or one relative to the folder ``backends/``) of a file that defines
-    the macros and functions of ``tm_kernel.h``. `compiler` is one of the compilers of kernels that ``build/`` knows;
-    its name for an architecture begins with `architecture`. A target of the compiler "cuda" has warps of 32 threads,
-    and its limits are at most CUDA's. Raises `DeclarationError`.
+    the macros and functions of ``tm_kernel.h``. `compiler` is one of the compilers of kernels that ``toolchain/``
+    knows; its name for an architecture begins with `architecture`. A target of the compiler "cuda" has warps of 32
+    threads, and its limits are at most CUDA's. Raises `DeclarationError`.
     """
 
     name: str

@@ -55,7 +55,7 @@ class TensorInstruction:
 
 
 _BYTES = tuple((a, b, int32) for a in (uint8, int8) for b in (uint8, int8))
-_AS_ADDED = "terms are added in the order, and with the roundings, of the GPU"
+_AS_ADDED = "terms are added in the order, and with the roundings, of the GPU's tensor cores"
 _INSTRUCTIONS = (
     TensorInstruction(
         "amx", 16, 16, 64, (*_BYTES, (bfloat16, bfloat16, float32)),

@@ -23,7 +23,7 @@ from tiramisu_py.program.kernels import axis_name
 from tiramisu_py.program.loops import GpuThread, LoopId, Parallel, Vector
 from tiramisu_py.program.private_buffers import private_copies
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.program.statement import FILES, Device, Role, Statement
 from tiramisu_py.program.storage import Home, Memory, is_on_devices
 from tiramisu_py.proof.certificates.coverage import check_covered, check_independent
 from tiramisu_py.proof.certificates.evidence import Evidence
@@ -208,7 +208,7 @@ class _Certificate:
         return {
             "elements": str(elements.set_tuple_name(self._array(home))),
             "held": self._held(home, elements),
-            "device": home.device if is_on_devices(buffer) else "any",
+            "device": home.device if is_on_devices(buffer) else FILES if buffer.memory is Memory.FILE else "any",
             "loops": loops,
             "thread": registers,
         }

@@ -20,7 +20,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import local_time
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import FILES, Role, Statement, sequence_words
 from tiramisu_py.proof.memory.races import all_pairs, pair_key, pair_spots, statements
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import (
@@ -144,6 +144,8 @@ def _wait_between(program: Program, first: Statement, second: Statement) -> str:
     queue = program.queue_of(second)
     if queue is None:
         return f"{first.handle}.wait(), ordered before {second.handle}"
+    if queue[0] == FILES:
+        return f"{first.handle}.wait(), ordered between {first.handle} and {second.handle}"
     device = f", device={queue[0]}" if queue[0] else ""
     return f"{first.handle}.wait(on={queue[1]}{device}), ordered between {first.handle} and {second.handle}"
 
@@ -269,9 +271,11 @@ def _waited_for(program: Program) -> str:
     if not queues:
         return ""
     several = len({device for device, _ in queues}) > 1
-    names = [f"{stream} of GPU {device}" if several else f"{stream}" for device, stream in queues]
-    sequences = f"operation sequence{'s' if len(names) > 1 else ''} {', '.join(names)}"
-    return f"everything waits for the operations that it needs, on {sequences} and on the host"
+    gpus = [(device, stream) for device, stream in queues if device != FILES]
+    names = [f"{stream} of GPU {device}" if several else f"{stream}" for device, stream in gpus]
+    found = [f"operation sequence{'s' if len(names) > 1 else ''} {', '.join(names)}"] if gpus else []
+    found += [sequence_words(FILES, stream) for device, stream in queues if device == FILES]
+    return f"everything waits for the operations that it needs, on {', '.join(found)} and on the host"
 
 
 SENTENCES = (Sentence(Topic.MESSAGES, _left_alone), Sentence(Topic.OPERATIONS, _waited_for))

@@ -1,20 +1,30 @@
 """Memory is within reach: the host touches no GPU memory, a kernel no host memory, and shared memory and registers are
 used only by their own block, or thread.
+
+Registers that separate thread loops use belong to the threads with the numbers of those loops: a value is read by the
+thread that has stored it, in whatever loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import GpuThread, LoopId, Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes
-from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.proof.violations.findings import Finding, Key
+from tiramisu_py.program.statement import FILES, Device, Role, Statement
+from tiramisu_py.program.storage import Buffer, Home, Memory, Storage
+from tiramisu_py.proof.memory.values import first_spot
+from tiramisu_py.proof.violations.findings import Finding, Key, access_key, reading, words
+from tiramisu_py.sets import smallest
 
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
@@ -29,6 +39,58 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
             witness = Witness({}, reader=(statement.source, ()), element=(buffer.name, ()))
             key = Key("reach", (statement.name, buffer.name))
             yield Finding.of(key, Violation("reach", message, witness, repair=repair))
+    for buffer in program.buffers.values():
+        if buffer.per_thread and not any(s.name in flow.accesses.partials for s in program.storages_in(buffer.name)):
+            for home in flow.accesses.homes_of(buffer.name):
+                yield from _of_other_threads(flow, home)
+
+
+def _of_other_threads(flow: Flow, home: Home) -> Iterator[Finding]:
+    """Every read of a value that only other threads have in their registers."""
+    for read in flow.accesses.readers(home):
+        stored = [w for w in flow.accesses.writers(home) if w.source == read.source]
+        if not stored:
+            continue
+        own = sets.union_of(write.domain.apply(_in_thread(write)) for write in stored)
+        bad = read.domain.subtract(own.apply(_in_thread(read).reverse()))
+        anywhere = sets.union_of(write.domain.apply(_in_thread(write, any_thread=True)) for write in stored)
+        bad = bad.intersect(anywhere.apply(_in_thread(read, any_thread=True).reverse()))
+        if not bad.is_empty():
+            key = Key("registers of another thread", access_key(read))
+            yield Finding(key, partial(_in_words, flow, read, stored, bad))
+
+
+def _in_thread(access: MemoryAccess, any_thread: bool = False) -> isl.Map:
+    """``access -> [owner, thread, value]``; without the thread, if it may be any."""
+    owner = sets.outputs(access.place)[: access.owners - (3 if any_thread else 0)]
+    values = sets.outputs(access.value)
+    return sets.graph(sets.function(access.domain.get_space(), None, [*owner, *values]), access.domain)
+
+
+def _in_words(flow: Flow, read: MemoryAccess, stored: Sequence[MemoryAccess], bad: isl.Set) -> Violation:
+    program, spot = flow.accesses.program, first_spot(read, bad)
+    place = smallest.evaluated(read.place, spot.at, spot.params)
+    owner, mine = place[: read.owners - 3], place[read.owners - 3 : read.owners]
+    at = smallest.singleton(_in_thread(read, any_thread=True).get_space().range(), (*owner, *spot.named[1]))
+    at = sets.at_params(at, spot.params)
+    write = next(w for w in stored if not at.intersect(w.domain.apply(_in_thread(w, any_thread=True))).is_empty())
+    having = first_spot(write, at.apply(_in_thread(write, any_thread=True).reverse()).intersect(write.domain))
+    other = smallest.evaluated(write.place, having.at, spot.params)[read.owners - 3 : read.owners]
+    witness = Witness(spot.params, spot.named, spot.computed(program), spot.element)
+    assert write.actor.statement is not None and read.actor.statement is not None
+    message = (
+        f"{reading(program, spot)} reads {words(spot.named)} in thread {_thread(mine)} of a block, and thread "
+        f"{_thread(other)} has it in its registers, {witness}"
+    )
+    repair = (
+        f"give {read.actor.statement.handle} thread loops that run over it as those of "
+        f"{write.actor.statement.handle} do, or {read.source}.store_in(tm.SHARED)"
+    )
+    return Violation("reach", message, witness, repair=repair)
+
+
+def _thread(number: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, number))})"
 
 
 def used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
@@ -51,6 +113,8 @@ def _fault(
         program, statement
     ):  # the host reads what its conditions name
         return _transferred(program, statement, buffer)
+    if buffer.memory is Memory.FILE:
+        return f"{who}, which is in a file: only transfers touch files", _through_memory(program, statement, buffer)
     if nest is None:
         return _from_host(program, statement, who, buffer) or _in_threads(program, who, buffer)
     if buffer.memory is Memory.SHARED:
@@ -68,6 +132,21 @@ def _fault(
 
 def _of_ranks(buffer: Buffer) -> str:
     return f"keep {buffer.name} in tm.HOST memory: transfers copy what each rank's GPU reads"
+
+
+def _through_memory(program: Program, statement: Statement, buffer: Buffer) -> str:
+    """How to have values in memory that are kept in a file."""
+    source = next(storage.source for storage in program.storages_in(buffer.name))
+    f, own = program.algorithm.name, source == buffer.name
+    first = f"{source}.store_in(tm.HOST), then " if own else ""
+    return f"{first}{f}.create_xfer(..., {source}[...], tm.CPU2FILE) and tm.FILE2CPU, or {source}.offload(...)"
+
+
+def _devices_at(program: Program, transfer: Statement, buffer: Buffer) -> list[Device]:
+    """The devices of the ends of a transfer that are in this buffer."""
+    assert transfer.transfer is not None
+    devices = transfer.transfer.source, transfer.transfer.target
+    return [device for name, device in zip(_ends(program, transfer), devices, strict=True) if name == buffer.name]
 
 
 def _ends(program: Program, transfer: Statement) -> tuple[str, str]:
@@ -114,6 +193,8 @@ def _transferred(program: Program, statement: Statement, buffer: Buffer) -> tupl
     who = f"the transfer {statement.name} copies {buffer.name}"
     if buffer.memory in (Memory.SHARED, Memory.REGISTER):
         return f"{who}, which is in {buffer.memory.value} memory: only its kernel reaches it", ""
+    if (buffer.memory is Memory.FILE) != (FILES in _devices_at(program, statement, buffer)):
+        return f"{who} to or from a file, which it is not kept in", ""
     if buffer.memory is Memory.HOST_MAPPED:
         remove = f"{program.algorithm.name}.remove({statement.name})"
         return f"{who}, which is host_mapped: every device addresses the one copy there is", remove

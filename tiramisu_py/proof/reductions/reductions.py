@@ -30,7 +30,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.combined_reductions import combined_loops, not_combined
-from tiramisu_py.program.statement import Device, Role
+from tiramisu_py.program.statement import Device, Role, device_words
 from tiramisu_py.proof.memory.loop_repairs import order_repair
 from tiramisu_py.proof.memory.races import pair_spots
 from tiramisu_py.proof.memory.values import first_spot, one
@@ -73,7 +73,7 @@ def _miscounted(chains: Chains) -> Iterator[Finding]:
 
 
 def _where(device: Device) -> str:
-    return "the host" if device is None else f"GPU {device}"
+    return device_words(device)
 
 
 def _merged_twice(chains: Chains) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.program.statement import FILES, Device, Role, Statement, sequence_words
 from tiramisu_py.records import dataclass
 from tiramisu_py.sets import smallest
 
@@ -132,18 +132,19 @@ def queue_words(program: Program, statement: Statement) -> str:
     queue = program.queue_of(statement)
     if queue is None:
         return "the host"
-    return sequence_words(program, *queue)
+    return sequence_in_words(program, *queue)
 
 
-def sequence_words(program: Program, device: int, stream: int) -> str:
+def sequence_in_words(program: Program, device: int, stream: int) -> str:
     """An operation sequence, with its GPU where the program uses several."""
     queues = {program.queue_of(s) for s in program.storing}
-    several = len({queue[0] for queue in queues if queue is not None}) > 1
-    return f"operation sequence {stream}" + (f" of GPU {device}" if several else "")
+    return sequence_words(device, stream, len({queue[0] for queue in queues if queue is not None}) > 1)
 
 
 def memory_words(device: Device) -> str:
     """The memory of a device."""
+    if device == FILES:
+        return "a file"
     return "host memory" if device is None else f"the memory of GPU {device}"
 
 

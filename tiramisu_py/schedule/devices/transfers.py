@@ -23,20 +23,23 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Bulk, Loop, LoopId
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import Role, Statement, Transfer
+from tiramisu_py.program.statement import FILES, LOADS, STORES, Role, Statement, Transfer, is_gpu
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, listed, loop_name, size
 from tiramisu_py.schedule.command_fields import OnFunction
+from tiramisu_py.schedule.devices.files import with_file
 from tiramisu_py.schedule.locality.compute_at import loads
 from tiramisu_py.sets import smallest
 
 
 class Direction(Enum):
-    """Between which devices a transfer goes: from the host to a GPU, back, or from one GPU to another."""
+    """Between which memories a transfer goes: from the host to a GPU or a file, back, or from one GPU to another."""
 
     CPU2GPU = "cpu2gpu"
     GPU2CPU = "gpu2cpu"
     GPU2GPU = "gpu2gpu"
+    CPU2FILE = "cpu2file"
+    FILE2CPU = "file2cpu"
 
     def __repr__(self) -> str:
         return self.name
@@ -83,12 +86,16 @@ def source_of(access: object, algorithm: Algorithm) -> str:
 def between(direction: object, mode: object, stream: object, device: object, to_device: object) -> Transfer:
     """The devices and the mode of a transfer, checked."""
     if not isinstance(direction, Direction):
-        raise CommandError(f"direction={direction!r}: choose tm.CPU2GPU, tm.GPU2CPU or tm.GPU2GPU")
+        raise CommandError(
+            f"direction={direction!r}: choose tm.CPU2GPU, tm.GPU2CPU, tm.GPU2GPU, tm.CPU2FILE or tm.FILE2CPU"
+        )
     if not isinstance(mode, Mode):
         raise CommandError(f"mode={mode!r}: choose tm.SYNC or tm.ASYNC")
     gpu, sequence = size(device, "device", 0), size(stream, "stream", 0)
     if (direction is Direction.GPU2GPU) != (to_device is not None):
         raise CommandError("to_device= is the target of a tm.GPU2GPU transfer, and for no other direction")
+    if direction in (Direction.CPU2FILE, Direction.FILE2CPU):
+        return _of_files(direction, mode, sequence, gpu)
     source = None if direction is Direction.CPU2GPU else gpu
     target = {Direction.CPU2GPU: gpu, Direction.GPU2CPU: None}.get(direction, to_device)
     if direction is Direction.GPU2GPU and size(to_device, "to_device", 0) == gpu:
@@ -96,8 +103,22 @@ def between(direction: object, mode: object, stream: object, device: object, to_
     return Transfer(source, target, mode is Mode.ASYNC, sequence)  # type: ignore[arg-type]
 
 
+def _of_files(direction: Direction, mode: Mode, stream: int, device: int) -> Transfer:
+    if stream or device:
+        raise CommandError(
+            f"{'stream' if stream else 'device'}= is for GPUs: files have a queue of stores and one of loads"
+        )
+    stores = direction is Direction.CPU2FILE
+    asynchronous = mode is Mode.ASYNC
+    if stores:
+        return Transfer(None, FILES, asynchronous, STORES)
+    return Transfer(FILES, None, asynchronous, LOADS)
+
+
 def default_name(source: str, transfer: Transfer) -> str:
     """The default name of a transfer."""
+    if transfer.uses_files:
+        return f"{source}_{'stored' if transfer.target == FILES else 'loaded'}"
     return f"{source}_to_{'cpu' if transfer.target is None else 'gpu'}"
 
 
@@ -134,7 +155,7 @@ def create_transfer(
 
 def _check_not_into_an_input(program: Program, source: str, transfer: Transfer) -> None:
     """Refuse a transfer that writes the caller's array of an input: its values are there already."""
-    if source in program.algorithm.inputs:
+    if source in program.algorithm.inputs and transfer.target != FILES:
         buffer = program.buffers[program.storages[source].buffer]
         if buffer.argument and transfer.target == buffer.device:
             where = "host memory" if buffer.device is None else f"the memory of GPU {buffer.device}"
@@ -155,6 +176,7 @@ def _declared(
     if source not in program.storages:
         raise CommandError(f"{source} is kept in no memory: there is nothing to transfer")
     _check_not_into_an_input(program, source, transfer)
+    program, kept = with_file(program, source, transfer)
     space = sets.with_dims(instances, dims).get_space()
     check_values(program, name, source, sets.graph(sets.from_frame(point, space), instances).range())
     declared = program.algorithm.source(source)
@@ -170,7 +192,8 @@ def _declared(
         loops=tuple(loop.id for loop in loops),
         coords=sets.renamed(sets.identity(space), None),
         body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
-        target=source,
+        target=kept if transfer.target == FILES else source,
+        sources={source: kept} if transfer.source == FILES else {},
         guards=_conditions(program, source),
         transfer=transfer,
     )
@@ -212,10 +235,12 @@ def _in_place(program: Program, transfer: Statement) -> Program:
     """Declare a transfer after the statements that store its values and, towards a GPU, before those that load them."""
     assert transfer.transfer is not None
     names = list(program.statements)
-    stored = [s.name for s in program.storing if s.source == transfer.source and s.target == transfer.source]
+    of_file = transfer.transfer.source == FILES
+    kept = transfer.sources[transfer.source] if of_file else transfer.source
+    stored = [s.name for s in program.storing if s.source == transfer.source and s.target == kept]
     last = max((names.index(name) for name in stored), default=-1)
     after = names[last + 1 :]
-    if transfer.transfer.target is not None:
+    if of_file or is_gpu(transfer.transfer.target):
         loading = [n for n in after if loads(program.statements[n], transfer.source)]
         after = after[after.index(loading[0]) :] if loading else []
     return program.with_statement_before(transfer, after)

@@ -22,6 +22,7 @@ _ELSEWHERE = {
     Memory.GPU: "the memory of a GPU",
     Memory.SHARED: "the shared memory of a GPU",
     Memory.REGISTER: "registers",
+    Memory.FILE: "a file",
 }
 
 

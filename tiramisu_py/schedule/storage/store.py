@@ -31,6 +31,7 @@ CALLERS = {
     Memory.PINNED: "which the caller allocates: it is page-locked where tm.pinned_empty has made it",
     Memory.SHARED: "which cannot be in shared memory",
     Memory.REGISTER: "which cannot be a register",
+    Memory.FILE: "which cannot be a file",
 }
 
 

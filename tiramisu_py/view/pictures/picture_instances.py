@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.loops import AXES, GpuBlock, GpuThread, Loop, Parallel, Rank, Vector
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement, Transfer
+from tiramisu_py.program.statement import Role, Statement, Transfer, device_words
 from tiramisu_py.proof.memory.sequential_runs import images
 from tiramisu_py.records import dataclass
 from tiramisu_py.view.cost_counts import tile_loops
@@ -179,8 +179,7 @@ def _text(statement: Statement) -> str:
 
 def ends_of(transfer: Transfer) -> tuple[str, str]:
     """The devices between which a transfer copies, in words."""
-    source, target = ("the host" if end is None else f"GPU {end}" for end in (transfer.source, transfer.target))
-    return source, target
+    return device_words(transfer.source), device_words(transfer.target)
 
 
 def _loop(loop: Loop) -> PicturedLoop:

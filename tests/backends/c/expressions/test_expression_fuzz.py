@@ -28,7 +28,7 @@ from tests.programs.loop_ir.random_expressions import (
 from tests.sanitizers import check_clean, sanitized_process
 from tiramisu_py.algorithm.expressions import Expr, call
 from tiramisu_py.algorithm.types import STRONG, DType
-from tiramisu_py.build import processor_for
+from tiramisu_py.toolchain import processor_for
 
 BATCHES = int(os.environ.get("TIRAMISU_FUZZ", "2"))
 SIZES = (0, 1, 2, 31, 67)

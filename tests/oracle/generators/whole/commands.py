@@ -47,7 +47,8 @@ DECLARED = {
 ELSEWHERE = {
     "segments": "tests/schedule/test_segments.py", "inverse": "tests/schedule/test_gather.py",
     "gather": "tests/schedule/test_gather.py", "array": "tests/language",
-    "pipeline": "tests/schedule/devices/test_pipeline.py",
+    "pipeline": "tests/schedule/devices/test_pipeline.py", "offload": "tests/schedule/storage/test_offload.py",
+    "recompute": "tests/schedule/test_recompute.py",
 }  # fmt: skip
 #: Members that change no schedule: they ask, write, run, or name.
 ASKED = frozenset((
@@ -55,7 +56,7 @@ ASKED = frozenset((
     "derived",
 
     "domains", "evaluate", "facts", "lowered", "of", "part", "picture", "process_grid", "program", "pseudocode",
-    "save", "simulate", "source", "validate", "loop_nests", "show", "cost", "symbolic_cost",
+    "save", "simulate", "source", "validate", "loop_nests", "show", "cost", "symbolic_cost", "memory",
     "explain", "remarks", "dtype", "name", "statement_names", "init", "update", "send", "recv",
 ))  # fmt: skip
 #: How often writers come that other generators do not have, on cores.

@@ -1,0 +1,108 @@
+"""The threads that have the elements of each value: what stays in registers, and products on tensor cores."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.language.kernels import CASES, declared, half_product, numbers
+from tests.selection import some
+from tiramisu_py import interpret
+from tiramisu_py.ir import Mma
+from tiramisu_py.ir.rewriting import walk
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.cuda_compiler import find_nvcc
+from tiramisu_py.toolchain.compilers.images import Architecture
+
+#: The values of each kernel that no thread but their own reads.
+REGISTERS = {
+    "add": {"x", "y"},
+    "transposed": set(),
+    "softmax": set(),
+    "product_1": {"acc"},
+    "product_4": {"acc"},
+    "attention": {"product", "largest", "summed", "acc_product", "acc"},
+}
+
+
+@pytest.mark.parametrize("name", REGISTERS)
+def test_a_value_that_no_other_thread_reads_is_in_registers(name: str) -> None:
+    _, run = declared(next(case for case in CASES if case.name == name))
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
+    kept = {memory: set(re.findall(rf"(\w+)\.store_in\(tm\.{memory}\)", text)) for memory in ("REGISTER", "SHARED")}
+    assert kept["REGISTER"] == REGISTERS[name]
+    assert kept["REGISTER"] | kept["SHARED"] == {v.name for v in run.values} - set(run.outputs)
+
+
+def instructions(f: tm.Function) -> list[str]:
+    (kernel,) = f.lowered().kernels
+    return [node.instruction for node in walk(kernel.body) if isinstance(node, Mma)]
+
+
+SHAPES: list[dict[str, int]] = [{}, {"SPLIT": 4}, {"TM": 64, "TN": 32, "TK": 32}, {"TM": 16, "TN": 64}]
+
+
+@pytest.mark.parametrize("dtype", some([tm.float16, tm.bfloat16], lambda each: each is tm.float16), ids=str)
+@pytest.mark.parametrize(
+    ("constants", "warps"), some(list(zip(SHAPES, (4, 2, 8, 1), strict=True)), lambda c: c[1] == 2)
+)
+def test_products_of_halves_run_on_tensor_cores(dtype: tm.DType, constants: dict[str, int], warps: int) -> None:
+    f, run = half_product(dtype, **constants)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=warps, num_stages=2)
+    assert "acc.update.tensorize(" in text and "pipeline" in text
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok and "tensor cores" in report.bits, report
+    assert set(instructions(f)) == {"m16n8k16"}
+    kernel = f.compile(device="simulator", sanitize=True)
+    for m, n, k in ((64, 32, 33), (33, 17, 50), (1, 1, 0)):
+        a, b = numbers(m, k, dtype=dtype.numpy), numbers(n, k, dtype=dtype.numpy)
+        expected = a.astype(np.float32) @ b.astype(np.float32).T
+        for each in (kernel, kernel.seeded(1, "lazy")):
+            np.testing.assert_array_equal(each(a, b), expected)
+
+
+@pytest.mark.slow
+def test_warps_without_rows_are_not_waited_for() -> None:
+    """Two of four warps have the rows of a block; the interpreter lets each warp multiply by itself."""
+    f, run = half_product()
+    tm.recipes.blocks(run, on=tm.gpu(), num_warps=4)
+    f.derive_transfers()
+    function = f.lowered()
+    a, b, c = numbers(32, 16, dtype=np.float16), numbers(16, 16, dtype=np.float16), np.zeros((32, 16), np.float32)
+    interpret.run(function, {"A": a, "B": b, "C": c}, {"M": 32, "N": 16, "K": 16})
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+@pytest.mark.parametrize("constants", [{"TN": 4}, {"TM": 8}, {"TK": 8}], ids=str)
+def test_products_that_are_no_whole_tiles_are_loops(constants: dict[str, int]) -> None:
+    _, run = half_product(**constants)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
+    assert "tensorize" not in text and "acc.store_in(tm.REGISTER)" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", [80, 90])
+@pytest.mark.parametrize("constants", SHAPES, ids=str)
+def test_nvcc_keeps_sums_in_registers(constants: dict[str, int], architecture: int) -> None:
+    compiler = find_nvcc(open_cache())
+    if isinstance(compiler, str):
+        pytest.skip(compiler)
+    f, run = half_product(**constants)
+    tm.recipes.blocks(run, on=tm.gpu(), num_warps=4, num_stages=2)
+    f.derive_transfers()
+    flags = ("-std=c++17", "-Werror", "all-warnings", "-Xptxas", "-v")
+    _, words = compiler.compile("half.cu", f.source(), Architecture(architecture), flags)
+    frames: list[Any] = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", words)
+    assert set(frames) == {("0", "0", "0")}
+
+
+def test_what_an_iteration_replaces_is_kept_once() -> None:
+    _, run = declared(next(case for case in CASES if case.name == "attention"))
+    text = tm.recipes.blocks(run, on=tm.cores())
+    assert "acc.fold(start_step, 1)" in text and "total.fold(start_step, 1)" in text
+    assert "high.fold(start_step, 2)" in text  # decay reads both

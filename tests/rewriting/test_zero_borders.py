@@ -1,0 +1,135 @@
+"""Gradients of stencils of many reads: zeros around an adjoint in the place of a condition for each term."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.rewriting import programs
+from tests.rewriting.judging import differences, directions, forwards, listed, pairing, weighed, weights
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Select
+from tiramisu_py.algorithm.traversal import kinds
+from tiramisu_py.rewriting.zero_borders import reads_of_linear
+
+(N, M), (i, j, t) = tm.params("N M"), tm.iters("i j t")
+D = tm.float64
+
+
+def box(of: Any, down: int = 3, right: int = 3) -> tm.Expr:
+    return sum((of[i + a, j + b] for a in range(down) for b in range(right)), start=tm.cast(D, 0))
+
+
+def nine_points(read: Callable[[Any, Any], tm.Expr], height: Any = N) -> tm.Function:
+    """Squares of the input, and what is read of nine of them."""
+    f = tm.Function("f", params=[N, M], assume="N >= 12 and M >= 3")
+    x, s = f.input("x", D, [N + 2, M + 2]), f.scalar("s", D)
+    square = f.computation("square", {i: N + 2, j: M + 2}, x[i, j] * x[i, j])
+    f.outputs(f.computation("y", {i: height, j: M}, read(square, s)))
+    return f
+
+
+def has_conditions(step: tm.Function, name: str) -> bool:
+    return Select in kinds(step.algorithm.computations[name].expr)
+
+
+def agrees(f: tm.Function, sizes: dict[str, int], compiled: bool = True) -> None:
+    """Both modes agree exactly, and with differences; the step computes what `evaluate` does."""
+    g, numbers = tm.vjp(f, wrt=["x"]), np.random.default_rng(1)
+    assert g.step.check().ok
+    given = programs.arguments(f, sizes, 3, True)
+    v, w = directions(f, given, numbers, True), weights(f, given, numbers, True)
+    v["s"] = 0.0
+    tangent = forwards(tm.jvp(f), f, given, v)
+    found = listed(g.step.evaluate(**weighed(f, given, w)))[-1]
+    assert sum(pairing(a, b) for a, b in zip(tangent, w, strict=True)) == pairing(v["x"], found)
+    for one, other in zip(tangent, differences(f, given, v), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    if not compiled:  # many conditions take gcc long
+        return
+    g.step.auto_schedule(target="x86-64-v3", threads=1)
+    np.testing.assert_array_equal(listed(g.step.compile()(**weighed(f, given, w)))[-1], found)
+
+
+def test_the_terms_of_a_stencil_have_no_conditions_and_the_array_of_the_caller_is_copied() -> None:
+    f = nine_points(lambda square, s: box(square))
+    step = tm.vjp(f, wrt=["x"]).step
+    assert has_conditions(step, "d_y_with_zeros") and not has_conditions(step, "d_square")
+    agrees(f, {"N": 12, "M": 5})
+
+
+def test_an_adjoint_has_zeros_itself() -> None:
+    f = nine_points(lambda square, s: box(square))
+    y = f["y"]
+    f.outputs(f.computation("z", {i: N, j: M}, y[i, j] * y[i, j]), replace=True)
+    step = tm.vjp(f, wrt=["x"]).step
+    assert has_conditions(step, "d_y") and not has_conditions(step, "d_square")
+    agrees(f, {"N": 13, "M": 3})
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda square, s: s * box(square),  # s may be infinite, and 0 times it is no 0
+        lambda square, s: box(square) * square[i, j],  # a factor that exists at some elements only
+    ],
+)
+def test_terms_that_may_be_other_than_0_keep_their_conditions(read: Callable[[Any, Any], tm.Expr]) -> None:
+    f = nine_points(read)
+    assert has_conditions(tm.vjp(f, wrt=["x"]).step, "d_square")
+    agrees(f, {"N": 12, "M": 4}, compiled=False)
+
+
+def test_a_sum_with_a_number_is_not_linear() -> None:
+    f = nine_points(lambda square, s: box(square))
+    x = f["x"]
+    assert reads_of_linear(-(x[0, 0] * 2.0) + x[i, j] / 4.0) is not None
+    for other in (x[0, 0] + 1.0, x[0, 0] * math.inf, x[0, 0] * x[0, 0], tm.exp(x[0, 0]), x[0, 0] / x[0, 0]):
+        assert reads_of_linear(other) is None
+
+
+def test_an_array_that_would_grow_keeps_its_size() -> None:
+    f = nine_points(lambda square, s: box(square), height=2)  # two rows of many
+    step = tm.vjp(f, wrt=["x"]).step
+    assert "d_y_with_zeros" not in step.algorithm.computations and has_conditions(step, "d_square")
+    agrees(f, {"N": 12, "M": 5})
+
+
+def test_sizes_that_are_numbers_have_zeros_too() -> None:
+    f = tm.Function("f")
+    x = f.input("x", D, [34, 34])
+    f.outputs(f.computation("y", {i: 32, j: 32}, box(x)))
+    assert not has_conditions(tm.vjp(f).step, "d_x")
+
+
+def test_a_recurrence_keeps_its_domain() -> None:
+    f = tm.Function("f", params=[N, M], assume="N >= 3 and M >= 3")
+    x = f.input("x", D, [N, M])
+    inside = (i >= 1) & (i < N - 1) & (j >= 1) & (j < M - 1)
+
+    def step(u: Any) -> tm.Expr:
+        near = [u[t - 1, i + a, j + b] for a in (-1, 0, 1) for b in (-1, 0, 1)]
+        return tm.select(t == 0, x[i, j], tm.select(inside, sum(near[1:], start=near[0]), u[t - 1, i, j]))
+
+    u = f.computation("u", {t: 3, i: N, j: M}, step)
+    f.outputs(f.computation("y", {i: N, j: M}, u[2, i, j]))
+    g = tm.vjp(f)
+    assert has_conditions(g.step, "d_u") and g.step.check().ok
+    own, original = (g.step.algorithm.computations[name].domain for name in ("d_u", "u"))
+    assert sets.named(own, None).is_equal(sets.named(original, None))
+    assert tm.check_gradient(g, x=np.random.default_rng(0).random((5, 6))).ok
+
+
+@pytest.mark.slow
+def test_the_step_of_a_pipeline_of_stencils_is_a_few_times_as_long_as_the_pipeline() -> None:
+    f, step = programs.PROGRAMS["harris"](), tm.vjp(programs.PROGRAMS["harris"]()).step
+    lengths = []
+    for each in (f, step):
+        each.auto_schedule(target="x86-64-v3", threads=1)
+        lengths.append(sum(len(text) for file, text in each.source().items() if file.startswith(each.name)))
+    assert lengths[1] < 8 * lengths[0]

@@ -1,0 +1,257 @@
+"""recompute: the bits of the program that keeps all levels, the memory of the levels kept, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+
+N, T = tm.params("N T")
+i, t, s, r = tm.iters("i t s r")
+
+
+def rod() -> tm.Function:
+    """The gradient of the last level of a nonlinear rod, by its coefficients and its first level."""
+    f = tm.Function("rod", params=[T, N], assume="T >= 0 and N >= 4")
+    u0, c = f.input("u0", tm.float64, [N]), f.input("c", tm.float64, [N])
+    inside = (i >= 1) & (i < N - 1)
+
+    def level(u: Any) -> Any:
+        step = u[t - 1, i] + c[i] * u[t - 1, i] * (u[t - 1, i - 1] - 2 * u[t - 1, i] + u[t - 1, i + 1])
+        return tm.select(t == 0, u0[i], tm.select(inside, step, u[t - 1, i]))
+
+    u = f.computation("u", {t: T + 1, i: N}, level)
+    f.outputs(f.computation("last", {i: N}, u[T, i]))
+    return tm.vjp(f).step
+
+
+def wave() -> tm.Function:
+    """The gradient of the energy of a wave, whose levels read two levels before."""
+    f = tm.Function("wave", params=[T, N], assume="T >= 0 and N >= 4")
+    first, c = f.input("first", tm.float64, [N]), f.input("c", tm.float64, [N])
+    inside = (i >= 1) & (i < N - 1)
+
+    def level(u: Any) -> Any:
+        step = 2 * u[t - 1, i] - u[t - 2, i] + c[i] * (u[t - 1, i - 1] - 2 * u[t - 1, i] + u[t - 1, i + 1])
+        return tm.select(t <= 1, first[i], tm.select(inside, step, 0))
+
+    u = f.computation("u", {t: T + 2, i: N}, level)
+    f.outputs(f.reduction("energy", {t: T + 2}, {i: N}, tm.sum, u[t, i] * u[t, i]))
+    return tm.vjp(f, wrt=["c"]).step
+
+
+def rescaled() -> tm.Function:
+    """Levels that are read again in their own order, two at a time, once the last one is known."""
+    f = tm.Function("rescaled", params=[T, N], assume="T >= 0 and N >= 1")
+    first = f.input("first", tm.float64, [N])
+    u = f.computation("u", {t: T + 2, i: N}, lambda u: tm.select(t == 0, first[i], u[t - 1, i] * 1.25 + i))
+    top = f.computation("top", {i: N}, u[T + 1, i])
+    f.outputs(f.computation("y", {t: T + 1, i: N}, (u[t + 1, i] - u[t, i]) / top[i]))
+    return f
+
+
+PROGRAMS = {"rod": rod, "wave": wave, "rescaled": rescaled}
+
+
+def arguments(f: tm.Function, size: int, steps: int) -> dict[str, Any]:
+    rng = np.random.default_rng(size + steps)
+    shapes = {"d_energy": (steps + 2,)}
+    arrays = {one: 0.1 * rng.random(shapes.get(one, (size,))) for one in f.algorithm.inputs}
+    return {**arrays, "T": steps}
+
+
+def same(f: tm.Function, g: tm.Function, sizes: Sequence[tuple[int, int]]) -> None:
+    """Both functions have the same bits, compiled, and those of evaluate() of the schedule."""
+    a, b = f.compile(), g.compile()
+    for size, steps in sizes:
+        given = arguments(f, size, steps)
+        expected, found = a(**given), b(**given)
+        expected, found = (each if isinstance(each, tuple) else (each,) for each in (expected, found))
+        for one, other in zip(expected, found, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("every", [3, 7])
+def test_the_bits_are_those_of_all_levels_kept(name: str, every: int) -> None:
+    kept, again = PROGRAMS[name](), PROGRAMS[name]()
+    again["u"].recompute(t, every=every)
+    assert again.check().ok, again.check()
+    assert "bits preserved" in str(again.check())
+    same(kept, again, [(4, 0), (5, 1), (4, every - 1), (9, every), (6, 2 * every + 1)])
+
+
+def test_few_levels_are_held() -> None:
+    kept, again = rod(), rod()
+    again["u"].recompute(t, every=10)
+    level, sizes = 8 * 1000, {"T": 99, "N": 1000}
+    adjoint = 100 * level  # d_u, which takes the turn of u
+    assert kept.memory(**sizes).peak == 100 * level + adjoint
+    assert again.memory(**sizes).peak == (10 + 10) * level + adjoint
+    again["d_u"].fold(t, 11)
+    assert again.check().ok and again.memory(**sizes).peak == (10 + 10 + 11) * level
+    same(kept, again, [(4, 3), (6, 23)])
+
+
+def test_each_level_is_computed_twice() -> None:
+    again = wave()
+    again["u"].recompute(t, every=10)
+    counted = {one.name: one.instances for one in again.cost(T=98, N=50).statements}
+    assert counted["u"] == 100 * 50
+    assert counted["u_kept"] == 2 * 10 * 50  # two levels of each ten
+    assert counted["u_kept"] + counted["u_again"] in range(98 * 50, 100 * 50 + 1)
+
+
+def test_later_commands_are_for_both() -> None:
+    kept, again = rod(), rod()
+    again["u"].recompute(t, every=4).parallelize(i)
+    assert str(again.lowered()).count("parallel") >= 2
+    same(kept, again, [(5, 9)])
+
+
+@pytest.mark.slow
+def test_parts_of_a_recurrence_are_computed_again_by_their_parts() -> None:
+    kept, again = rod(), rod()
+    again["u"].separate_at(t, [1])
+    again["u"].recompute(t, every=4)
+    assert again.check().ok, again.check()
+    same(kept, again, [(5, 0), (5, 9)])
+
+
+def pair() -> tm.Function:
+    """The gradient of two recurrences, of which one sum reads both."""
+    f = tm.Function("pair", params=[T, N], assume="T >= 1 and N >= 2")
+    c = f.input("c", tm.float64, [N])
+    u = f.computation("u", {t: T + 1, i: N}, lambda u: tm.select(t == 0, c[i], u[t - 1, i] * (1 - c[i] * u[t - 1, i])))
+    v = f.computation("v", {t: T + 1, i: N}, lambda v: tm.select(t == 0, 1, v[t - 1, i] * (c[i] + v[t - 1, i])))
+    f.outputs(f.computation("last", {i: N}, u[T, i] + v[T, i]))
+    return tm.vjp(f, wrt=["c"]).step
+
+
+def test_recurrences_that_one_loop_reads_share_their_segments() -> None:
+    kept, again = pair(), pair()
+    again["u"].recompute(t, every=3)
+    with pytest.raises(tm.CommandError, match="computed again in the same segments, every= alike"):
+        again["v"].recompute(t, every=4)
+    again["v"].recompute(t, every=3)
+    again["d_u"].fold(t, 4)
+    again["d_v"].fold(t, 4)
+    assert again.check().ok and str(again.lowered()).count("for t_segment") == 1
+    same(kept, again, [(2, 1), (5, 10)])
+
+
+def test_a_nest_that_reads_later_has_segments_of_its_own() -> None:
+    f = tm.Function("two", params=[T, N], assume="T >= 0 and N >= 1")
+    first = f.input("first", tm.float64, [N])
+    u = f.computation("u", {t: T + 1, i: N}, lambda u: tm.select(t == 0, first[i], u[t - 1, i] * 1.25 + i))
+    top = f.computation("top", {i: N}, u[T, i])
+    y = f.computation("y", {t: T + 1, i: N}, u[t, i] - top[i])
+    total = f.reduction("total", {i: N}, {t: T + 1}, tm.sum, y[t, i])
+    f.outputs(f.computation("z", {t: T + 1, i: N}, u[t, i] / total[i]))
+    kept = f.copy()
+    u.recompute(t, every=5)
+    assert f.check().ok, f.check()
+    assert {"u_again", "u_again2"} <= {one.name for one in f.cost(T=9, N=4).statements}
+    same(kept, f, [(4, 0), (3, 13)])
+
+
+@pytest.mark.slow
+def test_files_hold_the_command(tmp_path: Any) -> None:
+    f = rod()
+    f["u"].recompute(t, every=6)
+    f.save(tmp_path / "rod.json")
+    assert str(tm.load(tmp_path / "rod.json").lowered()) == str(f.lowered())
+
+
+# -- what is refused
+
+
+def scaled() -> tm.Function:
+    """No recurrence, and a recurrence that is returned."""
+    f = tm.Function("scaled", params=[T, N])
+    a = f.input("a", tm.float64, [T, N])
+    f.computation("p", {t: T, i: N}, a[t, i] * 2)
+    q = f.computation("q", {t: T, i: N}, lambda q: tm.select(t == 0, a[t, i], q[t - 1, i] * 2))
+    f.outputs(q, f.computation("y", {t: T, i: N}, f["p"][T - 1 - t, i] + q[T - 1 - t, i]))
+    return f
+
+
+def soon() -> tm.Function:
+    """A recurrence that is read as it goes along."""
+    f = tm.Function("soon", params=[T, N])
+    a = f.input("a", tm.float64, [N])
+    u = f.computation("u", {t: T + 1, i: N}, lambda u: tm.select(t == 0, a[i], u[t - 1, i] * 2))
+    f.outputs(f.computation("y", {i: N}, u[T, i]))
+    return f
+
+
+def backwards() -> tm.Function:
+    f = tm.Function("back", params=[T, N])
+    a = f.input("a", tm.float64, [N])
+    u = f.computation("u", {t: T + 1, i: N}, lambda u: tm.select(t == T, a[i], u[t + 1, i] * 2))
+    f.outputs(f.computation("y", {t: T + 1, i: N}, u[T - t, i]))
+    return f
+
+
+def anywhere() -> tm.Function:
+    f = tm.Function("any", params=[T, N])
+    a, at = f.input("a", tm.float64, [N]), f.input("at", tm.int64, [N], values=(0, T + 1))
+    u = f.computation("u", {t: T + 1, i: N}, lambda u: tm.select(t == 0, a[i], u[t - 1, i] * 2))
+    f.outputs(f.computation("y", {i: N}, u[at[i], i]))
+    return f
+
+
+def together() -> tm.Function:
+    f = tm.Function("both", params=[T, N])
+    a = f.input("a", tm.float64, [N])
+    with f.together():
+        u = f.computation("u", {t: T + 1, i: N})
+        v = f.computation("v", {t: T + 1, i: N})
+        u.define(tm.select(t == 0, a[i], v[t - 1, i] * 2))
+        v.define(tm.select(t == 0, a[i], u[t - 1, i] + 1))
+    f.outputs(f.computation("y", {t: T + 1, i: N}, u[T - t, i]))
+    return f
+
+
+REFUSED = [
+    (scaled, "p", t, 4, "p is no recurrence along t: no value reads another level of p"),
+    (scaled, "q", t, 4, "q is in the caller's array q, which keeps all its levels"),
+    (rod, "u", t, 1, "every is 1: give an integer of at least 2"),
+    (wave, "u", t, 2, "a value of u reads 2 levels, so that 2 of each 2 would be kept; give every=3 or more"),
+    (rod, "u", i, 4, "u does not recur along i alone"),
+    (rod, "u", r, 4, "r is not an index of u: choose one of t, i"),
+    (rod, "d_c", i, 4, "d_c is a reduction"),
+    (soon, "u", t, 4, r"nothing reads levels of u long after they are computed: u.fold\(t, 2\) keeps all"),
+    (backwards, "u", t, 4, r"u does not recur along t alone: a value reads level t \+ 1"),
+    (anywhere, "u", t, 4, "y reads levels of u that no loop of it walks through"),
+]
+
+
+@pytest.mark.parametrize(("program", "name", "level", "every", "words"), REFUSED)
+def test_what_cannot_be_computed_again_is_refused(
+    program: Any, name: str, level: tm.Iter, every: int, words: str
+) -> None:
+    f = program()
+    with pytest.raises(tm.CommandError, match=words):
+        f[name].recompute(level, every=every)
+    assert f.check().ok
+
+
+def test_a_tiled_recurrence_is_refused_with_the_order_of_commands() -> None:
+    f = rod()
+    a, b = tm.iters("a b")
+    f["u"].split(t, 4, a, b)
+    with pytest.raises(tm.CommandError, match=r"no loop of u runs through its levels t.*give recompute before"):
+        f["u"].recompute(t, every=4)
+
+
+def test_a_segment_that_is_folded_too_far_is_refused() -> None:
+    f = rod()
+    f["u"].recompute(t, every=10)
+    f["d_u"].fold(t, 10)
+    report = f.check()
+    assert not report.ok and report.violations[0].kind == "overwritten"

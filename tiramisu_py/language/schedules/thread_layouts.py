@@ -1,0 +1,250 @@
+"""The threads of a block that have the elements of each value, and which values need not leave their registers.
+
+Without tensor cores the last axis of a value is along x, and the one before along the other threads. With them a warp
+has its threads along x and y, 4 and 8, and what the instruction computes is dealt out in fragments: of 16 rows and 8
+columns thread (x, y) has rows y and y + 8, and columns 2x and 2x + 1. Values that are made of a product, element by
+element, have its fragments too; all others have neighbouring elements on neighbouring threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter
+from tiramisu_py.algorithm.types import bfloat16, float16, float32
+from tiramisu_py.dependence.accesses import MemoryAccesses
+from tiramisu_py.function.arrays import ProgramValue
+from tiramisu_py.function.handles.computations import Reduction, Selection
+from tiramisu_py.language.launched import KernelRun
+from tiramisu_py.language.schedules.placement import block_axes, extent_of_axis, is_replaced, loop_names
+from tiramisu_py.language.values.groups import sources_of
+from tiramisu_py.program.machine.tensor_instructions import WARP_SHAPE
+from tiramisu_py.records import dataclass
+
+#: The threads of a warp.
+WARP = 32
+#: The rows and columns of a product's tile, and the terms that are added at once.
+ROWS, COLUMNS, TERMS = 16, 8, 16
+#: The most elements of a value that a thread keeps in registers.
+MOST_REGISTERS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class TensorProduct:
+    """A product for tensor cores: its loop over the terms of a block, and the instruction."""
+
+    terms: Iter
+    instruction: str
+
+
+@dataclass(frozen=True, eq=False)
+class ThreadLoops:
+    """The loops of a statement over threads, the last one along x, and those that a product's instruction runs."""
+
+    threads: tuple[Iter, ...]
+    tile: tuple[Iter, ...] = ()
+    unrolled: tuple[Iter, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ThreadLayouts:
+    """How the elements of a run's values are dealt out to the threads of a block of so many warps."""
+
+    run: KernelRun
+    warps: int
+    products: dict[str, TensorProduct]
+    fragments: frozenset[str]
+    alike: frozenset[tuple[str, str]]
+
+    def stays_in_registers(self, value: ProgramValue) -> bool:
+        """Whether the thread that has an element of a value is the one that reads it, whoever does."""
+        name = value.name
+        readers = [other.name for other in self.run.values if name in sources_of(other)]
+        outputs = self.run.outputs
+        if name in outputs or not readers or not self._is_small(value):
+            return False
+        if name in sources_of(value) and not (loop_names(self.run, value) and is_replaced(self.run, value)):
+            return False  # registers have names: what several iterations keep is no array of them
+        same = {name in self.fragments} == {other in self.fragments for other in readers}
+        return same and all((name, other) in self.alike for other in readers)
+
+    def _is_small(self, value: ProgramValue) -> bool:
+        elements = 1
+        for axis in _axes(self.run, value):
+            elements *= extent_of_axis(self.run, value, axis)
+        return 0 < elements <= MOST_REGISTERS * WARP * self.warps
+
+    def loops(self, value: ProgramValue, part: Selection) -> ThreadLoops:
+        """Cut the axes of a statement for the threads of a block."""
+        axes = block_axes(self.run, value, part)
+        if not axes:
+            return ThreadLoops(())
+        if value.name in self.fragments:
+            return self._in_fragments(value, part, axes)
+        return self._side_by_side(value, part, axes)
+
+    # -- fragments
+
+    def _in_fragments(self, value: ProgramValue, part: Selection, axes: Sequence[Iter]) -> ThreadLoops:
+        """Rows and columns as the instruction deals them out to the threads of a warp."""
+        extents = [extent_of_axis(self.run, value, axis) for axis in axes]
+        by_rows, by_columns = gcd(extents[0] // ROWS, self.warps), gcd(extents[1] // COLUMNS, self.warps)
+        warps = (by_rows, 1) if by_rows >= by_columns else (1, by_columns)
+        parts, warp, lanes, own = list[Iter](), list[Iter](), list[Iter](), list[Iter]()
+        for axis, extent, size, count, lane in zip(axes, extents, (ROWS, COLUMNS), warps, (8, 2), strict=True):
+            rest = self._cut(part, axis, extent, size * count, axis, "part", parts)
+            rest = self._cut(part, rest, size * count, size, axis, "warp", warp)
+            first, second = _named(axis, "half"), _named(axis, "lane")
+            if axis is axes[1]:
+                first, second = _named(axis, "lane"), _named(axis, "pair")
+            part.split(rest, lane, first, second)
+            lanes.append(second if axis is axes[0] else first)
+            own.append(first if axis is axes[0] else second)
+        threads = (*warp, *lanes)
+        terms = list[Iter]()
+        product = self.products.get(value.name)
+        if product is None or product.terms.name not in self._names(part):
+            part.reorder(*threads, *parts, *own)
+            return ThreadLoops(threads)
+        last = self._cut(part, product.terms, value.over[product.terms], TERMS, product.terms, "step", terms)
+        part.reorder(*terms, *threads, *parts, *own, last)
+        return ThreadLoops(threads, (*own, last), tuple(parts))
+
+    def _cut(self, part: Selection, loop: Iter, extent: int, by: int, axis: Iter, word: str, outer: list[Iter]) -> Iter:
+        """Cut a loop if it has more iterations than `by`; the inner loop, while the outer one joins a list."""
+        if extent <= by:
+            return loop
+        cut, rest = _named(axis, word), _named(axis, f"in_{word}")
+        part.split(loop, by, cut, rest)
+        outer.append(cut)
+        return rest
+
+    # -- neighbours
+
+    def _side_by_side(self, value: ProgramValue, part: Selection, axes: Sequence[Iter]) -> ThreadLoops:
+        """Neighbouring elements on neighbouring threads."""
+        found, outer = list[Iter](), list[Iter]()
+        if self.fragments:
+            found = self._in_warps(value, part, axes, outer)
+        else:
+            most = (self.warps, WARP) if len(axes) > 1 else (self.warps * WARP,)
+            for axis, count in zip(axes[-2:], most, strict=True):
+                extent = extent_of_axis(self.run, value, axis)
+                found.append(self._cut(part, axis, extent, count, axis, "part", outer))
+        outermost = list(axes[:-2])
+        terms = self._terms(value, part)
+        part.reorder(*outer, *outermost, *found, *terms)
+        return ThreadLoops(tuple(found))
+
+    def _in_warps(self, value: ProgramValue, part: Selection, axes: Sequence[Iter], outer: list[Iter]) -> list[Iter]:
+        """The loops over warps, and over threads of a warp along y and x."""
+        x, y = WARP_SHAPE
+        last, extent = axes[-1], extent_of_axis(self.run, value, axes[-1])
+        warps, lanes = list[Iter](), list[Iter]()
+        if len(axes) > 1 and extent < WARP:  # rows along y, and warps
+            row, rows = axes[-2], extent_of_axis(self.run, value, axes[-2])
+            rest = self._cut(part, row, rows, y * self.warps, row, "part", outer)
+            lanes.append(self._cut(part, rest, min(rows, y * self.warps), y, row, "warp", warps))
+            lanes.append(self._cut(part, last, extent, x, last, "part", outer))
+            return [*warps, *lanes]
+        if len(axes) > 1:
+            row, rows = axes[-2], extent_of_axis(self.run, value, axes[-2])
+            warps.append(self._cut(part, row, rows, self.warps, row, "part", outer))
+            rest = self._cut(part, last, extent, WARP, last, "part", outer)
+        else:
+            rest = self._cut(part, last, extent, WARP * self.warps, last, "part", outer)
+            rest = self._cut(part, rest, min(extent, WARP * self.warps), WARP, last, "warp", warps)
+        lane = self._cut(part, rest, min(extent, WARP), x, last, "row", lanes)
+        return [*warps, *lanes, lane]
+
+    def _terms(self, value: ProgramValue, part: Selection) -> list[Iter]:
+        """The loops over the terms of a block, innermost."""
+        loops = {*self.run.programs.axes.loops, *self.run.programs.axes.programs}
+        over = {each.name for each in value.over} - loops
+        return [Iter(name) for name in self._names(part) if name in over]
+
+    def _names(self, part: Selection) -> tuple[str, ...]:
+        program = self.run.function.program
+        return program.loop_names(program.statements[part.statement_names()[0]])
+
+
+def layouts(run: KernelRun, warps: int) -> ThreadLayouts:
+    """How the values of a run are dealt out, from who reads what; before any loop is on threads."""
+    products = {value.name: found for value in run.values if (found := _product(run, value)) is not None}
+    alike = frozenset(
+        (name, value.name) for value in run.values for name in sources_of(value) if _is_read_alike(run, name, value)
+    )
+    fragments = set(products)
+    for value in run.values:
+        from_fragments = any(name in fragments and (name, value.name) in alike for name in sources_of(value))
+        pointwise = value.name in run.outputs or not isinstance(run.function[value.name], Reduction)
+        if from_fragments and pointwise:
+            fragments.add(value.name)
+    return ThreadLayouts(run, warps, products, frozenset(fragments), alike)
+
+
+def _product(run: KernelRun, value: ProgramValue) -> TensorProduct | None:
+    """The product of two blocks of 16-bit floats, summed in float32, if tensor cores take its extents."""
+    axes = _axes(run, value)
+    if value.op is not declarations.sum_ or value.where is not None or value.name in run.outputs or len(axes) != 2:
+        return None
+    loops = {*run.programs.axes.loops, *run.programs.axes.programs}
+    terms = [(each, extent) for each, extent in value.over.items() if each.name not in loops]
+    extents = [extent_of_axis(run, value, axis) for axis in axes]
+    if len(terms) != 1 or not isinstance(terms[0][1], int):
+        return None
+    if any(
+        not extent or extent % by for extent, by in zip((*extents, terms[0][1]), (ROWS, COLUMNS, TERMS), strict=True)
+    ):
+        return None
+    if not isinstance(value.expr, Binary) or value.expr.op != "*" or value.dtype != float32:
+        return None
+    left, right = _half(value.expr.left), _half(value.expr.right)
+    if left is None or right is None or left.dtype != right.dtype or left.source == right.source:
+        return None
+    return TensorProduct(terms[0][0], "m16n8k16")
+
+
+def _half(factor: Expr) -> Access | None:
+    """The 16-bit float that is a factor in float32."""
+    read = factor.operand if isinstance(factor, Cast) else None
+    return read if isinstance(read, Access) and read.dtype in (float16, bfloat16) else None
+
+
+def _is_read_alike(run: KernelRun, source: str, reader: ProgramValue) -> bool:
+    """Whether each execution of a reader reads, of another value of the run, the element at its own axes."""
+    value = next((each for each in run.values if each.name == source), None)
+    if value is None or source in run.outputs:
+        return False
+    program, handle = run.function.program, run.function[reader.name]
+    part = handle.update if isinstance(handle, Reduction) else handle
+    own, other = _axes(run, value), block_axes(run, reader, part)
+    same = [extent_of_axis(run, value, axis) for axis in own] == [extent_of_axis(run, reader, axis) for axis in other]
+    if not own or not same:
+        return False
+    accesses, names = MemoryAccesses(program), value_names(program.algorithm.source(source))
+    for statement in program.statements_of(reader.name):
+        relation = accesses.read_relation(statement, source) if source in statement.loads else None
+        if relation is None:
+            continue
+        values, loops = sets.variables(relation.get_space().range()), program.loop_names(statement)
+        read = sets.function(relation.get_space().range(), None, [values[names.index(axis.name)] for axis in own])
+        coords = sets.outputs(statement.coords)
+        here = sets.function(statement.frame, None, [coords[loops.index(axis.name)] for axis in other])
+        if not relation.apply_range(sets.graph(read)).is_subset(sets.graph(here)):
+            return False
+    return True
+
+
+def _axes(run: KernelRun, value: ProgramValue) -> list[Iter]:
+    """The axes of a block, as its first statement has them."""
+    handle = run.function[value.name]
+    return block_axes(run, value, handle.init if isinstance(handle, Reduction) else handle)
+
+
+def _named(axis: Iter, word: str) -> Iter:
+    return Iter(f"{axis.name}_{word}")
