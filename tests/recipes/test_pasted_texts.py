@@ -131,6 +131,15 @@ def typed_product() -> tm.Function:
     return fn
 
 
+def traversed() -> tm.Function:
+    fn = tm.Function("p0", params=[N, P])
+    rows = fn.segments("rows", N, of=P)
+    a, column = fn.input("a", f32, [P]), fn.input("column", tm.int32, [P], values=(0, N))
+    f = fn.computation("f", {t: N, p: rows[t]}, a[p] * 2)
+    fn.outputs(fn.scatter("p1", {i: N}, over={p: P}, at=[column[p]], op=tm.sum, expr=f[rows.of(p), p]))
+    return fn
+
+
 def outputs(fn: tm.Function) -> list[Any]:
     return [fn[name] for name in fn.algorithm.outputs]
 
@@ -162,6 +171,8 @@ CASES: dict[str, tuple[Callable[[], tm.Function], Recipe]] = {
     "spmv": (sparse, of(tm.recipes.spmv, cpu=WIDE)),
     "typed_matmul": (typed_product, of(tm.recipes.typed_matmul, cpu=WIDE)),
     "typed_matmul on a GPU": (typed_product, of(tm.recipes.typed_matmul, on=tm.gpu())),
+    "traversal": (traversed, of(tm.recipes.traversal, "f", "p1", by="positions", cpu=WIDE)),
+    "traversal on a GPU": (traversed, of(tm.recipes.traversal, "f", "p1", by="positions", on=tm.gpu())),
     "convolution": (convolved, of(tm.recipes.convolution, cpu=WIDE)),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import islpy as isl
 
@@ -11,7 +12,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.extents import extents_of
-from tiramisu_py.algorithm.domains.runs import runs_of_values
+from tiramisu_py.algorithm.domains.runs import runs, start_bounds
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -27,21 +28,29 @@ def extents(computation: Computation, *, terms: bool = False) -> list[int | None
     return [_constant_extent(of, axis) for axis in range(sets.size(of))]
 
 
-def run_of_positions(algorithm: Algorithm, computation: Computation) -> tuple[str, str] | None:
-    """The iterators over runs, and over the positions of a run, of values in runs that have each position once.
+class PositionRun(NamedTuple):
+    """The iterators over runs, and over the positions of a run; `start` is the input that says where each begins."""
 
-    None for values that are in no such runs (`Function.segments`), or at other forms of iterators.
+    start: str
+    row: str
+    position: str
+
+
+def run_of_positions(algorithm: Algorithm, computation: Computation) -> PositionRun | None:
+    """The runs that have each position once, and that the points of a computation are in.
+
+    None for those that are in no such runs (`Function.segments`), or at other forms of iterators.
     """
-    space = computation.domain.get_space()
-    variables = dict(zip(computation.iterators, sets.variables(space), strict=True))
-    for run in runs_of_values(algorithm, computation):
-        named = [
+    space = computation.points.get_space()
+    variables = dict(zip(computation.point_iterators, sets.variables(space), strict=True))
+    reader = Affine(space, variables)
+    for run in runs(list(start_bounds(algorithm.inputs, reader, computation.guards))):
+        row, position = (
             next((name for name, each in variables.items() if each.plain_is_equal(form)), None)
             for form in (run.row, run.position)
-        ]
-        row, position = named
+        )
         if algorithm.inputs[run.start].covers is not None and row is not None and position is not None:
-            return row, position
+            return PositionRun(run.start, row, position)
     return None
 
 

@@ -112,12 +112,16 @@ def _form_of(recipe: Recipe, product: Computation) -> _Form:
     sums = sums_of(recipe, product)
     declared = recipe.function.algorithm.computations[sums.name]
     found = run_of_positions(recipe.function.algorithm, declared)
-    if found is None or run_of_positions(recipe.function.algorithm, _declared(recipe, product)) != found:
+    if (
+        found is None
+        or found.position not in declared.iterators
+        or run_of_positions(recipe.function.algorithm, _declared(recipe, product)) != found
+    ):
         raise ArgumentError(
             f"typed_matmul: {product} and {sums} have no run of positions that each matrix is for: declare "
             'types = f.segments("types", R, of=E), and both over {r: R, p: types[r], d: D}'
         )
-    run, position = found
+    _, run, position = found
     others = [each for each in declared.iterators if each not in found]
     if len(others) != 1 or len(declared.over) != 1:
         raise ArgumentError(
