@@ -232,6 +232,7 @@ def page() -> str:
     parts += of_queries()
     parts += of_module("Recipes", tm.recipes)
     parts += of_module("Sparse", tm.sparse)
+    parts += of_module("Graphs", tm.graphs)
     parts += of_old_words()
     parts += of_errors(sorted(errors))
     return "\n".join(parts)

@@ -20,6 +20,7 @@ SCRIPTS = (
     "export_c.py",
     "spmv.py",
     "gradients.py",
+    "graphs.py",
     "tuned.py",
     pytest.param("blocks.py", marks=pytest.mark.slow),
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py import boundary, patterns, progress, queries, recipes, sparse
+    from tiramisu_py import boundary, graphs, patterns, progress, queries, recipes, sparse
     from tiramisu_py.algorithm.declarations import Operator, argmax, argmin, logical_and, logical_or, product
     from tiramisu_py.algorithm.declarations import max_ as max
     from tiramisu_py.algorithm.declarations import min_ as min
@@ -151,6 +151,7 @@ if TYPE_CHECKING:
         Timing,
         Trace,
         TraceEvent,
+        distinct,
         frozen,
         gpu_count,
         gpu_empty,
@@ -241,7 +242,7 @@ front(
         "tiramisu_py.algorithm.words.stages": "ExternStage, extern_stage, reads, stride, updates, writes",
         "tiramisu_py.toolchain": (
             "DeviceArray, HostPool, Kernel, MemoryNode, SimulatedDisk, Target, Timing, Trace, TraceEvent, "
-            "ArrayTraffic, frozen, "
+            "ArrayTraffic, distinct, frozen, "
             "gpu_count, gpu_empty, host_pool, inverse, is_unified, memory_nodes, pinned_empty, target, to_gpu, "
             "to_unified"
         ),
@@ -299,7 +300,7 @@ front(
         "tiramisu_py.view": "Explanation",
     },
     modules=(
-        "algorithm backends boundary build counting dependence derive equivalence errors function interpret "
+        "algorithm backends boundary build counting dependence derive equivalence errors function graphs interpret "
         "ir language lower passes patterns program progress proof queries recipes rewriting schedule sets sparse "
         "styles tuning view"
     ),
@@ -447,6 +448,7 @@ __all__ = [
     "cores",
     "cos",
     "cosh",
+    "distinct",
     "equivalent",
     "erf",
     "exp",
@@ -462,6 +464,7 @@ __all__ = [
     "gpu",
     "gpu_count",
     "gpu_empty",
+    "graphs",
     "host_pool",
     "grad",
     "hypot",

@@ -104,6 +104,23 @@ def test_what_no_plan_meets_is_refused_with_the_least_budget() -> None:
         tm.plan(3, sizes, budget=1, machine=MACHINE)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("rate", "kind"), [(1e13, "offload"), (1e3, "recompute")])
+def test_a_fast_disk_is_better_than_computing_again_and_a_slow_one_is_not(rate: float, kind: str) -> None:
+    f, sizes = rods(1), {"T": 11, "N": 50}
+    disk = tm.Storage(write=rate, read=rate, endurance=1e9, price=2)
+    machine = tm.Machine(core_flops=1e6, cores=1, host_bandwidth=1e15, storage=disk)
+    found = tm.plan(f, sizes, budget=f.memory(**sizes).peak - 1, machine=machine)
+    assert [each.kind for each in found.choices] == [kind]
+    for command in found.commands:
+        f.apply(command)
+    assert f.check().ok and f.memory(**sizes).peak == found.peak
+    if kind == "offload":
+        moved = f.communication(**sizes)
+        assert found.written + found.read == moved.bytes > 0
+        assert found.years == pytest.approx(1e9 / found.written * found.seconds / (365 * 24 * 3600))
+        assert "GB/s written, worn out after" in str(found) and "price 2" in str(found)
+
+
 @pytest.mark.slow
 def test_the_curve_has_a_point_for_each_way() -> None:
     f, sizes = rods(1), {"T": 4, "N": 50}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import IntEnum
 from functools import cached_property
@@ -26,6 +26,7 @@ from tiramisu_py.algorithm.expressions import (
     typed_const,
     unary,
 )
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType, TupleType, array_names, bool_
 from tiramisu_py.errors import DTypeError
 from tiramisu_py.records import dataclass
@@ -49,7 +50,8 @@ class Input:
     `shape` gives the extents, affine in the parameters. `values` (low, high) is a declared fact: each element x
     has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension) and `permutation`. One that
     `covers` E positions begins at 0 and ends at E: its runs have each position once. One that `inverts` another one
-    has, run by run, the positions at which that has the number of the run, in their order.
+    has, run by run, the positions at which that has the number of the run, in their order. One of `distinct` has for
+    each position the number of its combination of keys.
     `device` says where the caller has it: the number of a GPU, or None for the host; if it is `mapped`, GPUs address it
     there. `strides` are the distances of neighbours in each dimension, in elements; None for an array that is
     contiguous, row by row. If the caller's array has extents that are products, ``[N * M]``, they are `passed`, and
@@ -69,6 +71,7 @@ class Input:
     passed: tuple[Expr, ...] | None = None
     covers: Expr | None = None
     inverts: InverseOf | None = None
+    distinct: DistinctOf | None = None
     mapped: bool = False
 
     @property
@@ -84,6 +87,19 @@ class InverseOf:
     name: str
     of: str
     start: str
+
+
+@dataclass(frozen=True)
+class DistinctOf:
+    """Distinct combinations of the inputs `keys`: element k of each of the inputs `columns` is a key of combination k.
+
+    A key that is where runs begin stands for the run of a position: its column is where the combinations of each begin.
+    The user calls all of it `name`.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -348,6 +364,13 @@ class Computation:
     stored: Stored | None = None
 
     @property
+    def sources(self) -> frozenset[str]:
+        """The names of what its values are computed from."""
+        read = [access for e in (self.expr, *self.guards) for access in accesses(e)]
+        read += [part.access for part in self.stage.parts] if self.stage is not None else []
+        return frozenset(access.source for access in read)
+
+    @property
     def is_inferred(self) -> bool:
         """Whether the domain follows from what is read."""
         return self.written is not None and self.written.is_inferred
@@ -408,7 +431,9 @@ class Algorithm:
     assumes). `outputs` names computations, in order. Accesses of its values have its `owner`, by which they are told
     from those of other functions. `assume` is what the user assumes, as it was written. `wholes` are the reductions
     that `rfactor` has taken apart, as they were before, by the names of their partial results. Terms of some reductions
-    are `dealt` out; scatters that are `gathered` are kept as they were. Ranges of floats are known only where
+    are `dealt` out; scatters that are `gathered` are kept as they were. What computes the same values otherwise is kept
+    in `rewritten`, as it was declared, and what was added for that as None; `reassociated` are the sums that round in
+    another way for it, each with the product of its weights. Ranges of floats are known only where
     arithmetic `rounds_as_written`. By default values in runs are kept by position (see `domains.runs`), but those of
     the computations in `by_index` as all others.
     """
@@ -425,12 +450,41 @@ class Algorithm:
     wholes: Mapping[str, Computation] = field(default_factory=dict)
     dealt: Mapping[str, DealtTerms] = field(default_factory=dict)
     gathered: Mapping[str, Computation] = field(default_factory=dict)
+    rewritten: Mapping[str, Computation | None] = field(default_factory=dict)
+    reassociated: Mapping[str, str] = field(default_factory=dict)
     rounds_as_written: bool = True
     by_index: frozenset[str] = frozenset()
 
     @cached_property
     def as_declared(self) -> Algorithm:
         """The algorithm as the user has declared it: without the partial results of factored reductions."""
+        found = self._unscheduled
+        if not self.rewritten:
+            return found
+        computations: dict[str, Computation] = {}
+        for name, declared in found.computations.items():
+            original = self.rewritten.get(name, declared)
+            if original is not None:
+                computations[name] = original
+        return replace(found, computations=computations, rewritten={}, reassociated={})
+
+    @cached_property
+    def as_rewritten(self) -> Algorithm:
+        """The algorithm as rewritten: what is computed in place of what was declared, as if that had been declared."""
+        if not self.rewritten:
+            return self._unscheduled
+        found = replace(self._unscheduled, rewritten={}, reassociated={})
+        waiting, read = [*self.outputs], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in found.computations and name not in read:
+                read.add(name)
+                waiting += found.computations[name].sources
+        return replace(found, computations={name: c for name, c in found.computations.items() if name in read})
+
+    @cached_property
+    def _unscheduled(self) -> Algorithm:
+        """The algorithm before commands, but for what they have rewritten."""
         if not self.wholes and not self.dealt and not self.gathered:
             return self
         computations = dict(self.computations)
@@ -496,6 +550,29 @@ class Algorithm:
         whole = self.computations[changed.name]
         computations = {**self.computations, changed.name: changed}
         return replace(self, computations=computations, gathered={**self.gathered, changed.name: whole})
+
+    def with_rewritten(self, change: Callable[[Computation], Computation], added: Sequence[Computation]) -> Algorithm:
+        """The algorithm with computations changed, also as they were before commands, and some `added` before these.
+
+        The values of those that keep their names are the same, as real numbers.
+        """
+        old = self.as_declared.computations
+        made: dict[str, Computation] = {}
+        for name, each in self.computations.items():
+            changed = change(each)
+            if changed is not each:
+                made |= {one.name: one for one in added}
+            made[name] = changed
+        new = {name for name, each in self._unscheduled.computations.items() if change(each) is not each}
+        rewritten = {**{name: old[name] for name in new if name in old}, **self.rewritten}
+        return replace(
+            self,
+            computations=made,
+            wholes={name: change(each) for name, each in self.wholes.items()},
+            dealt={name: replace(each, whole=change(each.whole)) for name, each in self.dealt.items()},
+            gathered={name: change(each) for name, each in self.gathered.items()},
+            rewritten={**rewritten, **dict.fromkeys(each.name for each in added)},
+        )
 
     def factored(self, partial: Computation, combined: Computation) -> Algorithm:
         """The algorithm with a reduction in two steps: to partial results, and of these."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from tiramisu_py.algorithm.declarations import InverseOf
+from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm.declarations import Algorithm, DistinctOf, InverseOf
 from tiramisu_py.algorithm.declare.declare import declare_input
 from tiramisu_py.algorithm.declare.run_numbers import known_numbers, less_one, numbers_of_runs
-from tiramisu_py.algorithm.expressions import Const, Expr, Operand, as_expr
+from tiramisu_py.algorithm.domains.domain import with_size
+from tiramisu_py.algorithm.expressions import Const, Expr, Operand, Param, as_expr
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import DType, int32
-from tiramisu_py.errors import DeclarationError
+from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.declaring import Declarations
 from tiramisu_py.function.handles.computations import Input, Reduction
 from tiramisu_py.function.handles.segments import InverseRuns, Segments
 from tiramisu_py.program.initial import with_group, with_input
+from tiramisu_py.rewriting.compaction import keys_of
 
 
 class RunDeclarations(Declarations):
@@ -36,15 +40,7 @@ class RunDeclarations(Declarations):
 
         Values in runs are kept by position. Raises `DeclarationError`.
         """
-        if not dtype.is_integer:
-            raise DeclarationError(f"the segments {name} are {dtype}: where they begin is an integer")
-        rows, positions = as_expr(count), as_expr(of)
-        declared = declare_input(
-            self._program.algorithm, name, dtype, [rows + 1], values=(0, positions + 1), monotone=True,
-            owner=self.owner, location=caller(),
-        )  # fmt: skip
-        assert declared.values is not None
-        self._program = with_input(self._program, replace(declared, covers=less_one(declared.values[1])))
+        self._program = with_input(self._program, _segments(self._program.algorithm, name, count, of, dtype))
         return Segments(self, name)
 
     def inverse(self, name: str, index: Input) -> InverseRuns:
@@ -80,6 +76,44 @@ class RunDeclarations(Declarations):
         self._program = with_input(self._program, replace(declared, inverts=about))
         return InverseRuns(self, f"{name}_order")
 
+    def _declare_keys(self, source: str, given: Sequence[Expr], name: str) -> None:
+        """Declare the distinct combinations of keys that values of a computation are to be kept by, and their number.
+
+        The number is a size of its own: the commands so far are given anew, to a program that has it.
+        """
+        self._refuse_in_group(f"compact of {source}", CommandError)
+        algorithm = self._program.algorithm
+        keys = keys_of(algorithm, algorithm.computations[source], given)
+        check_name(name, "distinct keys")
+        count, of = f"{name}_count", f"{name}_of"
+        columns = tuple(f"{name}_{key}" for key in keys.sources)
+        about = DistinctOf(name, keys.sources, columns)
+        if any(each.distinct == about for each in algorithm.inputs.values()):
+            return  # another computation is compact by them
+        for each in (count, of, *columns):
+            if each in (*algorithm.inputs, *algorithm.computations, *algorithm.params):
+                raise CommandError(f"compact of {source} needs the name {each}, which is taken: choose another name=")
+        sources = [algorithm.inputs[key] for key in keys.sources]
+        changed = with_size(algorithm.as_declared, count)
+        for key, column in zip(sources, columns, strict=True):
+            if key.covers is None:
+                made = declare_input(
+                    changed, column, key.dtype, [Param(count)], values=key.values, owner=self.owner, location=caller()
+                )
+                changed = changed.with_input(made)
+            else:
+                changed = changed.with_input(
+                    _segments(changed, column, less_one(key.shape[0]), Param(count), key.dtype)
+                )
+                own = numbers_of_runs(changed, column, changed.owner, caller())
+                changed = changed.with_computations({own.name: own, **changed.computations})
+        extent = sources[0].shape[0] if sources[0].covers is None else sources[0].covers
+        kind = next((key.dtype for key in sources if key.dtype.bits > int32.bits), int32)
+        declared = declare_input(
+            changed, of, kind, [extent], values=(0, Param(count)), owner=self.owner, location=caller()
+        )
+        self._begin_again(changed.with_input(replace(declared, distinct=about)))
+
     def _runs_of(self, segments: Segments) -> Reduction:
         """The number of the run that each position is in, as values; see `Segments.of`."""
         algorithm, start = self._program.algorithm, segments.name
@@ -88,6 +122,19 @@ class RunDeclarations(Declarations):
             known = numbers_of_runs(algorithm, start, self.owner, caller())
             self._program = with_group(self._program, [known])
         return Reduction(self, known.name)
+
+
+def _segments(algorithm: Algorithm, name: str, count: Operand, of: Operand, dtype: DType) -> declarations.Input:
+    """An input that says where each of `count` runs of the positions 0 to `of` begins."""
+    if not dtype.is_integer:
+        raise DeclarationError(f"the segments {name} are {dtype}: where they begin is an integer")
+    rows, positions = as_expr(count), as_expr(of)
+    declared = declare_input(
+        algorithm, name, dtype, [rows + 1], values=(0, positions + 1), monotone=True, owner=algorithm.owner,
+        location=caller(),
+    )  # fmt: skip
+    assert declared.values is not None
+    return replace(declared, covers=less_one(declared.values[1]))
 
 
 def _is_zero(e: Expr) -> bool:

@@ -147,4 +147,4 @@ def _algorithm_of(f: Any, what: str) -> Algorithm:
     if not isinstance(f, Function):
         raise DeclarationError(f"tm.{what} takes a function of tiramisu_py, not {f!r}")
     f._refuse_in_group(f"tm.{what}({f.name})", DeclarationError)
-    return f.algorithm
+    return f.program.algorithm.as_rewritten

@@ -46,14 +46,16 @@ def caught_up(program: Program, later: Program) -> Program:
     new = [
         computation
         for computation in algorithm.computations.values()
-        if computation.name not in known.computations and computation.name not in algorithm.wholes
+        if computation.name not in known.computations
+        and computation.name not in algorithm.wholes
+        and algorithm.rewritten.get(computation.name, computation) is not None
     ]
     for group in _by_group(new):
         program = with_group(program, group)
     if program.algorithm.outputs != algorithm.outputs:
         program = with_outputs(program, algorithm.outputs)
     same = known.wholes == algorithm.wholes and known.dealt == algorithm.dealt
-    same = same and known.gathered == algorithm.gathered
+    same = same and known.gathered == algorithm.gathered and known.rewritten == algorithm.rewritten
     return program.with_(algorithm=algorithm) if same else program
 
 

@@ -23,6 +23,7 @@ from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.combining.combination_trees import BlockTree
 from tiramisu_py.program.loops import AXES, Combine, GpuBlock, GpuThread, Launch, LoopId
 from tiramisu_py.program.machine.gpu_target import GpuTarget
+from tiramisu_py.program.machine.line_alignment import with_width
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement, is_gpu
 from tiramisu_py.program.storage import Memory
@@ -167,7 +168,7 @@ class KernelNest:
             depth = statement.depth(loop)
             outside = statement.prefix(depth if inner else len(self.host))
             here = sets.function(statement.frame, None, [sets.outputs(statement.coords)[depth]])
-            instances = statement.instances.intersect_params(self.program.context.params())
+            instances = with_idle_iterations(self.program, statement).intersect_params(self.program.context.params())
             parts.append(sets.relating(outside, here, instances))
         return sets.union_of(parts).coalesce()
 
@@ -315,3 +316,13 @@ def thread_number(nest: KernelNest, space: isl.Space, position: int, loop: LoopI
         sets.function(corner.get_domain_space(), None, [corner]),
     )
     return variables[position].sub(sets.outputs(low)[0])
+
+
+def with_idle_iterations(program: Program, statement: Statement) -> isl.Set:
+    """The iterations of a statement in a kernel: its instances, and those that alignment to lines leaves idle."""
+    aligned = statement.aligned
+    if aligned is None or aligned.iterator not in statement.dims:
+        return statement.instances
+    instances = statement.instances.intersect_params(program.context)
+    wide = with_width(instances, statement.dims.index(aligned.iterator), aligned.extent, aligned.width)
+    return statement.instances if wide is None else wide

@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.words.stages import StageCall
 from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.machine.line_alignment import LineAlignment
 from tiramisu_py.records import dataclass
 
 
@@ -211,7 +212,8 @@ class Statement:
     in whose memory an update stores, if that is not its own (see `program.ranks.combined_reductions`). Statements that
     were `derived` (transfers, messages and waits) are derived anew by the next derivation. WAIT, BARRIER and TICKET
     statements have no source, no target and no meaningful body; their point is empty. `nontemporal` says whether, and
-    when, its stores go past the caches, and `prefetches` which of its loads are prefetched.
+    when, its stores go past the caches, `prefetches` which of its loads are prefetched, and `aligned` which value of a
+    row each iteration of a loop computes.
     """
 
     name: str
@@ -236,6 +238,7 @@ class Statement:
     combination: Combination | None = None
     nontemporal: NonTemporal | None = None
     prefetches: tuple[Ahead, ...] = ()
+    aligned: LineAlignment | None = None
 
     @property
     def stores(self) -> bool:

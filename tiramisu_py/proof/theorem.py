@@ -47,6 +47,7 @@ CONDITIONS = (
     memory.OVERLAPPING_VECTORS,
     memory.WHOLE_VECTORS,
     kernels.THREADS,
+    kernels.ALIGNED_LINES,
     reductions.TREES,
     kernels.WAITS,
     messages.REQUESTS,

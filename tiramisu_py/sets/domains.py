@@ -244,8 +244,8 @@ def with_params_below(of: isl.Set, end: int) -> isl.Set:
     return of
 
 
-def with_more_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
-    """A set with additional, unconstrained parameters."""
+def with_more_params(of: _Named, names: Sequence[str]) -> _Named:
+    """A set or a relation with additional, unconstrained parameters."""
     return of.align_params(with_params(of.get_space().params(), names))
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tiramisu_py.fronts import front
 
 if TYPE_CHECKING:
-    from tiramisu_py.toolchain.calls.frozen_arrays import frozen, inverse
+    from tiramisu_py.toolchain.calls.frozen_arrays import distinct, frozen, inverse
     from tiramisu_py.toolchain.calls.storage import SimulatedDisk
     from tiramisu_py.toolchain.compilation import compile_function, compile_versions_of, processor_for
     from tiramisu_py.toolchain.compilers.c_compiler import Toolchain, find_toolchain
@@ -38,7 +38,7 @@ front(
         "tiramisu_py.toolchain.compilers.flags": "fast_flags",
         "tiramisu_py.toolchain.calls.storage": "SimulatedDisk",
         "tiramisu_py.toolchain.compilation": "compile_function, compile_versions_of, processor_for",
-        "tiramisu_py.toolchain.calls.frozen_arrays": "frozen, inverse",
+        "tiramisu_py.toolchain.calls.frozen_arrays": "distinct, frozen, inverse",
         "tiramisu_py.toolchain.gpu.device_arrays": "DeviceArray, HostPool, gpu_empty, host_pool, is_unified, "
         "pinned_empty, to_gpu, to_unified",
         "tiramisu_py.toolchain.gpu.runtime": "gpu_count",
@@ -76,6 +76,7 @@ __all__ = [
     "fast_flags",
     "find_nvdisasm",
     "find_toolchain",
+    "distinct",
     "frozen",
     "inverse",
     "gpu_count",

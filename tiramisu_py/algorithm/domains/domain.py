@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.enclosure import approximation, undeclared_values
 from tiramisu_py.algorithm.domains.isl_text import domain_text
@@ -304,6 +305,29 @@ def parse_context(context: isl.Context, params: Sequence[str], assume: Any = Non
     if found.is_empty():
         raise DeclarationError(f"no parameter values satisfy the assumption {str(assume)!r}")
     return found
+
+
+def with_size(algorithm: Algorithm, name: str) -> Algorithm:
+    """The algorithm with an additional parameter, which nothing uses yet; raises `DeclarationError`."""
+    params = (*algorithm.params, name)
+    context = parse_context(algorithm.isl_context, params, algorithm.assume)
+    computations = {each.name: _with_param(each, name, context) for each in algorithm.computations.values()}
+    return replace(algorithm, params=params, context=context, computations=computations)
+
+
+def _with_param(declared: Computation, name: str, context: isl.Set) -> Computation:
+    stage, stored = declared.stage, declared.stored
+    if stage is not None:
+        ranges = {i: sets.with_more_params(each, [name]) for i, each in stage.ranges.items()}
+        parts = tuple(replace(each, points=sets.with_more_params(each.points, [name])) for each in stage.parts)
+        stage = replace(stage, ranges=ranges, parts=parts)
+    if stored is not None:
+        sites = (replace(each, elements=sets.with_more_params(each.elements, [name])) for each in stored.sites)
+        stored = replace(stored, sites=tuple(sites))
+    domain, points = (
+        sets.with_more_params(each, [name]).intersect_params(context) for each in (declared.domain, declared.points)
+    )
+    return replace(declared, domain=domain, points=points, stage=stage, stored=stored)
 
 
 def _check_params(params: Sequence[str]) -> None:

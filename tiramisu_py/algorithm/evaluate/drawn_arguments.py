@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Algorithm, Input
+from tiramisu_py.algorithm.declare.inverses import inverse_of
 from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value, shape_value
 from tiramisu_py.errors import ArgumentError
 
@@ -26,10 +27,33 @@ def arguments(algorithm: Algorithm, given: Mapping[str, Any], params: Mapping[st
             f"inputs has {unknown[0]!r}, which is no input of {algorithm.name}: {', '.join(algorithm.inputs) or 'none'}"
         )
     random = np.random.default_rng(seed)
-    return {
+    drawn = {
         name: _cut(declared, given[name], params) if name in given else _random(declared, params, random)
         for name, declared in algorithm.inputs.items()
     }
+    for declared in algorithm.inputs.values():
+        if declared.distinct is not None and not {declared.name, *declared.distinct.keys} & given.keys():
+            _draw_keys(algorithm, declared, drawn)
+    for declared in algorithm.inputs.values():
+        if declared.inverts is not None and declared.name not in given:
+            start, order = inverse_of(drawn[declared.inverts.of], drawn[declared.inverts.start].size - 1)
+            kind = declared.dtype.numpy
+            drawn |= {declared.inverts.start: start.astype(kind), declared.name: order.astype(kind)}
+    return drawn
+
+
+def _draw_keys(algorithm: Algorithm, of: Input, drawn: dict[str, Any]) -> None:
+    """Let the keys of positions be those of the combinations that they are declared to have."""
+    about, number = of.distinct, drawn[of.name]
+    assert about is not None
+    runs = [key for key in about.keys if algorithm.inputs[key].covers is not None]
+    drawn[of.name] = number = np.sort(number) if runs else number  # in the order of their runs
+    for key, column in zip(about.keys, about.columns, strict=True):
+        if key not in runs:
+            drawn[key] = drawn[column][number].astype(drawn[key].dtype)
+        else:
+            row = np.searchsorted(drawn[column], number, side="right") - 1
+            drawn[key] = np.searchsorted(row, np.arange(drawn[key].size)).astype(drawn[key].dtype)
 
 
 def _cut(declared: Input, given: Any, params: Mapping[str, int]) -> Any:

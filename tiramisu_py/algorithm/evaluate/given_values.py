@@ -10,7 +10,8 @@ import numpy as np
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.declare.assumptions import verify_facts
-from tiramisu_py.algorithm.declare.inverses import in_parts, verify_inverse
+from tiramisu_py.algorithm.declare.distinct import arrays_of_distinct, together_names, verify_together
+from tiramisu_py.algorithm.declare.inverses import in_parts
 from tiramisu_py.algorithm.domains.extents import default_extents, first_indices
 from tiramisu_py.algorithm.domains.extents_from_arguments import (
     element_strides,
@@ -37,7 +38,7 @@ class GivenValues:
 
 def checked_arguments(algorithm: Algorithm, arguments: Mapping[str, Any], params: Mapping[str, int]) -> GivenValues:
     """The arguments of a call; raises `ArgumentError`, naming the one that does not fit."""
-    arguments = in_parts(algorithm.inputs, arguments)
+    arguments = arrays_of_distinct(algorithm.inputs, in_parts(algorithm.inputs, arguments))
     given = {**{name: value for name, value in arguments.items() if name in algorithm.params}, **params}
     _check_names(algorithm, arguments)
     inputs = {name: _input(declared, arguments) for name, declared in algorithm.inputs.items()}
@@ -56,8 +57,8 @@ def checked_arguments(algorithm: Algorithm, arguments: Mapping[str, Any], params
     check_context(algorithm, values)
     for name, declared in algorithm.inputs.items():
         verify_facts(declared, inputs[name], values)
-        if declared.inverts is not None:
-            verify_inverse(declared, inputs)
+        if together_names(declared):
+            verify_together(declared, algorithm.inputs, inputs)
         if declared.passed is not None:
             inputs[name] = inputs[name].reshape(shape_value(declared.shape, values))
     return GivenValues(inputs, initial, values)

@@ -192,6 +192,8 @@ class Scheduled(OwnCalls):
 
         def __getitem__(self, name: str) -> Any: ...
 
+        def _declare_keys(self, source: str, given: Sequence[Expr], name: str) -> None: ...
+
     def _check_own(self, handle: object, kinds: Any) -> None:
         if not isinstance(handle, kinds):
             raise CommandError(f"{handle!r} is not a computation of {self.name}")
@@ -199,6 +201,14 @@ class Scheduled(OwnCalls):
             raise CommandError(
                 f"{handle!r} is not a computation of {self.name}, but of another function, {handle._function.name}"
             )
+
+    def _begin_again(self, algorithm: Algorithm) -> None:
+        """Give the commands so far to another algorithm, as if that had been declared."""
+        log = self._program.log
+        self._program = initial_program(algorithm)
+        for entry in log:
+            changed = by_index_if_moved(entry.command.applied(self._program))
+            self._program = changed.after(self._program, entry)
 
     def undo(self) -> None:
         """Undo the last command; raises `CommandError` if there is none."""

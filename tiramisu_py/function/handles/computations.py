@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.domains.extents import extents_of
@@ -18,7 +18,7 @@ from tiramisu_py.algorithm.expressions import Expr, Iter, Operand
 from tiramisu_py.algorithm.misuse import ManyValues, unknown_name
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError
 from tiramisu_py.function.applying.applied import Nameable
 from tiramisu_py.function.applying.own_calls import unknown_command
 from tiramisu_py.function.applying.public_commands import command
@@ -31,8 +31,10 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.command_fields import Named, NamedInput, NamedParts, source_given
+from tiramisu_py.schedule.devices.align_lines import AlignRows
 from tiramisu_py.schedule.devices.pipeline import PipelineLoads
 from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
+from tiramisu_py.schedule.instances.compact import Compact
 from tiramisu_py.schedule.instances.partition import DealOut
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.instances.separate_cases import SeparateCases
@@ -47,6 +49,7 @@ from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 from tiramisu_py.schedule.loops.wavefronts import Goal
 from tiramisu_py.schedule.ranks.distribute import Distribute
 from tiramisu_py.schedule.reductions.gather import Gather
+from tiramisu_py.schedule.reductions.reassociate import Reassociate
 from tiramisu_py.schedule.reductions.rfactor import Rfactor
 from tiramisu_py.schedule.storage.fold import Fold
 from tiramisu_py.schedule.storage.keep import Keep
@@ -87,6 +90,19 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
 
     rfactor = command(Rfactor.called, gives=_partial)
     gather = command(Gather.called)
+    _compact = command(Compact.called)
+    reassociate = command(Reassociate)
+
+    def compact(self, *keys: Expr, name: str) -> Self:
+        before = self._function.program
+        try:
+            self._function._declare_keys(self._source, keys, name)
+            return self._compact(*keys, name=name)
+        except TiramisuError:
+            self._function._program = before
+            raise
+
+    compact.__doc__ = Compact.__doc__
 
     def skew_for(self, goal: Goal, *loops: Iter, tiles: Mapping[Iter, int] | None = None) -> Band:
         """Find and apply the commands that make loops tilable (`tm.LOCALITY`), or run them on threads (`tm.PARALLEL`).
@@ -132,6 +148,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     fold = command(Fold)
     offload = command(Offload)
     recompute = command(Recompute)
+    align = command(AlignRows)
     keep = command(Keep)
     place = command(Place)
     store_nontemporal = command(StoreNontemporal)

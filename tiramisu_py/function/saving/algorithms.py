@@ -41,7 +41,7 @@ _KNOWN = {
 _OPERANDS = ("accumulator", "term")
 _INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location", "strides")
 #: What only starts of runs that cover all positions have.
-_OF_RUNS = ("covers", "inverts")
+_OF_RUNS = ("covers", "inverts", "distinct")
 _COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location", "group", "values", "determinism")
 _WRITTEN = tuple(one.name for one in fields(Written))
 
@@ -90,6 +90,9 @@ def _input(declared: Input) -> Plain:
     kept = _fields(replace(declared, shape=declared.passed_shape), _INPUT)
     if declared.mapped:
         kept["mapped"] = True
+    if declared.distinct is not None:
+        about = declared.distinct
+        return {**kept, "distinct": [about.name, [*about.keys], [*about.columns]]}
     if declared.inverts is not None:
         return {**kept, "inverts": [declared.inverts.name, declared.inverts.of, declared.inverts.start]}
     return {**kept, "covers": plain(declared.covers)} if declared.covers is not None else kept
@@ -156,6 +159,7 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
         "determinism": None,
         "covers": None,
         "inverts": None,
+        "distinct": None,
         "mapped": False,
         "run_of": "",
         **data,
@@ -166,10 +170,12 @@ def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> 
 def _declared_input(algorithm: Algorithm, given: dict[str, Any]) -> Input:
     about = given.pop("inverts")
     inverts = declarations.InverseOf(*about) if about else None
+    name, *parts = given.pop("distinct") or [""]
+    distinct = declarations.DistinctOf(name, *map(tuple, parts)) if name else None
     mapped = given.pop("mapped")
     device, arguments = given.pop("device"), (given.pop("name"), given.pop("dtype"), given.pop("shape"))
     declared = declare_input(algorithm, *arguments, **given, owner=algorithm.owner)
-    return replace(declared, device=device, inverts=inverts, mapped=mapped)
+    return replace(declared, device=device, inverts=inverts, distinct=distinct, mapped=mapped)
 
 
 def _with_group(algorithm: Algorithm, reader: Reader, given: Sequence[Mapping[str, Any]]) -> Algorithm:

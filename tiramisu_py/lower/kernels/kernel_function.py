@@ -40,7 +40,7 @@ from tiramisu_py.lower.statements.instances import INSIDE, Instance
 from tiramisu_py.lower.statements.loop_names import loop_value, unique
 from tiramisu_py.lower.statements.operation import LoweredOperation
 from tiramisu_py.lower.statements.templates import of_operands
-from tiramisu_py.program.kernels import KernelNest, axis_name, meeting_threads, renewed
+from tiramisu_py.program.kernels import KernelNest, axis_name, meeting_threads, renewed, with_idle_iterations
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
@@ -143,7 +143,11 @@ class Maker:
             instances = statement.instances.intersect_params(program.context)
             piece = DomainPiece(statement.name, statement, instances, statement.body)
             return [LoweredOperation(piece, (), Barrier(statement.name))]
-        listed = [body_of(program, piece) for piece in pieces_of(program, statement, split=False)]
+        if statement.aligned is not None:
+            wide = with_idle_iterations(program, statement)
+            listed = [body_of(program, DomainPiece(statement.name, statement, wide, statement.body))]
+        else:
+            listed = [body_of(program, piece) for piece in pieces_of(program, statement, split=False)]
         atomic = meeting_threads(renewed(nest, program), statement)
         return [body.as_in_kernel(atomic, statement.deferred) for body in listed]
 

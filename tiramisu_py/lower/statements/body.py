@@ -23,6 +23,7 @@ from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, iterat
 from tiramisu_py.lower.statements.prefetch import Lookahead
 from tiramisu_py.lower.statements.store_places import Places
 from tiramisu_py.lower.statements.templates import Forms, filled
+from tiramisu_py.lower.statements.turned_rows import TurnedRow, turned_row
 from tiramisu_py.lower.statements.wide_indices import with_wide_indices
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -37,8 +38,8 @@ COMMENT_WIDTH = 100
 class Body:
     """The code of every instance of a piece, as templates over `forms` (a function of the instances).
 
-    An update that may run `anywhere` does no harm where its guards do not hold. A `remark` says what
-    is slow or long in it.
+    An update that may run `anywhere` does no harm where its guards do not hold. With `turned` it is that of another
+    value of the row. A `remark` says what is slow or long in it.
     """
 
     piece: DomainPiece
@@ -55,6 +56,7 @@ class Body:
     ahead: tuple[Lookahead, ...] = ()
     anywhere: bool = False
     remark: str = ""
+    turned: TurnedRow | None = None
 
     def as_in_kernel(self, atomic: bool, deferred: int) -> Body:
         """The body in a kernel, where an update may have to be atomic, and a copy may be deferred."""
@@ -62,6 +64,9 @@ class Body:
 
     def at(self, values: Sequence[Expr]) -> Node:
         """The code for these values of the forms."""
+        return self._at(values) if self.turned is None else self.turned.around(values, self._at)
+
+    def _at(self, values: Sequence[Expr]) -> Node:
         indices = tuple(filled(index, values) for index in self.indices)
         value = filled(self.value, values)
         name = self.piece.statement.name
@@ -76,7 +81,8 @@ class Body:
     @property
     def buffers(self) -> frozenset[str]:
         """The buffers that it loads and stores."""
-        nodes = [node for root in (self.value, *self.indices, *self.guards) for node in walk(root)]
+        row = () if self.turned is None else (self.turned.row,)
+        nodes = [node for root in (self.value, *self.indices, *self.guards, *row) for node in walk(root)]
         return frozenset({self.buffer} | {node.buffer for node in nodes if isinstance(node, Load)})
 
     @property
@@ -105,12 +111,13 @@ def body_of(program: Program, piece: DomainPiece, remark: str = "") -> Body:
     # the branch of a select is a part of the algorithm's line; an index that is wrapped or clipped is written as there
     written = piece.body if chooses(statement.body) else statement.body
     comment = algorithm_line(program, statement, written)
+    turned = turned_row(program, statement, forms, places)
     whole = sets.from_frame(forms.function(), piece.frame)
     nontemporal = statement.nontemporal is not None and update is None
     anywhere = may_run_anywhere(program, statement)
     return Body(
         piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal, anywhere=anywhere,
-        remark=remark,
+        remark=remark, turned=turned,
     )  # fmt: skip
 
 

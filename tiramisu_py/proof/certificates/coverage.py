@@ -71,6 +71,8 @@ def _of_statement(program: Program, statement: Statement) -> str:
         return "combines partial results of its own"
     if statement.message is not None:
         return _of_message(program, statement, statement.message)
+    if statement.aligned is not None:
+        return "is aligned to lines, so that values say which thread computes what"
     if statement.is_call:
         return "is a call over whole arrays"
     if statement.deferred > 1:

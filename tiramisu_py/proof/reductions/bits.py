@@ -54,8 +54,10 @@ def is_reordered(flow: Flow, name: str) -> bool:
 
 
 def is_split(program: Program, name: str) -> bool:
-    """Whether terms of a reduction are combined with those of their partial result first (by `rfactor`)."""
-    return any(whole.name == name for whole in program.algorithm.wholes.values())
+    """Whether terms of a reduction are combined with others first (by `rfactor` or `reassociate`)."""
+    return name in program.algorithm.reassociated or any(
+        whole.name == name for whole in program.algorithm.wholes.values()
+    )
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:

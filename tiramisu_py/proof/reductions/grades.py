@@ -6,7 +6,7 @@ The grade is that of the weakest cause: a command that combines terms in an orde
 grade                  causes
 ====================== ===================================================================================
 ``ordered``            none; or no order changes a bit: integers, minima and maxima, argmin and argmax
-``everywhere``         loops in another order, lanes, `rfactor`, the tree of one block
+``everywhere``         loops in another order, lanes, `rfactor`, `reassociate`, the tree of one block
 ``run_to_run``         private copies of threads in a static schedule; what depends on the number of ranks;
                        instructions that multiply matrices of floats
 ``not_guaranteed``     atomic updates, dynamic schedules, several blocks that add to one element, MPI
@@ -136,7 +136,13 @@ def _parts(algorithm: Algorithm, name: str) -> list[str]:
 
 def _split(program: Program, computation: Computation) -> Iterator[Cause]:
     """The order of the sums of partial results: constant, unless it depends on the number of ranks."""
+    if computation.name in program.algorithm.reassociated:
+        what = f"reassociate multiplies its weights first, in {program.algorithm.reassociated[computation.name]}"
+        repair = f"leave out reassociate, or declare {_asked(Determinism.EVERYWHERE)}"
+        yield Cause(Determinism.EVERYWHERE, what, repair)
     of = _parts(program.algorithm, computation.name)[1:]
+    if not of:
+        return
     what = f"rfactor sums its terms in partial results, {', '.join(of)}"
     yield Cause(Determinism.EVERYWHERE, what, f"leave out rfactor, or declare {_asked(Determinism.EVERYWHERE)}")
     machine = _of_machine(program)

@@ -24,9 +24,8 @@ from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.algorithm.traversal import accesses, substitute
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.initial import with_computation
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role
+from tiramisu_py.program.rebuilding import check_unscheduled, rebuilt
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.command_fields import Named, OnStatements
@@ -40,23 +39,12 @@ def gather(program: Program, name: str, inverse: str, loop: str | None) -> Progr
         raise CommandError(f'{inverse} is no inverse: declare one, into = f.inverse("into", dst)')
     whole = algorithm.computations[name]
     row, term = _placed_by(whole, about, algorithm)
-    _check_unscheduled(program, whole)
+    check_unscheduled(program, whole, "gather")
     position = fresh_name(loop or f"{term}_in", whole.point_iterators, underscored)
     changed = _gathered(algorithm, whole, (row, term, position), algorithm.inputs[inverse], about)
     at = whole.iterators.index(row) + 1
     order = (*whole.iterators[:at], *changed.over, *whole.iterators[at:])
-    own = [s.name for s in program.statements.values() if s.source == name]
-    bare = program.with_(
-        statements={key: s for key, s in program.statements.items() if key not in own},
-        storages={key: s for key, s in program.storages.items() if key != name},
-        buffers={key: b for key, b in program.buffers.items() if key != program.storages[name].buffer},
-        algorithm=replace(algorithm, computations={k: c for k, c in algorithm.computations.items() if k != name}),
-    )
-    made = with_computation(bare, changed, order=order)
-    statements = {key: made.statements[key] if key in own else s for key, s in program.statements.items()}
-    used = {loop for s in statements.values() for loop in s.loops}
-    loops = {number: each for number, each in made.loops.items() if number in used}
-    return program.with_(statements=statements, loops=loops, algorithm=algorithm.with_gathered(changed))
+    return rebuilt(program, algorithm.with_gathered(changed), changed, order)
 
 
 def _placed_by(whole: Computation, about: InverseOf, algorithm: Algorithm) -> tuple[str, str]:
@@ -74,24 +62,6 @@ def _placed_by(whole: Computation, about: InverseOf, algorithm: Algorithm) -> tu
     does = f"adds its terms at {at}" if found else "is no scatter: its terms choose no place"
     needed = at or "its index"
     raise CommandError(f"{whole.name} {does}, and {about.name} is the inverse of {about.of}: declare that of {needed}")
-
-
-def _check_unscheduled(program: Program, whole: Computation) -> None:
-    """Refuse what has been changed: its statements are made anew."""
-    own = [s for s in program.statements.values() if s.source == whole.name]
-    names = {s.name for s in own}
-    if len(own) != 2 or {s.role for s in own} != {Role.INIT, Role.UPDATE}:
-        raise CommandError(f"{whole.name} is in parts, or copied: give gather before the command that does so")
-    for statement in own:
-        shared = [s.handle for x in statement.loops for s in program.with_this_loop(x) if s.name not in names]
-        tagged = [program.loops[x] for x in statement.loops if program.loops[x].tag is not None]
-        if shared or tagged or any(names & {o.before, o.after} for o in program.orders):
-            what = f"shares loops with {shared[0]}" if shared else "has been scheduled"
-            raise CommandError(f"{statement.handle} {what}: give gather first, and the commands on its loops then")
-    update = next(s for s in own if s.role is Role.UPDATE)
-    plain = set(map(str, program.loop_names(update))) == set(whole.point_iterators)
-    if not plain or update.body is not whole.expr or update.sources:
-        raise CommandError(f"{update.handle} has been rewritten: give gather first, and the commands on its loops then")
 
 
 def _gathered(

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.declare.assumptions import verify_facts
-from tiramisu_py.algorithm.declare.inverses import in_parts, verify_inverse
+from tiramisu_py.algorithm.declare.distinct import arrays_of_distinct, together_names, verify_together
+from tiramisu_py.algorithm.declare.inverses import in_parts
 from tiramisu_py.algorithm.domains.extents_from_arguments import (
     ElementStrides,
     extent_value,
@@ -159,7 +160,8 @@ class Arguments:
                 f"{len(positional)} were given; outputs and parameters are passed by name"
             )
         given: dict[str, object] = dict(zip(self.inputs, positional, strict=False))
-        named = in_parts(self.algorithm.inputs, named)
+        inputs = self.algorithm.inputs
+        named = arrays_of_distinct(inputs, in_parts(inputs, named), given)
         for label, value in named.items():
             self._require_known(label)
             name = self.aliases.get(label, label)
@@ -245,24 +247,23 @@ class Arguments:
                 if key is not None:
                     self._verified.add(key, on_host)
         for declared in self.algorithm.inputs.values() if self.verify_values else ():
-            if declared.inverts is not None:
-                self._verify_inverse(declared, values)
+            if together_names(declared):
+                self._verify_together(declared, values)
 
-    def _verify_inverse(self, declared: Input, values: Mapping[str, Array | DeviceArray]) -> None:
-        """Looks at an inverse, unless the same arrays, which nobody can change, have been looked at."""
-        assert declared.inverts is not None
-        names = (declared.name, declared.inverts.start, declared.inverts.of)
+    def _verify_together(self, declared: Input, values: Mapping[str, Array | DeviceArray]) -> None:
+        """Looks at an inverse, or at distinct keys, unless the same arrays, which nobody can change, were looked at."""
+        names = together_names(declared)
         given = {name: values[name] for name in names}
         arrays = {name: each.get() if isinstance(each, DeviceArray) else each for name, each in given.items()}
-        before = self._inverses.get(declared.name, ())
+        before = self._together.get(declared.name, ())
         if len(before) == len(names) and all(one() is given[name] for one, name in zip(before, names, strict=True)):
             return
-        verify_inverse(declared, arrays)
+        verify_together(declared, self.algorithm.inputs, arrays)
         same = [each for each in given.values() if isinstance(each, np.ndarray) and is_frozen(each)]
-        self._inverses[declared.name] = tuple(map(ref, same)) if len(same) == len(names) else ()
+        self._together[declared.name] = tuple(map(ref, same)) if len(same) == len(names) else ()
 
     @cached_property
-    def _inverses(self) -> dict[str, tuple[Callable[[], object], ...]]:
+    def _together(self) -> dict[str, tuple[Callable[[], object], ...]]:
         return {}
 
     @cached_property

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
+from tiramisu_py.algorithm.declare.distinct import Distinct, distinct_of
 from tiramisu_py.algorithm.declare.inverses import Inverse, inverse_of
 from tiramisu_py.public_calls import own_call
 from tiramisu_py.toolchain.calls.numpy_arrays import Array
@@ -47,6 +48,21 @@ def inverse(index: npt.ArrayLike, count: int) -> Inverse:
     arrays, so that they are verified once. Raises `ArgumentError`.
     """
     return Inverse(*map(frozen, inverse_of(index, count)))
+
+
+@own_call
+def distinct(*keys: npt.ArrayLike) -> Distinct:
+    """The distinct combinations of keys, as an argument of kernels: `Computation.compact`.
+
+    ::
+
+        pairs = tm.distinct(src, etype)         src[p] is pairs.columns[0][pairs.of[p]], and etype[p] that of the other
+
+    They are in the order of the last key; ``len(pairs)`` is their number. Nobody can change the arrays, so that they
+    are verified once. Raises `ArgumentError`.
+    """
+    of, columns = distinct_of(keys)
+    return Distinct(frozen(of), tuple(map(frozen, columns)))
 
 
 def is_frozen(array: Array) -> bool:

@@ -14,6 +14,8 @@ from tiramisu_py.tuning.machine_model import Machine
 
 #: Up to so many levels, each number of them is an option; beyond, each half as many more, and the root.
 EACH = 12
+#: Levels that are fetched before they are read.
+AHEAD = (2, 4)
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,21 @@ def _trials(f: Function, name: str, sizes: Mapping[str, int], machine: Machine) 
             for other, more in folds.items():
                 trial[other].fold(Iter(iterator), every + more)
             yield "recompute", trial
-        if found:
+        offloaded = list(_offloads(f, name, iterator)) if machine.storage is not None else []
+        yield from (("offload", trial) for trial in offloaded)
+        if found or offloaded:
             return
+
+
+def _offloads(f: Function, name: str, iterator: str) -> Iterator[Function]:
+    """The function with the value in a file, fetched some iterations before it is read."""
+    for ahead in AHEAD:
+        trial = f.copy()
+        try:
+            trial[name].offload(Iter(iterator), ahead=ahead)
+        except CommandError:
+            return  # its levels are not read one by one
+        yield trial
 
 
 def _folds(f: Function, trials: Mapping[int, Function], name: str, iterator: str) -> dict[str, int]:

@@ -76,7 +76,7 @@ class MemoryPlan:
 
 @own_call
 def plan(f: Function, sizes: Mapping[str, int], *, budget: int, machine: Machine | None = None) -> MemoryPlan:
-    """Choose for each value that is read late whether to keep it or to compute it again: the fastest within a budget.
+    """Choose for each value that is read late to keep it, compute it again, or put it in a file: the fastest way.
 
     ::
 
@@ -86,9 +86,9 @@ def plan(f: Function, sizes: Mapping[str, int], *, budget: int, machine: Machine
             g.step.apply(command)
 
     `budget` are bytes of temporaries, as `Function.memory` counts them. Times are estimated from the counts of
-    operations and bytes, and the rates of the `machine` (default: `tm.Machine.here()`). The choice is exact: no other
-    combination within the budget has a shorter estimate. Raises `ArgumentError` for a budget that no choice meets,
-    naming the least that one does.
+    operations and bytes, and the rates of the `machine` (default: `tm.Machine.here()`); files are a choice where that
+    has a `storage`. The choice is exact: no other combination within the budget has a shorter estimate. Raises
+    `ArgumentError` for a budget that no choice meets, naming the least that one does.
     """
     if not isinstance(f, Function):
         raise ArgumentError(f"tm.plan takes a function of tiramisu_py, not {f!r}")

@@ -46,9 +46,10 @@ DECLARED = {
 #: What no generator draws, with the tests that try it in its own cases.
 ELSEWHERE = {
     "segments": "tests/schedule/test_segments.py", "inverse": "tests/schedule/test_gather.py",
-    "gather": "tests/schedule/test_gather.py", "array": "tests/language",
+    "gather": "tests/schedule/test_gather.py", "array": "tests/language", "compact": "tests/schedule/test_compact.py",
+    "reassociate": "tests/schedule/test_reassociate.py",
     "pipeline": "tests/schedule/devices/test_pipeline.py", "offload": "tests/schedule/storage/test_offload.py",
-    "recompute": "tests/schedule/test_recompute.py",
+    "recompute": "tests/schedule/test_recompute.py", "align": "tests/schedule/devices/test_align_lines.py",
 }  # fmt: skip
 #: Members that change no schedule: they ask, write, run, or name.
 ASKED = frozenset((

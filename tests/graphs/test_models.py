@@ -1,0 +1,113 @@
+"""Six models, forwards and backwards, on odd graphs, against dense NumPy and differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.graphs.models import MODELS, Edges, F, odd_graphs
+from tiramisu_py import graphs
+
+GRAPHS = odd_graphs()
+OPTIONS = {"passes": {}, "as written": {"reassociate": False, "compact": False}}
+
+
+def arguments(name: str, graph: Edges) -> dict[str, Any]:
+    draw = np.random.default_rng(7)
+    counts = {"etype": graph.etypes, "ntype": graph.ntypes}
+    given = {"feature": draw.standard_normal((len(graph.ntype), F))}
+    given |= {each: draw.standard_normal((len(graph.src), *shape)) for each, shape in MODELS[name].edge.items()}
+    for each, shape in MODELS[name].weights.items():
+        given[each] = draw.standard_normal(tuple(counts.get(extent, extent) for extent in shape)) / 2
+    return given
+
+
+def layer(name: str, **options: Any) -> graphs.Layer:
+    own = MODELS[name]
+    return graphs.layer(own.model, node={"feature": F}, edge=own.edge, weights=own.weights, dtype=tm.float64, **options)
+
+
+def graph_of(edges: Edges) -> graphs.Graph:
+    return graphs.Graph(
+        edges.src, edges.dst, etype=edges.etype, ntype=edges.ntype, etypes=edges.etypes, ntypes=edges.ntypes
+    )
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_its_dense_form(name: str, options: str, kind: str) -> None:
+    edges = GRAPHS[kind]
+    given = arguments(name, edges)
+    run = layer(name, **OPTIONS[options]).on(graph_of(edges))
+    np.testing.assert_allclose(run(**given), MODELS[name].reference(edges, **given), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_are_those_of_differences(name: str, options: str) -> None:
+    edges = GRAPHS["a hub"]
+    given = arguments(name, edges)
+    run = layer(name, **OPTIONS[options]).on(graph_of(edges))
+    reference = MODELS[name].reference
+    draw = np.random.default_rng(3)
+    weights = draw.standard_normal(reference(edges, **given).shape)
+    found = run.gradients(weights, **given)
+    assert found.keys() == given.keys()
+    for each, value in given.items():
+        assert found[each].shape == value.shape
+        way = draw.standard_normal(value.shape)
+        ends = [reference(edges, **{**given, each: value + step * way}) for step in (1e-6, -1e-6)]
+        wanted = ((ends[0] - ends[1]) * weights).sum() / 2e-6
+        np.testing.assert_allclose((found[each] * way).sum(), wanted, rtol=2e-5, atol=1e-6)
+
+
+def test_edges_keep_the_order_of_the_caller() -> None:
+    def doubled(g: Any) -> str:
+        for e in g.edges():
+            e["out"] = 2.0 * e.length
+        return "out"
+
+    graph = graphs.Graph([2, 0, 1], [0, 1, 2], etype=[1, 0, 1])
+    run = graphs.layer(doubled, edge={"length": ()}, dtype=tm.float64).on(graph)
+    np.testing.assert_array_equal(run(length=np.array([1.0, 2.0, 3.0])), [2.0, 4.0, 6.0])
+    found = run.gradients(np.array([1.0, 10.0, 100.0]), length=np.zeros(3))
+    np.testing.assert_array_equal(found["length"], [2.0, 20.0, 200.0])
+
+
+def test_words_of_models_are_those_of_numpy() -> None:
+    def words(g: Any, M: Any) -> tuple[str, ...]:
+        for v in g.nodes():
+            both = graphs.concat(v.a, v.b)
+            v["joined"] = graphs.exp(graphs.reshape(both, 2, 3) / 2) - 1
+            v["outer"] = graphs.outer_prod(v.a, v.b)
+            v["rows"] = graphs.tanh(graphs.dot_prod(v["outer"], M)) * graphs.sqrt(v.a * v.a)
+        return "joined", "outer", "rows"
+
+    run = graphs.layer(words, node={"a": 2, "b": 4}, weights={"M": (2, 4)}, dtype=tm.float64).on(
+        graphs.Graph([], [], nodes=3)
+    )
+    draw = np.random.default_rng(2)
+    a, b, m = draw.standard_normal((3, 2)), draw.standard_normal((3, 4)), draw.standard_normal((2, 4))
+    joined, outer, rows = run(a=a, b=b, M=m)
+    np.testing.assert_allclose(joined, np.exp(np.concatenate([a, b], 1).reshape(3, 2, 3) / 2) - 1)
+    np.testing.assert_allclose(outer, a[:, :, None] * b[:, None, :])
+    np.testing.assert_allclose(rows, np.tanh((outer * m).sum(-1)) * abs(a))
+
+
+def test_the_passes_are_explained_and_the_run_reported() -> None:
+    made = layer("rgat")
+    text = made.explain()
+    assert "dot.reassociate(hs)" in text
+    assert "hs.compact(src[p], etype[p], name='by_src_etype')" in text
+    heads = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert heads == [
+        "traced:", "reassociate:", "compact:", "canonical loops:", "typed products:", "traversals:", "the rest:",
+    ]  # fmt: skip
+    report = made.on(graph_of(GRAPHS["a hub"])).report()
+    pairs = len(np.unique(np.stack([GRAPHS["a hub"].src, GRAPHS["a hub"].etype]), axis=1).T)
+    assert f"hs: {pairs * 4} elements" in report, report
+    assert "scatters: none" in report

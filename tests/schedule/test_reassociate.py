@@ -1,0 +1,122 @@
+"""Products of weights before products with data: values, grades of bits, gradients, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+
+N, E, R = tm.params("N E R")
+n, p, q, r, k, j, h = tm.iters("n p q r k j h")
+F = 3
+DRAW = np.random.default_rng(1)
+GIVEN: dict[str, Any] = {
+    "src": DRAW.integers(0, 5, 20).astype(np.int32),
+    "etype": DRAW.integers(0, 4, 20).astype(np.int32),
+    "x": DRAW.standard_normal((5, F)),
+    "W": DRAW.standard_normal((4, 2, F, F)),
+    "w": DRAW.standard_normal((4, 2, F)),
+}
+
+
+def attention(between: str = "", *, kept: bool = False) -> tuple[tm.Function, Any, Any]:
+    """The attention of two heads: a row times the weights of its type, times another row of the type."""
+    f = tm.Function("attention", params=[N, E, R])
+    src, etype = f.input("src", tm.int32, [E], values=(0, N)), f.input("etype", tm.int32, [E], values=(0, R))
+    x, weights = f.input("x", tm.float64, [N, F]), f.input("W", tm.float64, [R, 2, F, F])
+    w = f.input("w", tm.float64, [R, 2, F])
+    hs = f.reduction("hs", {p: E, h: 2, j: F}, {k: F}, tm.sum, x[src[p], k] * weights[etype[p], h, k, j])
+    read = tm.exp(hs[p, h, j]) if between == "exp" else hs[p, h, j]
+    by = x[src[p], j] if between == "data" else w[etype[p], h, j]
+    atts = f.reduction("atts", {p: E, h: 2}, {j: F}, tm.sum, read * by)
+    f.outputs(*([hs] if kept else []), atts)
+    return f, hs, atts
+
+
+def right() -> Any:
+    rows = np.einsum("ek,ehkj->ehj", GIVEN["x"][GIVEN["src"]], GIVEN["W"][GIVEN["etype"]])
+    return (rows * GIVEN["w"][GIVEN["etype"]]).sum(-1)
+
+
+def test_weights_are_multiplied_first() -> None:
+    f, hs, atts = attention()
+    atts.reassociate(hs)
+    report = f.check()
+    assert report.ok, report
+    assert "bits given up by atts.reassociate(hs)" in str(report) and "(everywhere:" in str(report)
+    assert "hs" not in {statement.source for statement in f.program.statements.values()}
+    for found in (f.compile()(**GIVEN), f.evaluate(**GIVEN), f.evaluate(**GIVEN, as_scheduled=True)):
+        np.testing.assert_allclose(found, right(), rtol=1e-12)
+    cost = f.cost(N=5, E=1000, R=4)
+    work = {each.name: each.instances for each in cost.statements}
+    assert work["atts_weights.update"] == 4 * 2 * F * F and work["atts.update"] == 1000 * 2 * F
+
+
+def test_what_is_read_elsewhere_is_still_computed() -> None:
+    f, hs, atts = attention(kept=True)
+    atts.reassociate(hs)
+    rows, found = f.compile()(**GIVEN)
+    np.testing.assert_allclose(found, right(), rtol=1e-12)
+    np.testing.assert_allclose((rows * GIVEN["w"][GIVEN["etype"]]).sum(-1), right(), rtol=1e-12)
+
+
+def test_gradients_are_those_of_the_new_form() -> None:
+    f, hs, atts = attention()
+    weights = DRAW.standard_normal((20, 2))
+    wanted = tm.vjp(f).step.compile()(**GIVEN, d_atts=weights)
+    atts.reassociate(hs)
+    g = tm.vjp(f)
+    assert "d_atts_weights" in g.step.algorithm.computations
+    for one, other in zip(g.step.compile()(**GIVEN, d_atts=weights), wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_products_of_matrices_without_types() -> None:
+    (a, b, c) = tm.params("A B C")
+    f = tm.Function("chain", params=[a, b, c])
+    x, u, v = f.input("x", tm.float64, [a, b]), f.input("u", tm.float64, [b, 7]), f.input("v", tm.float64, [7, c])
+    xu = f.reduction("xu", {p: a, j: 7}, {k: b}, tm.sum, x[p, k] * u[k, j])
+    y = f.reduction("y", {p: a, q: c}, {k: 7}, tm.sum, xu[p, k] * v[k, q])
+    f.outputs(y)
+    y.reassociate(xu)
+    given = [DRAW.standard_normal(shape) for shape in ((4, 5), (5, 7), (7, 2))]
+    np.testing.assert_allclose(f.compile()(*given), given[0] @ (given[1] @ given[2]), rtol=1e-12)
+
+
+def test_a_sum_in_order_keeps_it() -> None:
+    f = tm.Function("ordered", params=[N])
+    x, u, v = f.input("x", tm.float64, [N, F]), f.input("u", tm.float64, [F, F]), f.input("v", tm.float64, [F])
+    xu = f.reduction("xu", {n: N, j: F}, {k: F}, tm.sum, x[n, k] * u[k, j])
+    y = f.reduction("y", {n: N}, {j: F}, tm.sum, xu[n, j] * v[j], determinism="ordered")
+    f.outputs(y)
+    with pytest.raises(tm.CommandError, match="y is declared determinism='ordered', and reassociate rounds"):
+        y.reassociate(xu)
+
+
+@pytest.mark.parametrize(
+    ("between", "words"),
+    [
+        ("exp", r"nothing else, such as exp, may be between them"),
+        ("data", r"has a value for each src\[p\], as many as x\[src\[p\], k\] has rows"),
+    ],
+)
+def test_what_is_no_product_of_weights_is_refused(between: str, words: str) -> None:
+    f, hs, atts = attention(between)
+    before = f.program
+    with pytest.raises(tm.CommandError, match=words):
+        atts.reassociate(hs)
+    assert f.program is before
+
+
+def test_other_sums_are_refused() -> None:
+    f, hs, atts = attention()
+    with pytest.raises(tm.CommandError, match="atts does not read atts"):
+        atts.reassociate(atts)
+    with pytest.raises(tm.CommandError, match="is no sum of"):
+        atts.reassociate(f["W"])
+    hs.update.vectorize(j, 2)
+    with pytest.raises(tm.CommandError, match=r"hs\.update has been scheduled: give reassociate first"):
+        atts.reassociate(hs)

@@ -1,0 +1,53 @@
+"""Graph networks: layers as Python over edges and nodes, each a proven program for a graph, with gradients."""
+
+from typing import TYPE_CHECKING
+
+from tiramisu_py.fronts import front
+
+if TYPE_CHECKING:
+    from tiramisu_py.graphs.graph import Graph
+    from tiramisu_py.graphs.layers import GraphRun, Layer, layer
+    from tiramisu_py.graphs.words import (
+        concat,
+        dot_prod,
+        edge_softmax,
+        exp,
+        leaky_relu,
+        linear,
+        outer_prod,
+        relu,
+        reshape,
+        select,
+        sqrt,
+        tanh,
+    )
+
+front(
+    __name__,
+    {
+        "tiramisu_py.graphs.graph": "Graph",
+        "tiramisu_py.graphs.layers": "Layer, GraphRun, layer",
+        "tiramisu_py.graphs.words": (
+            "concat, dot_prod, edge_softmax, exp, leaky_relu, linear, outer_prod, relu, reshape, select, sqrt, tanh"
+        ),
+    },
+)
+
+__all__ = [
+    "Graph",
+    "Layer",
+    "GraphRun",
+    "concat",
+    "dot_prod",
+    "edge_softmax",
+    "exp",
+    "layer",
+    "leaky_relu",
+    "linear",
+    "outer_prod",
+    "relu",
+    "reshape",
+    "select",
+    "sqrt",
+    "tanh",
+]

@@ -1,0 +1,268 @@
+"""Layers of graph networks: a traced model, the passes on it, and what runs it on one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import tiramisu_py as tm
+from tiramisu_py.errors import ArgumentError, DeclarationError
+from tiramisu_py.graphs.emitting import EmittedLayer, emitted
+from tiramisu_py.graphs.graph import Graph
+from tiramisu_py.graphs.rewrites import Done, compacted, gathered, reassociated, text
+from tiramisu_py.graphs.schedules import scheduled
+from tiramisu_py.graphs.tracing import OWN_NAMES, ModelTrace, Weights, traced
+
+Array = npt.NDArray[Any]
+
+
+def layer(
+    model: Callable[..., Any],
+    *,
+    node: Mapping[str, Any] | None = None,
+    edge: Mapping[str, Any] | None = None,
+    weights: Mapping[str, Any] | None = None,
+    dtype: tm.DType = tm.float32,
+    reassociate: bool = True,
+    compact: bool = True,
+) -> Layer:
+    """A layer from a model, a Python function of a graph and of weights, that is run once with symbols.
+
+    ::
+
+        def gcn(g, W):
+            for v in g.dst_nodes():
+                v["out"] = 0.0
+                for e in v.incoming_edges():
+                    v["out"] += e.norm * graphs.linear(e.src.feature, W)
+            return "out"
+
+        run = graphs.layer(gcn, node={"feature": 16}, edge={"norm": ()}, weights={"W": (16, 8)}).on(graph)
+        out = run(feature=x, norm=c, W=w)
+        d = run.gradients(np.ones_like(out), feature=x, norm=c, W=w)        d["W"], ...
+
+    `node` and `edge` are what the caller gives for each node and edge, with the shape of one: ``16``, ``(4, 16)`` or
+    ``()``. `weights` have a shape, too; those of ``("etype", 16, 8)`` are a matrix for each type of edges, of
+    ``("ntype", ..)`` for each type of nodes. The model returns the name of its result, or a tuple of names.
+    `reassociate` multiplies weights with each other before data, and `compact` computes what depends on a node and a
+    type once for each pair. Raises `DeclarationError` in words of the model.
+    """
+    if not callable(model):
+        raise DeclarationError(f"{model!r} is no model: give a function of a graph and of weights")
+    of_nodes, of_edges = _shapes("node", node), _shapes("edge", edge)
+    owned = {name: _weights(name, given) for name, given in (weights or {}).items()}
+    names = [*of_nodes, *of_edges, *owned]
+    own = next((name for name in names if name in OWN_NAMES), None)
+    if own is not None:
+        raise DeclarationError(f"{own!r} is a name of graphs' own, as {', '.join(sorted(OWN_NAMES))} are: give another")
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        raise DeclarationError(f"{double} is given twice: names of node=, edge= and weights= differ")
+    trace = traced(model, ModelTrace(of_nodes, of_edges, owned))
+    return Layer(model.__name__, trace, dtype, reassociate, compact)
+
+
+class Layer:
+    """A traced model after the passes that change what is computed; `on` makes a graph's own program of it."""
+
+    def __init__(self, name: str, trace: ModelTrace, dtype: tm.DType, reassociate: bool, compact: bool) -> None:
+        self.name, self.trace, self.dtype = name, trace, dtype
+        made = emitted(trace, name, dtype)
+        self._passes: list[tuple[str, str]] = [("traced", text(made.f.algorithm))]
+        for word, wanted, change in (
+            ("reassociate", reassociate, reassociated),
+            ("compact", compact, compacted),
+        ):
+            self._pass(made, word, change(made) if wanted else [Done("nothing", "the layer is declared without it")])
+        self._algorithm = made.f.program.algorithm.as_rewritten
+
+    def _pass(self, made: EmittedLayer, word: str, done: Sequence[Done]) -> None:
+        heads = "".join(f"  {each}\n" for each in done) or "  nothing to do\n"
+        self._passes.append((word, f"{heads}{text(made.f.program.algorithm.as_rewritten)}"))
+
+    @property
+    def function(self) -> tm.Function:
+        """A function of the layer's values as the passes leave them, without any schedule."""
+        return tm.Function.of(self._algorithm)
+
+    def explain(self) -> str:
+        """The values of the layer after each pass."""
+        f = self.function
+        done = scheduled(f)
+        later = [("canonical loops", done.loops), ("typed products", done.products)]
+        later += [("traversals", done.traversals), ("the rest", done.rest)]
+        listed = [(word, "\n".join(f"  {line}" for line in lines) or "  none") for word, lines in later]
+        return "\n".join(f"{word}:\n{body}" for word, body in (*self._passes, *listed))
+
+    def on(self, graph: Graph, *, threads: int | None = None) -> GraphRun:
+        """The layer on one graph: what it needs of the graph is made here, and its program is compiled."""
+        if not isinstance(graph, Graph):
+            raise ArgumentError(f"{self.name} runs on a graph: give graphs.Graph(src, dst, ..), not {graph!r:.60}")
+        kinds = {each.types for each in self.trace.weights.values()}
+        if "etype" in kinds and not graph.has_types:
+            raise ArgumentError(f"{self.name} has weights for each type of edges, and the graph none: give it etype=")
+        if "ntype" in kinds and not graph.has_ntypes:
+            raise ArgumentError(f"{self.name} has weights for each type of nodes, and the graph none: give it ntype=")
+        return GraphRun(self, graph, threads)
+
+    def __repr__(self) -> str:
+        return f"<layer {self.name}>"
+
+
+class GraphRun:
+    """A layer on a graph, compiled: called with what the model is given, by name, as NumPy arrays."""
+
+    def __init__(self, layer: Layer, graph: Graph, threads: int | None) -> None:
+        self.layer, self.graph, self._threads = layer, graph, threads
+        self._forward = _Program(layer.function, graph, threads)
+
+    def __call__(self, **given: Any) -> Any:
+        """The result of the layer; several as a tuple. Raises `ArgumentError`, naming what does not fit the graph."""
+        made = self._forward(self._arguments(given))
+        steps = self.layer.trace.outputs
+        found = tuple(self._unsorted(a) if s.loop == "edges" else a for s, a in zip(steps, made, strict=True))
+        return found[0] if len(found) == 1 else found
+
+    def gradients(self, weights: Any, **given: Any) -> dict[str, Array]:
+        """The gradients of a sum of the result, weighed by `weights`, of its shape, by all that the model is given.
+
+        For several results, `weights` is a tuple with those of each.
+        """
+        outputs = self.layer.trace.outputs
+        listed = weights if isinstance(weights, tuple) else (weights,)
+        if len(listed) != len(outputs):
+            raise ArgumentError(
+                f"{self.layer.name} has {len(outputs)} results: give weights for each, not {len(listed)}"
+            )
+        named = {}
+        for step, each in zip(outputs, listed, strict=True):
+            label = f"the weights of {step.label}"
+            array = self._array(label, each, step.shape, step.loop)
+            named[self._step.cotangents[step.label]] = array
+        found = self._step({**self._arguments(given), **named})[len(outputs) :]
+        return {
+            name: self._unsorted(gradient) if name in self.layer.trace.edge else gradient
+            for name, gradient in zip(self._step.wrt, found, strict=True)
+        }
+
+    @cached_property
+    def _step(self) -> _Program:
+        g = tm.vjp(self.layer.function)
+        made = _Program(g.step, self.graph, self._threads)
+        made.cotangents, made.wrt = dict(g.adjoints.cotangents), g.wrt
+        return made
+
+    def report(self) -> str:
+        """The kernels of the layer, the bytes of what it keeps, and what is no gather but a scatter."""
+        return "\n".join([f"{self.layer.name} on {self.graph}", *self._forward.report()])
+
+    def _arguments(self, given: Mapping[str, Any]) -> dict[str, Array]:
+        trace = self.layer.trace
+        names = [*trace.node, *trace.edge, *trace.weights]
+        for name in given:
+            if name not in names:
+                raise ArgumentError(f"{self.layer.name} is not given {name}: it takes {', '.join(names)}")
+        missing = next((name for name in names if name not in given), None)
+        if missing is not None:
+            raise ArgumentError(f"{missing} is missing: {self.layer.name} takes {', '.join(names)}")
+        found = {name: self._array(name, given[name], shape, "nodes") for name, shape in trace.node.items()}
+        found |= {name: self._array(name, given[name], shape, "edges") for name, shape in trace.edge.items()}
+        for name, own in trace.weights.items():
+            found[name] = self._array(name, given[name], own.shape, own.types)
+        return found
+
+    def _array(self, name: str, given: Any, shape: Sequence[int], of: str) -> Array:
+        """An argument as an array of the layer's type, sorted as edges are; raises `ArgumentError`."""
+        counts = {"nodes": self.graph.nodes, "edges": self.graph.edges, "etype": self.graph.etypes}
+        counts["ntype"] = self.graph.ntypes
+        array, own = np.asarray(given), self.layer.dtype.numpy
+        wanted = (*([counts[of]] if of else []), *shape)
+        if array.shape != wanted:
+            kinds = {"etype": "types of edges", "ntype": "types of nodes"}
+            there = f"there are {counts[of]} {kinds.get(of, of)}" if of else "it is one for all"
+            raise ArgumentError(f"{name} has the shape {array.shape}, and {there}: give an array of shape {wanted}")
+        if array.dtype != own:
+            raise ArgumentError(f"{name} is an array of {array.dtype}, and {self.layer.name} computes in {own}")
+        return np.ascontiguousarray(array[self.graph.order] if of == "edges" else array)
+
+    def _unsorted(self, sorted_by_edge: Array) -> Array:
+        found = np.empty_like(sorted_by_edge)
+        found[self.graph.order] = sorted_by_edge
+        return found
+
+    def __repr__(self) -> str:
+        return f"<{self.layer.name} on {self.graph}>"
+
+
+class _Program:
+    """A scheduled function of a layer, with the arguments that come from the graph."""
+
+    def __init__(self, f: tm.Function, graph: Graph, threads: int | None) -> None:
+        self.f, self.graph = f, graph
+        self.inverses, self.scatters = gathered(f)
+        self.done = scheduled(f)
+        self.cotangents: dict[str, str] = {}
+        self.wrt: tuple[str, ...] = ()
+        self.kernel = f.compile() if threads is None else f.compile(threads=threads)
+        self.own = self._of_graph()
+
+    def _of_graph(self) -> dict[str, Any]:
+        inputs, found, keys = self.f.algorithm.inputs, dict[str, Any](), dict[str, tuple[str, tuple[str, ...]]]()
+        for name, declared in inputs.items():
+            if declared.distinct is not None:
+                about = declared.distinct
+                found[about.name] = self.graph.distinct(*about.keys)
+                keys[name] = ("of", about.keys)
+                keys |= {column: (key, about.keys) for key, column in zip(about.keys, about.columns, strict=True)}
+        for name in ("src", "dst", "etype", "ntype"):
+            if name in inputs:
+                found[name] = self.graph.array(name)
+        for into, index in self.inverses.items():
+            found[into] = self.graph.inverse(*keys.get(index, (index, ())))
+        found |= {name: self.graph.sizes[name] for name in self.f.algorithm.params if name in self.graph.sizes}
+        return found
+
+    def __call__(self, given: Mapping[str, Any]) -> tuple[Array, ...]:
+        found: Any = self.kernel(**given, **self.own)
+        return found if isinstance(found, tuple) else (found,)
+
+    def report(self) -> list[str]:
+        """Lines on loops, memory and scatters."""
+        cost = self.f.cost(**{name: self._size(name) for name in self.f.algorithm.params})
+        kept = {each.name: each for each in cost.arrays if each.name in self.f.algorithm.computations}
+        lines = [f"  {len(self.done.loops)} kernels", *(f"    {line}" for line in self.done.loops)]
+        lines += [f"  {name}: {each.elements} elements" for name, each in kept.items()]
+        return [*lines, f"  scatters: {', '.join(self.scatters) or 'none'}"]
+
+    def _size(self, name: str) -> int:
+        if name in self.graph.sizes:
+            return self.graph.sizes[name]
+        about = next(
+            x.distinct for x in self.f.algorithm.inputs.values() if x.distinct and f"{x.distinct.name}_count" == name
+        )
+        return len(self.graph.distinct(*about.keys))
+
+
+def _shapes(what: str, given: Mapping[str, Any] | None) -> dict[str, tuple[int, ...]]:
+    return {name: _shape(f"{what}={name}", shape) for name, shape in (given or {}).items()}
+
+
+def _shape(name: str, given: Any) -> tuple[int, ...]:
+    listed = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not all(isinstance(each, int) and not isinstance(each, bool) and each > 0 for each in listed) or len(listed) > 3:
+        raise DeclarationError(f"{name} has the shape {given!r}: give numbers, as 16, (4, 16) or (), at most three")
+    return listed
+
+
+def _weights(name: str, given: Any) -> Weights:
+    listed = tuple(given) if isinstance(given, list | tuple) else (given,)
+    types = listed[0] if listed and isinstance(listed[0], str) else ""
+    if types not in ("", "etype", "ntype"):
+        raise DeclarationError(
+            f'{name} has weights for each {types!r}: give ("etype", ..), ("ntype", ..) or a shape alone'
+        )
+    return Weights(name, types, _shape(f"weights={name}", listed[1:] if types else listed))

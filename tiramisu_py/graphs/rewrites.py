@@ -1,0 +1,133 @@
+"""The passes on a layer, in Hector's order, as commands: what is rewritten, how it is scheduled, and the text of each.
+
+Weights are multiplied with each other first (`reassociate`), products of a source and a type are computed once for each
+distinct pair (`compact`); then loops are made over the nodes of sums (`gather`), typed products, traversals of edges
+and nodes, and the rest are told apart, and each gets its loops. Source: Wu, Code generation and runtime techniques for
+enabling data-efficient deep learning training on GPUs, 3.3 and 3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import tiramisu_py as tm
+from tiramisu_py import queries
+from tiramisu_py.errors import CommandError
+from tiramisu_py.graphs.emitting import EmittedLayer, p
+from tiramisu_py.graphs.values import EDGES, ModelStep, RowProduct
+from tiramisu_py.records import dataclass
+
+#: What products may depend on to be computed once for each combination of it.
+_KEYS = (("src", "etype"), ("dst", "etype"))
+
+
+@dataclass(frozen=True)
+class Done:
+    """One rewrite: the command as the user would write it, and why it was left out, if it was."""
+
+    command: str
+    refused: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.command}: left out, {self.refused}" if self.refused else self.command
+
+
+def reassociated(made: EmittedLayer) -> list[Done]:
+    """Multiply weights first, wherever a product of data and weights is multiplied with weights of the same loop."""
+    found: list[Done] = []
+    for outer, inner in _chains(made):
+        try:
+            made.steps[outer].reassociate(made.steps[inner])
+        except CommandError as error:
+            found.append(Done(f"{outer.label}.reassociate({inner.label})", str(error).partition(": ")[2]))
+        else:
+            found.append(Done(f"{outer.label}.reassociate({inner.label})"))
+    return found
+
+
+def _chains(made: EmittedLayer) -> Iterator[tuple[ModelStep, ModelStep]]:
+    for outer in made.steps:
+        if isinstance(outer, RowProduct):
+            for part in (outer.left, outer.right):
+                if isinstance(part, RowProduct) and part.kind == "linear" and part.loop == outer.loop:
+                    yield outer, part
+
+
+def compacted(made: EmittedLayer) -> list[Done]:
+    """Compute products once for each distinct pair of a node and a type that they depend on."""
+    found: list[Done] = []
+    outputs = made.f.program.algorithm.outputs
+    for step in made.steps:
+        declared = made.f.program.algorithm.as_rewritten.computations.get(step.label)
+        if not isinstance(step, RowProduct) or step.loop != EDGES or declared is None or step.label in outputs:
+            continue
+        read = _read_at_edges(declared)
+        keys = next((tuple(key for key in keys if key in read) for keys in _KEYS if read <= {*keys}), ())
+        if keys and keys != ("etype",):
+            name = f"by_{'_'.join(keys)}"
+            made.steps[step].compact(*(made.index(key)[p] for key in keys), name=name)
+            found.append(Done(f"{step.label}.compact({', '.join(f'{key}[p]' for key in keys)}, name={name!r})"))
+    return found
+
+
+def _read_at_edges(declared: Any) -> set[str]:
+    """The arrays that are read at the edge itself."""
+    found: set[str] = set()
+    for access in queries.accesses(declared.expr):
+        for index in access.indices:
+            bare = index
+            while isinstance(bare, queries.Cast):
+                bare = bare.operand
+            if isinstance(bare, tm.Iter) and bare.name == p.name:
+                found.add(access.source)
+    return found
+
+
+def gathered(f: tm.Function) -> tuple[dict[str, str], list[str]]:
+    """Let each sum over a scatter take its terms through the inverse of its index, which is declared for it.
+
+    Returns the index of each inverse, and the sums that stay scatters.
+    """
+    inverses: dict[str, str] = {}
+    left: list[str] = []
+    for name, declared in [*f.algorithm.computations.items()]:
+        if not declared.is_reduction:
+            continue
+        places = [_index(value) for value in queries.chosen_by_values(declared).values()]
+        index = next((each for each in places if each in f.algorithm.inputs), "")
+        if index:
+            into = f"into_{index}"
+            if into not in inverses:
+                f.inverse(into, f[index])
+                inverses[into] = index
+            try:
+                f[name].gather(f[into])
+            except CommandError:
+                left.append(name)
+        elif places:
+            left.append(name)
+    return inverses, left
+
+
+def _index(value: Any) -> str:
+    """The index that a place is read from, at one position."""
+    while isinstance(value, queries.Cast):
+        value = value.operand
+    if not isinstance(value, queries.Access) or len(value.indices) != 1:
+        return ""
+    at = value.indices[0]
+    while isinstance(at, queries.Cast):
+        at = at.operand
+    return value.source if isinstance(at, tm.Iter) else ""
+
+
+def text(algorithm: Any) -> str:
+    """The values of a layer, one a line."""
+    lines: list[str] = []
+    for declared in algorithm.computations.values():
+        head = f"{declared.name}[{', '.join(declared.iterators)}]"
+        over = f"sum over {', '.join(declared.over)} of " if declared.over else ""
+        where = f" where {' and '.join(map(str, declared.guards))}" if declared.guards else ""
+        lines.append(f"  {head} = {over}{declared.expr}{where}")
+    return "\n".join(lines)

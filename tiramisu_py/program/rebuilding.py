@@ -1,0 +1,85 @@
+"""Statements of a computation made anew, where commands change what is computed and not only when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.initial import with_computation
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role
+
+
+def check_unscheduled(program: Program, whole: Computation, command: str) -> None:
+    """Refuse what has been changed: its statements are made anew. `command` is the name of what does so."""
+    own = [s for s in program.statements.values() if s.source == whole.name]
+    names = {s.name for s in own}
+    roles = {Role.INIT, Role.UPDATE} if whole.is_reduction else {Role.VALUE}
+    if len(own) != len(roles) or {s.role for s in own} != roles:
+        raise CommandError(f"{whole.name} is in parts, or copied: give {command} before the command that does so")
+    for statement in own:
+        shared = [s.handle for x in statement.loops for s in program.with_this_loop(x) if s.name not in names]
+        tagged = [program.loops[x] for x in statement.loops if program.loops[x].tag is not None]
+        if shared or tagged or any(names & {o.before, o.after} for o in program.orders):
+            what = f"shares loops with {shared[0]}" if shared else "has been scheduled"
+            raise CommandError(f"{statement.handle} {what}: give {command} first, and the commands on its loops then")
+    last = next(s for s in own if s.role is not Role.INIT)
+    plain = set(map(str, program.loop_names(last))) == set(whole.point_iterators)
+    if not plain or last.body is not whole.expr or last.sources:
+        raise CommandError(
+            f"{last.handle} has been rewritten: give {command} first, and the commands on its loops then"
+        )
+
+
+def rebuilt(
+    program: Program,
+    algorithm: Algorithm,
+    changed: Computation,
+    order: tuple[str, ...] | None = None,
+    *,
+    new_array: bool = False,
+) -> Program:
+    """The program of a changed `algorithm` with the statements of one computation made anew, in loops of this order.
+
+    Its values stay in their array, or have a `new_array`. What else has changed keeps its statements.
+    """
+    name = changed.name
+    own = [s.name for s in program.statements.values() if s.source == name]
+    bare = program.with_(
+        statements={key: s for key, s in program.statements.items() if key not in own},
+        storages={key: s for key, s in program.storages.items() if key != name},
+        buffers={key: b for key, b in program.buffers.items() if key != program.storages[name].buffer},
+        algorithm=replace(algorithm, computations={k: c for k, c in algorithm.computations.items() if k != name}),
+    )
+    made = with_computation(bare, changed, order=order)
+    statements = {key: made.statements[key] if key in own else s for key, s in program.statements.items()}
+    used = {loop for s in statements.values() for loop in s.loops}
+    loops = {number: each for number, each in made.loops.items() if number in used}
+    kept = made if new_array else program
+    return kept.with_(statements=statements, loops=loops, algorithm=algorithm)
+
+
+def with_bodies(program: Program, change: Callable[[Expr], Expr | None]) -> Program:
+    """The program in which all statements read something else, as `change` says of a part of their expressions."""
+    for s in [*program.statements.values()]:
+        body, guards = rewrite(s.body, change), tuple(rewrite(guard, change) for guard in s.guards)
+        if body is not s.body or any(new is not old for new, old in zip(guards, s.guards, strict=True)):
+            program = program.with_statement(replace(s, body=body, guards=guards))
+    return program
+
+
+def without(program: Program, name: str) -> Program:
+    """The program in which a computation that nothing reads is not computed."""
+    buffer = program.storages[name].buffer
+    statements = {key: s for key, s in program.statements.items() if s.source != name}
+    used = {loop for s in statements.values() for loop in s.loops}
+    return program.with_(
+        statements=statements,
+        loops={number: each for number, each in program.loops.items() if number in used},
+        storages={key: s for key, s in program.storages.items() if key != name},
+        buffers={key: b for key, b in program.buffers.items() if key != buffer},
+    )
