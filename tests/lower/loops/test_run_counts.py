@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -217,3 +218,15 @@ def test_what_runs_in_all_positions_of_a_loop_is_remarked() -> None:
     f["total"].compute_at(y, p)
     (remark,) = [each for each in f.remarks if each.startswith("y:")]
     assert "runs through all positions" in remark and "compute total at a loop outside of p" in remark
+
+
+def test_tiles_of_what_is_computed_in_blocks_of_positions_begin_with_their_run() -> None:
+    f, sums = typed_product()
+    out = f.computation("out", {n: N, p: f["rows"][n], d: F}, sums[n, p, d])
+    f.outputs(out)
+    out.split(p, 4, p0, p1)
+    sums.compute_at(out, p0)
+    sums.update.reorder(k, p, d)
+    blocks = sum(-(-int(high) // 4) - int(low) // 4 for low, high in pairwise(ROWS))
+    found = counted(f)
+    assert found["out"] == 150 * F and found["visits"] <= 150 * (F + 2) * (F + 2) + 8 * F * blocks  # of N * E * F * F
