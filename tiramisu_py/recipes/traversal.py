@@ -43,7 +43,7 @@ def traversal(
         total = f.reduction("total", {n: N}, {p: rows[n]}, tm.sum, e[n, p])
         y = f.computation("y", {n: N, p: rows[n]}, e[n, p] / total[n])
         print(tm.recipes.traversal(top, e, total, y))
-            -->   n = tm.iters("n")
+            -->   (n,) = tm.iters("n")
                   total.compute_at(y, n)
                   e.compute_at(y, n)
                   top.compute_at(y, n)
