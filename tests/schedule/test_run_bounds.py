@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -177,3 +178,25 @@ def test_half_of_a_runs_number_leaves_its_own_conditions() -> None:
         return [str(guard) for guard in bounds.needed(guards)]
 
     assert kept(*own, number) == [str(number)] and kept(*own, half) == [*map(str, own), str(half)]
+
+
+def test_numbers_of_runs_go_with_the_command_that_asked_for_them() -> None:
+    f, msg = typed_product()
+    msg.update.interchange(n, p)
+    assert "rows_of" in f.algorithm.computations
+    f.undo()  # undone: nothing computes them
+    assert "rows_of" not in f.algorithm.computations and "rows_of" not in f.pseudocode()
+    out = f.computation("out", {p: E, d: F}, msg[f["rows"].of(p), p, d])
+    f.outputs(out, replace=True)
+    msg.update.interchange(n, p)
+    f.undo()
+    assert "rows_of" in f.algorithm.computations and f.check().ok
+
+
+def test_a_file_keeps_one_loop_over_all_positions(tmp_path: Path) -> None:
+    f, msg = typed_product()
+    msg.coalesce(n, p, into=j).parallelize(j)
+    f.save(tmp_path / "product.json")
+    g = tm.load(tmp_path / "product.json")
+    assert g.commands == f.commands and g.check().ok
+    np.testing.assert_array_equal(g.compile()(**GIVEN), MESSAGES)
