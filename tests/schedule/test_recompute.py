@@ -249,6 +249,14 @@ def test_a_tiled_recurrence_is_refused_with_the_order_of_commands() -> None:
         f["u"].recompute(t, every=4)
 
 
+def test_levels_that_are_put_in_files_are_not_computed_again() -> None:
+    f = rod()
+    f["u"].offload(t, ahead=2)
+    with pytest.raises(tm.CommandError, match=r"levels of u are copied by u_stored: choose one"):
+        f["u"].recompute(t, every=4)
+    assert f.check().ok
+
+
 def test_a_segment_that_is_folded_too_far_is_refused() -> None:
     f = rod()
     f["u"].recompute(t, every=10)

@@ -100,6 +100,8 @@ def test_what_no_plan_meets_is_refused_with_the_least_budget() -> None:
     assert least == 80 * min(math.ceil(6 / k) + k + k + 1 + 1 for k in range(2, 7))  # d_u0 has k + 1, a sum has one
     with pytest.raises(tm.ArgumentError, match=r"budget is True: give a number of bytes"):
         tm.plan(f, sizes, budget=True, machine=MACHINE)
+    with pytest.raises(tm.ArgumentError, match=r"rods_step has the parameters T, N: N has no value"):
+        tm.plan(f, {"T": 5}, budget=1000, machine=MACHINE)
     with pytest.raises(tm.ArgumentError, match=r"tm.plan takes a function of tiramisu_py, not 3"):
         tm.plan(3, sizes, budget=1, machine=MACHINE)  # type: ignore[arg-type]
 
