@@ -62,6 +62,7 @@ def test_the_choice_is_that_of_brute_force(seed: int) -> None:
             cheapest(seconds, peak, budget)
 
 
+@pytest.mark.slow
 def test_a_plan_is_the_fastest_of_all_combinations() -> None:
     f, sizes = rods(2), {"T": 3, "N": 100}
     options = options_of(f, sizes, MACHINE)
@@ -91,6 +92,7 @@ def test_a_plan_with_room_keeps_everything() -> None:
     assert found.commands == () and found.added == 0 and "keep u0" in str(found)
 
 
+@pytest.mark.slow
 def test_what_no_plan_meets_is_refused_with_the_least_budget() -> None:
     f, sizes = rods(1), {"T": 5, "N": 10}
     with pytest.raises(tm.ArgumentError, match=r"tm.plan\(rods_step\): budget=100: the least .* (\d+) bytes") as raised:
@@ -106,7 +108,7 @@ def test_what_no_plan_meets_is_refused_with_the_least_budget() -> None:
         tm.plan(3, sizes, budget=1, machine=MACHINE)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("rate", "kind"), [(1e13, "offload"), (1e3, "recompute")])
+@pytest.mark.parametrize(("rate", "kind"), [(1e13, "offload"), pytest.param(1e3, "recompute", marks=pytest.mark.slow)])
 def test_a_fast_disk_is_better_than_computing_again_and_a_slow_one_is_not(rate: float, kind: str) -> None:
     f, sizes = rods(1), {"T": 11, "N": 50}
     disk = tm.Storage(write=rate, read=rate, endurance=1e9, price=2)
