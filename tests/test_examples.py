@@ -24,6 +24,7 @@ STORIES = [
     *sorted({*EXAMPLES.glob("*.py")} - {PHOTOGRAPH}),
     *sorted(EXAMPLES.glob("sparse/*.py")),
     *sorted(EXAMPLES.glob("blocks/*.py")),
+    *sorted({*EXAMPLES.glob("graphs/*.py")} - {EXAMPLES / "graphs" / "models.py"}),
     *GRADIENTS,
     *ON_CORES,
 ]

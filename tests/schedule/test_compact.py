@@ -100,6 +100,23 @@ def test_gradients_are_those_of_the_compact_values() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+def test_gradients_in_two_functions_know_the_keys() -> None:
+    f, msg, _, given = by_edge()
+    msg.compact(*FORMS["by edge"][1](f), name="pairs")
+    into = f.inverse("into", f["pairs_of"])
+    g = tm.vjp(f)
+    weights = DRAW.standard_normal((5, F)).astype(np.float32)
+    given |= {"pairs": PAIRS, "into": tm.inverse(PAIRS.of, len(PAIRS))}
+    wanted = g.step.compile()(**given, d_out=weights)[1:]
+    g.backward["d_msg"].gather(g.backward[into.name])
+    assert g.backward.check().ok
+    _, *saved = g.forward.compile()(**given) if g.saved else (None,)
+    taken = {"W", "h", *g.backward.algorithm.inputs} & given.keys() | {"pairs", "into"}
+    kept = {name: value for name, value in given.items() if name in taken} | dict(zip(g.saved, saved, strict=True))
+    for one, other in zip(g.backward.compile()(**kept, d_out=weights), wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_undoing_it_leaves_the_values_of_positions() -> None:
     f, msg, _, given = by_edge()
     right = f.compile()(**given)
