@@ -45,6 +45,7 @@ CLASSES = (
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel",
     "Storage", "MemoryPlan", "RokCurve", "RokPoint", "Policy", "MemoryNode",
     "Tuned", "TunedPoint", "InputAware", "Collected", "FitReport", "Choice", "Choices", "Target", "Gradients",
+    "InstructionCosts",
     "Equivalence",
     "GradientCheck",
 )  # fmt: skip

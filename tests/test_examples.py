@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
+from tests.disks import on_disk
 from tests.forking import run
 from tests.programs import cpu_stories, linear_stories
 from tests.selection import covering
@@ -17,6 +18,7 @@ from tests.selection import covering
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 FOLDERS = ("cpu", "linear", "reductions", "apps")
 GRADIENTS = sorted(EXAMPLES.glob("gradients/*.py"))
+MEMORY = sorted(EXAMPLES.glob("memory/*.py"))
 ON_CORES = sorted(each for folder in FOLDERS for each in EXAMPLES.glob(f"{folder}/*.py") if each.stem != "story")
 PROCESSORS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 PHOTOGRAPH = EXAMPLES / "blur_photograph.py"  # runs in a test of its own
@@ -26,13 +28,14 @@ STORIES = [
     *sorted(EXAMPLES.glob("blocks/*.py")),
     *sorted({*EXAMPLES.glob("graphs/*.py")} - {EXAMPLES / "graphs" / "models.py"}),
     *GRADIENTS,
+    *MEMORY,
     *ON_CORES,
 ]
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
 def test_an_example_runs_and_passes_its_own_check(story: Path, tmp_path: Path) -> None:
-    told = run([story], cwd=tmp_path)
+    told = run([story], cwd=Path(on_disk(tmp_path)) if story in MEMORY else tmp_path)
     assert told.returncode == 0, told.stdout + told.stderr
     assert told.stdout.rstrip().splitlines()[-1].startswith("right:"), told.stdout
 

@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from tiramisu_py.language.kernel import Jit, jit
     from tiramisu_py.program.loops import Combine
     from tiramisu_py.program.machine.gpu_target import GpuTarget
+    from tiramisu_py.program.machine.instruction_costs import InstructionCosts
     from tiramisu_py.program.machine.pages import Policy
     from tiramisu_py.program.storage import Buffer, Memory
     from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares
@@ -267,6 +268,7 @@ front(
             "Combine.TWO_PASS as TWO_PASS, Combine.LAST_BLOCK as LAST_BLOCK"
         ),
         "tiramisu_py.program.machine.gpu_target": "GpuTarget",
+        "tiramisu_py.program.machine.instruction_costs": "InstructionCosts",
         "tiramisu_py.program.machine.pages": (
             "Policy, Policy.LOCAL as LOCAL, Policy.INTERLEAVE as INTERLEAVE, Policy.BIND as BIND"
         ),
@@ -370,6 +372,7 @@ __all__ = [
     "InTurn",
     "Input",
     "InputAware",
+    "InstructionCosts",
     "Iter",
     "Kernel",
     "KernelError",

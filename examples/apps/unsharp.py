@@ -16,7 +16,8 @@ RED, GREEN, BLUE = (np.float32(w) for w in (0.299, 0.587, 0.114))
 SIGMA = 1.5
 WEIGHTS = [float(np.exp(-x * x / (2 * SIGMA * SIGMA)) / (np.sqrt(2 * np.pi) * SIGMA)) for x in range(4)]
 CLOSE = 1e-5  # of values below 4
-LINE, HALVES = 16, 32  # values in a cache line; bytes of a register in which lanes cross halves
+LINE = 16  # values in a cache line
+BESIDE = 9  # vectors beside the seven that are added: three of the window, four weights, the brightness and its double
 
 
 def algorithm() -> tm.Function:
@@ -41,12 +42,12 @@ def algorithm() -> tm.Function:
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     """Bands of 64 rows: a ring of seven rows of the brightness; sums of columns slide along each row in registers.
 
-    To move such a window takes one instruction a step, but two across the halves of a register of 32 bytes: there the
-    sums are a row, and a cache line of each colour is stored at once.
+    Where registers are few, or moving a window across them is dear, the sums are a row, and a cache line of each colour
+    is stored at once.
     """
     cpu = cpu or tm.target()
-    in_halves = cpu.vector_bytes == HALVES
-    lanes = LINE if in_halves else cpu.lanes(tm.float32)
+    slides = cpu.costs.keeps_window(7, others=BESIDE)
+    lanes = cpu.lanes(tm.float32) if slides else LINE
     f = algorithm()
     grey, down, ratio, sharp = f["grey"], f["down"], f["ratio"], f["sharp"]
     sharp.reorder(r, c, p)
@@ -60,12 +61,12 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     ratio.compute_at(sharp, c0)
     ratio.vectorize(c, lanes, remainder="mask")
     ratio.store_in(tm.REGISTER)
-    if in_halves:
-        down.compute_at(sharp, r1)
-    else:
+    if slides:
         down.compute_at(sharp, c0)
         down.slide(c0, c, lanes)
         down.store_in(tm.REGISTER)
+    else:
+        down.compute_at(sharp, r1)
     down.vectorize(c, lanes, remainder="mask")
     grey.compute_at(sharp, r1)
     grey.slide(r1)

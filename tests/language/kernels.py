@@ -55,7 +55,10 @@ def mean_and_square(X, Mean, Y, ROWS: tl.constexpr, LANES: tl.constexpr):
 
 
 @tm.jit
-def product(A, B, C, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr, SPLIT: tl.constexpr = 1):
+def product(
+    A, B, C, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr, SPLIT: tl.constexpr = 1,
+    PRECISION: tl.constexpr = "ieee",
+):  # fmt: skip
     """C = A @ B.T, with pointers that the loop moves."""
     M, K = A.shape
     N = B.shape[0]
@@ -67,7 +70,7 @@ def product(A, B, C, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr, SPLIT
         left = K - k + tl.program_id(2) * TK
         a = tl.load(a_place, mask=(rm[:, None] < M) & (rk < left), other=0)
         b = tl.load(b_place, mask=(rn[:, None] < N) & (rk < left), other=0)
-        acc = tl.dot(a, b.T, acc)
+        acc = tl.dot(a, b.T, acc, input_precision=PRECISION)
         a_place += SPLIT * TK
         b_place += SPLIT * TK
     inside = (rm[:, None] < M) & (rn < N)
@@ -124,8 +127,8 @@ def numbers(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
     return np.random.default_rng(len(shape) + sum(shape)).integers(0, 7, shape).astype(dtype)
 
 
-def half_product(dtype: tm.DType = tm.float16, **constants: int) -> tuple[tm.Function, Any]:
-    """The product of two matrices of 16-bit floats, and its run."""
+def tensor_product(dtype: tm.DType = tm.float16, **constants: Any) -> tuple[tm.Function, Any]:
+    """The product of two matrices of a type of tensor cores, and its run."""
     M, N, K = tm.params("M N K")
     f = tm.Function("half", params=[M, N, K])
     A, B, C = f.input("A", dtype, [M, K]), f.input("B", dtype, [N, K]), f.array("C", tm.float32, [M, N])

@@ -154,8 +154,14 @@ def in_two_passes(X, Y, B: tl.constexpr):
 
 @tm.jit
 def fewer_bits(X, Y, B: tl.constexpr):
-    a = tl.zeros((B, B), tl.float32)
+    a = tl.zeros((B, B), tl.float16)
     tl.store(Y[tl.arange(0, B)], tl.sum(tl.dot(a, a, input_precision="tf32"), axis=1))
+
+
+@tm.jit
+def more_products(X, Y, B: tl.constexpr):
+    a = tl.zeros((B, B), tl.float32)
+    tl.store(Y[tl.arange(0, B)], tl.sum(tl.dot(a, a, input_precision="tf32x3"), axis=1))
 
 
 @tm.jit
@@ -200,7 +206,8 @@ SOURCES: list[tuple[Any, str]] = [
     (two_outputs_in_one, "y is accumulated to, and stored to elsewhere"),
     (no_combine, "combine=None: give tm.ORDERED or tm.ATOMIC"),
     (in_two_passes, "combine=tm.TWO_PASS is not built yet for programs: give tm.ORDERED"),
-    (fewer_bits, 'input_precision="tf32" is not built yet: leave it out'),
+    (fewer_bits, 'input_precision="tf32" is for factors of float32: leave it out for float16'),
+    (more_products, 'input_precision=\'tf32x3\': give "ieee" or "tf32"'),
     (stages, "num_stages=3 of a loop: give num_stages= to tm.recipes.blocks"),
     (constants_that_do_not_hold, "tl.static_assert does not hold: three at a time"),
     (assumed, r"assumes N > 4: say so of refused, assume=\"N > 4\""),

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.language.kernels import CASES, declared, half_product, numbers
+import tiramisu_py.language as tl
+from tests.language.kernels import CASES, declared, numbers, tensor_product
 from tests.selection import some
 from tiramisu_py import interpret
 from tiramisu_py.ir import Mma
@@ -48,10 +49,10 @@ SHAPES: list[dict[str, int]] = [{}, {"SPLIT": 4}, {"TM": 64, "TN": 32, "TK": 32}
 
 @pytest.mark.parametrize("dtype", some([tm.float16, tm.bfloat16], lambda each: each is tm.float16), ids=str)
 @pytest.mark.parametrize(
-    ("constants", "warps"), some(list(zip(SHAPES, (4, 2, 8, 1), strict=True)), lambda c: c[1] == 2)
+    ("constants", "warps"), some(list(zip(SHAPES, (4, 2, 8, 1), strict=True)), lambda c: c[1] == 4)
 )
 def test_products_of_halves_run_on_tensor_cores(dtype: tm.DType, constants: dict[str, int], warps: int) -> None:
-    f, run = half_product(dtype, **constants)
+    f, run = tensor_product(dtype, **constants)
     text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=warps, num_stages=2)
     assert "acc.update.tensorize(" in text and "pipeline" in text
     f.derive_transfers()
@@ -59,7 +60,7 @@ def test_products_of_halves_run_on_tensor_cores(dtype: tm.DType, constants: dict
     assert report.ok and "tensor cores" in report.bits, report
     assert set(instructions(f)) == {"m16n8k16"}
     kernel = f.compile(device="simulator", sanitize=True)
-    for m, n, k in ((64, 32, 33), (33, 17, 50), (1, 1, 0)):
+    for m, n, k in ((64, 32, 33), (33, 17, 50)):
         a, b = numbers(m, k, dtype=dtype.numpy), numbers(n, k, dtype=dtype.numpy)
         expected = a.astype(np.float32) @ b.astype(np.float32).T
         for each in (kernel, kernel.seeded(1, "lazy")):
@@ -67,9 +68,52 @@ def test_products_of_halves_run_on_tensor_cores(dtype: tm.DType, constants: dict
 
 
 @pytest.mark.slow
+def test_float32_runs_on_tensor_cores_where_the_source_allows_fewer_bits() -> None:
+    f, run = tensor_product(tm.float32, TK=8, PRECISION="tf32")
+    assert ".tf32" in str(run.ir) and str(tl.parse(str(run.ir))) == str(run.ir)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
+    assert "'m16n8k8.tf32'" in text
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok and "factors keep 10 of their 23 bits" in report.bits, report
+    assert set(instructions(f)) == {"m16n8k8.tf32"}
+    a, b = numbers(33, 20), numbers(17, 20)
+    np.testing.assert_array_equal(f.evaluate(a, b), a @ b.T)
+    np.testing.assert_array_equal(f.compile(device="simulator", sanitize=True)(a, b), a @ b.T)
+    _, exact = tensor_product(tm.float32, TK=8)
+    assert "tensorize" not in tm.recipes.blocks(exact, on=tm.gpu(), num_warps=2)
+
+
+@tm.jit
+def halves_of_attention(S, V, Out, TM: tl.constexpr, TN: tl.constexpr, D: tl.constexpr):
+    """The second product of attention: scores are rounded to 16 bits."""
+    rm, rn, rd = tl.program_id(0) * TM + tl.arange(0, TM), tl.arange(0, TN), tl.arange(0, D)
+    inside = (rm[:, None] < S.shape[0]) & (rn < S.shape[1])
+    p = tl.exp(tl.load(S[rm[:, None], rn], mask=inside, other=0))
+    v = tl.load(V[rn[:, None], rd], mask=rn[:, None] < S.shape[1], other=0)
+    tl.store(Out[rm[:, None], rd], tl.dot(p.to(tl.float16), v), mask=rm[:, None] < S.shape[0])
+
+
+def test_factors_that_a_kernel_rounds_are_values_of_16_bits() -> None:
+    M, N = tm.params("M N")
+    f = tm.Function("halves", params=[M, N], assume="N <= 16")
+    S, V, out = f.input("S", tm.float32, [M, N]), f.input("V", tm.float16, [N, 8]), f.array("o", tm.float32, [M, 8])
+    run = halves_of_attention[tl.cdiv(M, 16)](S, V, out, TM=16, TN=16, D=8)
+    f.outputs(out)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=1)
+    assert "product.update.tensorize(" in text and "rounded.store_in(tm.SHARED)" in text
+    f.derive_transfers()
+    s, v = np.log(1 + numbers(18, 11)).astype(np.float32), numbers(11, 8, dtype=np.float16)
+    expected = f.evaluate(s, v)
+    p = np.exp(s).astype(np.float16).astype(np.float32)
+    np.testing.assert_allclose(expected, p @ v.astype(np.float32), rtol=1e-2)
+    np.testing.assert_allclose(f.compile(device="simulator", sanitize=True)(s, v), expected, rtol=1e-2)
+
+
+@pytest.mark.slow
 def test_warps_without_rows_are_not_waited_for() -> None:
     """Two of four warps have the rows of a block; the interpreter lets each warp multiply by itself."""
-    f, run = half_product()
+    f, run = tensor_product()
     tm.recipes.blocks(run, on=tm.gpu(), num_warps=4)
     f.derive_transfers()
     function = f.lowered()
@@ -80,7 +124,7 @@ def test_warps_without_rows_are_not_waited_for() -> None:
 
 @pytest.mark.parametrize("constants", [{"TN": 4}, {"TM": 8}, {"TK": 8}], ids=str)
 def test_products_that_are_no_whole_tiles_are_loops(constants: dict[str, int]) -> None:
-    _, run = half_product(**constants)
+    _, run = tensor_product(**constants)
     text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
     assert "tensorize" not in text and "acc.store_in(tm.REGISTER)" in text
 
@@ -92,7 +136,7 @@ def test_nvcc_keeps_sums_in_registers(constants: dict[str, int], architecture: i
     compiler = find_nvcc(open_cache())
     if isinstance(compiler, str):
         pytest.skip(compiler)
-    f, run = half_product(**constants)
+    f, run = tensor_product(**constants)
     tm.recipes.blocks(run, on=tm.gpu(), num_warps=4, num_stages=2)
     f.derive_transfers()
     flags = ("-std=c++17", "-Werror", "all-warnings", "-Xptxas", "-v")

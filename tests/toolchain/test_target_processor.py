@@ -44,7 +44,9 @@ def test_a_processor_by_name(name: str, vector: int, registers: int, has: set[st
     assert not lacks & set(cpu.features)
     assert cpu.lanes(tm.float32) == vector // 4
     assert cpu.lanes(tm.uint8) == vector
-    assert tm.recipes.Cpu.here(target=name) == tm.recipes.Cpu(vector, registers, cpu.first, cpu.second, cpu.cores)
+    own = tm.recipes.Cpu(vector, registers, cpu.first, cpu.second, cpu.cores, name)
+    assert tm.recipes.Cpu.here(target=name) == own
+    assert own.costs == cpu.costs
 
 
 def test_the_features_of_arm_are_those_that_its_macros_name() -> None:

@@ -9,7 +9,7 @@ from tiramisu_py.auto.groups.factor_tiles import factored
 from tiramisu_py.auto.groups.group_orders import terms_outside
 from tiramisu_py.auto.groups.nests import members_of, swept
 from tiramisu_py.auto.groups.row_pipelines import rows_in_turn, stages
-from tiramisu_py.auto.model.cost import LATENCY, ValueWork
+from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.auto.model.strides import loop_cost
 from tiramisu_py.auto.single.independent import streamed
@@ -65,7 +65,7 @@ def as_declared(problem: Problem, name: str) -> Offer:
     alone = not declared.is_reduction and not declared.group and not problem.is_recurrent(name)
     contiguous = bool(last) and loop_cost(touched, declared, last[0]) <= len(touched) + 1
     vector = last[0] if alone and contiguous and not declared.guards else None
-    lanes, chain = (problem.lanes(name) if vector else 1), (0.0 if alone else LATENCY)
+    lanes, chain = (problem.lanes(name) if vector else 1), (0.0 if alone else problem.latency)
     work = problem.work(name, vector, lanes, stores=1.0 if alone else 2.0, chain=chain).by_one_of(problem.threads)
     why = "everything else is estimated slower than the order of the declaration"
     return Offer(name, "as declared", why, lambda function: None, members_of(problem, name), work)

@@ -10,7 +10,7 @@ from typing import Any
 from tiramisu_py import Function, Memory, Target
 from tiramisu_py import target as described
 from tiramisu_py.auto.clusters import candidates
-from tiramisu_py.auto.model.cost import CostModel, ValueWork, cycles
+from tiramisu_py.auto.model.cost import CostModel, ValueWork
 from tiramisu_py.auto.model.offers import Problem
 from tiramisu_py.auto.trials import ChosenOffer, measured, proven
 from tiramisu_py.errors import ArgumentError, CommandError, DeclarationError
@@ -97,7 +97,7 @@ def auto_schedule(
     target: str | Target | Cpu | None = None,
     threads: int | None = None,
     level: str = "sizes",
-    cost: CostModel = cycles,
+    cost: CostModel | None = None,
     **options: Any,
 ) -> Automatic:
     """Schedule all computations of a function; see `Function.auto_schedule`."""
@@ -125,7 +125,7 @@ def _problem(function: Function, target: object, threads: int | None, level: str
         raise ArgumentError(f"auto_schedule: level={level!r}: choose {', '.join(map(repr, LEVELS))}")
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ArgumentError(f"auto_schedule: threads={threads!r}: give a positive integer, or None for all cpus")
-    if not callable(cost):
+    if cost is not None and not callable(cost):
         raise ArgumentError(f"auto_schedule: cost={cost!r}: give a function of the work of a value, such as {_EXAMPLE}")
     program, name = function.program, function.name
     if not program.algorithm.outputs:
@@ -143,7 +143,13 @@ def _problem(function: Function, target: object, threads: int | None, level: str
             f"auto_schedule: {name} runs the loops {', '.join(dict.fromkeys(tagged))} on a GPU: it makes schedules for "
             "processors"
         )
-    return Problem(function, _cpu(target), threads or len(allowed_cpus()), _checked(cost), level != "structure")
+    return Problem(
+        function,
+        _cpu(target),
+        threads or len(allowed_cpus()),
+        None if cost is None else _checked(cost),
+        level != "structure",
+    )
 
 
 def _checked(cost: Callable[[ValueWork], object]) -> CostModel:

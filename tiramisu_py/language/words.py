@@ -127,8 +127,8 @@ def atomic_add(place: ArrayPlace, value: Any, mask: Any = True) -> None:
 def dot(a: Any, b: Any, acc: Any = None, *, input_precision: str = "ieee") -> NumpyBlock:
     """The matrix product of two blocks, added to `acc`: term by term, in the order of the inner dimension.
 
-    Floats of 16 bits are summed in float32, integers of 8 bits in int32. Operands keep all their bits:
-    `input_precision` is "ieee".
+    Floats of 16 bits are summed in float32, integers of 8 bits in int32. Operands keep all their bits, unless
+    `input_precision` is "tf32": then tensor cores may take 10 of the 23 bits of a float32 after its point.
     """
     return product_of(a, b, acc)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from tiramisu_py import Target
+from tiramisu_py import InstructionCosts, Target
 from tiramisu_py import target as described
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.records import dataclass
@@ -12,7 +12,8 @@ from tiramisu_py.records import dataclass
 
 @dataclass(frozen=True)
 class Cpu:
-    """A processor: size and number of its vector registers, sizes of the caches of a core in bytes, and cores.
+    """A processor: size and number of its vector registers, sizes of the caches of a core in bytes, and cores; its
+    name, which says what instructions cost on it.
 
     ::
 
@@ -28,9 +29,10 @@ class Cpu:
     first: int
     second: int
     cores: int = 1
+    name: str = ""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
+        for field in fields(self)[:-1]:
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ArgumentError(f"tm.recipes.Cpu: {field.name} is {value!r}: give a positive integer")
@@ -48,7 +50,13 @@ class Cpu:
     @classmethod
     def of(cls, target: Target) -> Cpu:
         """What recipes need of `tm.target(name)`, which they take as well."""
-        return cls(target.vector_bytes, target.vector_registers, target.first, target.second, target.cores)
+        return cls(target.vector_bytes, target.vector_registers, target.first, target.second, target.cores, target.name)
+
+    @property
+    def costs(self) -> InstructionCosts:
+        """What vector instructions cost on it; without a name, on most processors with such vectors."""
+        arm = self.vector_bytes == 16 and self.registers == 32
+        return InstructionCosts.of(self.name, self.vector_bytes, arm=arm)
 
     def lanes(self, element: int) -> int:
         """The number of elements of `element` bytes in a vector, rounded down to a power of two; at least 2."""

@@ -10,8 +10,6 @@ from tiramisu_py.sparse.csr_product import csr_product
 
 #: The most entries that are gathered at once: with more, the last entries of most rows would run one by one.
 MOST_LANES = 8
-#: The vectors, in bytes, of processors that gather under masks: the last entries of a row are a vector there.
-MASKS = 64
 #: How many bytes of values ahead of their use are prefetched.
 AHEAD = 2048
 
@@ -53,7 +51,7 @@ def spmv(product: Computation, *, cpu: Cpu | Target | str | None = None) -> Appl
         row, term = Iter(found.row), Iter(found.term)
         product.update.after(product.init, row)
         product.parallelize(row, balance=recipe.function[found.start.name])
-        remainder = "mask" if known.vector_bytes >= MASKS else "scalar"
+        remainder = "mask" if known.costs.has_mask_registers else "scalar"
         product.update.vectorize(term, lanes, combine=Combine.PRIVATE, remainder=remainder)
         for entry in found.entries:
             product.update.prefetch(recipe.function[entry.name], term, AHEAD // size)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.program.machine.instruction_costs import InstructionCosts
 from tiramisu_py.public_calls import own_call
 from tiramisu_py.records import dataclass
 from tiramisu_py.toolchain.compilers.c_compiler import known_toolchain
@@ -45,6 +46,11 @@ class Target:
     last: int
     cores: int
     features: tuple[str, ...] = ()
+
+    @property
+    def costs(self) -> InstructionCosts:
+        """What vector instructions cost on it, by LLVM's models; see `InstructionCosts`."""
+        return InstructionCosts.of(self.name, self.vector_bytes, arm="neon" in self.features)
 
     def lanes(self, dtype: object) -> int:
         """The number of elements of a type in a vector; at least 2."""

@@ -72,6 +72,40 @@ def test_under_masks_the_whole_tile_is_in_registers() -> None:
     assert any(isinstance(n, Mask) or "_left" in getattr(n, "variable", "") for n in walk(in_registers[0]))
 
 
+def _sums_of_sums() -> tm.Function:
+    """Sums along rows of a window of sums down columns: the first vector of the window in a row is a few lanes."""
+    (R, C), (y, x, x0, x1) = tm.params("R C"), tm.iters("y x x0 x1")
+    f = tm.Function("sums", params=[R, C])
+    rows = f.input("rows", tm.float32, [R + 1, C + 3])
+    total = f.computation("total", [y, x], rows[y, x + 1] + 2 * rows[y + 1, x + 1])
+    out = f.computation("out", {y: R, x: C}, total[y, x - 1] + 3 * total[y, x] + 5 * total[y, x + 2])
+    f.outputs(out)
+    out.split(x, 8, x0, x1)
+    out.vectorize(x1, 8, remainder="mask")
+    total.compute_at(out, x0)
+    total.slide(x0, x, 8)
+    total.store_in(tm.REGISTER)
+    total.vectorize(x, 8, remainder="mask")
+    return f
+
+
+def test_a_window_whose_row_begins_with_a_part_of_a_vector_is_in_registers_in_the_loop_over_the_row() -> None:
+    function = _sums_of_sums().lowered(32)
+    loops = [n for n in walk(function.body) if isinstance(n, For) and n.variable == "x0"]
+    assert any(_touches(loop, "total") for loop in loops), "at its ends it is an array"
+    whole = [n for n in loops if not _touches(n, "total") and any(isinstance(e, Shifted) for e in all_expressions(n))]
+    assert whole
+    assert all(any(isinstance(inner, Assign) for inner in walk(loop)) for loop in whole)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 7, 8, 9, 16, 17, 43])
+def test_a_window_goes_from_its_array_to_registers_and_back(columns: int) -> None:
+    rows = np.random.default_rng(columns).integers(0, 50, (3, columns + 3)).astype(np.float32)
+    down = rows[:2] + 2 * rows[1:]
+    wanted = down[:, :columns] + 3 * down[:, 1 : columns + 1] + 5 * down[:, 3:]
+    assert np.array_equal(_sums_of_sums().compile()(rows), wanted)
+
+
 def test_vectors_in_parts_are_shifted_part_by_part() -> None:
     function = window(width=16, lanes=16).f.lowered(32)
     lanes = {e.low.name: e.high.name for e in all_expressions(function.body) if isinstance(e, Shifted)}

@@ -231,3 +231,31 @@ def test_a_bound_call_uses_the_folder(tmp_path: Path) -> None:
     a = NUMBERS.random((3, 4))
     call = s.f.compile(storage=on_disk(tmp_path)).bound(a)
     np.testing.assert_array_equal(call(), s.f.evaluate(a))
+
+
+PROGRAM = r"""
+#include <stdio.h>
+#include "twice.h"
+
+int main(int count, char **given) {
+  double a[6] = {1, 2, 3, 4, 5, 6}, v[6];
+  if (twice(2, 3, a, v) != 121) return 1;
+  printf("%s\n", twice_last_error());
+  twice_use_storage(given[1]);
+  if (twice(2, 3, a, v) != 0) return 2;
+  for (int k = 0; k < 6; k++) printf("%g ", v[k]);
+  return 0;
+}
+"""
+
+
+def test_an_exported_library_is_told_its_folder(tmp_path: Path) -> None:
+    folder = waiting().f.compile().export(tmp_path / "twice")
+    (folder / "main.c").write_text(PROGRAM)
+    command = ["gcc", "main.c", "libtwice.a", "-lm", "-lpthread", "-o", "main"]
+    subprocess.run(command, cwd=folder, check=True)
+    done = subprocess.run([folder / "main", on_disk(tmp_path)], capture_output=True, text=True, check=True)
+    first, second = done.stdout.splitlines()
+    assert first.startswith("twice keeps values in files, and was given no folder: call twice_use_storage")
+    assert second.split() == ["9", "11", "13", "3", "5", "7"]
+    assert "lpthread" in (folder / "Makefile").read_text()

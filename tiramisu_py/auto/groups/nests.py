@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tiramisu_py import Combine, Function, Iter
 from tiramisu_py.auto.groups.kept_levels import KeptLevels, folds_of, kept_levels
-from tiramisu_py.auto.model.cost import LATENCY, ValueWork
+from tiramisu_py.auto.model.cost import ValueWork
 from tiramisu_py.auto.model.offers import Offer, Problem
 from tiramisu_py.auto.model.strides import APART, loop_cost, read_cost
 from tiramisu_py.errors import CommandError
@@ -105,7 +105,7 @@ def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bo
     lanes = problem.lanes(most.statement.source) if vector else 1
     moved, stores = (0.5 if folded else 1.0), (2.0 if most.statement.role is Role.UPDATE else 1.0)
     source = most.statement.source
-    chain = 0.0 if vector else LATENCY / (LINES if most.jam is not None and vectors else 1)
+    chain = 0.0 if vector else problem.latency / (LINES if most.jam is not None and vectors else 1)
     return problem.work(source, vector, lanes, moved=moved, stores=stores, chain=chain)
 
 

@@ -1,11 +1,12 @@
 """The cost model: cycles for a value, or for a term of a sum, in the loops that an offer makes.
 
-    cycles = (operations / 2 + accesses / 2) / lanes + chain + bytes / 4
+    cycles = (operations * multiply_add + accesses * load) / lanes + chain + bytes / 4
 
-Two operations and two vector loads or stores begin in a cycle; an access whose lanes are apart in memory counts as
-several (see `auto.model.strides`). `chain` are cycles for which the next value waits, and which nothing hides. Four
-bytes come from memory in a cycle, for one core. The model ranks offers for the same values; it says nothing of times.
-What it leaves out: the ends of loops, associativity of caches, the address arithmetic, and how well a C compiler does.
+An operation takes the cycles of a multiply-add of the processor, and an access those of a load (`InstructionCosts`); an
+access whose lanes are apart in memory counts as several (see `auto.model.strides`). `chain` are cycles for which the
+next value waits, and which nothing hides. Four bytes come from memory in a cycle, for one core. The model ranks offers
+for the same values; it says nothing of times. What it leaves out: the ends of loops, associativity of caches, the
+address arithmetic, and how well a C compiler does.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tiramisu_py import InstructionCosts
 from tiramisu_py.records import dataclass
 
-#: What begins in a cycle, and how many bytes come from memory in one.
-OPERATIONS, ACCESSES, BYTES = 2.0, 2.0, 4.0
-#: The cycles of an addition of floating-point numbers whose operand is the result of the one before.
-LATENCY = 4.0
+#: How many bytes come from memory in a cycle.
+BYTES = 4.0
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class ValueWork:
         )  # fmt: skip
 
 
-def cycles(work: ValueWork) -> float:
-    """The estimated cycles of one value or term."""
-    computing = (work.operations / OPERATIONS + work.accesses / ACCESSES) / work.lanes
+def cycles(work: ValueWork, costs: InstructionCosts) -> float:
+    """The estimated cycles of one value or term on a processor."""
+    computing = (work.operations * costs.multiply_add + work.accesses * costs.load) / work.lanes
     return computing + work.chain + work.bytes / BYTES
 
 

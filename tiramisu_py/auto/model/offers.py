@@ -56,10 +56,19 @@ class Problem:
     function: Function
     cpu: Cpu
     threads: int
-    cost: CostModel = cycles
+    model: CostModel | None = None
     tiles: bool = True
     _touches: dict[str, tuple[LinearRead, ...]] = field(default_factory=dict)
     _extents: dict[str, list[int | None]] = field(default_factory=dict)
+
+    def cost(self, work: ValueWork) -> float:
+        """The estimate that offers are ranked by: the user's, or that of the processor's cycles."""
+        return cycles(work, self.cpu.costs) if self.model is None else self.model(work)
+
+    @property
+    def latency(self) -> float:
+        """The cycles of an addition of floating-point numbers whose operand is the result of the one before."""
+        return self.cpu.costs.add_latency
 
     @cached_property
     def algorithm(self) -> Algorithm:

@@ -23,7 +23,8 @@
 #include <sys/vfs.h>
 #endif
 
-enum { BLOCK = 4096, WORTH_PADDING = 4 * BLOCK, CHUNK = 1 << 22, MOST_COPIES = 128, QUEUES = 2, TEXT = 600 };
+enum { BLOCK = 4096, WORTH_PADDING = 4 * BLOCK, CHUNK = 1 << 20, STACK = 1 << 18,
+       MOST_COPIES = 128, QUEUES = 2, TEXT = 600 };
 
 struct tm_file {
   char array[100];
@@ -392,7 +393,11 @@ static int put(tm_file_call *call, int number, const char *what, tm_file *file, 
     keep_busy(q, bytes);
     if (number == TM_FILE_LOADS) spoil(o);
   } else if (!q->started) {
-    const int code = pthread_create(&q->thread, NULL, carry_out_all, q);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, STACK);
+    const int code = pthread_create(&q->thread, &small, carry_out_all, q);
+    pthread_attr_destroy(&small);
     if (code != 0) {
       free(o);
       return fail(TM_FILE_MEMORY, "%s: a thread for files cannot be made: %s", call->name, strerror(code));

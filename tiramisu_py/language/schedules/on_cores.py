@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.expressions import Iter
@@ -13,8 +14,7 @@ from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.placement import PlacedValues, block_axes, extent_of_axis, main_statement, placed
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Cores
-from tiramisu_py.records import dataclass
-from tiramisu_py.toolchain.target_processor import target
+from tiramisu_py.toolchain.target_processor import Target, target
 
 #: The most lanes of a vector loop.
 MOST_LANES = 16
@@ -22,22 +22,15 @@ MOST_LANES = 16
 MOST_VECTORS = 4
 
 
-@dataclass(frozen=True)
-class VectorRegisters:
-    """The vector registers of a processor: their size and number."""
-
-    vector_bytes: int
-    registers: int
-
-    def lanes(self, size: int) -> int:
-        """The elements of so many bytes in a vector, or in two where these are 8 bytes."""
-        return max(min(self.vector_bytes // size, MOST_LANES), 2)
+def _lanes(machine: Target, size: int) -> int:
+    """The elements of so many bytes in a vector, or in two where these are 8 bytes."""
+    return max(min(machine.vector_bytes // size, MOST_LANES), 2)
 
 
 def on_cores(run: KernelRun, where: Cores) -> None:
     """Schedule the programs of a run on cores."""
     here = target(None)
-    machine = VectorRegisters(here.vector_bytes if where.vector is None else 4 * where.vector, here.vector_registers)
+    machine = here if where.vector is None else replace(here, vector_bytes=4 * where.vector)
     try:
         with run.function.all_or_nothing():
             whole = placed(run)
@@ -75,7 +68,7 @@ def _in_own_loops(run: KernelRun, value: ProgramValue) -> None:
         _tried(run, lambda: run.function[value.name].parallelize(outer))
 
 
-def _in_vectors(run: KernelRun, value: ProgramValue, machine: VectorRegisters) -> None:
+def _in_vectors(run: KernelRun, value: ProgramValue, machine: Target) -> None:
     handle, axes = run.function[value.name], block_axes(run, value, run.function[value.name])
     if isinstance(handle, Reduction):
         _reduced_in_vectors(run, value, handle, axes, machine)
@@ -83,16 +76,16 @@ def _in_vectors(run: KernelRun, value: ProgramValue, machine: VectorRegisters) -
         _vector(run, value, "", axes, machine)
 
 
-def _width(run: KernelRun, value: ProgramValue, axis: Iter, machine: VectorRegisters) -> int:
+def _width(run: KernelRun, value: ProgramValue, axis: Iter, machine: Target) -> int:
     """The lanes of a vector along an axis: a power of two."""
-    lanes = machine.lanes(max(value.dtype.bytes, 1))
+    lanes = _lanes(machine, max(value.dtype.bytes, 1))
     extent = extent_of_axis(run, value, axis)
     while extent and lanes > extent:
         lanes //= 2
     return lanes
 
 
-def _vector(run: KernelRun, value: ProgramValue, part: str, axes: Sequence[Iter], machine: VectorRegisters) -> None:
+def _vector(run: KernelRun, value: ProgramValue, part: str, axes: Sequence[Iter], machine: Target) -> None:
     """KernelRun the last axis in vectors."""
     handle = run.function[value.name]
     selected = getattr(handle, part) if part else handle
@@ -102,7 +95,7 @@ def _vector(run: KernelRun, value: ProgramValue, part: str, axes: Sequence[Iter]
 
 
 def _reduced_in_vectors(
-    run: KernelRun, value: ProgramValue, handle: Reduction, axes: Sequence[Iter], machine: VectorRegisters
+    run: KernelRun, value: ProgramValue, handle: Reduction, axes: Sequence[Iter], machine: Target
 ) -> None:
     """A product in tiles of registers; other reductions in lanes of their own, or with partial results in lanes."""
     if axes:
@@ -127,7 +120,7 @@ def _lanes_of_rows(
     handle: Reduction,
     axes: Sequence[Iter],
     terms: Sequence[Iter],
-    machine: VectorRegisters,
+    machine: Target,
 ) -> None:
     """Results side by side in lanes, each with its own terms in their order."""
     width = _width(run, value, axes[-1], machine)
@@ -147,14 +140,16 @@ def _tile(
     handle: Reduction,
     axes: Sequence[Iter],
     terms: Sequence[Iter],
-    machine: VectorRegisters,
+    machine: Target,
 ) -> None:
     """Tiles of accumulators in registers: a row of vectors of the right operand, for some rows of the left one."""
     row, column = axes[-2:]
     lanes = _width(run, value, column, machine)
-    vectors = MOST_VECTORS if machine.registers >= 32 else 2
+    vectors = MOST_VECTORS if machine.vector_registers >= 32 else 2
     columns = _divisor(extent_of_axis(run, value, column), lanes, vectors * lanes)
-    rows = _divisor(extent_of_axis(run, value, row), 1, max((machine.registers - 2) // max(columns // lanes, 1) - 1, 1))
+    rows = _divisor(
+        extent_of_axis(run, value, row), 1, max((machine.vector_registers - 2) // max(columns // lanes, 1) - 1, 1)
+    )
 
     def apply() -> None:
         (i0, i1), (j0, j1) = _cut(run, row), _cut(run, column)

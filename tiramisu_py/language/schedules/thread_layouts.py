@@ -14,7 +14,7 @@ from math import gcd
 from tiramisu_py import sets
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import value_names
-from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Iter
 from tiramisu_py.algorithm.types import bfloat16, float16, float32
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.function.arrays import ProgramValue
@@ -27,18 +27,19 @@ from tiramisu_py.records import dataclass
 
 #: The threads of a warp.
 WARP = 32
-#: The rows and columns of a product's tile, and the terms that are added at once.
-ROWS, COLUMNS, TERMS = 16, 8, 16
+#: The rows and columns of a product's tile.
+ROWS, COLUMNS = 16, 8
 #: The most elements of a value that a thread keeps in registers.
 MOST_REGISTERS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class TensorProduct:
-    """A product for tensor cores: its loop over the terms of a block, and the instruction."""
+    """A product for tensor cores: its loop over the terms of a block, the instruction, and the terms that it adds."""
 
     terms: Iter
     instruction: str
+    together: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ class ThreadLayouts:
         if product is None or product.terms.name not in self._names(part):
             part.reorder(*threads, *parts, *own)
             return ThreadLoops(threads)
-        last = self._cut(part, product.terms, value.over[product.terms], TERMS, product.terms, "step", terms)
+        last = self._cut(part, product.terms, value.over[product.terms], product.together, product.terms, "step", terms)
         part.reorder(*terms, *threads, *parts, *own, last)
         return ThreadLoops(threads, (*own, last), tuple(parts))
 
@@ -188,31 +189,36 @@ def layouts(run: KernelRun, warps: int) -> ThreadLayouts:
 
 
 def _product(run: KernelRun, value: ProgramValue) -> TensorProduct | None:
-    """The product of two blocks of 16-bit floats, summed in float32, if tensor cores take its extents."""
+    """The product of two blocks that tensor cores take, summed in float32; None where they do not take its extents."""
     axes = _axes(run, value)
     if value.op is not declarations.sum_ or value.where is not None or value.name in run.outputs or len(axes) != 2:
         return None
     loops = {*run.programs.axes.loops, *run.programs.axes.programs}
     terms = [(each, extent) for each, extent in value.over.items() if each.name not in loops]
     extents = [extent_of_axis(run, value, axis) for axis in axes]
-    if len(terms) != 1 or not isinstance(terms[0][1], int):
+    if len(terms) != 1 or not isinstance(terms[0][1], int) or value.dtype != float32:
         return None
-    if any(
-        not extent or extent % by for extent, by in zip((*extents, terms[0][1]), (ROWS, COLUMNS, TERMS), strict=True)
-    ):
+    name = _instruction(value, value.name in run.programs.tf32)
+    if name is None:
         return None
-    if not isinstance(value.expr, Binary) or value.expr.op != "*" or value.dtype != float32:
+    together = 16 if name == "m16n8k16" else 8
+    whole = zip((*extents, terms[0][1]), (ROWS, COLUMNS, together), strict=True)
+    if any(not extent or extent % by for extent, by in whole):
         return None
-    left, right = _half(value.expr.left), _half(value.expr.right)
-    if left is None or right is None or left.dtype != right.dtype or left.source == right.source:
-        return None
-    return TensorProduct(terms[0][0], "m16n8k16")
+    return TensorProduct(terms[0][0], name, together)
 
 
-def _half(factor: Expr) -> Access | None:
-    """The 16-bit float that is a factor in float32."""
-    read = factor.operand if isinstance(factor, Cast) else None
-    return read if isinstance(read, Access) and read.dtype in (float16, bfloat16) else None
+def _instruction(value: ProgramValue, tf32: bool) -> str | None:
+    """The instruction for the types of a product's factors, two values; None if there is none."""
+    if not isinstance(value.expr, Binary) or value.expr.op != "*":
+        return None
+    wide = [isinstance(each, Cast) for each in (value.expr.left, value.expr.right)]
+    left, right = (each.operand if isinstance(each, Cast) else each for each in (value.expr.left, value.expr.right))
+    if not isinstance(left, Access) or not isinstance(right, Access) or left.source == right.source:
+        return None
+    if all(wide) and left.dtype == right.dtype and left.dtype in (float16, bfloat16):
+        return "m16n8k16"
+    return "m16n8k8.tf32" if tf32 and not any(wide) and left.dtype == right.dtype == float32 else None
 
 
 def _is_read_alike(run: KernelRun, source: str, reader: ProgramValue) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.types import DType, as_dtype
+from tiramisu_py.algorithm.types import DType, as_dtype, float32
 from tiramisu_py.language import words
 from tiramisu_py.language.combining import InTurn
 from tiramisu_py.language.ir.nodes import BlockType, BlockValue, Operand
@@ -221,20 +221,18 @@ class WordCalls(Expressions):
             )
         if dtype_of(left) != dtype_of(right):
             self.refuse(node, f"the product of {dtype_of(left)} and {dtype_of(right)}: convert one with .to(...)")
-        if precision == "tf32":
-            self.refuse(
-                node, 'input_precision="tf32" is not built yet: leave it out for the product in float32, or convert '
-                "the factors with .to(tl.float16)"
-            )  # fmt: skip
-        if precision != "ieee":
-            self.refuse(node, f'input_precision={precision!r}: give "ieee"')
+        if precision not in ("ieee", "tf32"):
+            self.refuse(node, f'input_precision={precision!r}: give "ieee" or "tf32"')
+        if precision == "tf32" and dtype_of(left) != float32:
+            self.refuse(node, f'input_precision="tf32" is for factors of float32: leave it out for {dtype_of(left)}')
+        attributes = [precision] if precision == "tf32" else []
         result = block_type(as_dtype(dot_type(dtype_of(left).numpy)), (rows, columns))
         if acc is None:
-            return self.builder.emit("dot", result, [left, right])
+            return self.builder.emit("dot", result, [left, right], attributes=attributes)
         total = self._block(node, acc, 2)
         if total.type != result:
             self.refuse(node, f"the product is {result}, and is added to {total.type}")
-        return self.builder.emit("dot", result, [left, right, total])
+        return self.builder.emit("dot", result, [left, right, total], attributes=attributes)
 
     def _word_trans(self, node: ast.Call, x: Any, *order: int) -> BlockValue:
         block = self._block(node, x)

@@ -81,6 +81,7 @@ class Programs(Meanings):
         self.kept: dict[BlockValue, KeptBlock] = {}
         self.values: list[ProgramValue] = []
         self.named: dict[str, str] = {}
+        self.tf32: set[str] = set()
         self.sites: list[Site] = []
         self.assumed: list[tuple[Operand, Origin]] = []
         self._meanings: dict[BlockValue, Meaning] = {}
@@ -109,8 +110,10 @@ class Programs(Meanings):
         return found
 
     def _viewed(self, operand: Operand) -> BlockValue | None:
-        """The value of which an operand is another view; None for a number."""
+        """The value of which an operand is another view; None for a number. One of fewer bits is a value by itself."""
         while (node := self.uses.instruction(operand)) is not None and node.op in VIEWS and node.op != "splat":
+            if _is_rounded(node):
+                break
             operand = node.operands[0]
         return operand if isinstance(operand, BlockValue) else None
 
@@ -121,6 +124,8 @@ class Programs(Meanings):
         if node.op in KEPT:
             is_inline = node.op in ("load", "masked_load") and (is_index or not value.type.shape)
             return not is_inline
+        if value in self._wanted and _is_rounded(node):
+            return True
         if is_index or node.op in VIEWS or dtype_of(value).is_bool or node.op in ("make_range", "get_program_id"):
             return False
         if value in self._wanted:
@@ -350,6 +355,7 @@ class Programs(Meanings):
         if len(node.operands) == 3:
             product = f"{self._variable(name)}_product"
             self._declare(value, product, node.line, lambda index: self._product(node, index), meaning=False)
+            self._note_precision(node, value)
             terms, acc = self.kept.pop(value), node.operands[2]
             self._declare(
                 value, name, node.line,
@@ -357,6 +363,12 @@ class Programs(Meanings):
             )  # fmt: skip
         else:
             self._declare(value, name, node.line, lambda index: self._product(node, index))
+            self._note_precision(node, value)
+
+    def _note_precision(self, node: Instruction, value: BlockValue) -> None:
+        """Remember the products whose factors may lose bits."""
+        if "tf32" in node.attributes:
+            self.tf32.add(self.kept[value].name)
 
     def _product(self, node: Instruction, index: Sequence[Expr]) -> tuple[Expr, dict[Iter, Any], Operator]:
         """The term of a product, and the iterator that it is summed over."""
@@ -392,6 +404,7 @@ class Programs(Meanings):
             return typed(self.meaning(found.operand)(index), dtype_of(value)), over, found.op
 
         self._declare(value, name, node.line, made, without=found.loops, meaning=False)
+        self._note_precision(node, value)
 
     def _declare(
         self, value: BlockValue, name: str, line: int,
@@ -450,6 +463,14 @@ class Programs(Meanings):
         return found if kept.component is None else component(found, kept.component)
 
 
+def _is_rounded(node: Instruction) -> bool:
+    """Whether it converts floats to such with fewer bits."""
+    if node.op != "cast" or node.result is None or not isinstance(node.operands[0], BlockValue):
+        return False
+    before, after = dtype_of(node.operands[0]), dtype_of(node.result)
+    return before.is_float and after.is_float and after.bits < before.bits
+
+
 def _base(inner: BlockValue) -> str:
     """The name of the variable of a carried value."""
     return inner.name.removesuffix("_before")
@@ -459,4 +480,5 @@ def _base(inner: BlockValue) -> str:
 _MADE_NAMES = {
     "load": "loaded", "masked_load": "loaded", "dot": "product", "reduce_max": "largest", "reduce_min": "least",
     "sum": "summed", "cumsum": "prefixes", "argmax": "largest_at", "argmin": "least_at",
+    "cast": "rounded",
 }  # fmt: skip

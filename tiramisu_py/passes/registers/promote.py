@@ -6,16 +6,20 @@ that straddles two vectors reads both (`Shifted`).
 
 A ring (see `rings`) that some loops index by a variable is an array only there. Before: ``allocate v: { A; for
 c0: B(c0); for c0: C(c0) }`` where C indexes v by a variable. After: A and B on variables, which are stored to v before
-C.
+C. Where A needs an array, too, B alone is on variables, which are loaded before it: a window that stays on the stack is
+loaded across the vectors that were just stored there, and processors wait for such stores.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.ir import Allocate, Block, For, Let, Mma, Node, TreeReduce
-from tiramisu_py.ir.rewriting import Names, contents, names, walk, with_children
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.ir import Allocate, Block, For, Let, Load, Mma, Node, Ramp, Store, TreeReduce
+from tiramisu_py.ir.arithmetic.linear import number
+from tiramisu_py.ir.rewriting import Names, buffers_in, contents, names, walk, with_children, with_expressions
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.registers.elements import Cell, ElementAccess, accesses
 from tiramisu_py.passes.registers.variables import Promotion
@@ -105,7 +109,11 @@ def _variables(node: Allocate, cells: set[Cell], taken: Names) -> dict[Cell, str
 
 
 def _in_part(node: Allocate, taken: Names) -> Node:
-    """A ring as variables up to the first statement that needs an array, and as an array from there on."""
+    """A ring as variables up to the first statement that needs an array, and as an array from there on, but in loops
+    that need none.
+    """
+    kept = {id(statement) for statement in _needing_array(node, node.body)}
+    node = replace(node, body=_with_loops(node, node.body, kept, taken))
     after = _needing_array(node, node.body)
     before = _without(node.body, {id(statement) for statement in after})
     known = _elements(node, before)
@@ -113,6 +121,58 @@ def _in_part(node: Allocate, taken: Names) -> Node:
         return node
     variables = _variables(node, {access.cell for access in known}, taken)
     return replace(node, body=Promotion(node, _lanes(known), variables, tuple(after)).body())
+
+
+def _with_loops(node: Allocate, inside: Node, kept: set[int], taken: Names, array: bool = False) -> Node:
+    """A statement with the loops that move a ring, and need no array, on variables where it is an array."""
+    array = array or id(inside) in kept
+    if node.buffer not in names(inside) or isinstance(inside, Allocate):
+        return inside
+    if array and isinstance(inside, For) and _moves(node, inside):
+        known = _elements(node, inside)
+        if known is not None and _lanes(known) > 1:
+            return _loop_on_variables(node, inside, known, taken)
+    return with_children(inside, lambda child: _with_loops(node, child, kept, taken, array))
+
+
+def _moves(node: Allocate, loop: For) -> bool:
+    """Whether each iteration of a loop stores elements of a buffer to others, outside of inner loops."""
+    stores = (inner for inner in walk(loop.body) if isinstance(inner, Store) and inner.buffer == node.buffer)
+    moves = any(node.buffer in buffers_in(store.value) for store in stores)
+    return moves and not any(isinstance(inner, For) and node.buffer in names(inner) for inner in walk(loop.body))
+
+
+def _loop_on_variables(node: Allocate, loop: For, known: set[ElementAccess], taken: Names) -> Node:
+    """``v' = v; loop on v'; v = v'`` for the vectors that a loop uses, where v' are variables.
+
+    All elements of a ring have values: it starts as zeros.
+    """
+    own = taken.fresh(f"{node.buffer}_kept", names(node.body) | {node.buffer})
+    lanes = _lanes(known)
+    places = [
+        (*map(number, cell[:-1]), Ramp(number(cell[-1] * lanes), lanes)) for cell in sorted({e.cell for e in known})
+    ]
+    loads = [Store(own, place, Load(node.buffer, place, node.dtype), own) for place in places]
+    stores = [Store(node.buffer, place, Load(own, place, node.dtype), node.buffer) for place in places]
+    inner = replace(node, buffer=own, body=Block((*loads, _renamed(loop, node.buffer, own), *stores)))
+    return registers(inner, taken)
+
+
+def _renamed(node: Node, old: str, new: str) -> Node:
+    """A statement that uses another buffer in the place of one."""
+    if old not in names(node):
+        return node
+    node = with_expressions(
+        node,
+        lambda e: rewrite(e, lambda part: _load_of(part, old, new)) if old in buffers_in(e) else e,
+    )
+    if isinstance(node, Store) and node.buffer == old:
+        node = replace(node, buffer=new)
+    return with_children(node, lambda child: _renamed(child, old, new))
+
+
+def _load_of(e: Expr, old: str, new: str) -> Expr | None:
+    return replace(e, buffer=new) if isinstance(e, Load) and e.buffer == old else None
 
 
 @deep

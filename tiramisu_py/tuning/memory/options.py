@@ -9,7 +9,7 @@ from tiramisu_py import Function, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.queries import Command, Counter, communication, extent_at
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.estimated import on_cores
+from tiramisu_py.tuning.balancing import on_cores
 from tiramisu_py.tuning.machine_model import Machine
 
 #: Up to so many levels, each number of them is an option; beyond, each half as many more, and the root.
