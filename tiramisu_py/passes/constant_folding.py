@@ -42,7 +42,23 @@ class Decide(NestPass):
     """
 
     def apply(self, what: Node, about: About) -> Node:
-        return with_distinct_variables(simplify(decide(what, about.facts)), about.taken)
+        return without_unused(with_distinct_variables(simplify(decide(what, about.facts)), about.taken))
+
+
+@deep_nest
+def without_unused(node: Node) -> Node:
+    """The statement without variables that nothing names any more: what read and changed them is never executed."""
+    if Declare not in contents(node):
+        return node
+    if not isinstance(node, Block):
+        return with_children(node, without_unused)
+    if any(isinstance(child, Block) for child in node.body):
+        return node
+    kept: list[Node] = []
+    for child in reversed(node.body):
+        if not isinstance(child, Declare) or any(child.variable in names(later) for later in reversed(kept)):
+            kept.append(without_unused(child))
+    return block(reversed(kept))
 
 
 # -- variables of guards that are decided: two of one name may then be in one block
