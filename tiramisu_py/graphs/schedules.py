@@ -56,10 +56,10 @@ def _row(f: tm.Function, statement: Any, declared: Any, widest: int) -> list[str
     loops = [str(name) for name in f.program.loop_names(f.program.statements[statement.name])]
     if last not in loops or lanes < 2:
         return []
-    if loops[-1] != last:
-        ordered = [*(name for name in loops if name != last), last]
-        if not _tried(partial(statement.reorder, *map(tm.Iter, ordered))):
-            return []
+    terms = [name for name in loops if name not in declared.iterators]
+    ordered = [loops[0], *terms, *(name for name in declared.iterators if name not in (loops[0], last)), last]
+    if loops != ordered and not _tried(partial(statement.reorder, *map(tm.Iter, ordered))):
+        return []
     remainder = {} if extent % lanes == 0 else {"remainder": "mask"}
     return [f"{last} in vectors"] if _tried(partial(statement.vectorize, tm.Iter(last), lanes, **remainder)) else []
 
