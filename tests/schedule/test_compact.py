@@ -193,3 +193,17 @@ def test_other_values_are_not_compact() -> None:
     f.outputs(f.computation("two", {p: (1, E)}, some[p] * 2), replace=True)
     with pytest.raises(tm.CommandError, match="some has values at some of the positions p only"):
         some.compact(f["src"][p], name="pairs")
+
+
+def test_compact_values_are_proven_equal_by_their_keys() -> None:
+    f, msg, *_ = by_edge()
+    before = f.copy()
+    msg.compact(*FORMS["by edge"][1](f), name="pairs")
+    assert tm.equivalent(before, f), tm.equivalent(before, f)
+    other, out = tm.Function("other", params=[N, E, R]), tm.float32
+    src, dst = (other.input(name, tm.int32, [E], values=(0, N)) for name in ("src", "dst"))
+    etype = other.input("etype", tm.int32, [E], values=(0, R))
+    h, w = other.input("h", out, [N, F]), other.input("W", out, [R, F, F])
+    wrong = other.reduction("msg", {p: E, d: F}, {k: F}, tm.sum, h[dst[p], k] * w[etype[p], k, d])
+    other.outputs(other.scatter("out", {n: N, d: F}, over={p: E}, at=[src[p], d], op=tm.sum, expr=wrong[p, d]))
+    assert not tm.equivalent(other, f)
