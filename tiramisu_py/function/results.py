@@ -138,6 +138,7 @@ class Results(Scheduled):
                 each,
                 {a: found.registers for a, found in _by_number(reported.get(names[each.name], {}), gpu).items()},
                 _by_number(code.get(names[each.name], {}), gpu),
+                gathers=True,
             )
             for each in function.kernels
         )

@@ -42,6 +42,10 @@ def caught_up(program: Program, later: Program) -> Program:
         return program
     if algorithm.by_index != known.by_index:
         algorithm = replace(algorithm, by_index=known.by_index)
+    unread = [name for name in _unread_numbers(algorithm) if name not in known.computations]
+    if unread:  # a command has asked for them, which the state does not have
+        kept = {name: each for name, each in algorithm.computations.items() if name not in unread}
+        algorithm = algorithm.with_computations(kept)
     for declared in algorithm.inputs.values():
         if declared.name not in known.inputs:
             program = with_input(program, declared)
@@ -59,6 +63,13 @@ def caught_up(program: Program, later: Program) -> Program:
     same = known.wholes == algorithm.wholes and known.dealt == algorithm.dealt
     same = same and known.gathered == algorithm.gathered and known.rewritten == algorithm.rewritten
     return program.with_(algorithm=algorithm) if same else program
+
+
+def _unread_numbers(algorithm: Algorithm) -> list[str]:
+    """The numbers of runs that no declaration reads."""
+    computations = algorithm.computations.values()
+    read = {access.source for each in computations for part in (each.expr, *each.guards) for access in accesses(part)}
+    return [each.name for each in computations if each.run_of and each.name not in read]
 
 
 def with_input(program: Program, declared: Input) -> Program:

@@ -29,6 +29,7 @@ from tiramisu_py.passes.vectors.remarks import COPIED, STRIDED
 from tiramisu_py.program.loops import LoopId, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement_runs import run_bounds
 from tiramisu_py.records import dataclass
 
 #: Comments longer than this are cut.
@@ -107,7 +108,8 @@ def body_of(program: Program, piece: DomainPiece, remark: str = "") -> Body:
     buffer, indices = places.target()
     dtype = program.buffers[program.storages[statement.target].buffer].dtype
     value, update = _value(program, piece, places, Load(buffer, indices, dtype))
-    guards = tuple(places.template(typed(with_wide_indices(guard))) for guard in statement.guards)
+    needed = run_bounds(program, statement).needed(statement.guards) if statement.guards else ()
+    guards = tuple(places.template(typed(with_wide_indices(guard))) for guard in needed)
     # the branch of a select is a part of the algorithm's line; an index that is wrapped or clipped is written as there
     written = piece.body if chooses(statement.body) else statement.body
     comment = algorithm_line(program, statement, written)
