@@ -218,8 +218,6 @@ def _coarsen() -> Iterator[tuple[tm.Function, dict[str, int]]]:
 
 simple("after", pair, lambda p, q: q.after(p, i), N=6)
 simple("before", both, lambda p, q: q.before(p, i), N=6)
-simple("then", three, lambda p, q, s: p.then(q, i).then(s, i), N=5)
-simple("between", three, lambda p, q, s: s.between(p, i, q, i), N=5)
 simple("fuse", lambda: pair(1), lambda p, q: q.fuse(p, i, shift=True), N=6)
 
 

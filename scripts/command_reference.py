@@ -15,7 +15,7 @@ from types import FunctionType, MethodType, ModuleType
 
 import tiramisu_py as tm
 from tiramisu_py.fronts import names_of
-from tiramisu_py.function.handles.old_words import OLD_WORDS, OldWords
+from tiramisu_py.function.handles.old_words import OLD_WORDS, OldOrders, OldWords
 from tiramisu_py.program.command import every_command, name_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,7 +97,7 @@ def members(cls: type) -> Iterator[tuple[str, object]]:
     if cls is not tm.Selection:
         shown |= set(tm.Selection.__mro__[1:])
     hidden = [base for base in cls.__mro__[1:] if base.__module__.startswith("tiramisu_py") and base not in shown]
-    for owner in (each for each in (*hidden, cls) if each is not OldWords):
+    for owner in (each for each in (*hidden, cls) if each not in (OldWords, OldOrders)):
         for name, given in vars(owner).items():
             member = getattr(cls, name) if isinstance(given, classmethod) else given
             shown_so = isinstance(member, property | FunctionType | MethodType)

@@ -121,7 +121,7 @@ def digest(make: Callable[[], object]) -> str:
         if isinstance(f, tuple):
             f = next(each for each in f if isinstance(each, tm.Function))
         assert isinstance(f, tm.Function), f"{f!r} is no function"
-        loops = passes.optimise(lower.lower(f.completed, passes.PIPELINE.first), 64, passes.PIPELINE)
+        loops = passes.optimise(lower.lower(f.completed), 64, passes.PIPELINE)
         texts = [json.dumps(dict(backends.emit(loops)), sort_keys=True), "\n".join(map(str, f.commands))]
     except Exception as error:
         return f"{type(error).__name__}: {error}"

@@ -23,6 +23,7 @@ SCRIPTS = (
     "graphs.py",
     "tuned.py",
     pytest.param("blocks.py", marks=pytest.mark.slow),
+    pytest.param("memory.py", marks=pytest.mark.slow),
 )
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import grimp
 
+import house_figures
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "tiramisu_py"
 
@@ -63,3 +65,20 @@ def test_one_name_means_one_thing() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 classes.setdefault(node.name, []).append(str(file))
     assert {name for name, places in classes.items() if len(places) > 1} == set(SHARED_CLASSES)
+
+
+def test_the_house_is_counted_as_by_hand(tmp_path: Path) -> None:
+    room = tmp_path / "tiramisu_py" / "recipes"
+    room.mkdir(parents=True)
+    (tmp_path / "tiramisu_py" / "__init__.py").write_text('__all__ = ["f", "g"]\n')
+    (room / "sums.py").write_text("from a import (\n    b,\n)\n\n\ndef _once():\n    return b\n\n\nx = _once()\n")
+    (room / "__init__.py").write_text("def _twice(): ...\n\n\n_twice()\n_twice()\n")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "commands.md").write_text("# All\n\n## one\n\n### two\n")
+    found = house_figures.figures(tmp_path)
+    assert found["lines that import"] == f"{100 * 3 / 16:.1f} %" and found["modules"] == "1"
+    assert found["private functions with one caller"] == "50.0 %" and found["public names"] == "2"
+    assert (
+        found["lines of auto, recipes, tuning, sparse"] == "15"
+        and found["sections of the reference of commands"] == "2"
+    )

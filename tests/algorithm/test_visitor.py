@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.expressions import Const, Iter
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.algorithm.visitor import Visitor
 from tiramisu_py.interpret.devices.host_strand import Host
-from tiramisu_py.interpret.devices.thread_strands import Thread
+from tiramisu_py.interpret.devices.kernel_run import Thread
 from tiramisu_py.interpret.machine import Interpreter
 from tiramisu_py.interpret.ranks.rank import SimulatedRank
 from tiramisu_py.ir import Node

@@ -41,7 +41,9 @@ PAIRS: list[tuple[str, Callable[[], SimpleNamespace], Schedule, Schedule, Schedu
     ("level", pl.blur, lambda s: None, lambda s: s.bx.compute_at(s.by, level=r), lambda s: s.bx.compute_at(s.by, at=r)),
     ("level", pl.blur, lambda s: None, lambda s: s.by.after(s.bx, level=r), lambda s: s.by.after(s.bx, at=r)),
     ("level", pl.pair, lambda s: None, lambda s: s.q.fuse(s.p, level=i), lambda s: s.q.fuse(s.p, i)),
-    ("level", pl.pair, lambda s: None, lambda s: s.p.then(s.q, level=i), lambda s: s.p.then(s.q, at=i)),
+    ("then", pl.pair, lambda s: None, lambda s: s.p.then(s.q, i), lambda s: s.q.after(s.p, i)),
+    ("between", pl.chain, lambda s: None, lambda s: s.q.between(s.p, i, s.z, tm.root),
+        lambda s: s.q.after(s.p, i).before(s.z, tm.root)),
     ("level", pl.blur, lambda s: s.bx.compute_at(s.by, r), lambda s: s.bx.slide(level=r), lambda s: s.bx.slide(loop=r)),
     ("level", pl.blur, lambda s: None, lambda s: s.by.prefetch(s.bx, level=c), lambda s: s.by.prefetch(s.bx, loop=c)),
 ]  # fmt: skip

@@ -262,3 +262,33 @@ def test_types_that_a_graph_has_not_are_named() -> None:
     run = layer.on(graphs.Graph(SRC, DST, etype=[0, 1, 1, 0], etypes=3))
     with pytest.raises(tm.ArgumentError, match=r"W has the shape \(2, 3, 2\), and there are 3 types of edges"):
         run(feature=np.ones((3, 3)), W=np.ones((2, 3, 2)))
+
+
+def test_words_of_numpy_and_indices_of_values_have_a_repair() -> None:
+    def model(part: Any) -> Any:
+        def made(g: Any, W: Any) -> str:
+            for e in g.edges():
+                e["out"] = part(e, W)
+            return "out"
+
+        return made
+
+    given: dict[str, Any] = {"node": {"feature": 3}, "weights": {"W": (3, 2)}}
+    cases: list[tuple[Any, str]] = [
+        (lambda e, W: np.exp(e.src.feature), r"np.exp computes on arrays, and e.src feature .* write graphs.exp"),
+        (lambda e, W: np.log(e.src.feature), "write the operators of graphs"),
+        (lambda e, W: e.src.feature[0], r"e.src feature has the shape \(3,\) and no parts of its own"),
+        (
+            lambda e, W: graphs.linear(e.src.feature, W[e.etype]),
+            r"""W is one for all, .* weights={"W": \("etype", ..\)}""",
+        ),
+    ]
+    for part, words in cases:
+        with pytest.raises(tm.DeclarationError, match=words):
+            graphs.layer(model(part), **given)
+    with pytest.raises(tm.DeclarationError, match=r"weights=\['W'\]: give names with shapes"):
+        graphs.layer(gcn, node={"feature": 3}, weights=["W"])  # type: ignore[arg-type]
+    doubled = graphs.layer(model(lambda e, W: np.float64(2) * e.src.feature), **given, dtype=tm.float64)
+    x = np.arange(9.0).reshape(3, 3)
+    run = doubled.on(graphs.Graph(SRC, DST))
+    np.testing.assert_array_equal(run(feature=x, W=np.ones((3, 2))), 2 * x[np.asarray(SRC)])

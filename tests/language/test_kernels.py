@@ -11,6 +11,7 @@ import pytest
 import tiramisu_py as tm
 import tiramisu_py.language as tl
 from tests.language.kernels import CASES, Case, add, declared, numbers, product
+from tiramisu_py.language.called import constant_key
 
 
 def agree(case: Case, found: Any, expected: Any) -> None:
@@ -67,6 +68,39 @@ def test_arrays_are_proven_compiled_kept_and_their_sizes_checked() -> None:
         add[2](x, y, z, BLOCK=16)
     with pytest.raises(tm.LegalityError, match=r"reads Y\[20\], which is outside"):
         add[3](x, y[:20], z, BLOCK=16)
+
+
+@tm.jit
+def multiplied(X, Y, FACTOR: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(Y[i], tl.load(X[i], mask=i < X.shape[0], other=0) * FACTOR, mask=i < X.shape[0])
+
+
+def test_constants_of_other_values_make_other_kernels() -> None:
+    """A constant of 0.25 once had the kernel of 0.5, and one of -0.0 that of 0.0."""
+    x = numbers(5)
+    for factor in (0.5, np.float32(0.25), 0.0, -0.0):
+        y = np.full_like(x, np.nan)
+        for _ in range(2):
+            multiplied[1](x, y, factor, B=np.int64(8))
+            np.testing.assert_array_equal(y, x * np.float32(factor))
+            assert np.signbit(y).all() == bool(np.signbit(factor))
+    assert len(multiplied.compiled) == 4 and constant_key(True) != constant_key(1)
+
+
+def test_a_call_of_the_same_kinds_goes_to_its_kernel_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    @tm.jit
+    def shifted(X, Y, by, count, B: tl.constexpr):
+        i = tl.program_id(0) * B + tl.arange(0, B)
+        tl.store(Y[i], tl.load(X[i], mask=i < count, other=0) + by, mask=i < count)
+
+    x = numbers(16)
+    y = np.zeros_like(x)
+    shifted[2](x, y, 1.5, 16, B=8)
+    monkeypatch.setattr("tiramisu_py.language.kernel.Called.of", lambda *_: pytest.fail("it is looked at again"))
+    for by in (1.5, -2.0):
+        shifted[(2,)](x, y, by, 16, B=8)
+        np.testing.assert_array_equal(y, x + np.float32(by))
 
 
 def test_values_have_the_names_of_the_source_and_take_commands() -> None:

@@ -129,6 +129,20 @@ def test_products_that_are_no_whole_tiles_are_loops(constants: dict[str, int]) -
     assert "tensorize" not in text and "acc.store_in(tm.REGISTER)" in text
 
 
+def test_sums_that_the_user_keeps_elsewhere_are_added_in_loops() -> None:
+    f, run = tensor_product()
+    run["acc"].store_in(tm.SHARED)
+    assert "tensorize" not in tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
+    f.derive_transfers()
+    assert f.check().ok
+
+
+def test_tensor_cores_are_for_the_gpus_that_have_them() -> None:
+    f, run = tensor_product()
+    f.gpu_target(tm.GpuTarget("other", compiler="hip", architecture="gfx"))
+    assert "tensorize" not in tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [80, 90])
 @pytest.mark.parametrize("constants", SHAPES, ids=str)

@@ -10,7 +10,7 @@ import pytest
 import tiramisu_py as tm
 from tests.proof.messages.test_block_bounds import DOWN, FAR, NEAR, PHASES, UP, WIDE_DOWN, WIDE_UP, built, stencil
 from tiramisu_py.errors import ArgumentError, KernelError
-from tiramisu_py.toolchain.calls.block_bounds import balanced
+from tiramisu_py.toolchain.calls.communicators import balanced
 from tiramisu_py.toolchain.compilers.mpi import mpi4py
 
 

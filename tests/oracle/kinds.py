@@ -38,6 +38,7 @@ from tests.oracle.generators.lane_random import random_lane_script
 from tests.oracle.generators.random_programs import random_script
 from tests.oracle.generators.rank_patterns import random_pattern_script
 from tests.oracle.generators.rank_random import random_derived_script, random_rank_script
+from tests.oracle.generators.run_random import random_run_script
 from tests.oracle.generators.script import Script, Seed
 from tests.oracle.generators.stage_random import random_stage_script
 from tests.oracle.generators.sum_random import random_sum_script
@@ -308,6 +309,7 @@ KINDS: Mapping[str, Kind] = {
         wrong=("unsound", "wrong gradient"),
     ),
     "facts": Kind(random_fact_script, of_facts, fact_loops, fact_code, wrong=("unsound",)),
+    "runs": Kind(random_run_script, of_facts, fact_loops, fact_code, wrong=("unsound",)),
     "gpu": Kind(
         random_gpu_script, lambda s, _: gpu_agreement.compared(s), gpu_loops, simulated,
         runs=gpu_agreement.uses_gpu, compiles=gpu_agreement.uses_gpu,

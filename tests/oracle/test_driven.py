@@ -28,6 +28,7 @@ EXAMPLES = {
     "lanes": 8,
     "groups": 8,
     "facts": 5,
+    "runs": 3,
     "stages": 5,
     "patterns": 3,
 }

@@ -49,6 +49,7 @@ SHARES = {
     "stages": Share(2, Wanted(40, 12, 4, 10), {"unknown": 1, "strict": 2}),
     "gradients": Share(1, Wanted(8, 4, 2, 4), {"unknown": 2, "strict": 1, "not smallest": 1, "another kind": 2}),
     "facts": Share(2, Wanted(60, 20, 8, 20)),
+    "runs": Share(1, Wanted(20, 8, 4)),
     "gpu": Share(
         2, Wanted(60, 6, 0, 10), {"unknown": 3, "other reason": 1}
     ),  # their code takes long to compile: see the next kind

@@ -40,7 +40,7 @@ def main(first: int, count: int, kinds: list[str]) -> None:
 def calls(name: str, drawn: Drawn) -> Iterator[Any]:
     """Calls of a program of a kind, at some small sizes and larger ones."""
     script, seed = drawn.script, drawn.seed
-    if name == "facts":
+    if name in ("facts", "runs"):
         yield from fact_judge.calls(script, seed)
     elif name == "whole":
         for params in [*whole_agreement.some(script, seed, 3), *whole_agreement.larger(script)]:

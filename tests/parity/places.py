@@ -177,14 +177,15 @@ def automatic_arrays() -> None:
     right(f, (given + given[0, 2]) * others, given, others)
 
 
-@group("58, 59, 84, 90, 130", "statements put between others", "`between`, `then`, `store_at`")
+@group("58, 59, 84, 90, 130", "statements put between others", "`after`, `before`, `store_at`")
 def between() -> None:
     f, (p, q, r) = chain()
     r.after(p, j)
-    q.between(p, j, r, j)
+    q.after(p, j).before(r, j)
     is_right(f)
     f, (p, q, r) = chain()
-    p.then(q, i).then(r, tm.root)
+    q.after(p, i)
+    r.after(q, tm.root)
     is_right(f)
 
 

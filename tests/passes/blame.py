@@ -4,12 +4,13 @@
 
     wrong_pass(f, {"N": 9})     # "", or "peel: at {'N': 9}: y[3] is 0.0, not 1.5"
 
-The functions between passes are those of a compilation: each pass is watched as it works on its nests.
+The functions between passes are those of a compilation: `Pipeline.between` is called after each pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import tiramisu_py as tm
@@ -17,8 +18,8 @@ from tests.oracle.agreeing.agreement import wrong_results
 from tests.oracle.agreeing.rank_agreement import wrong_run
 from tests.oracle.generators.script import Script
 from tiramisu_py.ir import LoopFunction
-from tiramisu_py.lower.pass_stages import PassFailedError, shape, stages
-from tiramisu_py.passes.pipeline import PIPELINE, Pipeline
+from tiramisu_py.lower import lower
+from tiramisu_py.passes import PIPELINE, PassFailedError, Pipeline, shape, stages
 
 
 def wrong_pass(
@@ -36,7 +37,7 @@ def wrong_pass(
     script = Script(names={"f": f})
     before: Any = None
     try:
-        for stage in stages(f.completed, register, pipeline):
+        for stage in stages(partial(lower, f.completed), register, pipeline):
             said = next(stage.faults(), "")
             now = shape(stage.function)
             for params in sizes if now != before and not said else ():

@@ -11,8 +11,7 @@ from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import number
 from tiramisu_py.ir.rewriting import Names, walk
 from tiramisu_py.passes.base import About
-from tiramisu_py.passes.constant_folding import Decide
-from tiramisu_py.passes.distinct_variables import with_distinct_variables
+from tiramisu_py.passes.constant_folding import Decide, with_distinct_variables
 
 N = Param("N", int64)
 X = Variable("x", float64)

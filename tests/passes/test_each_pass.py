@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -17,8 +18,7 @@ from tests.oracle.generators.script import Script
 from tests.passes.blame import wrong_pass
 from tests.programs.every_pass import SAMPLES, Sample
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.pass_stages import shape, stages
-from tiramisu_py.passes.pipeline import PIPELINE, optimise
+from tiramisu_py.passes import PIPELINE, optimise, shape, stages
 
 #: A region of seeds, beside those of the fuzzers.
 FIRST = 90_000_000
@@ -55,7 +55,7 @@ def test_a_random_program_is_right_after_each_pass(
 @pytest.mark.parametrize("sample", SAMPLES[:3], ids=lambda sample: sample.name)
 def test_the_last_stage_is_what_is_compiled(sample: Sample) -> None:
     f = sample.build()
-    *_, last = stages(f.completed, sample.register)
+    *_, last = stages(partial(lower, f.completed), sample.register)
     assert shape(last.function) == shape(optimise(lower(f.completed), sample.register))
 
 

@@ -121,6 +121,25 @@ def convolved() -> tm.Function:
     return fn
 
 
+def typed_product() -> tm.Function:
+    fn = tm.Function("p0", params=[N, P, T])
+    types = fn.segments("types", T, of=P)
+    src = fn.input("src", tm.int32, [P], values=(0, N))
+    a, b = fn.input("a", f32, [N, 16]), fn.input("b", f32, [T, 16, 16])
+    f = fn.reduction("f", {t: T, p: types[t], j: 16}, {k: 16}, tm.sum, a[src[p], k] * b[t, k, j])
+    fn.outputs(fn.computation("p1", {t: T, p: types[t], j: 16}, f[t, p, j]))
+    return fn
+
+
+def traversed() -> tm.Function:
+    fn = tm.Function("p0", params=[N, P])
+    rows = fn.segments("rows", N, of=P)
+    a, column = fn.input("a", f32, [P]), fn.input("column", tm.int32, [P], values=(0, N))
+    f = fn.computation("f", {t: N, p: rows[t]}, a[p] * 2)
+    fn.outputs(fn.scatter("p1", {i: N}, over={p: P}, at=[column[p]], op=tm.sum, expr=f[rows.of(p), p]))
+    return fn
+
+
 def outputs(fn: tm.Function) -> list[Any]:
     return [fn[name] for name in fn.algorithm.outputs]
 
@@ -150,6 +169,10 @@ CASES: dict[str, tuple[Callable[[], tm.Function], Recipe]] = {
     "matmul": (product, of(tm.recipes.matmul, cpu=WIDE)),
     "matmul, of sums": (product, of(tm.recipes.matmul, "C", cpu=NARROW)),
     "spmv": (sparse, of(tm.recipes.spmv, cpu=WIDE)),
+    "typed_matmul": (typed_product, of(tm.recipes.typed_matmul, cpu=WIDE)),
+    "typed_matmul on a GPU": (typed_product, of(tm.recipes.typed_matmul, on=tm.gpu())),
+    "traversal": (traversed, of(tm.recipes.traversal, "f", "p1", by="positions", cpu=WIDE)),
+    "traversal on a GPU": (traversed, of(tm.recipes.traversal, "f", "p1", by="positions", on=tm.gpu())),
     "convolution": (convolved, of(tm.recipes.convolution, cpu=WIDE)),
 }
 

@@ -130,3 +130,19 @@ def test_all_three_products_of_a_layer_are_computed_in_tiles_of_registers() -> N
     np.testing.assert_array_equal(r, np.maximum(h_values, 0))
     np.testing.assert_array_equal(d_x, (by * (h_values > 0)) @ given["w"].T)
     np.testing.assert_array_equal(d_w, given["x"].T @ (by * (h_values > 0)))
+
+
+def test_the_gradient_of_an_element_that_a_value_chooses_is_a_choice() -> None:
+    (n, k), (i, o) = tm.params("N K"), tm.iters("i o")
+    f = tm.Function("chosen", params=[n, k], assume="K >= 1")
+    a, label = f.input("a", tm.float64, [n, k]), f.input("label", tm.int32, [n], values=(0, k))
+    whole = f.reduction("whole", {i: n}, {o: k}, tm.sum, a[i, o] * a[i, o])
+    f.outputs(f.computation("loss", {i: n}, whole[i] - a[i, label[i]]))
+    step = tm.vjp(f).step
+    assert not step.algorithm.computations["d_a"].is_reduction and "d_a_from_loss" not in step.algorithm.computations
+    step["d_a"].parallelize(tm.iters(step.algorithm.computations["d_a"].iterators[0])[0])
+    assert step.check().bits == "bits preserved"
+    values, labels, by = np.arange(12.0).reshape(3, 4), np.array([3, 0, 0], np.int32), np.array([1.0, 2.0, -1.0])
+    expected = 2 * values * by[:, None]
+    expected[np.arange(3), labels] -= by
+    np.testing.assert_array_equal(step.compile(threads=2)(a=values, label=labels, d_loss=by)[-1], expected)

@@ -100,6 +100,18 @@ def test_an_array_that_would_grow_keeps_its_size() -> None:
     agrees(f, {"N": 12, "M": 5})
 
 
+def test_zeros_are_there_for_sizes_at_which_nothing_is_read() -> None:
+    f = tm.Function("f", params=[N], assume="N >= 0")
+    x = f.input("x", D, [N + 1])
+    square = f.computation("square", {i: N + 1}, x[i] * x[i])
+    q = f.computation("q", {i: (1, N)}, square[i + 1] - square[i] * 3 - square[i - 1])
+    f.outputs(f.computation("y", {i: (1, N)}, q[i] * q[i]))
+    g = tm.vjp(f)
+    assert not has_conditions(g.step, "d_square") and g.step.check().ok
+    for size in (0, 1, 2, 5):
+        assert tm.check_gradient(g, x=np.random.default_rng(0).random(size + 1)).ok
+
+
 def test_sizes_that_are_numbers_have_zeros_too() -> None:
     f = tm.Function("f")
     x = f.input("x", D, [34, 34])

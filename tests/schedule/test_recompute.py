@@ -76,7 +76,7 @@ def same(f: tm.Function, g: tm.Function, sizes: Sequence[tuple[int, int]]) -> No
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("every", [3, 7])
+@pytest.mark.parametrize("every", [3, pytest.param(7, marks=pytest.mark.slow)])
 def test_the_bits_are_those_of_all_levels_kept(name: str, every: int) -> None:
     kept, again = PROGRAMS[name](), PROGRAMS[name]()
     again["u"].recompute(t, every=every)
@@ -106,6 +106,7 @@ def test_each_level_is_computed_twice() -> None:
     assert counted["u_kept"] + counted["u_again"] in range(98 * 50, 100 * 50 + 1)
 
 
+@pytest.mark.slow
 def test_later_commands_are_for_both() -> None:
     kept, again = rod(), rod()
     again["u"].recompute(t, every=4).parallelize(i)
@@ -144,6 +145,7 @@ def test_recurrences_that_one_loop_reads_share_their_segments() -> None:
     same(kept, again, [(2, 1), (5, 10)])
 
 
+@pytest.mark.slow
 def test_a_nest_that_reads_later_has_segments_of_its_own() -> None:
     f = tm.Function("two", params=[T, N], assume="T >= 0 and N >= 1")
     first = f.input("first", tm.float64, [N])
@@ -247,6 +249,14 @@ def test_a_tiled_recurrence_is_refused_with_the_order_of_commands() -> None:
     f["u"].split(t, 4, a, b)
     with pytest.raises(tm.CommandError, match=r"no loop of u runs through its levels t.*give recompute before"):
         f["u"].recompute(t, every=4)
+
+
+def test_levels_that_are_put_in_files_are_not_computed_again() -> None:
+    f = rod()
+    f["u"].offload(t, ahead=2)
+    with pytest.raises(tm.CommandError, match=r"levels of u are copied by u_stored: choose one"):
+        f["u"].recompute(t, every=4)
+    assert f.check().ok
 
 
 def test_a_segment_that_is_folded_too_far_is_refused() -> None:

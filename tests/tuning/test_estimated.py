@@ -8,7 +8,7 @@ import tiramisu_py as tm
 from tests.programs.partitioned import IN_ORDER, MACHINE, C, G, H, R, blur, c, r
 from tiramisu_py.counting.communication import communication
 from tiramisu_py.counting.work import Counter, Work, operations
-from tiramisu_py.tuning.estimated import Estimate, on_cores, on_gpu, over_link, over_network
+from tiramisu_py.tuning.balancing import Estimate, on_cores, on_gpu, over_link, over_network
 from tiramisu_py.tuning.levels import levels
 
 OPERATIONS = 12  # of the blur in one stage: three times two additions and a division, and these once more

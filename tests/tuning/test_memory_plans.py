@@ -62,6 +62,7 @@ def test_the_choice_is_that_of_brute_force(seed: int) -> None:
             cheapest(seconds, peak, budget)
 
 
+@pytest.mark.slow
 def test_a_plan_is_the_fastest_of_all_combinations() -> None:
     f, sizes = rods(2), {"T": 3, "N": 100}
     options = options_of(f, sizes, MACHINE)
@@ -91,6 +92,7 @@ def test_a_plan_with_room_keeps_everything() -> None:
     assert found.commands == () and found.added == 0 and "keep u0" in str(found)
 
 
+@pytest.mark.slow
 def test_what_no_plan_meets_is_refused_with_the_least_budget() -> None:
     f, sizes = rods(1), {"T": 5, "N": 10}
     with pytest.raises(tm.ArgumentError, match=r"tm.plan\(rods_step\): budget=100: the least .* (\d+) bytes") as raised:
@@ -100,11 +102,13 @@ def test_what_no_plan_meets_is_refused_with_the_least_budget() -> None:
     assert least == 80 * min(math.ceil(6 / k) + k + k + 1 + 1 for k in range(2, 7))  # d_u0 has k + 1, a sum has one
     with pytest.raises(tm.ArgumentError, match=r"budget is True: give a number of bytes"):
         tm.plan(f, sizes, budget=True, machine=MACHINE)
+    with pytest.raises(tm.ArgumentError, match=r"rods_step has the parameters T, N: N has no value"):
+        tm.plan(f, {"T": 5}, budget=1000, machine=MACHINE)
     with pytest.raises(tm.ArgumentError, match=r"tm.plan takes a function of tiramisu_py, not 3"):
         tm.plan(3, sizes, budget=1, machine=MACHINE)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("rate", "kind"), [(1e13, "offload"), (1e3, "recompute")])
+@pytest.mark.parametrize(("rate", "kind"), [(1e13, "offload"), pytest.param(1e3, "recompute", marks=pytest.mark.slow)])
 def test_a_fast_disk_is_better_than_computing_again_and_a_slow_one_is_not(rate: float, kind: str) -> None:
     f, sizes = rods(1), {"T": 11, "N": 50}
     disk = tm.Storage(write=rate, read=rate, endurance=1e9, price=2)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tiramisu_py.algorithm import declarations
-from tiramisu_py.algorithm.declarations import Algorithm, DistinctOf, InverseOf, max_
-from tiramisu_py.algorithm.declare.declare import declare_input, declare_reduction
+from tiramisu_py.algorithm.declarations import Algorithm, DistinctOf, InverseOf
+from tiramisu_py.algorithm.declare.declare import declare_input
+from tiramisu_py.algorithm.declare.run_numbers import known_numbers, less_one, numbers_of_runs
 from tiramisu_py.algorithm.domains.domain import with_size
-from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, Operand, Param, as_expr, cast
+from tiramisu_py.algorithm.expressions import Const, Expr, Operand, Param, as_expr
 from tiramisu_py.algorithm.names import check_name
-from tiramisu_py.algorithm.types import DType, int32, int64
-from tiramisu_py.algorithm.words.scattering import scatter
+from tiramisu_py.algorithm.types import DType, int32
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.declaring import Declarations
@@ -103,9 +103,9 @@ class RunDeclarations(Declarations):
                 changed = changed.with_input(made)
             else:
                 changed = changed.with_input(
-                    _segments(changed, column, _less_one(key.shape[0]), Param(count), key.dtype)
+                    _segments(changed, column, less_one(key.shape[0]), Param(count), key.dtype)
                 )
-                own = _run_numbers(changed, column)
+                own = numbers_of_runs(changed, column, changed.owner, caller())
                 changed = changed.with_computations({own.name: own, **changed.computations})
         extent = sources[0].shape[0] if sources[0].covers is None else sources[0].covers
         kind = next((key.dtype for key in sources if key.dtype.bits > int32.bits), int32)
@@ -117,12 +117,11 @@ class RunDeclarations(Declarations):
     def _runs_of(self, segments: Segments) -> Reduction:
         """The number of the run that each position is in, as values; see `Segments.of`."""
         algorithm, start = self._program.algorithm, segments.name
-        known = next((each.name for each in algorithm.computations.values() if each.run_of == start), None)
-        if known is not None:
-            return Reduction(self, known)
-        made = _run_numbers(algorithm, start)
-        self._program = with_group(self._program, [made])
-        return Reduction(self, made.name)
+        known = known_numbers(algorithm, start)
+        if known is None:
+            known = numbers_of_runs(algorithm, start, self.owner, caller())
+            self._program = with_group(self._program, [known])
+        return Reduction(self, known.name)
 
 
 def _segments(algorithm: Algorithm, name: str, count: Operand, of: Operand, dtype: DType) -> declarations.Input:
@@ -135,30 +134,8 @@ def _segments(algorithm: Algorithm, name: str, count: Operand, of: Operand, dtyp
         location=caller(),
     )  # fmt: skip
     assert declared.values is not None
-    return replace(declared, covers=_less_one(declared.values[1]))
-
-
-def _run_numbers(algorithm: Algorithm, start: str) -> declarations.Computation:
-    """The number of the run that each position is in, as values."""
-    declared = algorithm.inputs[start]
-    assert declared.covers is not None
-    position, run, at = Iter("position"), Iter("run"), Iter("at")
-    (extent,) = declared.shape
-    first, last = (Access(start, (index,), declared.dtype, algorithm.owner) for index in (run, run + 1))
-    made = declare_reduction(
-        algorithm, f"{start}_of", {position: declared.covers}, {run: _less_one(extent), at: (first, last)}, max_,
-        scatter(cast(declared.dtype, run), [at]), values=(0, _less_one(extent)), owner=algorithm.owner,
-        location=caller(),
-    )  # fmt: skip
-    return replace(made, run_of=start)
+    return replace(declared, covers=less_one(declared.values[1]))
 
 
 def _is_zero(e: Expr) -> bool:
     return isinstance(e, Const) and e.value == 0
-
-
-def _less_one(e: Expr) -> Expr:
-    """``e - 1``, without a sum where that was ``count + 1``."""
-    if isinstance(e, Binary) and e.op == "+" and isinstance(e.right, Const) and e.right.value == 1:
-        return e.left
-    return cast(int64, e) - 1 if isinstance(e, Const) else e - 1

@@ -99,7 +99,7 @@ class Results(Scheduled):
         if not report.ok:
             raise LegalityError(report.violations)
         with step(f"{self.name}: loops", "unrolled, masked and separated loops make copies of each statement"):
-            function = passes.optimise(lower.lower(self.completed, pipeline.first), vector_bytes, pipeline)
+            function = passes.optimise(lower.lower(self.completed, pipeline), vector_bytes, pipeline)
         return view.readable(view.annotated(function) if until is None else function)
 
     def _require_vectors(self, vector_bytes: object) -> None:
@@ -138,6 +138,7 @@ class Results(Scheduled):
                 each,
                 {a: found.registers for a, found in _by_number(reported.get(names[each.name], {}), gpu).items()},
                 _by_number(code.get(names[each.name], {}), gpu),
+                gathers=True,
             )
             for each in function.kernels
         )
@@ -257,9 +258,8 @@ class Results(Scheduled):
         wanted = self.evaluate(*positional, **named)
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         exact = report.bits == PRESERVED
-        return validated(
-            lower.stages(self.completed, vector_bytes), lambda each: self._interpreted(each, given), wanted, exact
-        )
+        stages = passes.stages(partial(lower.lower, self.completed), vector_bytes)
+        return validated(stages, lambda each: self._interpreted(each, given), wanted, exact)
 
     def _interpreted(self, function: ir.LoopFunction, given: GivenValues, *, threads: int | None = None) -> list[Any]:
         """The outputs after the interpreter has run some loops."""

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiramisu_py import interpret, ir, lower
+from tiramisu_py import interpret, ir, passes
 from tiramisu_py.errors import CompilerDefect
 
 Array = npt.NDArray[Any]
 
 
 def validated(
-    stages: Iterable[lower.Stage],
+    stages: Iterable[passes.Stage],
     run: Callable[[ir.LoopFunction], Sequence[Array]],
     wanted: Sequence[Array],
     exact: bool,
@@ -27,14 +27,14 @@ def validated(
     changed, before = list[str](), None
     try:
         for stage in stages:
-            said, now = next(stage.faults(), ""), lower.shape(stage.function)
+            said, now = next(stage.faults(), ""), passes.shape(stage.function)
             if not said and now != before:
                 said = _wrong(stage.function, run, wanted, exact)
                 changed.append(stage.name)
             if said:
                 raise CompilerDefect(f"the loops are wrong after {stage.name}: {said}")
             before = now
-    except lower.PassFailedError as error:
+    except passes.PassFailedError as error:
         raise CompilerDefect(f"a pass failed, {error}") from error
     return tuple(changed)
 

@@ -54,7 +54,7 @@ def layer(
     if not callable(model):
         raise DeclarationError(f"{model!r} is no model: give a function of a graph and of weights")
     of_nodes, of_edges = _shapes("node", node), _shapes("edge", edge)
-    owned = {name: _weights(name, given) for name, given in (weights or {}).items()}
+    owned = {name: _weights(name, given) for name, given in _named("weights", weights).items()}
     names = [*of_nodes, *of_edges, *owned]
     own = next((name for name in names if name in OWN_NAMES), None)
     if own is not None:
@@ -248,7 +248,13 @@ class _Program:
 
 
 def _shapes(what: str, given: Mapping[str, Any] | None) -> dict[str, tuple[int, ...]]:
-    return {name: _shape(f"{what}={name}", shape) for name, shape in (given or {}).items()}
+    return {name: _shape(f"{what}={name}", shape) for name, shape in _named(what, given).items()}
+
+
+def _named(what: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise DeclarationError(f"{what}={given!r}: give names with shapes, as {what}={{'k': (16, 8)}}")
+    return given or {}
 
 
 def _shape(name: str, given: Any) -> tuple[int, ...]:

@@ -6,9 +6,12 @@ reads them. Products, sums, and what a model assigns to an edge or a node are st
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 import tiramisu_py as tm
 from tiramisu_py.errors import DeclarationError
@@ -87,6 +90,22 @@ class ModelValue(ABC):
 
     def __le__(self, other: Any) -> ModelValue:
         return elementwise("<=", lambda a, b: a <= b, self, other)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> ModelValue:
+        if method == "__call__" and ufunc.__name__ in _OF_NUMPY:
+            op, function = _OF_NUMPY[ufunc.__name__]
+            return elementwise(op, function, *inputs)
+        word = f"graphs.{ufunc.__name__}" if ufunc.__name__ in _WORDS else "the operators of graphs"
+        raise DeclarationError(
+            f"np.{ufunc.__name__} computes on arrays, and {self.name} stands for a value of each edge or node: write "
+            f"{word}"
+        )
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        raise DeclarationError(
+            f"{self.name} has the shape {self.shape} and no parts of its own: operators take whole values; "
+            "graphs.reshape gives another shape"
+        )
 
     def __iter__(self) -> NoReturn:
         raise DeclarationError(f"{self.name} is one value of shape {self.shape}: it has no items to loop over")
@@ -167,6 +186,14 @@ class Slice(ModelValue):
     def name(self) -> str:
         of = f"{f'e.{self.end}.' if self.end else ''}{self.types}"
         return f"{self.weight}[{of}]" if self.types else self.weight
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        if self.types:
+            super().__getitem__(index)
+        raise DeclarationError(
+            f"{self.weight} is one for all, of shape {self.shape}, so that it has no types to choose one by: declare "
+            f'weights={{"{self.weight}": ("etype", ..)}}'
+        )
 
     def at(self, made: EmittedLayer, point: Any, axes: Sequence[Any]) -> Any:
         weight = made.f[self.weight]
@@ -318,11 +345,27 @@ class NodeSum(ModelStep):
         return (self.term,)
 
 
+#: The arithmetic that NumPy's numbers ask for, ``np.float64(2) * e.src["k"]``.
+_OF_NUMPY: dict[str, tuple[str, Callable[..., Any]]] = {
+    "add": ("+", operator.add),
+    "subtract": ("-", operator.sub),
+    "multiply": ("*", operator.mul),
+    "divide": ("/", operator.truediv),
+    "negative": ("-", operator.neg),
+    "greater": (">", operator.gt),
+    "less": ("<", operator.lt),
+    "greater_equal": (">=", operator.ge),
+    "less_equal": ("<=", operator.le),
+}
+#: Operators of graphs that NumPy has under the same name.
+_WORDS = ("exp", "tanh", "sqrt")
+
+
 def as_value(given: Any) -> ModelValue:
     """A value, or a number as one; raises `DeclarationError`."""
     if isinstance(given, ModelValue):
         return given
-    if isinstance(given, int | float) and not isinstance(given, bool):
+    if isinstance(given, int | float | np.integer | np.floating) and not isinstance(given, bool):
         return Number(float(given))
     raise DeclarationError(f"{given!r} is neither a value of an edge or a node nor a number")
 

@@ -11,9 +11,10 @@ from tiramisu_py.records import dataclass
 if TYPE_CHECKING:
     from tiramisu_py.ir import Node
 
-#: The kinds of events on the host, and on devices.
+#: The kinds of events on the host, on devices, and on the queues of files.
 HOST_KINDS = ("nest", "launch", "copy", "wait", "send", "receive", "collective")
 DEVICE_KINDS = ("kernel", "upload", "download", "transfer")
+FILE_KINDS = ("store", "load")
 
 
 @dataclass(frozen=True, eq=False)

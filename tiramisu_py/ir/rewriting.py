@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import wraps
 from operator import is_
 from typing import Any, TypeVar
 
@@ -41,10 +42,7 @@ Part = Side | Request | ArraySection | ArrayRoom
 Operand = Expr | Part | Store | tuple[Expr | Part | Store, ...] | None
 _Holder = TypeVar("_Holder", bound=Node | Part)
 _Kind = TypeVar("_Kind")
-#: Where an expression keeps its loads, the buffers of these, and all names in it.
-_NAMES = "_names"
-#: Where a statement keeps what is inside.
-_CONTENTS = "_contents"
+_Found = TypeVar("_Found")
 _NONE: frozenset[str] = frozenset()
 #: Among the contents of a statement with a store that is to bypass the caches.
 NONTEMPORAL = "nontemporal"
@@ -159,29 +157,37 @@ def of_kind(node: Node, kind: type[_Kind]) -> Iterator[_Kind]:
             waiting += reversed(children(inner))
 
 
-def contents(node: Node) -> frozenset[Any]:
+def collected_from_statements(own: Callable[[Node], AbstractSet[_Found]]) -> Callable[[Node], frozenset[_Found]]:
+    """A decorator of functions of one statement: the union over those inside, too, each of which keeps its own."""
+    mark = f"_{own.__module__}.{own.__qualname__}"
+
+    @wraps(own)
+    def collected(node: Node) -> frozenset[_Found]:
+        kept: frozenset[_Found] | None = node.__dict__.get(mark)
+        if kept is None:
+            found = set(own(node))
+            for child in children(node):
+                inside = child.__dict__.get(mark)
+                found |= of_child(child) if inside is None else inside
+            kept = node.__dict__[mark] = frozenset(found)
+        return kept
+
+    of_child = deep_nest(collected)
+    return collected
+
+
+@collected_from_statements
+def contents(node: Node) -> set[Any]:
     """The classes of a statement and those inside, of their tags, and the kinds of nodes in their expressions.
 
-    `NONTEMPORAL` is among them if there is such a store. Each statement keeps its own, so that a pass goes only where
-    something is to be done.
+    `NONTEMPORAL` is among them if there is such a store: a pass goes only where something is to be done.
     """
-    kept: frozenset[Any] | None = node.__dict__.get(_CONTENTS)
-    if kept is None:
-        found: set[Any] = {type(node)}
-        if isinstance(node, For):
-            found.add(type(node.tag))
-        if isinstance(node, Store) and node.nontemporal:
-            found.add(NONTEMPORAL)
-        for expression in expressions(node):
-            found |= traversal.kinds(expression)
-        for child in children(node):
-            inside = child.__dict__.get(_CONTENTS)
-            found |= _contents_of_child(child) if inside is None else inside
-        kept = node.__dict__[_CONTENTS] = frozenset(found)
-    return kept
-
-
-_contents_of_child = deep_nest(contents)
+    found: set[Any] = {type(node)}
+    if isinstance(node, For):
+        found.add(type(node.tag))
+    if isinstance(node, Store) and node.nontemporal:
+        found.add(NONTEMPORAL)
+    return found.union(*map(traversal.kinds, expressions(node)))
 
 
 def all_expressions(node: Node) -> Iterator[Expr]:
@@ -264,22 +270,12 @@ def variables(e: Expr) -> set[str]:
     return set(traversal.iterators(e))
 
 
-def names(node: Node) -> frozenset[str]:
-    """Every name of a variable or buffer in a statement. Each statement keeps its own, as it does its contents."""
-    kept: frozenset[str] | None = node.__dict__.get(_NAMES)
-    if kept is None:
-        found: set[str] = set()
-        _collect_names(node, found)
-        for expression in expressions(node):
-            found |= names_in(expression)
-        for child in children(node):
-            inside = child.__dict__.get(_NAMES)
-            found |= _names_of_child(child) if inside is None else inside
-        kept = node.__dict__[_NAMES] = frozenset(found)
-    return kept
-
-
-_names_of_child = deep_nest(names)
+@collected_from_statements
+def names(node: Node) -> set[str]:
+    """Every name of a variable or buffer in a statement and those inside."""
+    found: set[str] = set()
+    _collect_names(node, found)
+    return found.union(*map(names_in, expressions(node)))
 
 
 def naming(node: Node, name: str) -> Iterator[Node]:

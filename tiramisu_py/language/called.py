@@ -41,8 +41,12 @@ class Signature:
 
     def key(self) -> tuple[object, ...]:
         """A key that equal signatures share."""
-        kinds = ("size" if self.is_size(name) else _kind(each) for name, each in self.given.items())
-        return (*kinds, *(extent == 1 for extent in self.grid))
+        return (*(self._part(name, each) for name, each in self.given.items()), *(extent == 1 for extent in self.grid))
+
+    def _part(self, name: str, each: Any) -> object:
+        if self.is_size(name):
+            return "size"
+        return constant_key(each) if name in self.source.constants else _kind(each)
 
     def sizes(self) -> dict[str, int]:
         """The sizes of this call, by the names of the parameters."""
@@ -120,6 +124,11 @@ class Signature:
         return given
 
 
+def constant_key(given: Any) -> tuple[object, ...]:
+    """A key that equal constants share: of floats with their sign, which 0.0 and -0.0 differ in."""
+    return type(given), repr(given) if isinstance(given, float | complex) else given
+
+
 def _kind(given: Any) -> object:
     if isinstance(given, np.ndarray):
         return "array", given.dtype.str, given.ndim
@@ -147,8 +156,8 @@ class Called:
     def of(
         cls, kept: dict[Any, Called], source: BlockSource, given: Mapping[str, Any], grid: tuple[int, ...],
         num_warps: int, num_stages: int, device: str | None,
-    ) -> None:  # fmt: skip
-        """Call the kernel of a signature, which is made and kept if it is called first."""
+    ) -> tuple[Kernel, dict[str, int]]:  # fmt: skip
+        """Call the kernel of a signature, which is made and kept if it is called first; it, and the sizes it took."""
         for name, each in given.items():
             if hasattr(each, "__array__") and not isinstance(each, np.ndarray | np.generic):
                 raise ArgumentError(f"{name} of {source.name} is {type(each).__name__}: give a NumPy array")
@@ -158,17 +167,19 @@ class Called:
         found = kept.get(key)
         if found is None:
             found = kept[key] = cls(signature, device, num_warps, num_stages)
-        found.run(signature)
+        return found.run(signature)
 
-    def run(self, signature: Signature) -> None:
-        """KernelRun the kernel on the arrays of a call; raises `LegalityError` for sizes that do not fit."""
+    def run(self, signature: Signature) -> tuple[Kernel, dict[str, int]]:
+        """Run the kernel on the arrays of a call; raises `LegalityError` for sizes that do not fit."""
         sizes = signature.sizes()
         key = tuple(sizes.values())
         kernel = self._seen.get(key)
         if kernel is None:
             kernel = self._seen[key] = self._kernel(signature, sizes)
         arrays = {name: each for name, each in signature.given.items() if isinstance(each, np.ndarray)}
-        kernel(**arrays, **signature.scalars(), **{n: sizes[n] for n in kernel.function.params if n in sizes})
+        needed = {n: sizes[n] for n in kernel.function.params if n in sizes}
+        kernel(**arrays, **signature.scalars(), **needed)
+        return kernel, needed
 
     def _kernel(self, signature: Signature, sizes: Sizes) -> Kernel:
         """The kernel for some sizes, proven for all that fit in the same way; parts with fewer equations first."""
@@ -228,4 +239,4 @@ def refused(signature: Signature) -> LegalityError:
     return LegalityError(report.violations)
 
 
-__all__: Sequence[str] = ["Called", "Signature", "refused", "weakest_sizes"]
+__all__: Sequence[str] = ["Called", "Signature", "constant_key", "refused", "weakest_sizes"]

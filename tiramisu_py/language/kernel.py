@@ -15,6 +15,7 @@ from tiramisu_py.function import Function
 from tiramisu_py.function.handles.computations import Indexed
 from tiramisu_py.language.called import Called
 from tiramisu_py.language.launched import KernelRun, launched
+from tiramisu_py.language.repeated import MOST_KINDS, RepeatedCall, call_key, repeated
 from tiramisu_py.language.running import ArrayView, Interpretation, is_interpreting
 from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.public_calls import own_call
@@ -54,6 +55,7 @@ class Jit:
         self.function = function
         update_wrapper(self, function)
         self.compiled: dict[Any, Called] = {}
+        self.repeated: dict[Any, RepeatedCall] = {}
 
     @cached_property
     def __tiramisu_source__(self) -> BlockSource:
@@ -94,7 +96,13 @@ class KernelLaunch:
         is returned; `num_warps` and `num_stages` are for GPUs, `device` is as for `Function.compile`. Raises
         `DeclarationError` for what the kernel cannot mean, and `LegalityError` for arrays that it does not fit.
         """
-        source = self._kernel.__tiramisu_source__
+        source, again = self._kernel.__tiramisu_source__, self._kernel.repeated
+        known, constants, options = source.arguments, source.constants, (num_warps, num_stages, device)
+        key = call_key(known, constants, self._grid, arguments, named, options)
+        found = None if key is None else again.get(key)
+        if found is not None:
+            found.run(arguments, named)
+            return None
         given = _bound(source, arguments, named)
         grid = grid_of(source, self._grid, given)
         handles = [each for each in given.values() if isinstance(each, Indexed)]
@@ -104,7 +112,11 @@ class KernelLaunch:
                 raise DeclarationError(f"{handles[0]} belongs to no function")
             return launched(owner, self._kernel.__tiramisu_source__, given, grid)
         numbers = tuple(_number(source, each) for each in grid)
-        Called.of(self._kernel.compiled, source, given, numbers, num_warps, num_stages, device)
+        call = Called.of(self._kernel.compiled, source, given, numbers, num_warps, num_stages, device)
+        if key is not None:
+            if len(again) >= MOST_KINDS:
+                again.clear()
+            again[key] = repeated(known, constants, arguments, named, call)
         return None
 
 
@@ -148,6 +160,7 @@ def _bound(source: BlockSource, arguments: Sequence[Any], named: Mapping[str, An
             else f"{source.name} is given {twice[0]} twice"
         )
     whole = {**source.defaults, **given, **named}
+    whole |= {name: whole[name].item() for name in source.constants if isinstance(whole.get(name), np.generic)}
     missing = [name for name in source.arguments if name not in whole]
     if missing:
         raise CallError(f"{source.name} lacks {', '.join(missing)}")

@@ -7,6 +7,7 @@ from tiramisu_py.fronts import front
 if TYPE_CHECKING:
     from tiramisu_py.passes.memory.temporary_bytes import Held, Moment, moments, temporary_bytes
     from tiramisu_py.passes.pipeline import PIPELINE, Pipeline, optimise
+    from tiramisu_py.passes.stages import PassFailedError, Stage, shape, stages
     from tiramisu_py.passes.tracing import traced
     from tiramisu_py.passes.vectors.remarks import remarks
 
@@ -16,6 +17,7 @@ front(
         "tiramisu_py.passes.vectors.remarks": "remarks",
         "tiramisu_py.passes.pipeline": "PIPELINE, Pipeline, optimise",
         "tiramisu_py.passes.memory.temporary_bytes": "Held, Moment, moments, temporary_bytes",
+        "tiramisu_py.passes.stages": "PassFailedError, Stage, shape, stages",
         "tiramisu_py.passes.tracing": "traced",
     },
 )
@@ -24,10 +26,14 @@ __all__ = [
     "Held",
     "Moment",
     "PIPELINE",
+    "PassFailedError",
     "Pipeline",
+    "Stage",
     "moments",
     "optimise",
     "remarks",
+    "shape",
+    "stages",
     "temporary_bytes",
     "traced",
 ]

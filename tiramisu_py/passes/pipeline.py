@@ -6,10 +6,10 @@ another tuple. `optimise` runs them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import KernelFunction, LoopFunction, Node
@@ -46,8 +46,10 @@ from tiramisu_py.passes.vectors.vectorize_rows import VectorizeRows
 from tiramisu_py.passes.vectors.whole_lines import WholeLines
 from tiramisu_py.records import dataclass
 
-T = TypeVar("T")
 P = TypeVar("P", FunctionPass, NestPass)
+#: Sees a function between two passes: the pass that is done (None: it has just been lowered), the function, and what
+#: passes know of it.
+Between = Callable[[Pass[Any] | None, LoopFunction, About], None]
 
 #: The most bytes that one instruction of a GPU loads or stores.
 GPU_VECTOR = 16
@@ -115,13 +117,18 @@ KERNEL: tuple[NestPass, ...] = (
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The pass lists of a function and its kernels, in the order in which they run."""
+    """The pass lists of a function and its kernels, in the order in which they run, and who looks between passes.
+
+    `between` is called with the main function, when it is lowered and after each pass; what is packed, and versions
+    for constant sizes, it does not see. A pass has changed all nests before the next one changes any.
+    """
 
     first: tuple[FunctionPass, ...] = FIRST
     before_nests: tuple[FunctionPass, ...] = BEFORE_NESTS
     host: tuple[NestPass, ...] = HOST
     after_nests: tuple[FunctionPass, ...] = AFTER_NESTS
     kernel: tuple[NestPass, ...] = KERNEL
+    between: Between | None = None
 
     @property
     def passes(self) -> tuple[FunctionPass | NestPass, ...]:
@@ -152,9 +159,55 @@ class Pipeline:
             found = found or last is not None
             return kept
 
-        return Pipeline(
-            cut(self.first), cut(self.before_nests), cut(self.host), cut(self.after_nests), cut(self.kernel)
-        )
+        first, before, host = cut(self.first), cut(self.before_nests), cut(self.host)
+        return Pipeline(first, before, host, cut(self.after_nests), cut(self.kernel), self.between)
+
+    @property
+    def unseen(self) -> Pipeline:
+        """The same passes, with nobody who looks between them."""
+        return replace(self, between=None)
+
+    def over(self, function: LoopFunction, passes: Iterable[FunctionPass], about: About) -> LoopFunction:
+        """The function after these passes."""
+        for each in passes:
+            function = each.apply(function, about)
+            self._show(each, function, about)
+        return function
+
+    def over_first(self, function: LoopFunction, about: About) -> LoopFunction:
+        """A function that has just been lowered, after the first passes."""
+        self._show(None, function, about)
+        return self.over(function, self.first, about)
+
+    def over_nests(self, function: LoopFunction, about: About) -> LoopFunction:
+        """The function with each nest of the host after its passes."""
+        nests = _nests(function.body)
+        for each in self.host:
+            nests = [each.apply(nest, about) for nest in nests]
+            if self.between is not None:
+                self.between(each, replace(function, body=_with_nests(function.body, nests)), about)
+        return replace(function, body=_with_nests(function.body, nests))
+
+    def over_kernels(self, function: LoopFunction, about: About) -> LoopFunction:
+        """The function with each nest of its kernels after their passes."""
+        kernels = function.kernels
+        nests = [_nests(kernel.body) for kernel in kernels]
+        known = [_about_kernel(kernel, about.facts) for kernel in kernels]
+
+        def whole() -> LoopFunction:
+            bodies = [_with_nests(kernel.body, own) for kernel, own in zip(kernels, nests, strict=True)]
+            made = (replace(kernel, body=body) for kernel, body in zip(kernels, bodies, strict=True))
+            return replace(function, kernels=tuple(made))
+
+        for each in self.kernel if kernels else ():
+            nests = [[each.apply(nest, its) for nest in own] for own, its in zip(nests, known, strict=True)]
+            if self.between is not None:
+                self.between(each, whole(), about)
+        return whole()
+
+    def _show(self, done: Pass[Any] | None, function: LoopFunction, about: About) -> None:
+        if self.between is not None:
+            self.between(done, function, about)
 
 
 PIPELINE = Pipeline()
@@ -168,34 +221,41 @@ def optimise(function: LoopFunction, register: int = 64, pipeline: Pipeline = PI
     """
     taken = Names({*names(function.body), *function.params, *(argument.name for argument in function.arguments)})
     about = About(taken, facts_of(function), register)
-    function = applied(pipeline.before_nests, function, about)
-    function = replace(function, body=over_nests(function.body, lambda nest: applied(pipeline.host, nest, about)))
-    function = applied(pipeline.after_nests, function, about)
-    kernels = tuple(_kernel(kernel, about.facts, pipeline) for kernel in function.kernels)
-    versions = tuple(replace(each, function=optimise(each.function, register, pipeline)) for each in function.versions)
-    packs = tuple(optimise(each, register, pipeline) for each in function.packs)
-    return replace(function, kernels=kernels, versions=versions, packs=packs)
+    function = pipeline.over(function, pipeline.before_nests, about)
+    function = pipeline.over_nests(function, about)
+    function = pipeline.over(function, pipeline.after_nests, about)
+    function = pipeline.over_kernels(function, about)
+    for kernel in function.kernels:
+        check_uniform(kernel.body, kernel.name)
+    own = pipeline.unseen
+    versions = tuple(replace(each, function=optimise(each.function, register, own)) for each in function.versions)
+    return replace(function, versions=versions, packs=tuple(optimise(each, register, own) for each in function.packs))
 
 
-def _kernel(kernel: KernelFunction, facts: Facts, pipeline: Pipeline) -> KernelFunction:
-    """A kernel after its passes; its vectors have the size that one instruction loads or stores."""
+def _about_kernel(kernel: KernelFunction, facts: Facts) -> About:
+    """The names and facts of a kernel; its vectors have the size that one instruction loads or stores."""
     declared = (*kernel.params, *(scalar.name for scalar in kernel.scalars), *(array.name for array in kernel.arrays))
-    taken = Names({*names(kernel.body), *declared})
-    about = About(
-        taken, facts.in_blocks(kernel.threads).nonnegative_variables(kernel.nonnegative), GPU_VECTOR, kernel.threads
-    )
-    body = over_nests(kernel.body, lambda nest: applied(pipeline.kernel, nest, about))
-    check_uniform(body, kernel.name)
-    return replace(kernel, body=body)
+    inside = facts.in_blocks(kernel.threads).nonnegative_variables(kernel.nonnegative)
+    return About(Names({*names(kernel.body), *declared}), inside, GPU_VECTOR, kernel.threads)
 
 
-def applied(passes: Sequence[Pass[T]], what: T, about: About) -> T:
-    """A function or a nest after these passes."""
-    for each in passes:
-        what = each.apply(what, about)
-    return what
+def _nests(body: Node) -> list[Node]:
+    """The nests of a body, in their order."""
+    found: list[Node] = []
+
+    def kept(nest: Node) -> Node:
+        found.append(nest)
+        return nest
+
+    _over_nests(body, kept)
+    return found
 
 
-def over_nests(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The body of a function with `change` applied to each of its nests."""
-    return with_children(node, lambda child: over_nests(child, change)) if around_nests(node) else change(node)
+def _with_nests(body: Node, nests: Sequence[Node]) -> Node:
+    """The body with others in place of its nests, in their order."""
+    left = iter(nests)
+    return _over_nests(body, lambda _: next(left))
+
+
+def _over_nests(node: Node, change: Callable[[Node], Node]) -> Node:
+    return with_children(node, lambda child: _over_nests(child, change)) if around_nests(node) else change(node)

@@ -37,6 +37,7 @@ CONDITIONS = (
     reductions.RANK_REDUCTIONS,
     memory.PLACES,
     memory.VALUES,
+    memory.IMPLIED_CONDITIONS,
     memory.WHOLE_CALLS,
     reductions.PARTS_OF_TERMS,
     reductions.REDUCTIONS,

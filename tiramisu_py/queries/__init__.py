@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from tiramisu_py.queries.iterations import (
         Congruence,
         Iterations,
+        PositionRun,
         congruences,
         end_of,
         extent_at,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         have_one_end,
         is_box,
         is_multiple,
+        run_of_positions,
         same_points,
         same_range,
         same_values,
@@ -144,8 +146,8 @@ front(
         ),
         "tiramisu_py.queries.identity": "compiler_description, device_of, machine_description, program_key, text_key",
         "tiramisu_py.queries.iterations": (
-            "Congruence, Iterations, congruences, end_of, extent_at, extents, have_one_end, is_box, is_multiple, "
-            "same_points, same_range, same_values"
+            "Congruence, Iterations, PositionRun, congruences, end_of, extent_at, extents, have_one_end, is_box, "
+            "is_multiple, run_of_positions, same_points, same_range, same_values"
         ),
         "tiramisu_py.queries.reads": (
             "ANOTHER_ROW, LinearRead, behind, is_read_at_loop, linear_reads, meets, offsets, readers_of, "
@@ -182,6 +184,7 @@ __all__ = [
     "Device",
     "Emission",
     "Iterations",
+    "PositionRun",
     "LinearRead",
     "LoopDependence",
     "LoopDependences",
@@ -258,6 +261,7 @@ __all__ = [
     "reductions_behind",
     "rewrite",
     "rounds",
+    "run_of_positions",
     "runtime_for",
     "same_points",
     "same_range",

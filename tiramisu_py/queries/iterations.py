@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.extents import extents_of
+from tiramisu_py.algorithm.domains.runs import runs, start_bounds
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -24,6 +26,32 @@ def extents(computation: Computation, *, terms: bool = False) -> list[int | None
     """
     of = computation.points if terms else computation.domain
     return [_constant_extent(of, axis) for axis in range(sets.size(of))]
+
+
+class PositionRun(NamedTuple):
+    """The iterators over runs, and over the positions of a run; `start` is the input that says where each begins."""
+
+    start: str
+    row: str
+    position: str
+
+
+def run_of_positions(algorithm: Algorithm, computation: Computation) -> PositionRun | None:
+    """The runs that have each position once, and that the points of a computation are in.
+
+    None for those that are in no such runs (`Function.segments`), or at other forms of iterators.
+    """
+    space = computation.points.get_space()
+    variables = dict(zip(computation.point_iterators, sets.variables(space), strict=True))
+    reader = Affine(space, variables)
+    for run in runs(list(start_bounds(algorithm.inputs, reader, computation.guards))):
+        row, position = (
+            next((name for name, each in variables.items() if each.plain_is_equal(form)), None)
+            for form in (run.row, run.position)
+        )
+        if algorithm.inputs[run.start].covers is not None and row is not None and position is not None:
+            return PositionRun(run.start, row, position)
+    return None
 
 
 def _constant_extent(of: isl.Set, axis: int) -> int | None:

@@ -12,9 +12,12 @@ from tiramisu_py.recipes.reductions.rows import rows
 from tiramisu_py.recipes.spmv import spmv
 from tiramisu_py.recipes.stencil import stencil
 from tiramisu_py.recipes.time_stencil import time_stencil
+from tiramisu_py.recipes.traversal import traversal
+from tiramisu_py.recipes.typed_matmul import typed_matmul
 
 __all__ = [
     "AppliedCommands", "Cpu", "Recipe", "blocks", "columns", "convolution", "matmul", "matmul_space", "pointwise",
     "reduction",
-    "reduction_space", "rows", "spmv", "stencil", "time_stencil",
+    "reduction_space", "rows", "spmv", "stencil", "time_stencil", "traversal",
+    "typed_matmul",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 
 import islpy as isl
 
@@ -24,6 +25,8 @@ from tiramisu_py.algorithm.declare.declare import declare_input
 from tiramisu_py.algorithm.declare.shared_loops import shared_loops, upward_dims
 from tiramisu_py.algorithm.declare.soundness import ValueSets, box
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.domain import conjuncts
+from tiramisu_py.algorithm.domains.gathers import gathered, has_all_terms, is_in_runs, is_placement
 from tiramisu_py.algorithm.domains.runs import element_of
 from tiramisu_py.algorithm.evaluate.given_values import extents
 from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, Iter, binary, select
@@ -256,7 +259,9 @@ class _Backward:
         guards = [replaced(guard, instance) for guard in instances.guards]
         guards += [binary("==", Iter(dims[axis]), replaced(index, instance)) for axis, index in places.items()]
         points = self._placed(source, found, kept, places, over)
-        if not over and not guards:
+        if not over and not instances.guards:  # one instance may read each element: a choice, no place to add to
+            for guard in guards:
+                value = where(guard, value)
             self.terms[source].append(PartialTerm(sets.named(points, self.adjoint_names[source]), value))
             return
         value, guards = _of_scalars(guards, value)
@@ -266,6 +271,8 @@ class _Backward:
             value, guards = _mentioning(value, guards, over)
         name = self.adjoint_names[source]
         points = sets.with_dims(sets.named(points, name), (*dims, *over))
+        if places:
+            points, over, guards, value = _by_inverse(self.original, points, over, guards, value)
         self.sums[source].append(_Sum(points, tuple(over), tuple(guards), value, c))
 
     def _placed(
@@ -389,6 +396,30 @@ class _Backward:
             free = [each for each in wanted if each not in found]
             found.append(free[0] if free else _free(f"d{axis}", {*found, *self.original.params}))
         return tuple(found)
+
+
+def _by_inverse(
+    algorithm: Algorithm, points: isl.Set, over: Sequence[str], guards: Sequence[Expr], value: Expr
+) -> tuple[isl.Set, list[str], list[Expr], Expr]:
+    """The terms of a scatter by the positions of an inverse of its index, if one is declared."""
+    dims = [name or "" for name in sets.dim_names(points.get_space())]
+    rows = dims[: len(dims) - len(over)]
+    every = [condition for guard in guards for condition in conjuncts(guard)]
+    for order in algorithm.inputs.values():
+        about = order.inverts
+        if about is None:
+            continue
+        count = algorithm.inputs[about.of].values
+        for term, row in product(over, rows):
+            placed = any(is_placement(each, row, term, about) for each in every)
+            if not placed or count is None or not is_in_runs(points, dims.index(row), row, count[1]):
+                continue
+            if has_all_terms(points, dims.index(term), term, order.shape[0]):
+                position = _free(f"{term}_in", {*dims, *algorithm.params})
+                changed = [position if each == term else each for each in over]
+                moved, bounds = gathered(algorithm, order, (row, term, position), value, guards)
+                return sets.with_dims(points, (*rows, *changed)), changed, [*bounds], moved
+    return points, [*over], [*guards], value
 
 
 def _with_zeros(inner: isl.Set, wide: isl.Set, value: Expr, dims: Sequence[str], dtype: DType) -> Expr:

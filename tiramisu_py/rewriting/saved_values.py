@@ -42,6 +42,7 @@ def divided(original: Algorithm, adjoints: Adjoints, recompute: Sequence[str]) -
     saved = [name for name in computed if name not in original.outputs]
     forward = replace(original, name=f"{original.name}_forward", outputs=(*original.outputs, *saved))
     arrays = {name: _as_inputs(original, original.computations[name]) for name in computed}
+    read |= {each.inverts.of for name, each in step.inputs.items() if name in read and each.inverts is not None}
     inputs = {name: each for name, each in step.inputs.items() if name in read}
     inputs |= {each.name: each for listed in arrays.values() for each in listed}
     used = _components_read(kept.values())

@@ -136,4 +136,4 @@ def _rounded(elements: isl.Set, inner: isl.Set | None) -> isl.Set:
     """The elements read and those with values, without corners or gaps."""
     assert inner is not None
     whole = sets.named(elements, None).union(sets.named(inner, None))
-    return sets.hull(whole.coalesce()).intersect_params(inner.params())
+    return sets.hull(whole.coalesce()).intersect_params(whole.params())

@@ -1,9 +1,21 @@
-"""For PyTorch: functions with gradients as operators, and activations of a model in files.
+"""For PyTorch: functions with gradients as operators, activations of a model in files, tensors that GPUs read in place.
 
-Both need PyTorch: ``pip install 'tiramisu_py[interop]'``.
+All need PyTorch: ``pip install 'tiramisu_py[interop]'``.
 """
 
 from tiramisu_py.torch.functions import function
+from tiramisu_py.torch.placement import Placement, TensorKind, placement
 from tiramisu_py.torch.tensor_cache import TensorCache, offload
+from tiramisu_py.torch.unified_device import register_unified_device
+from tiramisu_py.torch.unified_tensors import unified
 
-__all__ = ["TensorCache", "function", "offload"]
+__all__ = [
+    "Placement",
+    "TensorCache",
+    "TensorKind",
+    "function",
+    "offload",
+    "placement",
+    "register_unified_device",
+    "unified",
+]

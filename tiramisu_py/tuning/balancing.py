@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
-from tiramisu_py import Function, gpu_count
+import numpy as np
+
+from tiramisu_py import Function, Kernel, Trace, TraceEvent, gpu_count, pinned_empty
 from tiramisu_py.errors import ArgumentError, LegalityError
 from tiramisu_py.public_calls import own_call
-from tiramisu_py.queries import Counter, Program, Room, as_device, axes
+from tiramisu_py.queries import (
+    Amount,
+    Communication,
+    Counter,
+    Program,
+    Room,
+    Work,
+    as_device,
+    axes,
+    communication,
+    shape_value,
+)
+from tiramisu_py.queries import drawn_arguments as arguments
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.estimated import Estimate
-from tiramisu_py.tuning.levels import Level, levels
+from tiramisu_py.tuning.levels import Level, Slot, levels, owners
 from tiramisu_py.tuning.machine_model import Machine, published
-from tiramisu_py.tuning.measured import Measurement
 from tiramisu_py.tuning.result import Balance, BalancedPart, listed
 from tiramisu_py.tuning.sample_sizes import checked_sizes, checked_small, equal_parts, short_sizes, shortened
 from tiramisu_py.tuning.splitting import Cost, fitted, makespan, split
@@ -222,3 +236,169 @@ def _require_all(program: Program, found: Sequence[Level], known: Mapping[str, i
             f"sizes has no value for {', '.join(missing)}: give the values of all parameters of "
             f"{program.algorithm.name} but {', '.join(name for name in _unknown(program, known) if name in chosen)}"
         )
+
+
+# -- the times of parts, estimated from operations and bytes (roofline model): nothing is run
+#
+# The time of a part is that of its arithmetic or of its memory, whichever is longer, plus the times of its GPU's link
+# and of its messages. In a pipeline, which overlaps copies and kernels, only the busiest operation sequence counts.
+#
+# Source: Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model", CACM 52(4), 2009.
+
+
+class Estimate:
+    """The seconds of each part on a machine; raises `ArgumentError` if the machine's description is incomplete."""
+
+    def __init__(self, program: Program, levels: Sequence[Level], machine: Machine) -> None:
+        self._program = program
+        self._slots = [slot for level in levels for slot in level.slots]
+        self._owners = owners(program, levels)
+        self._counter = Counter(program)
+        self._machine = machine
+        if any(slot.gpu is not None for slot in self._slots) and not machine.has_gpu:
+            raise ArgumentError(
+                "parts run on a GPU, and the machine has no rates of a GPU: give gpu_flops, gpu_bandwidth and "
+                'link_bandwidth, or the name of a known GPU, machine=tm.Machine.here(gpu="H200")'
+            )
+
+    def __call__(self, params: Mapping[str, int]) -> list[float]:
+        """The seconds of each part at given parameter values, level by level."""
+        moved = communication(self._program, params)
+        return [self._seconds(slot, params, moved) for slot in self._slots]
+
+    def _seconds(self, slot: Slot, params: Mapping[str, int], moved: Communication) -> float:
+        work = self._counter.work(slot.statements, params)
+        alike = 1 if slot.ranks is None else len(slot.ranks)
+        if slot.gpu is None:
+            return on_cores(work, self._machine) / alike + self._messages(slot, moved)
+        mine = [one for one in moved.transfers if self._owners.get(one.name) is slot]
+        queues = {self._kernels_on(slot): on_gpu(work, self._machine)}
+        for one in mine:
+            queue = self._program.queue_of(self._program.statements[one.name])
+            queues[queue] = queues.get(queue, 0.0) + over_link(one.bytes, one.messages, self._machine)
+        overlapped = bool(mine) and all(self._is_pipelined(slot, one.name) for one in mine)
+        return (max(queues.values()) if overlapped else sum(queues.values())) / alike
+
+    def _kernels_on(self, slot: Slot) -> tuple[int, int] | None:
+        """The operation sequence of a part's kernels."""
+        queues = (self._program.queue_of(self._program.statements[name]) for name in sorted(slot.statements))
+        return next(queues, None)
+
+    def _is_pipelined(self, slot: Slot, name: str) -> bool:
+        """Whether a transfer is asynchronous and made chunk by chunk, in a loop with the part's kernels."""
+        transfer = self._program.statements[name]
+        loops = {loop for each in slot.statements for loop in self._program.statements[each].loops}
+        return transfer.transfer is not None and transfer.transfer.asynchronous and bool(loops & set(transfer.loops))
+
+    def _messages(self, slot: Slot, moved: Communication) -> float:
+        """The seconds in which the busiest rank of a part sends and receives."""
+        if slot.ranks is None or not moved.grid:
+            return 0.0
+        found = [moved.of_rank(rank) for rank in slot.ranks if rank < moved.ranks]
+        return max((over_network(one.sent + one.received, self._machine) for one in found), default=0.0)
+
+
+def on_cores(work: Work, machine: Machine) -> float:
+    """The seconds of some work on all cores of the host."""
+    return max(work.operations / (machine.core_flops * machine.cores), work.bytes / machine.host_bandwidth)
+
+
+def on_gpu(work: Work, machine: Machine) -> float:
+    """The seconds of some work on a GPU, including its kernel launches."""
+    running = max(work.operations / machine.gpu_flops, work.bytes / machine.gpu_bandwidth)
+    return work.kernels * machine.launch_latency + running
+
+
+def over_link(size: int, copies: int, machine: Machine) -> float:
+    """The seconds of transferring `size` bytes between the host and a GPU, in `copies` copies."""
+    return copies * machine.link_latency + size / machine.link_bandwidth
+
+
+def over_network(amount: Amount, machine: Machine) -> float:
+    """The seconds of messages between ranks."""
+    return amount.messages * machine.network_latency + amount.bytes / machine.network_bandwidth
+
+
+# -- the times of parts, measured
+
+
+#: The kinds of events that count as a part's work: on threads of the host, and on a GPU.
+ON_CORES = ("nest",)
+ON_GPU = ("kernel", "upload", "download", "transfer")
+
+
+class Measurement:
+    """The seconds of each part of a compiled function: the minimum over some runs, and the maximum over the ranks."""
+
+    def __init__(
+        self,
+        f: Function,
+        levels: Sequence[Level],
+        inputs: Mapping[str, Any],
+        comm: Any,
+        pinned: bool,
+        rounds: int,
+        **options: Any,
+    ) -> None:
+        self._f = f
+        self._inputs = inputs
+        self._comm = comm
+        self._pinned = options.get("device") or "gpu" if pinned else None
+        self._rounds = rounds
+        self._slots = [slot for level in levels for slot in level.slots]
+        self._owners = owners(f.completed, levels)
+        self._options = options
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        return self._f.compile(trace=True, **self._options)
+
+    def __call__(self, params: Mapping[str, int]) -> list[float]:
+        """The seconds of each part at given parameter values, level by level."""
+        given = self._arguments(params)
+        self._kernel(**given)  # to warm up
+        best = [float("inf")] * len(self._slots)
+        for _ in range(self._rounds):
+            self._kernel(**given)
+            times = times_of(self._kernel.trace, self._owners, self._slots)
+            best = [min(old, new) for old, new in zip(best, times, strict=True)]
+        return best if self._comm is None else [max(each) for each in zip(*self._comm.allgather(best), strict=True)]
+
+    def _arguments(self, params: Mapping[str, int]) -> dict[str, Any]:
+        """The arguments of the call: this rank's parts of arrays, in page-locked memory if `pinned`."""
+        algorithm = self._f.algorithm
+        given = arguments(algorithm, self._inputs, params, seed=0)
+        if self._pinned:
+            given |= self._outputs(params)
+        arrays = {
+            name: given[name] for name in given if name not in algorithm.inputs or not algorithm.inputs[name].scalar
+        }
+        if self._comm is not None:
+            rank = self._comm.Get_rank()
+            arrays = {name: self._f.part(name, whole, rank, **params) for name, whole in arrays.items()}
+        if self._pinned:
+            arrays = {name: _page_locked(array, self._pinned) for name, array in arrays.items()}
+        return {**given, **arrays, **params, **({} if self._comm is None else {"comm": self._comm})}
+
+    def _outputs(self, params: Mapping[str, int]) -> dict[str, Any]:
+        """Arrays for the outputs that have their own buffer."""
+        program = self._f.program
+        own = (name for name in self._f.algorithm.outputs if program.storages[name].buffer == name)
+        buffers = {name: program.buffers[name] for name in own}
+        return {name: np.zeros(shape_value(of.passed_extents, params), of.dtype.numpy) for name, of in buffers.items()}
+
+
+def _page_locked(array: Any, device: str) -> Any:
+    locked = pinned_empty(array.shape, array.dtype, device=device)
+    locked[...] = array
+    return locked
+
+
+def times_of(trace: Trace, owned: Mapping[str, Slot], slots: Sequence[Slot]) -> list[float]:
+    """The busy seconds of each part: of its loop nests, or of the kernels and copies of its GPU."""
+    found: dict[int, list[TraceEvent]] = {id(slot): [] for slot in slots}
+    for event in trace.events:
+        slot = next((owned[name] for name in re.findall(r"\w+", event.name) if name in owned), None)
+        if slot is not None and event.kind in (ON_CORES if slot.gpu is None else ON_GPU):
+            found[id(slot)].append(event)
+    return [trace.busy(found[id(slot)]) for slot in slots]

@@ -5,6 +5,9 @@ to global memory together moves in sectors of 32 bytes; in shared memory, words 
 turns. The indices are evaluated for the first warps of two blocks, at sizes that are multiples of 32 and in the first
 iteration of sequential loops; the worst counts. Where full tiles have a version of their own, it is that one which is
 looked at.
+
+Of a gather, whose places depend on values, the lines of 128 bytes are counted that warps ask for, with arbitrary values
+in place of those read, over the warps of many blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
@@ -46,6 +49,8 @@ from tiramisu_py.view.occupancy import Occupancy, multiprocessor, occupancy
 
 #: Sizes at which indices are evaluated, and how many warps of a block.
 SAMPLE, WARPS = 4096, 4
+#: Bytes of a request, and the warps over which requests of gathers are counted, about.
+LINE, COUNTED = 128, 512
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,8 @@ class AccessFacts:
 
     `least` is the number needed for contiguous elements. `sectors` is 0 for shared memory; `conflicts` is the number of
     turns there, 0 for global memory. `alignment` is that of the warp's first address, in bytes, at most 128. If
-    indices are values (`known` is false), the other facts are undefined.
+    indices are values (`known` is false), the other facts are undefined, but for `requests`: the lines of 128 bytes
+    that warps ask for, for each row of an array whose rows have constant lengths, at arbitrary rows (0: not known).
     """
 
     buffer: str
@@ -66,6 +72,7 @@ class AccessFacts:
     least: int = 0
     conflicts: int = 0
     alignment: int = 0
+    requests: float = 0.0
 
     @property
     def cost(self) -> tuple[bool, float]:
@@ -80,7 +87,8 @@ class AccessFacts:
     def __str__(self) -> str:
         does = "stores" if self.is_store else "loads"
         if not self.known:
-            return f"{does} {self.text}: it depends on values"
+            rows = f"; about {self.requests:.1f} requests of {LINE} bytes a row" if self.requests else ""
+            return f"{does} {self.text}: it depends on values{rows}"
         if self.memory is Memory.SHARED:
             best = "" if self.least == 1 else f", {self.least} at best"
             turns = f"bank conflicts, {self.conflicts} turns a warp{best}"
@@ -146,18 +154,87 @@ def kernel_facts(
     kernel: KernelFunction,
     registers: Mapping[int, int] | None = None,
     code: Mapping[int, MachineCode] | None = None,
+    *,
+    gathers: bool = False,
 ) -> KernelFacts:
-    """The facts of a kernel."""
+    """The facts of a kernel; the requests of its `gathers` are counted if that is asked for."""
     arrays = {array.name: (tuple(array.extents), array.dtype.numpy.itemsize, array.memory) for array in kernel.arrays}
     worst: dict[tuple[str, bool], AccessFacts] = {}
     for sample in _samples(kernel):
         for found in _examined_all(kernel, sample, arrays):
             key = (found.text, found.is_store)
             worst[key] = found.or_worse(worst.get(key, found))
+    if gathers and any(not found.known for found in worst.values()):
+        requests = _requests(kernel, arrays)
+        worst = {key: replace(found, requests=requests.get(key, 0.0)) for key, found in worst.items()}
     shared = sum(_shared_bytes(kernel).values())
     return KernelFacts(
         kernel.name, kernel.threads, shared, tuple(worst.values()), dict(registers or {}), dict(code or {})
     )
+
+
+def _requests(kernel: KernelFunction, arrays: Arrays) -> dict[tuple[str, bool], float]:
+    """The requests of gathers for each row, by text: the lines that warps ask for, over the elements, times a row's."""
+    lines, elements = dict[tuple[str, bool], int](), dict[tuple[str, bool], int]()
+    widths = dict[tuple[str, bool], int]()
+    x, y, z = kernel.threads
+    warp = kernel.gpu.warp
+    for block in range(max(8, COUNTED * warp // (x * y * z))):
+        for first in range(0, x * y * z, warp):
+            lanes = np.arange(first, min(first + warp, x * y * z), dtype=np.int64)
+            for access, is_store, variables, active in _gathers(
+                kernel.body, _numbers(kernel, lanes, block), lanes >= 0
+            ):
+                extents, size, memory = arrays.get(access.buffer, ((), 1, Memory.SHARED))
+                if memory is Memory.SHARED or len(extents) < 2 or not active.any():
+                    continue
+                values = _AnyValues(variables)
+                try:
+                    at, width = _offsets(values, access, extents), int(values(extents[-1]))
+                except (InterpretError, KeyError):
+                    continue
+                key = (str(access), is_store)
+                places = np.broadcast_to(at, lanes.shape)[active] * size // LINE
+                lines[key] = lines.get(key, 0) + len(np.unique(places))
+                elements[key] = elements.get(key, 0) + int(active.sum())
+                widths[key] = width
+    return {key: count / elements[key] * widths[key] for key, count in lines.items()}
+
+
+def _gathers(
+    node: Node, variables: Variables, active: Value, of_values: frozenset[str] = frozenset()
+) -> Iterator[tuple[Load, bool, Variables, Value]]:
+    """The accesses of a kernel whose indices depend on values of arrays, with the threads that make them.
+
+    The variables `of_values` do.
+    """
+    for access, is_store in _accesses(node):
+        if any(_is_of_values(index, of_values) for index in access.indices):
+            yield access, is_store, variables, active
+    if isinstance(node, Let | For):
+        first = node.value if isinstance(node, Let) else node.lower
+        found = _arbitrary(first, variables)
+        variables = variables if found is None else {**variables, node.variable: found}
+        of_values = of_values | {node.variable} if _is_of_values(first, of_values) else of_values
+    if isinstance(node, If):
+        holds = _arbitrary(node.condition, variables)
+        here = active if holds is None else active & np.broadcast_to(holds, active.shape)
+        yield from _gathers(node.then, variables, here, of_values)
+        return
+    for child in children(node):
+        yield from _gathers(child, variables, active, of_values)
+
+
+def _arbitrary(e: Expr, variables: Variables) -> Value | None:
+    """The value of an expression, with arbitrary elements; None if it needs what is not known here."""
+    try:
+        return _AnyValues(variables)(e)
+    except (InterpretError, KeyError):
+        return None
+
+
+def _is_of_values(e: Expr, of_values: frozenset[str]) -> bool:
+    return any(isinstance(part, Load) or (isinstance(part, Iter) and part.name in of_values) for part in walk(e))
 
 
 def _shared_bytes(kernel: KernelFunction) -> dict[tuple[str, str], int]:
@@ -201,6 +278,17 @@ class _Lanes(Evaluator):
     def visit_ramp(self, e: Ramp) -> Value:
         """The first lane's index: a vector is one wide access."""
         return self(e.base)
+
+
+class _AnyValues(_Lanes):
+    """Expressions in which the elements of arrays have arbitrary values, the same for the same element."""
+
+    def visit_load(self, e: Load) -> Value:
+        """A number that follows from the indices, below the sizes."""
+        mixed: Value = np.int64(0x9E3779B9)
+        for index in e.indices:
+            mixed = (mixed ^ (self(index) + 0x7F4A7C15)) * np.int64(0x2545F491) % np.int64(2**31 - 1)
+        return e.dtype.numpy.type(0) + (mixed % SAMPLE)
 
 
 def _samples(kernel: KernelFunction) -> Iterator[Variables]:

@@ -17,6 +17,7 @@ from tiramisu_py.algorithm.traversal import iterators, substitute, walk
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement_runs import run_bounds
 
 
 class LostBound(NamedTuple):
@@ -55,6 +56,8 @@ def _since(states: tuple[Program, ...], lost: LostBound) -> str:
 def _lost(program: Program) -> Iterator[tuple[Statement, LostBound, str]]:
     for statement in program.acting:
         bounds = [bound for guard in statement.guards for bound in conjuncts(guard) if _is_bound(bound)]
+        if bounds and any(map(run_bounds(program, statement).is_implied, statement.guards)):
+            continue  # by what loops outside say, they have others
         for loop in statement.loops:
             here = [bound for bound in bounds if loop in _loops(program, statement, _positions(bound))]
             found = _reason(program, statement, loop, here) if here else None
@@ -121,6 +124,12 @@ def _reason(program: Program, statement: Statement, loop: LoopId, bounds: list[E
             f"the number of {what} is fixed before a value is loaded",
             f"distribute {called} in place of {name}" if called else f"leave {name} to one of them",
         )
+    free = _without_bounds(program, statement, loop)
+    if free is not None:
+        return (
+            f"{free.handle} shares it, and runs in all of them",
+            f"compute {free.source} at a loop outside of {name}",
+        )
     other = _other_bounds(program, statement, loop, bounds)
     if other is not None:
         return (
@@ -142,6 +151,14 @@ def _is_known_before(program: Program, statement: Statement, loop: LoopId, bound
 def _not_outside(statement: Statement, loops: list[LoopId], loop: LoopId) -> list[LoopId]:
     """The loops among some that are not around a loop."""
     return [each for each in loops if statement.depth(each) >= statement.depth(loop)]
+
+
+def _without_bounds(program: Program, statement: Statement, loop: LoopId) -> Statement | None:
+    """A statement that shares a loop which no value bounds for it."""
+    for other in program.with_this_loop(loop):
+        if other.acts and not any(_is_bound(each) for guard in other.guards for each in conjuncts(guard)):
+            return other
+    return None
 
 
 def _other_bounds(program: Program, statement: Statement, loop: LoopId, bounds: list[Expr]) -> Statement | None:

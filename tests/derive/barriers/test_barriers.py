@@ -20,8 +20,7 @@ from tiramisu_py.algorithm.expressions import Iter, select
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.dependence import kernel_order
 from tiramisu_py.dependence.accesses import MemoryAccesses
-from tiramisu_py.derive.barriers.barriers import conflicts, with_barriers
-from tiramisu_py.derive.barriers.fewest_points import fewest
+from tiramisu_py.derive.barriers.barriers import conflicts, fewest, with_barriers
 from tiramisu_py.function.handles.computations import Input
 from tiramisu_py.program.loops import Combine, GpuBlock
 from tiramisu_py.program.program import Program

@@ -15,7 +15,7 @@ from tiramisu_py.ir.arithmetic.kernel_ranges import Limits, condition_of, consta
 from tiramisu_py.ir.arithmetic.linear import number
 from tiramisu_py.ir.arithmetic.remainders import as_remainders
 from tiramisu_py.ir.rewriting import Names, walk
-from tiramisu_py.passes.kernels.loads_first import staged
+from tiramisu_py.passes.kernels.full_blocks import staged
 from tiramisu_py.program.loops import Unroll
 
 SHAPE = (4, 3, 1)

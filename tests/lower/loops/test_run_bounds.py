@@ -13,7 +13,7 @@ import numpy as np
 
 import tiramisu_py as tm
 from tests.programs.by_hand import computed, every, text
-from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
 from tiramisu_py.ir import Allocate, Block, For, If, Let, Load, LoopFunction, Node
 from tiramisu_py.lower.lowering import lower
 
@@ -36,6 +36,8 @@ def value(e: Expr, known: Mapping[str, Any]) -> Any:
             return known[e.name]
         case Cast():
             return value(e.operand, known)
+        case Unary(op="-"):
+            return -value(e.operand, known)
         case Load():
             return int(known[e.buffer][tuple(value(index, known) for index in e.indices)])
         case Binary():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tests.oracle.generators.script import Script
 from tiramisu_py.ir import LoopFunction
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.pass_stages import PassFailedError, shape, stages
-from tiramisu_py.passes import optimise
+from tiramisu_py.passes import PassFailedError, optimise, shape, stages
 
 
 def wrong_after_a_pass(script: Script, wrong: Callable[[LoopFunction], str], register: int = 64) -> str:
@@ -21,7 +21,7 @@ def wrong_after_a_pass(script: Script, wrong: Callable[[LoopFunction], str], reg
     program = script.function.completed
     before: Any = None
     try:
-        for stage in stages(program, register):
+        for stage in stages(partial(lower, program), register):
             said = next(stage.faults(), "")
             now = shape(stage.function)
             if not said and now != before:

@@ -38,7 +38,8 @@ class FactCall:
     @cached_property
     def wanted(self) -> dict[Point, int] | None:
         """What each element of the result should hold; None if one should hold two values."""
-        computation = self.script.function.algorithm.computations["m"]
+        algorithm = self.script.function.algorithm
+        computation = algorithm.gathered.get("m", algorithm.computations["m"])
         place = function(self.script.program.storages["m"].index, self.params)
         rank = len(computation.iterators)
         found: dict[Point, int] = {}
@@ -121,10 +122,17 @@ def calls(script: Script, seed: int) -> Iterator[FactCall]:
         if o is None:
             continue
         o = np.sort(o) if inputs["o"].monotone else o
+        if inputs["o"].covers is not None:
+            if not params["N"] and params["M"]:
+                continue  # no run has them
+            o[0], o[-1] = 0, params["M"]
         a = rng.integers(-3, 4, integers(inputs["a"].shape, params))
         arrays = {"o": o.astype(np.int32), "a": a.astype(np.int32)}
         if "q" in inputs:  # other keys
-            arrays["q"] = rng.integers(0, params["N"] + 1, params["N"]).astype(np.int32)
+            (keys,), (_, end) = (integers(each, params) for each in (inputs["q"].shape, inputs["q"].values or ()))
+            arrays["q"] = rng.integers(0, end, keys).astype(np.int32)
+        if "into_order" in inputs:
+            arrays["into_start"], arrays["into_order"] = tm.inverse(arrays["q"], params["N"])
         yield FactCall(script, params, arrays)
 
 

@@ -27,19 +27,22 @@ class FactAlgorithms:
 
     def written(self) -> Script:
         """A scatter, a sum by keys, values or sums of rows, guarded reads, or rows in one dimension."""
-        for line in (
-            "N, M = tm.params('N M')",
-            "i, v, p = tm.iters('i v p')",
-            f"{', '.join(NEW_LOOPS)} = tm.iters('{' '.join(NEW_LOOPS)}')",
-            f"{', '.join(NEW_COPY)} = tm.iters('{' '.join(NEW_COPY)}')",
-            "f = tm.Function('f', params=[N, M])",
-        ):
+        for line in self._start():
             self.script.do(line)
         kinds = ("scatter", "scatter", "keyed", "rows", "rows", "sums", "guarded", "linear")
         getattr(self, f"_{self.choice.choice(kinds)}")()
         self.script.do("f.outputs(m)")
         self.script.declared()
         return self.script
+
+    def _start(self) -> tuple[str, ...]:
+        return (
+            "N, M = tm.params('N M')",
+            "i, v, p = tm.iters('i v p')",
+            f"{', '.join(NEW_LOOPS)} = tm.iters('{' '.join(NEW_LOOPS)}')",
+            f"{', '.join(NEW_COPY)} = tm.iters('{' '.join(NEW_COPY)}')",
+            "f = tm.Function('f', params=[N, M])",
+        )
 
     def _facts(self, likely: str) -> str:
         """Declared facts, most often the one that helps."""

@@ -32,7 +32,7 @@ TURNS = (
     *("whole", "any", "whole", "cores", "whole", "whole", "groups", "whole", "facts", "whole"),
     *("whole", "cores", "whole", "stages", "whole", "lanes", "any", "whole", "gpu", "whole"),
     *("whole", "patterns", "whole", "ranks", "sums", "whole", "derived", "sums", "cooperative", "gradients"),
-    *("whole", "ranked", "ptx"),
+    *("whole", "ranked", "ptx", "runs"),
 )
 #: Kinds that take long: fewer of them.
 SLOW = {"gpu": 4, "cooperative": 8, "ranks": 4, "patterns": 4, "derived": 6, "ranked": 12, "stages": 2, "ptx": 12}

@@ -36,7 +36,7 @@ def until(f: tm.Function, name: str) -> LoopFunction:
     """The loops after the pass of a name."""
     pipeline = PIPELINE.until(name)
     assert f.check().ok
-    return optimise(lower(f.completed, pipeline.first), 64, pipeline)
+    return optimise(lower(f.completed, pipeline), 64, pipeline)
 
 
 def handled(f: tm.Function, monkeypatch: pytest.MonkeyPatch) -> int:

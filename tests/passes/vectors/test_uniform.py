@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import bool_
 from tiramisu_py.ir import Ramp
 from tiramisu_py.ir.arithmetic.lanes import Lanes
-from tiramisu_py.passes.vectors.uniform_conditions import in_all_lanes, in_no_lane
+from tiramisu_py.passes.vectors.widen import in_all_lanes, in_no_lane
 
 WIDTH = 4
 a, N = var("a"), var("N")

@@ -188,3 +188,12 @@ WRONG = [
 def test_other_reads_are_refused(wrong: Any, words: str) -> None:
     with pytest.raises(tm.CommandError, match=words):
         wrong(*plain())
+
+
+@pytest.mark.parametrize("by", [None, "shift", "line"])
+def test_the_facts_say_the_requests_of_a_row(by: str | None) -> None:
+    (facts,) = gather(513, by).facts()
+    loads = next(each for each in facts.accesses if each.buffer == "rows")
+    _, index = picked(513, count=97)
+    assert not loads.known and loads.requests == pytest.approx(requests(index, 513, by) / 97, rel=0.02)
+    assert f"it depends on values; about {loads.requests:.1f} requests of 128 bytes a row" in str(facts)

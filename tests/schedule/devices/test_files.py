@@ -126,6 +126,15 @@ def test_computations_touch_no_file() -> None:
     assert first.repair.startswith("u.store_in(tm.HOST), then f.create_xfer(..., u[...], tm.CPU2FILE)")
 
 
+def test_functions_of_ranks_have_no_files() -> None:
+    s = waiting()
+    b = s.f.computation("b", {i: N}, 1.0 * i)
+    s.f.outputs(s.v, b, replace=True)
+    b.tag_distribute(i)
+    report = s.f.check()
+    assert "which is in a file, in a function of ranks" in str(report), report
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -216,6 +225,17 @@ def test_room_is_reserved_before_anything_is_computed(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", FULL, folder], capture_output=True, text=True, check=True)
     assert f"the folder {folder} has no room for u_file, 9.6 kB: File too large; give a folder" in done.stdout
     assert not os.listdir(folder)
+
+
+def test_a_trace_has_the_copies_of_both_queues(tmp_path: Path) -> None:
+    kernel = waiting().f.compile(storage=on_disk(tmp_path), trace=True)
+    kernel(NUMBERS.random((6, 50)))
+    trace = kernel.trace
+    assert [row for _, row in trace.rows()] == ["host", "files, store", "files, load"]
+    for kind, name, waits in (("store", "u_stored", "u_stored_wait"), ("load", "u_loaded", "u_loaded_wait")):
+        copies, waited = trace.of(kind), trace.of("wait", waits)
+        assert [(each.name, each.bytes) for each in copies] == [(name, 400)] * 6
+        assert all(copy.end <= wait.end for copy, wait in zip(copies, waited, strict=True))
 
 
 def test_a_kernel_with_files_goes_to_other_processes(tmp_path: Path) -> None:

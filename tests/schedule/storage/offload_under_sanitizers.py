@@ -1,4 +1,4 @@
-"""Run by test_offload in a process of its own: files of a gradient, compiled with sanitizers."""
+"""Run by test_offload in a process of its own: files of a recurrence, compiled with sanitizers."""
 
 from __future__ import annotations
 
@@ -8,24 +8,22 @@ import numpy as np
 
 import tiramisu_py as tm
 from tests.sanitizers import sanitized_process
-from tests.schedule.storage.test_offload import given, rod, t
+from tests.schedule.storage.test_offload import NUMBERS, backwards, t
 
 
 def main(folder: str) -> None:
-    kept, f = rod(), rod()
+    f = backwards(late=1)
     f["u"].offload(t)
-    right = kept.compile()
     sanitize = ("address", "undefined")
-    kernels = [f.compile(storage=folder, sanitize=sanitize), f.compile(storage="simulator", seed=1, sanitize=sanitize)]
-    for kernel in kernels:
-        for steps, n in ((1, 4), (9, 700), (6, 5000)):
-            arrays = given(n)
-            for one, other in zip(kernel(**arrays, T=steps), right(**arrays, T=steps), strict=True):
-                np.testing.assert_array_equal(one, other)
+    for storage in (folder, "simulator"):
+        kernel = f.compile(storage=storage, sanitize=sanitize, **({"seed": 1} if storage == "simulator" else {}))
+        for shape in ((3, 1), (9, 700), (6, 5000)):
+            a = NUMBERS.random(shape)
+            np.testing.assert_array_equal(kernel(a), f.evaluate(a))
     for number in (1, 7, 12):
         failing = f.compile(storage=tm.SimulatedDisk(fails=number), sanitize=sanitize)
         try:
-            failing(**given(40), T=9)
+            failing(NUMBERS.random((9, 5)))
         except tm.KernelError:
             continue
         raise SystemExit("a copy that fails is not told")

@@ -18,7 +18,7 @@ from tiramisu_py.program.statement import FILES
 from tiramisu_py.proof import check
 
 N, T = tm.params("N T")
-i, t, s = tm.iters("i t s")
+i, t, s, i0, i1 = tm.iters("i t s i0 i1")
 NUMBERS = np.random.default_rng(0)
 
 
@@ -119,6 +119,24 @@ def test_a_loop_that_runs_forwards_reads_levels_forwards(together: bool) -> None
     u.offload(t, ahead=1)
     given = NUMBERS.random(3)
     np.testing.assert_array_equal(f.compile(storage="simulator", seed=0)(given, T=6), f.evaluate(given, T=6))
+
+
+def test_a_program_may_use_a_gpu_too() -> None:
+    f = tm.Function("both", params=[T, N], assume="T >= 3 and N >= 2")
+    a = f.input("a", tm.float64, [T, N])
+    w = f.computation("w", {i: N}, a[0, i] * 3)
+    u = f.computation("u", {t: T, i: N}, lambda u: tm.select(t == 0, w[i], a[t, i] + 0.5 * u[t - 1, i]))
+    f.outputs(f.computation("v", {s: T, i: N}, u[T - 1 - s, i] + 1))
+    w.split(i, 32, i0, i1)
+    w.tag_gpu(blocks=[i0], threads=[i1])
+    u.offload(t)
+    f.derive_transfers()
+    assert f.check().ok, f.check()
+    given = NUMBERS.random((6, 50))
+    kernel = f.compile(device="simulator", storage="simulator", seed=0)
+    np.testing.assert_array_equal(kernel(given), f.evaluate(given))
+    assert kernel.traffic["u"].stored == given.nbytes
+    assert kernel.traffic["w"].copied == 400
 
 
 def test_it_is_saved_undone_and_blamed() -> None:

@@ -13,7 +13,7 @@ import tiramisu_py as tm
 from tests.tuning.learned.pretended import LEGAL, RANGES, SMALL, law, product
 from tiramisu_py.tuning import filters
 from tiramisu_py.tuning.learned.samples import clocks
-from tiramisu_py.tuning.learned.samples.kernel_timing import settled
+from tiramisu_py.tuning.learned.samples.clocks import settled
 from tiramisu_py.tuning.search.database import _SECOND, VERSION, Database
 
 

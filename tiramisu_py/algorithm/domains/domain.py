@@ -12,7 +12,6 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.domains.enclosure import approximation, undeclared_values
 from tiramisu_py.algorithm.domains.isl_text import domain_text
 from tiramisu_py.algorithm.domains.references import check_references
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, as_expr, binary
@@ -353,3 +352,50 @@ def _assumed(context: isl.Context, params: Sequence[str], space: isl.Space, assu
         return Affine(space, {}).condition(condition).params()
     except NotAffine as error:
         raise DeclarationError(f"the assumption {condition} is not affine in the parameters: {error.part}") from None
+
+
+# -- conditions on values, over-approximated from the declared facts about the values
+
+
+def approximation(algorithm: Algorithm, space: isl.Space, iterators: Sequence[str], condition: Expr) -> isl.Set:
+    """The points of a frame at which a condition can hold, for some contents of the arrays that it reads.
+
+    { [i, p] : exists v : lo <= v < hi and p < v }  for the condition  p < start[i]  and  lo <= start[...] < hi.
+    A condition that is not affine in its values either excludes no point.
+    """
+    values: dict[tuple[object, ...], tuple[str, Access]] = {}
+    opened = rewrite(condition, lambda e: _opened(e, values))
+    extra = [name for name, _ in values.values()]
+    wide = algorithm.frame(None, (*iterators, *extra))
+    affine = Affine(wide)
+    try:
+        found = affine.condition(opened)
+    except NotAffine:
+        return sets.universe(space)
+    for name, access in values.values():
+        for fact in _facts(algorithm, name, access):
+            found = found.intersect(affine.condition(fact))
+    narrow = sets.named(sets.project_prefix(found, len(iterators)), sets.tuple_name(space))
+    return sets.with_dims(narrow, iterators)
+
+
+def _opened(e: Expr, values: dict[tuple[object, ...], tuple[str, Access]]) -> Expr | None:
+    if not isinstance(e, Access):
+        return None
+    name, _ = values.setdefault(e.key(), (f"value {len(values)}", e))
+    return Iter(name)
+
+
+def _facts(algorithm: Algorithm, name: str, access: Access) -> list[Expr]:
+    source = algorithm.inputs.get(access.source) or algorithm.computations.get(access.source)
+    if source is None or source.values is None:
+        return []
+    low, high = source.values
+    return [binary("<=", low, Iter(name)), binary("<", Iter(name), high)]
+
+
+def undeclared_values(algorithm: Algorithm, condition: Expr) -> list[str]:
+    """The sources of a condition's values that have no declared range."""
+    values: dict[tuple[object, ...], tuple[str, Access]] = {}
+    rewrite(condition, lambda e: _opened(e, values))
+    return [access.source for name, access in values.values() if not _facts(algorithm, name, access)]

@@ -147,7 +147,7 @@ def _apply(function: Function, pair: SumPair, lanes: int) -> None:
     columns.update.vectorize(column, 2 * lanes, remainder="mask")
     block.compute_at(columns.update, column)
     block.store_in(Memory.REGISTER)
-    block.update.unroll(row, remainder="specialize")
+    block.update.unroll(row)
     first = rows
     own, along = _iterators(function, pair.rows)
     if pair.rows != pair.matrix:

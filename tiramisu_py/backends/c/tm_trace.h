@@ -22,10 +22,10 @@
 #define TM_TRACE_NAMED 256
 #define TM_TRACED static inline __attribute__((unused))
 
-/* What the host does; from TM_TRACE_KERNEL on, what devices do. */
+/* What the host does; from TM_TRACE_KERNEL on, what devices do, and then the queues of files. */
 typedef enum tm_trace_kind {
   TM_TRACE_NEST, TM_TRACE_LAUNCH, TM_TRACE_COPY, TM_TRACE_WAIT, TM_TRACE_SEND, TM_TRACE_RECEIVE, TM_TRACE_COLLECTIVE,
-  TM_TRACE_KERNEL, TM_TRACE_UPLOAD, TM_TRACE_DOWNLOAD, TM_TRACE_TRANSFER
+  TM_TRACE_KERNEL, TM_TRACE_UPLOAD, TM_TRACE_DOWNLOAD, TM_TRACE_TRANSFER, TM_TRACE_STORE, TM_TRACE_LOAD
 } tm_trace_kind;
 
 /* Where a member says nothing it is -1. */
@@ -134,6 +134,7 @@ TM_TRACED void tm_trace_bytes(tm_trace *log, int64_t bytes) { log->open.bytes = 
 /* -- a file in the format of Chrome, which Perfetto shows: a process for the rank; its thread 0 is the host */
 
 TM_TRACED int tm_trace_thread(const tm_trace_event *event) {
+  if (event->kind >= TM_TRACE_STORE) return 1000000 + event->kind;
   return event->kind < TM_TRACE_KERNEL ? 0 : 1 + 1000 * event->device + event->stream + 1;
 }
 
@@ -151,13 +152,15 @@ TM_TRACED void tm_trace_put_name(FILE *file, const tm_trace *log, const tm_trace
           (int)log->rank, tm_trace_thread(event));
   if (event->kind < TM_TRACE_KERNEL)
     fprintf(file, "\"host\"}}");
+  else if (event->kind >= TM_TRACE_STORE)
+    fprintf(file, "\"files, %s\"}}", event->kind == TM_TRACE_STORE ? "store" : "load");
   else
     fprintf(file, "\"GPU %d, stream %d\"}}", (int)event->device, (int)event->stream);
 }
 
 TM_TRACED void tm_trace_put_event(FILE *file, const tm_trace *log, const tm_trace_event *event) {
   static const char *const kinds[] = {"nest", "launch", "copy", "wait", "send", "receive", "collective",
-                                      "kernel", "upload", "download", "transfer"};
+                                      "kernel", "upload", "download", "transfer", "store", "load"};
   fprintf(file, ",\n{\"ph\": \"X\", \"name\": \"");
   for (const char *letter = event->name; *letter != 0; letter++) {
     if (*letter == '"' || *letter == '\\') fputc('\\', file);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import cgen
@@ -14,6 +15,7 @@ from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.part import HostPart, Lines, Printer
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
+from tiramisu_py.backends.c.trace_calls import LOG_HEADER
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Allocate, Await, Copy, Events, LoopFunction, Node, Record
 from tiramisu_py.ir.rewriting import walk
@@ -56,7 +58,10 @@ class FilesPart(HostPart):
     def runtime(self) -> tuple[RuntimeFile, ...]:
         """The runtime of the queues."""
         header, source = RUNTIME
-        return (*packaged("storage", header), *packaged("storage", source, included=False))
+        files = (*packaged("storage", header), *packaged("storage", source, included=False))
+        if not self.function.traced:
+            return files
+        return (files[0], replace(files[1], text=f'#define _GNU_SOURCE\n#include "{LOG_HEADER}"\n{files[1].text}'))
 
     def documentation(self) -> list[str]:
         """The error codes of files."""
@@ -114,6 +119,10 @@ class FilesPart(HostPart):
             cgen.Statement(f"const int tm_files = {begin}"),
             cgen.If(cgen.Line("tm_files != 0"), cgen.Statement(wrong)),
         ]
+
+    def logged(self) -> Lines:
+        """Tells the log of the copies."""
+        return [cgen.Statement(f"tm_file_trace(files, {self.log.place})")]
 
     def leaving(self, code: str) -> str:
         """Ends the work with files before the function returns."""

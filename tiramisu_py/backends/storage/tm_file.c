@@ -23,6 +23,13 @@
 #include <sys/vfs.h>
 #endif
 
+/* What only a library with a trace has: its copy of this file begins with tm_trace.h. */
+#ifdef TM_TRACE_H
+#define TRACED(...) __VA_ARGS__
+#else
+#define TRACED(...)
+#endif
+
 enum { BLOCK = 4096, WORTH_PADDING = 4 * BLOCK, CHUNK = 1 << 20, STACK = 1 << 18,
        MOST_COPIES = 128, QUEUES = 2, TEXT = 600 };
 
@@ -52,6 +59,7 @@ typedef struct queue {
   operation *first, **last;
   uint64_t issued, done;
   char *buffer; /* aligned, of CHUNK bytes */
+  TRACED(tm_trace done_at;) /* the copies that are complete */
   double free_at; /* of a simulated disk: when all that was issued is complete */
 } queue;
 
@@ -83,6 +91,7 @@ struct tm_file_call {
   disk disk;
   uint64_t random;
   int64_t begun; /* operations */
+  TRACED(tm_trace *log;)
 };
 
 static _Thread_local char error_text[TEXT];
@@ -250,7 +259,7 @@ static int move_bytes(queue *q, const tm_file *file, size_t place, char *memory,
   return 0;
 }
 
-static void carry_out(queue *q, const operation *o) {
+static void copy_all(queue *q, const operation *o) {
   tm_file_call *const call = q->call;
   const tm_file_box *const box = &o->box;
   const bool stores = q->number == TM_FILE_STORES;
@@ -270,6 +279,28 @@ static void carry_out(queue *q, const operation *o) {
              stores ? "store" : "load", box->run * box->lines * box->planes, o->file->array, stores ? "to" : "from",
              call->disk.on ? "the simulator" : call->folder, code < 0 ? "the file ends before them" : strerror(code));
 }
+
+static void carry_out(queue *q, const operation *o) {
+  TRACED(const int64_t begin = tm_trace_now();)
+  copy_all(q, o);
+  TRACED(if (q->call->log != NULL)
+           tm_trace_add(&q->done_at, (tm_trace_event){.name = o->what, .begin = begin, .end = tm_trace_now(),
+                                                      .bytes = (int64_t)(o->box.run * o->box.lines * o->box.planes),
+                                                      .kind = q->number == TM_FILE_STORES ? TM_TRACE_STORE : TM_TRACE_LOAD,
+                                                      .device = -1, .stream = -1, .peer = -1, .tag = -1});)
+}
+
+#ifdef TM_TRACE_H
+void tm_file_trace(tm_file_call *call, tm_trace *log) { call->log = log; }
+
+static void finish_trace(tm_file_call *call) {
+  for (int number = 0; number < QUEUES; number++) {
+    tm_trace *const own = &call->queues[number].done_at;
+    for (int64_t n = 0; n < own->count && call->log != NULL; n++) tm_trace_add(call->log, own->events[n]);
+    tm_trace_free(own);
+  }
+}
+#endif
 
 /* -- queues -- */
 
@@ -565,6 +596,7 @@ int tm_file_end(tm_file_call *call, int code) {
   }
   for (int number = 0; number < QUEUES && here; number++)
     if (call->queues[number].started) pthread_join(call->queues[number].thread, NULL);
+  TRACED(finish_trace(call);)
   if (code == 0) code = told(call);
   if (code == 0 && call->disk.on) code = left_over(call);
   while (call->files != NULL) {

@@ -31,6 +31,10 @@ const char *tm_file_error(void);
 
 /* Begins a call of the function `name`, whose files are in `folder`, and tells whether files can be there. */
 int tm_file_begin(tm_file_call **call, const char *name, const char *folder);
+#ifdef TM_TRACE_H
+/* The times of the copies of this call go to `log` when it ends. */
+void tm_file_trace(tm_file_call *call, tm_trace *log);
+#endif
 /* Ends the threads, and releases everything. `code` is what the function is about to return: it is returned, or the error
    that some operation has met. A call of NULL has nothing. */
 int tm_file_end(tm_file_call *call, int code);

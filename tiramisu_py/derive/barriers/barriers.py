@@ -9,7 +9,7 @@ between its children are chosen that order all conflicts not yet ordered by barr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import islpy as isl
@@ -18,7 +18,6 @@ from tiramisu_py import sets
 from tiramisu_py.dependence import kernel_order
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
-from tiramisu_py.derive.barriers.fewest_points import fewest
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.kernels import KernelNest, kernels, renewed
@@ -200,3 +199,37 @@ def _without(nest: KernelNest, name: str) -> KernelNest:
     statements = {key: s for key, s in program.statements.items() if key != name}
     orders = tuple(order for order in program.orders if name not in (order.before, order.after))
     return renewed(nest, program.with_(statements=statements, orders=orders))
+
+
+# -- minimum hitting set on a circle: the fewest places such that each arc contains one
+
+
+def fewest(arcs: Sequence[frozenset[int]], places: int) -> list[int]:
+    """The fewest of the places 0, 1, ..., `places` - 1 such that each arc contains one; prefers late ones.
+
+    Each arc is a run of consecutive places; place 0 follows the last one.
+    """
+    needs = list(dict.fromkeys(arcs))
+    if not needs:
+        return []
+    best: list[int] | None = None
+    for start in sorted(sorted(needs, key=len)[0], reverse=True):
+        chosen = _from(start, needs, places)
+        if best is None or len(chosen) < len(best):
+            best = chosen
+    assert best is not None
+    return sorted(best)
+
+
+def _from(start: int, needs: list[frozenset[int]], places: int) -> list[int]:
+    """`start` and the fewest other places: on the circle cut at `start`, the arcs without it are intervals."""
+    chosen = [start]
+    left = [arc for arc in needs if start not in arc]
+
+    def distance(place: int) -> int:
+        return (place - start) % places
+
+    for arc in sorted(left, key=lambda arc: max(map(distance, arc))):
+        if not any(place in arc for place in chosen):
+            chosen.append(max(arc, key=distance))
+    return chosen

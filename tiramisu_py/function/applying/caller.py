@@ -9,7 +9,6 @@ import warnings
 from tiramisu_py.algorithm.declarations import Location
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_BACKENDS = os.path.join(os.path.dirname(_PACKAGE), "backends")
 
 
 def warn_of_old_word(said: str) -> None:
@@ -21,7 +20,7 @@ def warn_of_old_word(said: str) -> None:
 
 
 def _is_own(file: str) -> bool:
-    return os.path.abspath(file).startswith((_PACKAGE + os.sep, _BACKENDS + os.sep))
+    return os.path.abspath(file).startswith(_PACKAGE + os.sep)
 
 
 def caller() -> Location | None:

@@ -28,6 +28,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.progress import step
 from tiramisu_py.proof import Report
 from tiramisu_py.schedule.command_fields import of_owner
+from tiramisu_py.schedule.loops.run_bounds import with_run_bounds
 
 
 class Scheduled(OwnCalls):
@@ -141,7 +142,7 @@ class Scheduled(OwnCalls):
         if self._open_domains:
             raise CommandError(f"{command}: {self._open_domains}, before commands")
         try:
-            changed = by_index_if_moved(command.applied(self._program))
+            changed = by_index_if_moved(with_run_bounds(command.applied(self._program), self._program))
             if may_contradict(self._program.statements, self._program.orders, changed.statements, changed.orders):
                 static_positions(changed.statements, changed.orders)  # refuses orders that contradict each other
         except isl.Error as error:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.function.applying.applied import AppliedStatements
 from tiramisu_py.function.applying.caller import warn_of_old_word
+from tiramisu_py.function.applying.own_calls import formerly
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.command_fields import Handle
+from tiramisu_py.schedule.command_fields import Handle, StatementsHandle
 from tiramisu_py.schedule.loops.order import Root, root
 
 if TYPE_CHECKING:
     from tiramisu_py.function.handles.computations import Selection
+    from tiramisu_py.function.handles.operations import Loops
 
 #: The words of older versions, and what to write.
 OLD_WORDS = {
@@ -21,7 +23,30 @@ OLD_WORDS = {
     "pack": "copy(source, [k, x], layout=[x, k])",
     "cache_shared": "copy(source, [y, x], at=c0, into=tm.SHARED)",
     "cache_local": "copy(source, [x], at=k, into=tm.REGISTER)",
+    "then": "b.after(a, i) for a.then(b, i), or f.order(a, b, c, at=i) for a chain of them",
+    "between": "s.after(p, i).before(q, j) for s.between(p, i, q, j)",
 }
+
+
+class OldOrders(AppliedStatements):
+    """Orders of statements by the words that they had in older versions."""
+
+    @formerly(level="at")
+    def then(self, other: Loops, at: Iter | Root = root) -> Loops:
+        """An old word for `after`, the other way round: `other` follows, and is returned."""
+        _warn("then")
+        other.after(self, at)
+        return other
+
+    def between(
+        self, first: StatementsHandle, first_level: Iter | Root, second: StatementsHandle, second_level: Iter | Root
+    ) -> Self:
+        """An old word for `after` at one level and `before` at another."""
+        _warn("between")
+        handle: Any = self
+        with self._function.all_or_nothing():
+            handle.after(first, first_level).before(second, second_level)
+        return self
 
 
 class OldWords(AppliedStatements):

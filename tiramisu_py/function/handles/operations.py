@@ -10,12 +10,13 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function.applying.applied import AppliedStatements
 from tiramisu_py.function.applying.own_calls import formerly
 from tiramisu_py.function.applying.public_commands import command
+from tiramisu_py.function.handles.old_words import OldOrders
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.command_fields import Named, Single, StatementsHandle
 from tiramisu_py.schedule.devices.place_waits import WaitFor
 from tiramisu_py.schedule.loops.coalesced_producers import Coalesce
 from tiramisu_py.schedule.loops.correcting_shifts import correcting_shifts
-from tiramisu_py.schedule.loops.order import After, Before, Between, Fuse, Root, root
+from tiramisu_py.schedule.loops.order import After, Before, Fuse
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
 from tiramisu_py.schedule.loops.tensorize import Tensorize
 from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Split, Tile
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
 
 
-class Loops(AppliedStatements):
+class Loops(OldOrders):
     """Statements with loops: commands on these, and on the order of what runs in them."""
 
     split = command(Split)
@@ -47,21 +48,6 @@ class Loops(AppliedStatements):
     tensorize = command(Tensorize)
     after = command(After)
     before = command(Before)
-    between = command(Between)
-
-    @formerly(level="at")
-    def then(self, other: Loops, at: Iter | Root = root) -> Loops:
-        """Let `other` follow, and return it, so that orders can be chained.
-
-        ::
-
-            for i: a[i]             -->   for i:
-            for i: b[i]                       a[i]
-            for i: c[i]                       b[i]
-                                              c[i]                        (a.then(b, i).then(c, i))
-        """
-        other.after(self, at)
-        return other
 
     @formerly(level="at")
     def fuse(self, other: StatementsHandle, at: Iter, *, shift: bool = False) -> Self:

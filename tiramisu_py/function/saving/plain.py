@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from enum import Enum
 from fractions import Fraction
@@ -26,7 +26,6 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType, TupleType, named_type, tuple_type
 from tiramisu_py.algorithm.words.stages import ArrayParameter, ExternStage, ForeignFunction, StageCall, StrideParameter
 from tiramisu_py.errors import SavedError
-from tiramisu_py.function.saving.older import OLDER
 from tiramisu_py.program.command import Command, every_command
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.machine.gpu_target import GpuTarget
@@ -35,6 +34,7 @@ from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.program.targets import Cores, Gpu, Shares
 from tiramisu_py.schedule import command_fields as named
 from tiramisu_py.schedule.devices.transfers import Direction, Mode
+from tiramisu_py.schedule.locality.copy_values import CopyValues
 from tiramisu_py.schedule.loops.order import Root, root
 from tiramisu_py.schedule.ranks.exchange_half import Property
 from tiramisu_py.schedule.ranks.rank_numbers import RankNumber
@@ -238,3 +238,34 @@ def _undeclared(name: str) -> Any:
         )
 
     return refused
+
+
+# -- commands as files of older versions hold them: by other names, and with other arguments
+
+
+def _cache(of: Any, copied: Any, level: Any, iterators: Any, **options: Any) -> Command:
+    into, name = options.pop("memory", Memory.HOST), options.pop("name", None)
+    called = name if options.get("layout") is None else name or f"{copied.source}_cache"
+    return CopyValues(of, copied, iterators, at=level, into=into, name=called, **options)
+
+
+def _pack(of: Any, copied: Any, iterators: Any, layout: Any, **options: Any) -> Command:
+    at = {"at": options.pop("level")} if "level" in options else {}
+    return CopyValues(of, copied, iterators, layout=layout, **at, **options)
+
+
+def _shared(of: Any, copied: Any, level: Any, iterators: Any, **options: Any) -> Command:
+    return CopyValues(of, copied, iterators, at=level, into=Memory.SHARED, **options)
+
+
+def _local(of: Any, copied: Any, level: Any, iterators: Any, **options: Any) -> Command:
+    return CopyValues(of, copied, iterators, at=level, into=Memory.REGISTER, **options)
+
+
+#: What makes the command of now, by the name that it has in older files.
+OLDER: Mapping[str, Callable[..., Command]] = {
+    "cache_at": _cache,
+    "pack": _pack,
+    "cache_shared": _shared,
+    "cache_local": _local,
+}

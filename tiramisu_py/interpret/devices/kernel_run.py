@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from itertools import product
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.arithmetic import Value
-from tiramisu_py.interpret.devices.race_detector import AccessHistory, Clock
-from tiramisu_py.interpret.devices.thread_strands import Local, Thread
-from tiramisu_py.interpret.devices.warp_products import product_of_warp
+from tiramisu_py.interpret.devices.race_detector import AccessHistory, Clock, Watched, watched
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
+from tiramisu_py.interpret.machine import Interpreter
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.interpret.memory import Array
+from tiramisu_py.interpret.memory import Array, allocated
 from tiramisu_py.interpret.partial_results import application
-from tiramisu_py.interpret.strands import Meeting, Steps
-from tiramisu_py.ir import KernelArray, KernelFunction, LastBlock, Mma, TreeReduce
+from tiramisu_py.interpret.strands import Meeting, Nested, OwnSteps, Steps
+from tiramisu_py.ir import (
+    Allocate,
+    Barrier,
+    Deferred,
+    KernelArray,
+    KernelFunction,
+    LastBlock,
+    Mma,
+    Node,
+    Store,
+    TreeReduce,
+)
 from tiramisu_py.program.combining.combination_trees import BlockTree
 from tiramisu_py.program.loops import AXES
 from tiramisu_py.program.machine.tensor_instructions import WARP_SHAPE
@@ -245,3 +258,156 @@ class ThreadBlock:
                     array.write(meeting.indices, value, node.statement)
                     if number and not node.everyone:
                         array.written[meeting.indices] = False
+
+
+# -- one thread of a block: the statements that occur only in kernels
+
+
+@dataclass
+class Local:
+    """The state shared by the threads of a block: the clock, and shared memory, poisoned when the block starts."""
+
+    clock: Clock
+    shared: dict[Allocate, tuple[Array, AccessHistory]] = field(default_factory=dict)
+
+
+class Thread(Interpreter):
+    """A thread's part of a kernel."""
+
+    def __init__(self, choice: random.Random, number: int, local: Local) -> None:
+        super().__init__(choice)
+        self.number = number
+        self.local = local
+        self.pending: list[tuple[int, Store, Frame, tuple[Any, ...]]] = []
+        self.barriers = 0
+
+    def frame(self, launch: Frame, traces: dict[str, AccessHistory], constant: frozenset[str]) -> Frame:
+        """The frame of the thread in a launch, whose arrays record each access."""
+        own = launch.branch()
+        for name, array in launch.arrays.items():
+            own.arrays[name] = watched(array, traces[name], self.local.clock, self.number, name in constant)
+        return own
+
+    def whole(self, body: Node, frame: Frame) -> Steps:
+        """The steps of the kernel, and at the end the outstanding deferred stores."""
+        yield from self.run(body, frame)
+        self._settle()
+
+    def seen(self, frame: Frame, buffer: str) -> Watched:
+        """An array that threads share."""
+        array = frame.array(buffer)
+        if not isinstance(array, Watched):
+            raise InterpretError(f"{frame.where} shares {buffer}, which is private to each thread")
+        return array
+
+    def visit_allocate(self, node: Allocate, frame: Frame) -> OwnSteps:
+        if node.memory is not Memory.SHARED:
+            return super().visit_allocate(node, frame)
+        if node not in self.local.shared:
+            shape = tuple(map(Evaluator(frame).integer, node.extents))
+            self.local.shared[node] = (allocated(node, shape), AccessHistory())
+        inner = frame.branch()
+        inner.arrays[node.buffer] = watched(*self.local.shared[node], self.local.clock, self.number)
+        return iter((Nested(node.body, inner),))
+
+    def visit_store(self, node: Store, frame: Frame) -> Steps:
+        if node.update is None or not (node.atomic or node.buffer in frame.atomic):
+            yield from super().visit_store(node, frame)
+            return
+        with self.seen(frame, node.buffer).updated():
+            for _ in super().visit_store(node, frame):
+                pass
+        yield None
+
+    def visit_barrier(self, node: Barrier, frame: Frame) -> Steps:
+        self.barriers += 1
+        self._settle(self.barriers)
+        yield Meeting(node, frame)
+
+    def visit_lastblock(self, node: LastBlock, frame: Frame) -> OwnSteps:
+        self._settle()
+        meeting = Meeting(node, frame)
+        yield meeting
+        if meeting.value:
+            yield Nested(node.body, frame)
+
+    def visit_deferred(self, node: Deferred, frame: Frame) -> Steps:
+        store, frame = node.store, frame.branch()
+        frame.where = store.statement
+        evaluate = Evaluator(frame)
+        indices = tuple(evaluate(index) for index in store.indices)
+        evaluate(store.value)
+        self.seen(frame, store.buffer).defer(indices, store.statement, node.barriers)
+        self.pending.append((self.barriers + node.barriers, store, frame, indices))
+        yield None
+        if self.choice.random() < 0.5:
+            self._settle()
+
+    def _settle(self, barrier: int | None = None) -> None:
+        """Execute the deferred stores, in any order: all, or those that are complete at a barrier, by its number."""
+        self.choice.shuffle(self.pending)
+        left = []
+        for each in self.pending:
+            last, store, frame, indices = each
+            if barrier is not None and last > barrier:
+                left.append(each)
+                continue
+            self.seen(frame, store.buffer).settle(indices, Evaluator(frame)(store.value), store.statement)
+        self.pending = left
+
+    def visit_mma(self, node: Mma, frame: Frame) -> Steps:
+        frame.where = node.statement
+        evaluate = Evaluator(frame)
+        rank = len(node.places[0])
+        indices = tuple(map(evaluate.integer, node.indices))
+        own = [frame.array(node.buffer).read(indices[k : k + rank], node.statement) for k in range(0, 4 * rank, rank)]
+        factors = [[np.atleast_1d(evaluate(e)) for e in each] for each in (node.left, node.right)]
+        yield Meeting(node, frame, (own, *factors), indices)
+
+    def visit_treereduce(self, node: TreeReduce, frame: Frame) -> Steps:
+        frame.where = node.statement
+        evaluate = Evaluator(frame)
+        indices = tuple(map(evaluate.integer, node.indices))
+        yield Meeting(node, frame, tuple(map(evaluate, node.values)), indices)
+
+
+# -- products in tensor cores
+
+
+#: The bits of a float32 that tf32 leaves out.
+_LEFT_OUT = 13
+
+
+def product_of_warp(threads: Sequence[tuple[Any, Any, Any]], instruction: str) -> list[list[Value]]:
+    """The four sums of each thread, from ``(its sums, what it has loaded of the left factor, and of the right one)``.
+
+    Each product is exact, and their sum is rounded once: a GPU rounds, in places of its own, more often.
+    """
+    x_count, y_count = WARP_SHAPE
+    group = len(threads[0][1][0])
+    terms = group * x_count * len(threads[0][2])
+    left = np.zeros((2 * y_count, terms))
+    right = np.zeros((terms, y_count))
+    sums = np.zeros((2 * y_count, 2 * x_count))
+    for number, (own, of_left, of_right) in enumerate(threads):
+        y, x = divmod(number, x_count)
+        for block in range(len(of_right)):
+            at = slice(group * (x_count * block + x), group * (x_count * block + x + 1))
+            right[at, y] = of_right[block]
+            for h in range(2):
+                left[y + y_count * h, at] = of_left[2 * block + h]
+        for k, value in enumerate(own):
+            sums[y + y_count * (k // 2), 2 * x + k % 2] = value
+    if instruction.endswith("tf32"):
+        left, right = _shortened(left), _shortened(right)
+    with np.errstate(all="ignore"):
+        total = (sums + left @ right).astype(np.float32)
+    return [
+        [total[y + y_count * (k // 2), 2 * x + k % 2] for k in range(4)] for y in range(y_count) for x in range(x_count)
+    ]
+
+
+def _shortened(values: np.ndarray) -> np.ndarray:
+    """Numbers with 10 bits after the point: the others are left out."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return (bits >> np.uint32(_LEFT_OUT) << np.uint32(_LEFT_OUT)).view(np.float32).astype(np.float64)

@@ -26,7 +26,8 @@ MOST_BLOCKS = 3
 
 def on_gpu(run: KernelRun, where: Gpu, num_warps: int) -> None:
     """Schedule the programs of a run on the blocks of a GPU, each with so many warps."""
-    chosen = {value.name for value in run.values if _memory(run, value) is not Memory.HOST}
+    kept = {value.name: _memory(run, value) for value in run.values}
+    chosen = {name: memory for name, memory in kept.items() if memory is not Memory.HOST}
     whole = placed(run, apart=True)
     grid = {each.name for each in whole.programs} & _free_programs(run)
     blocks = [each for each in whole.programs if each.name in grid]
@@ -35,7 +36,7 @@ def on_gpu(run: KernelRun, where: Gpu, num_warps: int) -> None:
             f"the programs of {run.ir.name} are no box of blocks of a GPU",
             "store blocks at program_id * extent + arange, in one to three dimensions",
         )
-    dealt = layouts(run, num_warps)
+    dealt = layouts(run, num_warps, chosen)
     for value in run.values:
         if value.name not in run.outputs and value.name not in chosen:
             memory = Memory.REGISTER if dealt.stays_in_registers(value) else Memory.SHARED

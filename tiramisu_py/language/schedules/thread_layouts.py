@@ -8,7 +8,7 @@ element, have its fragments too; all others have neighbouring elements on neighb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import gcd
 
 from tiramisu_py import sets
@@ -22,7 +22,9 @@ from tiramisu_py.function.handles.computations import Reduction, Selection
 from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.placement import block_axes, extent_of_axis, is_replaced, loop_names
 from tiramisu_py.language.values.groups import sources_of
+from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.machine.tensor_instructions import WARP_SHAPE
+from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 
 #: The threads of a warp.
@@ -173,9 +175,18 @@ class ThreadLayouts:
         return program.loop_names(program.statements[part.statement_names()[0]])
 
 
-def layouts(run: KernelRun, warps: int) -> ThreadLayouts:
-    """How the values of a run are dealt out, from who reads what; before any loop is on threads."""
-    products = {value.name: found for value in run.values if (found := _product(run, value)) is not None}
+def layouts(run: KernelRun, warps: int, chosen: Mapping[str, Memory]) -> ThreadLayouts:
+    """How the values of a run are dealt out, from who reads what; before any loop is on threads.
+
+    A product is left to loops where the user has `chosen` other memory for its sums, or registers for a factor.
+    """
+    on_cuda = run.function.program.gpu.compiler == CUDA.compiler
+    products = dict[str, TensorProduct]()
+    for value in run.values if on_cuda else ():
+        factors = {chosen.get(name) for name in sources_of(value)}
+        if chosen.get(value.name, Memory.REGISTER) is Memory.REGISTER and Memory.REGISTER not in factors:
+            found = _product(run, value)
+            products |= {} if found is None else {value.name: found}
     alike = frozenset(
         (name, value.name) for value in run.values for name in sources_of(value) if _is_read_alike(run, name, value)
     )

@@ -45,6 +45,7 @@ from tiramisu_py.lower.statements.reduction_copies import privates
 from tiramisu_py.program.loops import Bulk, Loop, LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Memory
 
 #: Innermost loops stay whole if cutting them makes more leaves than this for each piece.
 MOST_LEAVES = 16
@@ -97,9 +98,16 @@ class Nest(TreeToLoops[list[Fragment]]):
         """Move tests of loaded values into the bounds of loops."""
         taken = self.reserved.union(self.variables.values())
         on_ranks = self.program.rank_axes or self.program.grid or self.program.blocks is not None
-        whole = [] if on_ranks else [array for array in self.arrays.values() if array.argument]
+        whole = [] if on_ranks else [array for array in self.arrays.values() if self._is_whole_before(array)]
         extents = {array.name: tuple(typed(extent, int64) for extent in array.buffer.extents) for array in whole}
         return ValueBounds(taken, self._declared, extents, self._may_be_unstarted, self._is_disturbed)
+
+    def _is_whole_before(self, array: Instance) -> bool:
+        """Whether an array is there as a whole before the nest: the caller's, or what only other nests store."""
+        if array.argument:
+            return True
+        kept = array.buffer.memory in (Memory.HOST, Memory.GPU) and not array.buffer.scope
+        return kept and all(isinstance(body, Body) and body.buffer != array.name for body in self.bodies.values())
 
     def _owners(self) -> set[LoopId]:
         """The innermost loops of the scopes of buffers."""

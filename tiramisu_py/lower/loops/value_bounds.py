@@ -275,7 +275,12 @@ class _Loop:
     def _runs(self, node: Node, changing: frozenset[str]) -> list[Expr] | None:
         match node:
             case If(otherwise=None):
-                return [] if loads_in(node.condition) else None
+                if loads_in(node.condition):
+                    return []
+                inside = None if changing & variables(node.condition) else self._runs(node.then, changing)
+                return None if inside is None else [node.condition, *inside]
+            case Let():
+                return self._runs(node.body, changing | {node.variable})
             case For() if not changing & (variables(node.lower) | variables(node.upper)):
                 inside = self._runs(node.body, changing | {node.variable})
                 return None if inside is None else [Binary("<", node.lower, node.upper, bool_), *inside]
@@ -408,29 +413,18 @@ class _Loop:
         """The bound that follows from ``form >= 0`` in some iteration of the loops inside."""
         if not self.nest.is_moderate(form):
             return None
-        exact = True
-        for loop in reversed(inside.loops):
-            factor = form.factor(Iter(loop.variable, int64))
-            if factor == 0:
-                continue
-            most = _extreme(loop, factor > 0, {self.loop.variable, *(each.variable for each in inside.loops)})
-            if most is None:
-                return None
-            form = form.without(Iter(loop.variable, int64).key()).plus(most, factor)
-            exact = False
-        own = Iter(self.loop.variable, int64)
-        factor = form.factor(own)
-        rest = form.without(own.key())
         changing = {self.loop.variable, *(each.variable for each in inside.loops)}
-        if factor == 0 or rest.iterators & changing or not self.nest.is_moderate(rest):
-            return None
-        atoms = tuple(atom for atom, _ in rest.terms.values() if self.nest.is_loaded(atom))
-        if not atoms:
-            return None
-        # factor * v >= -rest, or -factor * v < rest + 1
-        whole = rest.times(-1).plus(Linear({}, factor - 1)) if factor > 0 else rest.plus(Linear({}, -factor))
-        value = arithmetic.floor_divided(whole.expression(), abs(factor))
-        return _Bound(factor > 0, value, exact, atoms)
+        own = Iter(self.loop.variable, int64)
+        for found in _outermost(form, inside.loops, changing):
+            factor, rest = found.factor(own), found.without(own.key())
+            atoms = tuple(atom for atom, _ in rest.terms.values() if self.nest.is_loaded(atom))
+            if factor == 0 or not atoms or rest.iterators & changing or not self.nest.is_moderate(rest):
+                continue
+            # factor * v >= -rest, or -factor * v < rest + 1
+            whole = rest.times(-1).plus(Linear({}, factor - 1)) if factor > 0 else rest.plus(Linear({}, -factor))
+            value = arithmetic.floor_divided(whole.expression(), abs(factor))
+            return _Bound(factor > 0, value, found is form, atoms)
+        return None
 
 
 def _decided(extremum: Expr, known: Facts) -> Expr:
@@ -463,14 +457,26 @@ def _common(needed: Iterable[_Needed]) -> _Needed:
     return found
 
 
-def _extreme(loop: For, most: bool, changing: set[str]) -> Linear | None:
-    """A form that the variable of a loop does not exceed (or is never below): a number, or what changes least."""
+def _outermost(form: Linear, loops: Sequence[For], changing: set[str]) -> Iterator[Linear]:
+    """Forms that one does not exceed, whatever the loops inside are, without their variables."""
+    if not loops:
+        yield form
+        return
+    variable = Iter(loops[-1].variable, int64)
+    factor = form.factor(variable)
+    if factor == 0:
+        yield from _outermost(form, loops[:-1], changing)
+        return
+    for most in _extremes(loops[-1], factor > 0, changing):
+        yield from _outermost(form.without(variable.key()).plus(most, factor), loops[:-1], changing)
+
+
+def _extremes(loop: For, most: bool, changing: set[str]) -> list[Linear]:
+    """Forms that the variable of a loop does not exceed (or is never below): first a number, or what changes least."""
     parts = operands("min", loop.upper) if most else operands("max", loop.lower)
     forms = [form for part in parts if (form := linear(part)).exact]
-    if not forms:
-        return None
-    chosen = min(forms, key=lambda form: (len(form.iterators & changing), len(form.terms)))
-    return chosen.plus(Linear({}, -1)) if most else chosen
+    found = sorted(forms, key=lambda form: (len(form.iterators & changing), len(form.terms)))
+    return [form.plus(Linear({}, -1)) if most else form for form in found]
 
 
 def _stored(node: Node) -> set[str]:

@@ -23,7 +23,7 @@ from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.lower.statements.operation import LoweredOperation, Template
 from tiramisu_py.lower.statements.templates import Wanted
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import FILES, Statement
 from tiramisu_py.records import dataclass
 
 #: An operation, its statements that are waited for, and for each of them the forms that distinguish groups.
@@ -134,7 +134,7 @@ class Waits:
             piece = DomainPiece(name, wait, sets.named(instances, name), wait.body)
             template = Template()
             places = template.places(event.indices(event.awaited, piece.frame))
-            node = Await(event.name, places, wait.waits.device, wait.waits.on, wait.name)
+            node = _await(event, places, wait)
             found.append(LoweredOperation(piece, tuple(template.forms), node))
         return found
 
@@ -143,6 +143,17 @@ class Waits:
         for event in reversed(self.events.values()):
             body = event.around(body)
         return body
+
+
+def _await(event: Event, places: tuple[Expr, ...], wait: Statement) -> Await:
+    """A wait for an event. The host waits in place of a sequence where files are one of the two: what is put on the
+    sequence comes later.
+    """
+    assert wait.waits is not None
+    device, stream = wait.waits.device, wait.waits.on
+    if event.queue[0] == FILES or (stream is not None and device == FILES):
+        device, stream = event.queue[0], None
+    return Await(event.name, places, device, stream, wait.name)
 
 
 def _index(groups: isl.Map) -> tuple[isl.PwMultiAff, isl.PwMultiAff]:

@@ -16,17 +16,20 @@ from tiramisu_py.algorithm.expressions import Call, Expr, ExternFunction, as_typ
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.dependence.cases import chooses
 from tiramisu_py.dependence.spare_updates import may_run_anywhere
+from tiramisu_py.dependence.strided_lanes import StridedLanes, carries, contiguous_loop, strided_lanes
 from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
-from tiramisu_py.lower.statements.body_remarks import copies_remark, strided_remark
 from tiramisu_py.lower.statements.index_set_splitting import DomainPiece, iterator_names, pieces_of, point_forms
 from tiramisu_py.lower.statements.prefetch import Lookahead
 from tiramisu_py.lower.statements.store_places import Places
 from tiramisu_py.lower.statements.templates import Forms, filled
 from tiramisu_py.lower.statements.turned_rows import TurnedRow, turned_row
 from tiramisu_py.lower.statements.wide_indices import with_wide_indices
+from tiramisu_py.passes.vectors.remarks import COPIED, STRIDED
+from tiramisu_py.program.loops import LoopId, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement_runs import run_bounds
 from tiramisu_py.records import dataclass
 
 #: Comments longer than this are cut.
@@ -105,7 +108,8 @@ def body_of(program: Program, piece: DomainPiece, remark: str = "") -> Body:
     buffer, indices = places.target()
     dtype = program.buffers[program.storages[statement.target].buffer].dtype
     value, update = _value(program, piece, places, Load(buffer, indices, dtype))
-    guards = tuple(places.template(typed(with_wide_indices(guard))) for guard in statement.guards)
+    needed = run_bounds(program, statement).needed(statement.guards) if statement.guards else ()
+    guards = tuple(places.template(typed(with_wide_indices(guard))) for guard in needed)
     # the branch of a select is a part of the algorithm's line; an index that is wrapped or clipped is written as there
     written = piece.body if chooses(statement.body) else statement.body
     comment = algorithm_line(program, statement, written)
@@ -159,3 +163,58 @@ def _assignment(statement: Statement, source: object, place: str, value: Expr) -
 
 def _cut(line: str) -> str:
     return line if len(line) <= COMMENT_WIDTH else f"{line[: COMMENT_WIDTH - 4]} ..."
+
+
+# -- remarks on a statement, with the commands that help, if any are known
+
+
+#: Copies of a body that are said.
+FEWEST_COPIES = 4
+
+
+def strided_remark(program: Program, statement: Statement) -> str:
+    """``strided along i: a, b; b.interchange(j, i) and b.vectorize(j, 8) instead of ...``; "" for whole vectors.
+
+    Commands are named if no two iterations of the other loop need an order, so that it may be the innermost one.
+    """
+    lanes = strided_lanes(program, statement)
+    if lanes is None:
+        return ""
+    said = f"{STRIDED} {program.loops[lanes.loop].name}: {', '.join(lanes.arrays)}"
+    if program.rank_axes or program.blocks is not None:
+        return said
+    usable = [each for each in statement.loops if program.loops[each].tag is None]
+    loop = contiguous_loop(program, lanes, usable)
+    if loop is None or carries(program, loop):
+        return said
+    return f"{said}; {_commands(program, lanes, loop)}"
+
+
+def copies_remark(program: Program, piece: DomainPiece) -> str:
+    """``copied 6 times around the point where (i == N // 2) & (j == 0); u.vectorize(j, 8) keeps one``; "" for one."""
+    statement = piece.statement
+    if (
+        piece.around is None
+        or piece.copies < FEWEST_COPIES
+        or not statement.loops
+        or program.kernel_of(statement) is not None
+    ):
+        return ""
+    said = f"{COPIED} {piece.copies} times around the point where {text_of(piece.around)}"
+    last = statement.loops[-1]
+    if program.loops[last].tag is not None or program.rank_axes or program.blocks is not None or carries(program, last):
+        return said
+    return f"{said}; {statement.handle}.vectorize({program.loops[last].name}, 8) keeps one"
+
+
+def _commands(program: Program, lanes: StridedLanes, loop: LoopId) -> str:
+    statement, tag = lanes.statement, program.loops[lanes.loop].tag
+    assert isinstance(tag, Vector)
+    handle, names = statement.handle, program.loop_names(statement)
+    before, after = statement.depth(loop), statement.depth(lanes.loop)
+    moved = [*names[before + 1 : after + 1], names[before]]
+    order = f"{handle}.{'interchange' if len(moved) == 2 else 'reorder'}({', '.join(moved)}) and "
+    rest = "" if tag.remainder == "scalar" else f', remainder="{tag.remainder}"'
+    new = f"{handle}.vectorize({names[before]}, {tag.width}{rest})"
+    old = f"{handle}.vectorize({names[after]}, {tag.width}, ..)"
+    return f"{order if before < after else ''}{new} instead of {old} make whole vectors"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Input
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Access, Expr, Iter
+from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Load, Scalar
 from tiramisu_py.lower.statements.instances import array_name
@@ -67,6 +69,9 @@ class Places:
         try:
             return self.reader.single(index)
         except NotAffine:
+            if isinstance(index, Binary) and index.op in ("min", "max") and index.dtype == int64:
+                left, right = (self._expression(self._index(each)) for each in (index.left, index.right))
+                return replace(index, left=left, right=right)
             return self.template(index)
 
     def _element(self, storage: Storage, values: list[isl.Aff | Expr] | list[isl.Aff]) -> tuple[Expr, ...]:

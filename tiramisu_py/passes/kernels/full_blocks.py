@@ -6,25 +6,28 @@ Before: ``for u in 0 .. 4: if (64*i0 + 4*i1 + u < M) ...``, unrolled. After: ``i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param, Select
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param, Select, constant
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import substitute as substitute_in
 from tiramisu_py.algorithm.traversal import walk as parts
-from tiramisu_py.algorithm.types import bool_
-from tiramisu_py.ir import Allocate, For, If, Let, Node, Store
+from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.ir import Allocate, Block, Comment, Deferred, For, If, Let, Load, Node, Store
+from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.build import conjunction, conjuncts
-from tiramisu_py.ir.arithmetic.kernel_ranges import Limits, condition_of
-from tiramisu_py.ir.arithmetic.linear import Key, Linear, linear
-from tiramisu_py.ir.arithmetic.simplify import simplify
-from tiramisu_py.ir.rewriting import Names, children, defined, walk, with_children
+from tiramisu_py.ir.arithmetic.kernel_ranges import ConstantSpan, Limits, condition_of, constant_span
+from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, number
+from tiramisu_py.ir.arithmetic.remainders import as_remainders
+from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.rewriting import Names, block, children, defined, loads, substitute, walk, with_children
 from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.passes.base import About, NestPass
-from tiramisu_py.passes.kernels.loads_first import staged
-from tiramisu_py.passes.kernels.predicate import first_stores, guarded
 from tiramisu_py.passes.loops.full_tiles import indexes
 from tiramisu_py.program.loops import TensorLoop, Unroll, Vector
+from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 
 
@@ -218,3 +221,169 @@ def _decided(value: Expr, keys: frozenset[Key], limits: Limits) -> Expr:
         return e.rebuilt((condition, rewrite(e.yes, change), rewrite(e.no, change)))
 
     return rewrite(value, change)
+
+
+# -- values of an unrolled loop that are computed before any of them is stored, so that their loads overlap
+#
+# Before: ``for u in 0 .. 8: two[t % 2, u] = f(two[(t + 1) % 2, u])``. After: ``for u: heat[u] = f(...)``, then ``for u:
+# two[t % 2, u] = heat[u]``, with heat in registers. A compiler cannot see that no stored element is loaded again.
+
+
+#: Loops with more iterations would need too many registers.
+MOST_VALUES = 16
+
+
+def staged(node: Node, taken: Names) -> Node:
+    """The statement with loops to be unrolled split in two, if they load from the array that they store to."""
+    node = with_children(node, lambda child: staged(child, taken.inside(node)))
+    store = _only_store(node)
+    if not isinstance(node, For) or store is None or not _is_apart(store):
+        return node
+    name = taken.fresh(store.statement)
+    here: tuple[Expr, ...] = (Iter(node.variable, int64),)
+    comments = [child for child in _listed(node.body) if isinstance(child, Comment)]
+    value = Store(name, here, store.value, store.statement)
+    result = replace(store, value=Load(name, here, store.value.dtype))
+    loops = [replace(node, body=block([*comments, value])), replace(node, body=result)]
+    return Allocate(name, (node.upper,), store.value.dtype, block(loops), register=True, memory=Memory.REGISTER)
+
+
+def _listed(node: Node) -> Sequence[Node]:
+    return node.body if isinstance(node, Block) else (node,)
+
+
+def _only_store(node: Node) -> Store | None:
+    """The only statement of a short loop to be unrolled, if that is a store."""
+    if not isinstance(node, For) or not isinstance(node.tag, Unroll) or constant(node.lower) != 0 or node.step != 1:
+        return None
+    inside = [child for child in _listed(node.body) if not isinstance(child, Comment)]
+    if len(inside) != 1 or (constant(node.upper) or MOST_VALUES + 1) > MOST_VALUES:
+        return None
+    only = inside[0]
+    return only if isinstance(only, Store) and only.update is None and not only.atomic else None
+
+
+def _is_apart(store: Store) -> bool:
+    """Whether a store's value loads from the same array, and only elements that no iteration stores."""
+    own = [load for load in loads(store) if load.buffer == store.buffer]
+    return bool(own) and all(any(map(_differ, load.indices, store.indices)) for load in own)
+
+
+def _differ(a: Expr, b: Expr) -> bool:
+    """Whether two indices are remainders that are never equal: ``t % 2`` and ``(t + 1) % 2``."""
+    a, b = as_remainders(a), as_remainders(b)
+    if not (isinstance(a, Binary) and isinstance(b, Binary) and a.op == b.op == "%"):
+        return False
+    divisor = constant(a.right)
+    gap = difference(a.left, b.left)
+    return bool(divisor) and constant(b.right) == divisor and gap is not None and gap % int(divisor or 1) != 0
+
+
+# -- predication: code in which every thread takes part, as far as its guards allow
+#
+# Before: ``for u in 0 .. min(4, M - 64*i0 - 4*i1): ...``, unrolled. After: ``for u in 0 .. 4: if (64*i0 + 4*i1 + u < M)
+# ...``, so that registers are indexed by constants only.
+
+
+#: Loops of at most this many iterations are unrolled, since their guards would keep a compiler from it ..
+MOST_TURNS = 16
+#: .. unless that would make more stores than this.
+MOST_STORES = 64
+
+
+def guarded(node: Node, limits: Limits) -> Node:
+    """The statement with constant extents for short loops and vectors, and guards inside in place of other bounds."""
+    inside = limits.inside(node)
+    node = with_children(node, lambda child: guarded(child, inside))
+    if isinstance(node, If):
+        return replace(node, condition=_readable(node.condition, limits))
+    if not isinstance(node, For) or node.step != 1 or meets(node):
+        return node
+    span = constant_span(node, limits)
+    if span is None or not _is_short(node, span) or (node.tag is None and not span.tests):
+        return node
+    return _whole(node, span, limits)
+
+
+def _whole(loop: For, span: ConstantSpan, limits: Limits) -> For:
+    """The loop with its full extent, counted from 0, and its other bounds as a guard inside."""
+    here = Iter(loop.variable, int64)
+    value = {loop.variable: here if constant(span.low) is not None else arithmetic.added(span.low, here)}
+    low, high = (span.low, span.high) if constant(span.low) is not None else (number(0), number(span.extent))
+    whole = replace(loop, lower=low, upper=high, tag=loop.tag or Unroll(), body=simplify(substitute(loop.body, value)))
+    inside = limits.inside(whole)
+    test = conjunction(_readable(simplified(substitute_in(test, value)), inside) for test in span.tests)
+    return whole if test is None else replace(whole, body=If(test, whole.body))
+
+
+def _readable(condition: Expr, limits: Limits) -> Expr:
+    """A conjunction of comparisons, each in the form of `condition_of`."""
+    forms = [(part, limits.form(part)) for part in conjuncts(condition)]
+    whole = conjunction(part if form is None else condition_of(form) for part, form in forms)
+    assert whole is not None
+    return whole
+
+
+def _is_short(loop: For, span: ConstantSpan) -> bool:
+    match loop.tag:
+        case Vector():
+            return span.extent % loop.tag.width == 0
+        case Unroll():
+            return loop.tag.factor is None
+        case TensorLoop():
+            return True
+    return loop.tag is None and span.extent <= MOST_TURNS and span.extent * _stores(loop.body) <= MOST_STORES
+
+
+@deep
+def _stores(node: Node) -> int:
+    """The number of stores after unrolling; above `MOST_STORES` if a loop stays a loop."""
+    if isinstance(node, Store | Deferred):
+        return 1
+    inside = sum(map(_stores, children(node)))
+    if not isinstance(node, For):
+        return inside
+    trip = difference(node.upper, node.lower) if isinstance(node.tag, Unroll | Vector) else None
+    return MOST_STORES + 1 if trip is None else trip * inside
+
+
+def first_stores(node: Node, limits: Limits) -> Node:
+    """The statement without guards around the first stores to registers, of constants: extra stores do no harm."""
+    inside = limits.inside(node)
+    node = with_children(node, lambda child: first_stores(child, inside))
+    if not isinstance(node, Allocate) or not node.register or not isinstance(node.body, Block):
+        return node
+    for position, statement in enumerate(node.body.body):
+        if not isinstance(statement, Comment):
+            if not _only_constants(statement, node, inside):
+                return node
+            changed = (*node.body.body[:position], _unguarded(statement), *node.body.body[position + 1 :])
+            return replace(node, body=block(changed))
+    return node
+
+
+def _only_constants(node: Node, owner: Allocate, limits: Limits) -> bool:
+    """Whether a statement only stores values without loads, to elements inside the buffer."""
+    limits = limits.inside(node)
+    match node:
+        case Store():
+            known = zip(node.indices, owner.extents, strict=False)
+            there = all(_between(index, constant(extent), limits) for index, extent in known)
+            return node.buffer == owner.buffer and there and not tuple(loads(node))
+        case For() | If() | Block():
+            inner = node.body if isinstance(node, Block) else (node.body,) if isinstance(node, For) else (node.then,)
+            plain = not isinstance(node, If) or node.otherwise is None
+            return plain and all(_only_constants(child, owner, limits) for child in inner)
+    return isinstance(node, Comment)
+
+
+def _between(index: Expr, extent: int | None, limits: Limits) -> bool:
+    if extent is None:
+        return False
+    inside = (linear(index), Linear({}, extent - 1).plus(linear(index), -1))
+    least = [limits.worst(form) for form in inside]
+    return all(form is not None and form.is_constant and form.constant >= 0 for form in least)
+
+
+def _unguarded(node: Node) -> Node:
+    return _unguarded(node.then) if isinstance(node, If) else with_children(node, _unguarded)

@@ -9,15 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Select
-from tiramisu_py.algorithm.traversal import kinds
+from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter, Select
+from tiramisu_py.algorithm.traversal import kinds, mentions, rewrite
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import (
+    Allocate,
     Assign,
     Block,
+    Declare,
     For,
+    Idiom,
     If,
     Let,
+    Load,
     Mask,
     Node,
     Ramp,
@@ -28,11 +32,13 @@ from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.facts import NO_FACTS, Facts
 from tiramisu_py.ir.arithmetic.lanes import Lanes
 from tiramisu_py.ir.arithmetic.linear import difference, operands
+from tiramisu_py.ir.arithmetic.pairs import NARROWED, in_pairs
 from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.ir.properties import no_vector_loop
 from tiramisu_py.ir.rewriting import (
     Names,
     block,
+    buffers_in,
     contents,
     names,
     substitute,
@@ -45,7 +51,6 @@ from tiramisu_py.passes.loops.unroll import extent_of, repeated, strip_end, with
 from tiramisu_py.passes.vectors.accumulators import Accumulation, accumulated
 from tiramisu_py.passes.vectors.epilogue import each_whole, limited, masked, most_iterations, overlapping
 from tiramisu_py.passes.vectors.idioms import with_idioms
-from tiramisu_py.passes.vectors.pairs import with_pairs
 from tiramisu_py.passes.vectors.remarks import remarked, without_strides
 from tiramisu_py.passes.vectors.split_registers import RegisterParts, widest, widest_stored
 from tiramisu_py.passes.vectors.widen import Strips, without_branches
@@ -324,3 +329,42 @@ def _straight(loop: For) -> Node:
     count = -(-trip // loop.step)
     statements = sum(isinstance(node, Store | Assign) for node in walk(loop.body))
     return repeated(loop, count, loop.lower, loop.step) if count * statements <= MOST_STATEMENTS else loop
+
+
+# -- values that are wider than a register only on the way from narrow operands to a narrow result
+#
+# Before, with lanes of 8 bits that fill a register: ``uint8(uint16(a) + uint16(b) >> 1)``, in two registers of 16 bits.
+# After: ``narrowed(...)``, which the emitter computes for even and odd lanes apart: no lane moves to another register.
+
+
+def with_pairs(node: Node, lane: str, width: int, register: int) -> Node:
+    """The statement with narrow results of values that fill more than one register computed in pairs, except in loops
+    over lanes (of the variable `lane`).
+    """
+    names = tuple(each.variable for each in walk(node) if isinstance(each, Let | Declare | Assign) and _has_lanes(each))
+    buffers = {each.buffer for each in walk(node) if isinstance(each, Allocate) and each.lanes > 1}
+
+    def is_uniform(e: Expr) -> bool:
+        return Ramp not in kinds(e) and not mentions(e, names) and buffers_in(e).isdisjoint(buffers)
+
+    def changed(e: Expr) -> Expr | None:
+        if isinstance(e, Load):
+            return e
+        if not isinstance(e, Cast) or width * e.dtype.bytes != register or is_uniform(e):
+            return None
+        if not in_pairs(e.operand, e.dtype, is_uniform):
+            return None
+        return Idiom(NARROWED, (e.operand,), e.dtype)
+
+    def inside(part: Node) -> Node:
+        if isinstance(part, For) and part.variable == lane:
+            return part
+        if isinstance(part, Store | Let | Declare | Assign) and Cast in kinds(part.value):
+            part = replace(part, value=rewrite(part.value, changed))
+        return with_children(part, inside)
+
+    return inside(node)
+
+
+def _has_lanes(node: Let | Declare | Assign) -> bool:
+    return Ramp in kinds(node.value) or (isinstance(node, Declare) and node.lanes > 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tiramisu_py.proof.memory import (
     callers_arrays,
+    implied_conditions,
     operands_between_calls,
     overlapping_vectors,
     places,
@@ -26,3 +27,4 @@ CALLERS_ARRAYS = Condition("callers_arrays", callers_arrays.findings)
 OPERANDS_BETWEEN_CALLS = Condition(
     "operands_between_calls", operands_between_calls.findings, operands_between_calls.SENTENCES
 )
+IMPLIED_CONDITIONS = Condition("implied_conditions", implied_conditions.findings, implied_conditions.SENTENCES)

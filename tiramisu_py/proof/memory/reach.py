@@ -109,6 +109,9 @@ def _fault(
     who = f"{statement.handle} {does} {buffer.name}"
     if buffer.argument and buffer.memory is Memory.HOST_MAPPED and axes(program):
         return f"{who}, a unified array, in a function of ranks, which have no part of such arrays", _of_ranks(buffer)
+    if buffer.memory is Memory.FILE and axes(program):
+        words = f"{who}, which is in a file, in a function of ranks, whose files are not agreed on"
+        return words, "keep its values in memory, or run the part with files as a function of its own on each rank"
     if statement.transfer is not None and buffer.name in _ends(
         program, statement
     ):  # the host reads what its conditions name

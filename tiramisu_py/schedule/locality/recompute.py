@@ -53,6 +53,12 @@ def recompute(program: Program, source: str, names: Sequence[str], iterator: str
             f"kept; give every={of.depth + 1} or more"
         )
     check_plain(program, program.storages[source], apart=of.axis)
+    copied = [s.name for s in program.acting if s.transfer is not None and source in s.loads]
+    if copied:
+        raise CommandError(
+            f"levels of {source} are copied by {' and '.join(copied)}: choose one, to put them in files or another "
+            "memory, or to compute them again"
+        )
     reads = all_reads(program, of, every)
     if not reads.late:
         raise CommandError(

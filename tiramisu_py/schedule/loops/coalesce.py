@@ -31,6 +31,7 @@ from tiramisu_py.program.statement import Statement
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, statements, unused
 from tiramisu_py.schedule.loops.bundles import bundled
+from tiramisu_py.schedule.loops.run_bounds import is_run, joined_run
 from tiramisu_py.sets import smallest
 
 #: Numbers of iterations are below this.
@@ -65,6 +66,8 @@ def coalesce(program: Program, names: Sequence[str], loops: Sequence[str], into:
 def _joined(program: Program, statement: Statement, run: tuple[LoopId, ...], into: str) -> Program:
     _check_run(program, statement, run)
     unused(program, program.with_this_loop(run[0]), [into], apart=run)
+    if is_run(program, statement, run):
+        return joined_run(program, statement, (run[0], run[1]), into)
     executed = _iterations(program, statement, run)
     box = _box(program, executed, run)
     if box is None:

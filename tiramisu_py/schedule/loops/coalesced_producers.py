@@ -158,6 +158,13 @@ class Coalesce(OnStatements):
     Code numbers its iterations, and divides when a range of them begins. A call whose numbers would not fit 64
     bits is refused.
 
+    Loops over runs that have each position once, and over the positions in them (`Function.segments`), become one loop
+    over all positions, which threads share evenly; the run of a position is looked up::
+
+        for n in 0..N:                          -->   for j in 0..E:
+            for p in rows[n]..rows[n + 1]:                n = rows_of[j]
+                S[n, p]                                   S[n, j]             (coalesce(n, p, into=j))
+
     With `producers`, the computations that are read point by point in these loops are joined alike, and run in the
     same iterations, outputs too; so are theirs::
 

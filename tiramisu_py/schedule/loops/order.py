@@ -255,15 +255,7 @@ class Before(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Between(OnStatements):
-    """Come after `first` at one level and before `second` at another.
-
-    ::
-
-        for i: p[i]             -->   for i:
-        for i: q[i]                       p[i]
-        for i: s[i]                       s[i]
-                                          q[i]                        (s.between(p, i, q, i))
-    """
+    """Come after `first` at one level and before `second` at another: in files of older versions."""
 
     first: StatementsHandle
     first_level: Iter | Root

@@ -122,7 +122,7 @@ def reorder(program: Program, names: Sequence[str], order: Sequence[str]) -> Pro
             continue
         chosen = tuple(loop for run in found for loop in run if loop is not None)
         if chosen not in done:
-            program = _permuted(program, current, chosen)
+            program = permuted(program, current, chosen)
             done.add(chosen)
     if not done:
         missing = "; ".join(nest(program, s) for s in statements(program, names))
@@ -130,7 +130,7 @@ def reorder(program: Program, names: Sequence[str], order: Sequence[str]) -> Pro
     return program
 
 
-def _permuted(program: Program, statement: Statement, chosen: tuple[LoopId, ...]) -> Program:
+def permuted(program: Program, statement: Statement, chosen: tuple[LoopId, ...]) -> Program:
     """The program with these loops in this order; what stays, outermost or innermost, may have other loops inside."""
     positions = sorted(statement.depth(loop) for loop in chosen)
     moved = [
@@ -163,11 +163,6 @@ def _check_bundles(program: Program, statement: Statement) -> None:
                 f"other loops would be inside the bundle {bundle.name} of {statement.handle}: name all loops between "
                 "those that move"
             )
-
-
-def innermost(program: Program, statement: Statement, loop: LoopId) -> Program:
-    """Move a loop of a statement inside all others."""
-    return _permuted(program, statement, (*statement.loops[statement.depth(loop) + 1 :], loop))
 
 
 def _affine(statement: Statement, distance: Expr) -> isl.Aff:
@@ -318,7 +313,7 @@ class Interchange(OnStatements):
             if b is None:
                 raise CommandError(f"no loop {second} to swap: {nest(program, current)}")
             inwards = current.depth(a) < current.depth(b)
-            program = _permuted(program, current, (b, a) if inwards else (a, b))
+            program = permuted(program, current, (b, a) if inwards else (a, b))
         return program
 
 

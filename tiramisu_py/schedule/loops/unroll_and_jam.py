@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Iter
+from collections.abc import Iterable
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.domains.domain import conjuncts
+from tiramisu_py.algorithm.expressions import Binary, Iter
+from tiramisu_py.algorithm.traversal import accesses, iterators
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import free_loop
 from tiramisu_py.program.loops import LoopId, Unroll
@@ -13,7 +19,32 @@ from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.loops.tags import tag_loop
-from tiramisu_py.schedule.loops.transforms import innermost, split
+from tiramisu_py.schedule.loops.transforms import permuted, split
+
+
+def _jammed(program: Program, statement: Statement, loop: LoopId) -> Program:
+    """A loop inside all others but those whose iteration it chooses, ``place[loop]``."""
+    inside = statement.loops[statement.depth(loop) + 1 :]
+    chosen = [each for each in inside if each in _chosen(program, statement, loop)]
+    return permuted(program, statement, (*(each for each in inside if each not in chosen), loop, *chosen))
+
+
+def _chosen(program: Program, statement: Statement, loop: LoopId) -> set[LoopId]:
+    """The loops over places of a scatter that a loop over its terms chooses."""
+    found = set[LoopId]()
+    names = dict(zip(program.point_names(statement), sets.outputs(statement.point), strict=False))
+    coords = dict(zip(statement.loops, sets.outputs(statement.coords), strict=True))
+
+    def loops(inside: Iterable[str]) -> set[LoopId]:
+        axes = {axis for name in inside if name in names for axis in sets.axes_of(names[name])}
+        return {each for each, form in coords.items() if axes & sets.axes_of(form)}
+
+    for condition in (typed(part) for guard in statement.guards for part in conjuncts(guard)):
+        if isinstance(condition, Binary) and condition.op == "==":
+            for place, value in ((condition.left, condition.right), (condition.right, condition.left)):
+                if not accesses(place) and accesses(value) and loop in loops(iterators(value)):
+                    found |= loops(iterators(place))
+    return found
 
 
 def _check_alone(program: Program, statement: Statement, loop: LoopId) -> None:
@@ -43,7 +74,8 @@ class UnrollAndJam(OnStatements):
                                               S[2*r + 1, c]           (unroll_and_jam(r, 2))
 
     So the copies share their loads: eight rows of a 3 x 3 stencil need ten rows of its input, not 24. The command
-    is ``split(r, 2, r, r_jam)``, with `r_jam` moved inside all other loops (a vector loop too) and unrolled there;
+    is ``split(r, 2, r, r_jam)``, with `r_jam` moved inside all other loops (a vector loop too, but not those over the
+    places of a scatter that r chooses) and unrolled there;
     `outer` and `inner` are other names for the two loops. A last, shorter block keeps a loop.
 
     Computations that S reads are moved into its loops afterwards, by `compute_at`, and have their own loops there:
@@ -74,5 +106,5 @@ class UnrollAndJam(OnStatements):
             statement = program.statements[name]
             moved = find(program, statement, inner)
             assert moved is not None
-            program = innermost(program, statement, moved)
+            program = _jammed(program, statement, moved)
         return tag_loop(program, inside, inner, Unroll(), self.text)

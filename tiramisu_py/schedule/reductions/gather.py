@@ -14,15 +14,14 @@ from dataclasses import replace
 from typing import Self
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, InverseOf
-from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.domains.domain import conjuncts
+from tiramisu_py.algorithm.domains.gathers import gathered, has_all_terms, is_placement, is_read
 from tiramisu_py.algorithm.domains.reads import narrowest
 from tiramisu_py.algorithm.domains.scatters import placed
-from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.spellings import fresh_name, underscored
-from tiramisu_py.algorithm.traversal import accesses, substitute
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.rebuilding import check_unscheduled, rebuilt
@@ -41,7 +40,7 @@ def gather(program: Program, name: str, inverse: str, loop: str | None) -> Progr
     row, term = _placed_by(whole, about, algorithm)
     check_unscheduled(program, whole, "gather")
     position = fresh_name(loop or f"{term}_in", whole.point_iterators, underscored)
-    changed = _gathered(algorithm, whole, (row, term, position), algorithm.inputs[inverse], about)
+    changed = _gathered(algorithm, whole, (row, term, position), algorithm.inputs[inverse])
     at = whole.iterators.index(row) + 1
     order = (*whole.iterators[:at], *changed.over, *whole.iterators[at:])
     return rebuilt(program, algorithm.with_gathered(changed), changed, order)
@@ -54,8 +53,8 @@ def _placed_by(whole: Computation, about: InverseOf, algorithm: Algorithm) -> tu
         raise CommandError(f"the terms of {whole.name} read {whole.name} itself, in the order in which they are added")
     for row, value in found.items():
         for term in whole.over:
-            if _is_read(value, term, about) and any(
-                _is_placement(each, row, term, about) for guard in whole.guards for each in conjuncts(guard)
+            if is_read(value, term, about) and any(
+                is_placement(each, row, term, about) for guard in whole.guards for each in conjuncts(guard)
             ):
                 return row, term
     at = ", ".join(str(value) for value in found.values())
@@ -64,56 +63,19 @@ def _placed_by(whole: Computation, about: InverseOf, algorithm: Algorithm) -> tu
     raise CommandError(f"{whole.name} {does}, and {about.name} is the inverse of {about.of}: declare that of {needed}")
 
 
-def _gathered(
-    algorithm: Algorithm, whole: Computation, names: tuple[str, str, str], order: Input, about: InverseOf
-) -> Computation:
+def _gathered(algorithm: Algorithm, whole: Computation, names: tuple[str, str, str], order: Input) -> Computation:
     """The reduction over the positions of the inverse."""
-    row, term, position = names
+    _, term, position = names
     (extent,) = order.shape
-    axis = whole.point_iterators.index(term)
-    _check_all_terms(whole, term, axis, extent)
-    q, n = Iter(position), Iter(row)
-    taken = {term: Access(order.name, (q,), order.dtype, algorithm.owner)}
-    kept: list[Expr] = []
-    for guard in whole.guards:
-        for condition in conjuncts(guard):
-            if not _is_placement(condition, row, term, about):
-                kept.append(substitute(condition, taken))
-    kind = algorithm.inputs[about.start].dtype
-    start = [Access(about.start, (index,), kind, algorithm.owner) for index in (n, n + 1)]
-    bounds = (typed(start[0] <= q), typed(q < start[1]))
-    over = tuple(position if each == term else each for each in whole.over)
-    points = sets.with_dims(whole.points, (*whole.iterators, *over))
-    return replace(
-        whole, expr=typed(substitute(whole.expr, taken)), guards=(*bounds, *map(typed, kept)), over=over, points=points
-    )
-
-
-def _is_placement(condition: Expr, row: str, term: str, about: InverseOf) -> bool:
-    """Whether a condition is ``row == index[term]``."""
-    if not isinstance(condition, Binary) or condition.op != "==":
-        return False
-    return any(
-        isinstance(one, Iter) and one.name == row and _is_read(narrowest(other), term, about)
-        for one, other in ((condition.left, condition.right), (condition.right, condition.left))
-    )
-
-
-def _is_read(value: Expr, term: str, about: InverseOf) -> bool:
-    at = value.indices[0] if isinstance(value, Access) and value.source == about.of else None
-    return isinstance(at, Iter) and at.name == term
-
-
-def _check_all_terms(whole: Computation, term: str, axis: int, extent: Expr) -> None:
-    """Refuse a scatter of some positions only: the inverse has all."""
-    space = whole.points.get_space()
-    reader = Affine(space, {term: sets.variables(space)[axis]})
-    every = sets.freed(whole.points, axis).intersect(reader.condition((Iter(term) >= 0) & (Iter(term) < extent)))
-    if not every.is_subset(whole.points):
+    if not has_all_terms(whole.points, whole.point_iterators.index(term), term, extent):
         raise CommandError(
             f"{whole.name} adds some of the positions of {term} only, and an inverse has all of them, from 0 to "
             f"{extent}: leave others out by a neutral element, tm.select({term} .., .., 0)"
         )
+    over = tuple(position if each == term else each for each in whole.over)
+    expr, guards = gathered(algorithm, order, names, whole.expr, whole.guards)
+    points = sets.with_dims(whole.points, (*whole.iterators, *over))
+    return replace(whole, expr=expr, guards=guards, over=over, points=points)
 
 
 # -- the command as a value

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COLOURS = {
     "nest": "#9ecae1", "kernel": "#a1d99b", "upload": "#fdd0a2", "download": "#fdae6b", "transfer": "#e7cba8",
     "launch": "#d4ecc9", "copy": "#fee9d1", "wait": "#e3e3e3", "send": "#dadaeb", "receive": "#bcbddc",
-    "collective": "#f7b6d2",
+    "collective": "#f7b6d2", "store": "#e9d8a6", "load": "#cfd8a6",
 }  # fmt: skip
 _EDGE = 'stroke="#5a5a5a" stroke-width="0.5"'
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.ir.log import DEVICE_KINDS, HOST_KINDS
+from tiramisu_py.ir.log import DEVICE_KINDS, FILE_KINDS, HOST_KINDS
 from tiramisu_py.records import dataclass
 from tiramisu_py.toolchain.traces.timeline import timeline
 
 #: Kinds of events, by their numbers in tm_trace.h.
-KINDS = (*HOST_KINDS, *DEVICE_KINDS)
+KINDS = (*HOST_KINDS, *DEVICE_KINDS, *FILE_KINDS)
 #: The maximum number of events of a call (TM_TRACE_MOST).
 MOST = 1 << 20
 _NANOSECONDS = 1e-9
@@ -29,7 +29,8 @@ class TraceEvent:
 
     Of `kind` the host does a "nest" (loops that compute), a "launch" or a "copy" (the call that starts a kernel or a
     copy; if that is not asynchronous, until its end), a "wait" (for a GPU, or for messages), a "send", a "receive", a
-    "collective"; a device does a "kernel", an "upload", a "download", a "transfer" (between devices), on a `stream`.
+    "collective"; a device does a "kernel", an "upload", a "download", a "transfer" (between devices), on a `stream`;
+    a thread of its own does a "store" to a file, or a "load".
     `name` is that of the statements. `bytes` are those that are moved, where that is known; a message has a `peer`.
     """
 
@@ -56,9 +57,11 @@ class TraceEvent:
 
     @property
     def place(self) -> str:
-        """The place of the event, in words: "host", or "GPU 0, stream 1"."""
+        """The place of the event, in words: "host", "GPU 0, stream 1", or "files, store"."""
         if self.on_host:
             return "host"
+        if self.kind in FILE_KINDS:
+            return f"files, {self.kind}"
         return f"GPU {self.device}, stream {self.stream}" if self.stream != -1 else f"GPU {self.device}"
 
 
@@ -195,7 +198,9 @@ class Trace:
 
 
 def _order(event: TraceEvent) -> tuple[int, int, int]:
-    """The sort key of an event's row."""
+    """The sort key of an event's row: the host, devices, files."""
+    if event.kind in FILE_KINDS:
+        return (event.rank, 1 << 30, FILE_KINDS.index(event.kind))
     return (event.rank, -1, 0) if event.on_host else (event.rank, event.device or 0, event.stream or 0)
 
 

@@ -9,7 +9,7 @@ from tiramisu_py import Function, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.queries import Command, Counter, communication, extent_at
 from tiramisu_py.records import dataclass
-from tiramisu_py.tuning.estimated import on_cores
+from tiramisu_py.tuning.balancing import on_cores
 from tiramisu_py.tuning.machine_model import Machine
 
 #: Up to so many levels, each number of them is an option; beyond, each half as many more, and the root.
@@ -139,8 +139,8 @@ def step_time(f: Function, sizes: Mapping[str, int], machine: Machine) -> StepTi
     Half of the work is done while values are written, and half while they are read.
     """
     counter, program = Counter(f.program), f.program
-    work = sum(on_cores(counter.work([each.name], sizes), machine) for each in program.storing)
     moved = communication(program, sizes).transfers
+    work = sum(on_cores(counter.work([each.name], sizes), machine) for each in program.storing)
     written = sum(one.bytes for one in moved if one.direction.endswith("file"))
     read = sum(one.bytes for one in moved if one.direction.startswith("file"))
     if machine.storage is None or not written + read:

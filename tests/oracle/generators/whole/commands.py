@@ -21,8 +21,8 @@ COMMANDS = {
     "reorder": ("reorder",), "shift": ("shift",), "skew": ("skew", "skews"), "transform": ("transform",),
     "reverse": ("reverse",), "parallelize": ("parallelize", "shares"), "vectorize": ("vectorize", "lanes"),
     "unroll": ("unroll", "versions_of_tiles"), "unroll_and_jam": ("jam",), "rfactor": ("factored",),
-    "skew_for": ("banded", "all_banded"), "band": ("band",), "after": ("order", "fused"), "before": ("order",),
-    "then": ("then",), "between": ("between",), "fuse": ("fused", "order"), "store_in": ("store_in", "register"),
+    "skew_for": ("banded", "all_banded"), "band": ("band",), "after": ("order", "fused", "then"),
+    "before": ("order", "between"), "fuse": ("fused", "order"), "store_in": ("store_in", "register"),
     "store_at": ("store_at",), "slide": ("ring", "rings", "slide", "window"), "fold": ("fold",), "place": ("place",),
     "store_nontemporal": ("streamed",), "prefetch": ("prefetched",), "copy": ("cache", "pack", "gpu_copy"),
     "partition": ("partition",), "time_tile": ("time_tile",), "separate_cases": ("cases",),
@@ -147,13 +147,13 @@ class EveryCommand(CpuCommands):
 
     def _then(self, statement: Statement, handle: str) -> str:
         other = self._other(statement)
-        return f"{handle}.then({self._handle(other)}, {self._level(other)})"
+        return f"{self._handle(other)}.after({handle}, {self._level(other)})"
 
     def _between(self, statement: Statement, handle: str) -> str:
         first, second = self._other(statement), self._other(statement)
         return (
-            f"{handle}.between({self._handle(first)}, {self._level(first)}, {self._handle(second)}, "
-            f"{self._level(second)})"
+            f"{handle}.after({self._handle(first)}, {self._level(first)})"
+            f".before({self._handle(second)}, {self._level(second)})"
         )
 
     def _ordered(self, statement: Statement, handle: str) -> str:

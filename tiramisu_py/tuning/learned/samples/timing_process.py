@@ -21,7 +21,7 @@ from tiramisu_py.tuning.learned.samples.sample_store import Sampled
 
 #: The seconds that the child may take to be there, beyond the limit of a sample.
 STARTING = 60.0
-_PROGRAM = "from tiramisu_py.tuning.learned.samples.kernel_timing import serve; serve()"
+_PROGRAM = "from tiramisu_py.tuning.learned.samples.clocks import serve; serve()"
 
 
 class TimingProcess:

@@ -1,0 +1,133 @@
+"""Typed products over the edges of graphs, by the recipe, beside a loop over types in NumPy and in PyTorch.
+
+scripts/bench graphs [--threads 1,2] [--only aifb,...] [--rounds N] [--save]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+import tiramisu_py as tm
+from benchmarks.common.tables import milliseconds, report, table, versions
+from benchmarks.graphs.shapes import SHAPES, Shape, edges
+
+N, E, R = tm.params("N E R")
+r, p, d, k = tm.iters("r p d k")
+WIDE = 64
+OURS, NUMPY, TORCH = "tiramisu_py", "NumPy", "PyTorch"
+RULES = """\
+The product of each edge, `x[src[p]] @ W[type of p]`, with features of 64 numbers in float32; edges are sorted by type.
+Ours is `recipes.typed_matmul`, compiled with `fast=("contract",)`. The others gather the rows of a type and multiply
+them by its matrix, type by type, into one array. All in one process, in turns; times are minima, in milliseconds.
+Results are compared. Ratios are how many times as fast ours is. The graphs have the numbers of nodes, edges and types
+of Hector's table 3.3, and types whose sizes fall as 1 / rank."""
+
+
+def typed_product() -> tm.Function:
+    """One product for each edge, by the matrix of its type."""
+    f = tm.Function("typed_product", params=[N, E, R])
+    types = f.segments("types", R, of=E)
+    src = f.input("src", tm.int32, [E], values=(0, N))
+    x, w = f.input("x", tm.float32, [N, WIDE]), f.input("w", tm.float32, [R, WIDE, WIDE])
+    sums = f.reduction("sums", {r: R, p: types[r], d: WIDE}, {k: WIDE}, tm.sum, x[src[p], k] * w[r, k, d])
+    out = f.computation("out", {r: R, p: types[r], d: WIDE}, sums[r, p, d])
+    f.outputs(out)
+    tm.recipes.typed_matmul(out)
+    return f
+
+
+def contenders(given: dict[str, Any], threads: int) -> dict[str, Callable[[], Any]]:
+    """What computes the products, by name: each returns an array."""
+    frozen = {name: tm.frozen(value) if value.dtype == np.int32 else value for name, value in given.items()}
+    kernel = typed_product().compile(threads=threads, fast=("contract",))
+    begin, src, x, w = (given[name] for name in ("types", "src", "x", "w"))
+    parts = [slice(int(a), int(b)) for a, b in pairwise(begin) if a < b]
+    kinds = np.flatnonzero(np.diff(begin))
+    found: dict[str, Callable[[], Any]] = {OURS: lambda: kernel(**frozen)}
+
+    def loop() -> Any:
+        out = np.empty((len(src), WIDE), np.float32)
+        for kind, part in zip(kinds, parts, strict=True):
+            np.matmul(x[src[part]], w[kind], out=out[part])
+        return out
+
+    found[NUMPY] = loop
+    if importlib.util.find_spec("torch") is not None:
+        found[TORCH] = _in_torch(given, parts, kinds, threads)
+    return found
+
+
+def _in_torch(given: dict[str, Any], parts: Sequence[slice], kinds: Any, threads: int) -> Callable[[], Any]:
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(threads)
+    src, x, w = (torch.from_numpy(given[name]) for name in ("src", "x", "w"))
+
+    def loop() -> Any:
+        out = torch.empty((len(src), WIDE))
+        for kind, part in zip(kinds, parts, strict=True):
+            torch.mm(x[src[part]], w[kind], out=out[part])
+        return out.numpy()
+
+    return loop
+
+
+def measured(shape: Shape, threads: int, rounds: int) -> dict[str, float]:
+    """The least seconds of each contender for a graph, whose results agree."""
+    draw = np.random.default_rng(0)
+    features = draw.standard_normal((shape.nodes, WIDE), np.float32)
+    given = {**edges(shape), "x": features, "w": draw.standard_normal((shape.types, WIDE, WIDE), np.float32) / 8}
+    runs = contenders(given, threads)
+    right = runs[NUMPY]()
+    times = {name: float("inf") for name in runs}
+    for number in range(rounds):
+        for name, run in runs.items():
+            began = time.perf_counter()
+            got = run()
+            times[name] = min(times[name], time.perf_counter() - began)
+            if number == 0:
+                np.testing.assert_allclose(got, right, rtol=1e-3, atol=1e-3)
+    return times
+
+
+def rows(found: Sequence[tuple[Shape, dict[str, float]]]) -> Iterator[list[str]]:
+    """A row for each graph, and the geometric means."""
+    names = [name for name in (OURS, NUMPY, TORCH) if name in found[0][1]]
+    for shape, times in found:
+        rate = 2 * shape.edges * WIDE * WIDE / times[OURS] / 1e9
+        ratios = [f"{times[name] / times[OURS]:.2f}" for name in names[1:]]
+        yield [shape.name, *(milliseconds(times[name]) for name in names), f"{rate:.0f}", *ratios]
+    means = [statistics.geometric_mean(times[name] / times[OURS] for _, times in found) for name in names[1:]]
+    yield ["geometric mean", *("" for _ in names), "", *(f"{mean:.2f}" for mean in means)]
+
+
+def main() -> None:
+    """Measure, print, and keep the page."""
+    parser = argparse.ArgumentParser(prog="scripts/bench graphs", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--threads", default="1")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--save", action="store_true")
+    asked = parser.parse_args()
+    shapes = [shape for shape in SHAPES if not asked.only or shape.name in asked.only.split(",")]
+    parts = []
+    for threads in map(int, asked.threads.split(",")):
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+        found = [(shape, measured(shape, threads, asked.rounds)) for shape in shapes]
+        names = [name for name in (OURS, NUMPY, TORCH) if name in found[0][1]]
+        heads = ["graph", *names, "GFlop/s", *(f"of {name}" for name in names[1:])]
+        parts.append(f"### {threads} thread{'s' if threads > 1 else ''}\n\n{table(heads, list(rows(found)))}")
+    text = "\n\n".join([RULES, versions(["numpy", "torch"]), *parts])
+    report("graphs", "Graphs", text, asked.save, f"scripts/bench graphs --threads {asked.threads}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""The recipe for typed products: sums beside NumPy's, whatever the runs are, on cores and in the simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+
+N, E, R, D = tm.params("N E R D")
+r, p, k, d, n = tm.iters("r p k d n")
+NUMBERS = np.random.default_rng(0)
+WIDE = tm.recipes.Cpu(vector_bytes=64, registers=32, first=32 << 10, second=1 << 20)
+NARROW = tm.recipes.Cpu(vector_bytes=32, registers=16, first=32 << 10, second=512 << 10)
+#: How long the runs are: none, one alone, empty ones, one longer than a block of positions.
+LENGTHS = [[], [0, 0], [1], [3, 0, 500, 7, 0, 1, 90], [6, 6, 12]]
+
+
+def messages(width: Any, terms: int = 5) -> tuple[tm.Function, tm.Reduction, tm.Computation]:
+    """``out[p] = (x[index[p]] W[type of p]) scale[p]``."""
+    f = tm.Function("messages", params=[N, E, R, *([D] if width is D else [])])
+    types = f.segments("types", R, of=E)
+    index = f.input("index", tm.int32, [E], values=(0, N))
+    x, w = f.input("x", tm.float32, [N, terms]), f.input("w", tm.float32, [R, terms, width])
+    scale = f.input("scale", tm.float32, [E])
+    msg = f.reduction("msg", {r: R, p: types[r], d: width}, {k: terms}, tm.sum, x[index[p], k] * w[r, k, d])
+    out = f.computation("out", {r: R, p: types[r], d: width}, msg[r, p, d] * scale[p])
+    f.outputs(out)
+    return f, msg, out
+
+
+def given(lengths: list[int], width: int, terms: int = 5) -> tuple[dict[str, Any], np.ndarray]:
+    """Arguments in whole numbers, and the products one by one."""
+    count, of = sum(lengths), np.repeat(np.arange(len(lengths)), lengths)
+    made = {
+        "types": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
+        "index": NUMBERS.integers(0, 20, count).astype(np.int32),
+        "x": NUMBERS.integers(-9, 9, (20, terms)).astype(np.float32),
+        "w": NUMBERS.integers(-9, 9, (len(lengths), terms, width)).astype(np.float32),
+        "scale": NUMBERS.integers(-9, 9, count).astype(np.float32),
+    }
+    rows = np.einsum("pk,pkd->pd", made["x"][made["index"]], made["w"][of].reshape(count, terms, width))
+    return made, rows * made["scale"][:, None]
+
+
+@pytest.mark.parametrize("cpu", [NARROW, WIDE], ids=["narrow", "wide"])
+@pytest.mark.parametrize("width", [16, 33, 100, "any"])
+def test_products_of_runs_on_cores(width: Any, cpu: tm.recipes.Cpu) -> None:
+    f, _, out = messages(D if width == "any" else width)
+    tm.recipes.typed_matmul(out, cpu=cpu)
+    report = f.check()
+    assert report.ok and report.bits == "bits preserved" and not f.remarks, (report, f.remarks)
+    kernel = f.compile(threads=2)
+    for lengths in LENGTHS:
+        arguments, right = given(lengths, 37 if width == "any" else width)
+        np.testing.assert_array_equal(kernel(**arguments), right)
+
+
+def test_sizes_are_chosen_by_name_and_the_text_runs() -> None:
+    _, _, out = messages(64)
+    made = tm.recipes.typed_matmul(out, cpu=WIDE, sizes={"rows": 3, "columns": 32, "tiles": 5})
+    assert "out.split(p, 15, p0, p1)" in made and "out.split(d, 32, d0, d1)" in made
+    again = tm.Function.of(messages(64)[0].algorithm, made.commands)
+    arguments, right = given(LENGTHS[3], 64)
+    np.testing.assert_array_equal(again.compile()(**arguments), right)
+    with pytest.raises(tm.ArgumentError, match="there is no size 'colums' here: there are rows, columns, tiles"):
+        tm.recipes.typed_matmul(messages(64)[2], sizes={"colums": 3})
+
+
+@pytest.mark.parametrize("sizes", [{}, {"coarsen": 2, "tile": 8}, {"columns": 8, "minimum_blocks": 2}], ids=str)
+def test_products_of_runs_on_a_gpu(sizes: dict[str, int]) -> None:
+    f, msg, out = messages(16)
+    tm.recipes.typed_matmul(out, on=tm.gpu(), sizes=sizes)
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok and report.bits == "bits preserved", report
+    assert f.program.buffers[f.program.storages[msg.name].buffer].memory.value == "register"
+    kernel = f.compile(device="simulator", sanitize=True)
+    for lengths in LENGTHS[1:4]:
+        arguments, right = given(lengths, 16)
+        np.testing.assert_array_equal(kernel(**arguments), right)
+    if "minimum_blocks" in sizes:
+        assert "minimum_blocks=2" in str(f.commands[-2])
+
+
+def test_what_is_no_typed_product_is_refused_with_its_reason() -> None:
+    f, msg, out = messages(16)
+    with pytest.raises(tm.ArgumentError, match="typed_matmul: msg is the sum itself: give the computation that reads"):
+        tm.recipes.typed_matmul(msg)
+    x = f["x"]
+    plain = f.reduction("plain", {n: N, d: 16}, {k: 5}, tm.sum, x[n, k] * f["w"][0, k, d])
+    reader = f.computation("reader", {n: N, d: 16}, plain[n, d] + 1)
+    f.outputs(out, reader, replace=True)
+    with pytest.raises(tm.ArgumentError, match="reader and plain have no run of positions that each matrix is for"):
+        tm.recipes.typed_matmul(reader)
+    one = f.reduction("one", {r: R, p: f["types"][r], d: 16}, {k: 5}, tm.sum, x[f["index"][p], k] * f["w"][0, k, d])
+    shared = f.computation("shared", {r: R, p: f["types"][r], d: 16}, one[r, p, d] + 1)
+    f.outputs(out, shared, replace=True)
+    with pytest.raises(tm.ArgumentError, match=r"one reads no matrix of its run, such as W\[r, k, d\]"):
+        tm.recipes.typed_matmul(shared)
+    with pytest.raises(tm.ArgumentError, match="a tile of 6 positions is no multiple of coarsen, 4"):
+        tm.recipes.typed_matmul(out, on=tm.gpu(), sizes={"tile": 6})
+    out.parallelize(r)
+    msg.update.reorder(k, r, p, d)
+    with pytest.raises(tm.ArgumentError, match="msg has been scheduled already"):
+        tm.recipes.typed_matmul(out)

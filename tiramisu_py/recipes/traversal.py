@@ -1,0 +1,202 @@
+"""The recipe for traversals: stages over the positions of runs, such as edges, in one loop over runs or positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tiramisu_py import GPU, REGISTER, Combine, Computation, Gpu, Iter, Reduction, Target, root
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call_of
+from tiramisu_py.queries import Declared, PositionRun, chosen_by_values, run_of_positions
+from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, untouched, with_sizes
+from tiramisu_py.records import dataclass
+
+#: Threads of a block on a GPU.
+THREADS = 256
+#: What a traversal may go by.
+BY = ("runs", "positions")
+
+
+@dataclass(frozen=True)
+class TraversalSizes:
+    """The sizes of a schedule on a GPU: `threads` of a block, and those that share the terms of a run, its `group`."""
+
+    threads: int
+    group: int
+
+
+@own_call_of("tm.recipes")
+def traversal(
+    *stages: Computation,
+    by: str = "runs",
+    on: Gpu | None = None,
+    cpu: Cpu | Target | str | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> AppliedCommands:
+    """Schedule stages over the positions of runs in one loop: the last one, and before it what it needs.
+
+    ::
+
+        top = f.reduction("top", {n: N}, {p: rows[n]}, tm.max, a[p])
+        e = f.computation("e", {n: N, p: rows[n]}, tm.exp(a[p] - top[n]))
+        total = f.reduction("total", {n: N}, {p: rows[n]}, tm.sum, e[n, p])
+        y = f.computation("y", {n: N, p: rows[n]}, e[n, p] / total[n])
+        print(tm.recipes.traversal(top, e, total, y))
+            -->   (n,) = tm.iters("n")
+                  total.compute_at(y, n)
+                  e.compute_at(y, n)
+                  top.compute_at(y, n)
+                  y.parallelize(n, balance=rows)
+
+    The stages are given in the order in which they read each other. `by` says what threads share: ``"runs"``, the nodes
+    of a graph with their edges, so that sums over a run are one thread's, and nothing is added atomically; or
+    ``"positions"``, all edges evenly, however long the runs are. Then a stage reads what it needs of its position, and
+    a scatter at the end is added atomically: `gather` it first, by an inverse, and it goes by runs. What is computed
+    in the loop is kept for its iteration alone, in registers where it is one value.
+
+    `on` is a GPU, ``tm.gpu()``, or None for cores. There each run or position has a thread; of a sum over a run, the
+    last stage, as many threads have a part as `sizes` say (``{"group": 32}``, a warp) and bring it together in a tree.
+    Transfers are left to ``f.derive_transfers()``. The last iterator of stages with features is in vectors of `cpu`
+    (default: this machine's).
+
+    Returns the commands that were applied, to be pasted and edited. Raises `ArgumentError` for stages that have no runs
+    of positions, and the error of a command that is refused; nothing is applied then. Source: Wu, Hector, algorithm
+    3.2.
+    """
+    recipe = Recipe("traversal", stages)
+    if by not in BY:
+        raise ArgumentError(f"traversal: by={by!r}: give {' or '.join(map(repr, BY))}")
+    for stage in stages:
+        if not chosen_by_values(recipe.function.algorithm.computations[stage.name]):
+            untouched(recipe, stage)
+    plan = with_sizes(TraversalSizes(THREADS, 1), "traversal", sizes or {}) if on is not None else None
+    if on is None and sizes:
+        raise ArgumentError("traversal: sizes are for a GPU: give on=tm.gpu()")
+    with recipe.together():
+        _Traversal(recipe, stages[:-1], stages[-1], by).apply(plan, cpu)
+    return recipe.commands()
+
+
+@dataclass(frozen=True, eq=False)
+class _Traversal:
+    """The stages of a traversal: the last one, whose loop the others move into."""
+
+    recipe: Recipe
+    before: tuple[Computation, ...]
+    last: Computation
+    by: str
+
+    def apply(self, plan: TraversalSizes | None, cpu: Cpu | Target | str | None) -> None:
+        level = self._runs() if self.by == "runs" else self._positions()
+        for stage in reversed(self.before):
+            stage.compute_at(self.last, level)
+            self._keep(stage, on_gpu=plan is not None)
+        if plan is None:
+            self._vectors(processor("traversal", cpu))
+            self._on_threads(level)
+        else:
+            self._on_gpu(level, plan)
+
+    def _keep(self, stage: Computation, on_gpu: bool) -> None:
+        """Values of a run's positions stay in an array by position; one value of a run or position is in registers."""
+        declared, algorithm = self._declared(stage), self.recipe.function.algorithm
+        found = run_of_positions(algorithm, declared)
+        if self.by == "positions" or found is None or found.position not in declared.iterators:
+            if on_gpu:
+                stage.store_in(REGISTER)
+            return
+        stage.store_at(self.last, root)
+        if on_gpu:
+            stage.store_in(GPU)
+
+    def _declared(self, stage: Computation) -> Declared:
+        return self.recipe.function.algorithm.computations[stage.name]
+
+    def _run(self) -> PositionRun | None:
+        return run_of_positions(self.recipe.function.algorithm, self._declared(self.last))
+
+    @property
+    def _places(self) -> set[str]:
+        """The iterators of values that terms of the last stage choose, where it is a scatter."""
+        return set(chosen_by_values(self._declared(self.last))) if isinstance(self.last, Reduction) else set()
+
+    def _runs(self) -> Iter:
+        """The loop over runs of the last stage."""
+        found = self._run()
+        if found is None or self._places:
+            raise ArgumentError(
+                f"traversal: {self.last} has no values of runs: declare rows = f.segments(..), {{n: N, p: rows[n]}}, "
+                'or gather what it scatters by an inverse; by="positions" takes a scatter as it is'
+            )
+        if isinstance(self.last, Reduction):
+            self.last.update.after(self.last.init, Iter(found.row))
+        return Iter(found.row)
+
+    def _positions(self) -> Iter:
+        """The loop over all positions of the last stage."""
+        found, declared = self._run(), self._declared(self.last)
+        if found is not None and not self._sums_runs():
+            edge = self.recipe.fresh(f"{found.position}0")
+            stage = self.last.update if isinstance(self.last, Reduction) and self._places else self.last
+            stage.coalesce(Iter(found.row), Iter(found.position), into=edge)
+            return edge
+        if len(declared.over) == 1 and self._places:
+            return Iter(declared.over[0])
+        raise ArgumentError(
+            f"traversal: {self.last} has no value of each position: it takes what is over {{n: N, p: rows[n]}}, or a "
+            'scatter of positions; by="runs" takes sums over runs'
+        )
+
+    def _sums_runs(self) -> bool:
+        """Whether the last stage is a sum over each run."""
+        found = self._run()
+        return found is not None and found.position in self._declared(self.last).over and not self._places
+
+    def _vectors(self, cpu: Cpu) -> None:
+        for stage in (*self.before, self.last):
+            declared = self._declared(stage)
+            found = run_of_positions(self.recipe.function.algorithm, declared)
+            taken = {*((found.row, found.position) if found is not None else ()), *chosen_by_values(declared)}
+            if len(declared.iterators) > 1 and declared.iterators[-1] not in taken:
+                stage.vectorize(Iter(declared.iterators[-1]), cpu.lanes(stage.dtype.bytes), remainder="mask")
+
+    def _on_threads(self, level: Iter) -> None:
+        found = self._run()
+        if isinstance(self.last, Reduction) and self._places:
+            self.last.init.parallelize(Iter(self._declared(self.last).iterators[0]))
+            self.last.update.parallelize(level, combine=Combine.ATOMIC)
+        elif self.by == "runs" and found is not None:
+            self.last.parallelize(level, balance=self.recipe.function[found.start])
+        else:
+            self.last.parallelize(level)
+
+    def _on_gpu(self, level: Iter, plan: TraversalSizes) -> None:
+        if plan.threads % plan.group:
+            raise ArgumentError(
+                f"traversal: {plan.threads} threads are no multiple of a group of {plan.group}: give whole groups"
+            )
+        block, thread = self.recipe.fresh(f"{level.name}0"), self.recipe.fresh(f"{level.name}1")
+        self.last.split(level, plan.threads // plan.group, block, thread)
+        found = self._run()
+        if plan.group > 1:
+            self._grouped(found, block, thread, plan.group)
+        elif isinstance(self.last, Reduction) and self._places:
+            first = Iter(self._declared(self.last).iterators[0])
+            of_values = self.recipe.fresh(f"{first.name}0"), self.recipe.fresh(f"{first.name}1")
+            self.last.init.split(first, plan.threads, *of_values)
+            self.last.init.tag_gpu([of_values[0]], [of_values[1]])
+            self.last.update.tag_gpu([block], [thread], combine=Combine.ATOMIC)
+        else:
+            self.last.tag_gpu([block], [thread])
+
+    def _grouped(self, found: PositionRun | None, block: Iter, thread: Iter, group: int) -> None:
+        """A group of threads for each run, which bring their parts of a sum together in a tree."""
+        if self.before or found is None or not self._sums_runs() or not isinstance(self.last, Reduction):
+            raise ArgumentError(
+                f"traversal: a group of {group} threads is for one sum over each run, the only stage: leave group out"
+            )
+        terms, own = self.recipe.fresh(f"{found.position}0"), self.recipe.fresh(f"{found.position}1")
+        self.last.update.split(Iter(found.position), group, terms, own)
+        self.last.init.tag_gpu([block], [thread])
+        self.last.update.tag_gpu([block], [thread, own], combine=Combine.TREE)

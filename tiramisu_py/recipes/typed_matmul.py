@@ -1,0 +1,217 @@
+"""The recipe for typed products: one matrix for all positions of a run, ``Y[p] = X[index[p]] W[type of p]``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tiramisu_py import REGISTER, Computation, Gpu, Iter, Reduction, Target
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.public_calls import own_call_of
+from tiramisu_py.queries import Declared, accesses, extents, run_of_positions
+from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched, with_sizes
+from tiramisu_py.records import dataclass
+
+#: Positions of a block that threads share: a multiple of the rows of a tile.
+BLOCK = 384
+#: The most vectors in a row of a tile.
+MOST_VECTORS = 4
+#: The most rows of a tile.
+MOST_ROWS = 8
+#: Threads of a block on a GPU.
+THREADS = 256
+
+
+@dataclass(frozen=True)
+class TypedSizes:
+    """The sizes of a schedule on cores: `rows` and `columns` of a tile, `tiles` of positions that a thread takes."""
+
+    rows: int
+    columns: int
+    tiles: int
+
+
+@dataclass(frozen=True)
+class TypedGpuSizes:
+    """The sizes of a schedule on a GPU.
+
+    A block has a `tile` of positions and a number of `columns`, of which each thread has `coarsen` positions;
+    `minimum_blocks` are to be resident at a time, 0 where the compiler chooses.
+    """
+
+    tile: int
+    columns: int
+    coarsen: int
+    minimum_blocks: int
+
+
+@dataclass(frozen=True)
+class _Form:
+    """``msg[r, p, d] += .. [p, k] * W[r, k, d]``: the loops of a typed product by what they are over."""
+
+    sums: Reduction
+    reader: Computation
+    run: Iter
+    position: Iter
+    column: Iter
+    term: Iter
+    width: int | None
+
+
+@own_call_of("tm.recipes")
+def typed_matmul(
+    product: Computation,
+    *,
+    on: Gpu | None = None,
+    cpu: Cpu | Target | str | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> AppliedCommands:
+    """Schedule ``msg[r, p, d] += X[index[p], k] * W[r, k, d]`` over runs of positions that have one matrix each.
+
+    ::
+
+        types = f.segments("types", R, of=E)
+        msg = f.reduction("msg", {r: R, p: types[r], d: F}, {k: K}, tm.sum, x[src[p], k] * W[r, k, d])
+        out = f.computation("out", {r: R, p: types[r], d: F}, msg[r, p, d] * scale[p])
+        print(tm.recipes.typed_matmul(out))
+            -->   out.split(p, 384, p0, p1)
+                  out.split(p1, 6, p2, p3)
+                  out.reorder(p0, r, p2, p3, d)
+                  msg.compute_at(out, p2)
+                  ...
+                  out.parallelize(p0)
+
+    `product` reads the sums at its own iterators: a factor for each row, a bias, an activation, or the sums as they
+    are. Rows of X are gathered as they are needed, and no matrix is copied. Blocks of positions are dealt out evenly,
+    whatever the runs are; each goes through the runs that it touches in tiles, whose sums are in registers. Each sum
+    has its terms in their order.
+
+    `on` is a GPU, ``tm.gpu()``, or None for cores. `sizes` are given by name, instead of those that follow from the
+    processor: `rows` and `columns` of a tile and `tiles` of a block on cores; `tile`, `columns`, `coarsen` (positions
+    of a thread) and `minimum_blocks` on a GPU. Transfers are left to ``f.derive_transfers()``. Sums of floating-point
+    numbers are fast only if compiled with ``fast=("contract",)``.
+
+    Returns the commands that were applied, to be pasted and edited. Raises `ArgumentError` for what is no typed
+    product, with the reason, and the error of a command that is refused; nothing is applied then. Source: Wu, Hector,
+    algorithm 3.1.
+    """
+    recipe = Recipe("typed_matmul", [product])
+    form = _form_of(recipe, product)
+    untouched(recipe, form.reader)
+    untouched(recipe, form.sums)
+    with recipe.together():
+        if on is None:
+            _on_cores(recipe, form, cpu, sizes or {})
+        else:
+            _on_gpu(recipe, form, sizes or {})
+    return recipe.commands()
+
+
+def _form_of(recipe: Recipe, product: Computation) -> _Form:
+    """The loops of a typed product; raises `ArgumentError`, with the reason."""
+    sums = sums_of(recipe, product)
+    declared = recipe.function.algorithm.computations[sums.name]
+    found = run_of_positions(recipe.function.algorithm, declared)
+    if (
+        found is None
+        or found.position not in declared.iterators
+        or run_of_positions(recipe.function.algorithm, _declared(recipe, product)) != found
+    ):
+        raise ArgumentError(
+            f"typed_matmul: {product} and {sums} have no run of positions that each matrix is for: declare "
+            'types = f.segments("types", R, of=E), and both over {r: R, p: types[r], d: D}'
+        )
+    _, run, position = found
+    others = [each for each in declared.iterators if each not in found]
+    if len(others) != 1 or len(declared.over) != 1:
+        raise ArgumentError(
+            f"typed_matmul: {sums} has the iterators {', '.join(declared.point_iterators)}: it takes a run, its "
+            "positions, one column and one term"
+        )
+    (column,), (term,) = others, declared.over
+    matrices = [read for read in accesses(declared.expr) if _names(read) >= {run, column, term}]
+    if not matrices or any(position in _names(read) for read in matrices):
+        raise ArgumentError(
+            f"typed_matmul: {sums} reads no matrix of its run, such as W[{run}, {term}, {column}]: each run has one"
+        )
+    width = extents(declared)[declared.iterators.index(column)]
+    return _Form(sums, product, Iter(run), Iter(position), Iter(column), Iter(term), width)
+
+
+def _declared(recipe: Recipe, of: Computation) -> Declared:
+    return recipe.function.algorithm.computations[of.name]
+
+
+def _names(read: object) -> set[str]:
+    return {str(index) for index in getattr(read, "indices", ())}
+
+
+# -- on cores
+
+
+def _on_cores(recipe: Recipe, form: _Form, cpu: Cpu | Target | str | None, given: Mapping[str, int]) -> None:
+    known = processor("typed_matmul", cpu)
+    lanes, plan = _sizes_on_cores(form, known)
+    plan = with_sizes(plan, "typed_matmul", given)
+    sums, reader, p, d = form.sums, form.reader, form.position, form.column
+    block, inside, tile, row = (recipe.fresh(f"{p.name}{k}") for k in range(4))
+    reader.split(p, plan.rows * plan.tiles, block, inside)
+    reader.split(inside, plan.rows, tile, row)
+    order = [block, form.run, tile, row, d]
+    if form.width is None or form.width > plan.columns:
+        part, d = recipe.fresh(f"{d.name}0"), recipe.fresh(f"{d.name}1")
+        reader.split(form.column, plan.columns, part, d)
+        order = [block, form.run, part, tile, row, d]
+    reader.reorder(*order)
+    sums.compute_at(reader, tile)
+    sums.update.reorder(form.term, p, form.column)
+    for stage in (sums.init, sums.update):
+        stage.unroll(p)
+        stage.vectorize(form.column, lanes)
+    reader.unroll(row)
+    reader.vectorize(d, lanes)
+    reader.parallelize(block)
+
+
+def _sizes_on_cores(form: _Form, cpu: Cpu) -> tuple[int, TypedSizes]:
+    """The lanes of a vector, and the sizes that fill its registers with the sums of a tile."""
+    lanes = cpu.lanes(form.sums.dtype.bytes)
+    vectors = MOST_VECTORS if cpu.registers >= 32 else MOST_VECTORS // 2
+    if form.width is not None:
+        vectors = max(min(vectors, form.width // lanes), 1)
+    rows = max(min((cpu.registers - vectors - 1) // vectors, MOST_ROWS), 1)
+    return lanes, TypedSizes(rows, vectors * lanes, max(BLOCK // rows, 1))
+
+
+# -- on a GPU
+
+
+def _on_gpu(recipe: Recipe, form: _Form, given: Mapping[str, int]) -> None:
+    columns = THREADS // 4 if form.width is None else min(form.width, THREADS)
+    coarsen = 4
+    rows = max(THREADS // columns, 1)
+    plan = with_sizes(
+        TypedGpuSizes(rows * coarsen, columns, coarsen, 0), "typed_matmul", given, least={"minimum_blocks": 0}
+    )
+    if plan.tile % plan.coarsen:
+        raise ArgumentError(
+            f"typed_matmul: a tile of {plan.tile} positions is no multiple of coarsen, {plan.coarsen}: each thread has "
+            "as many positions"
+        )
+    sums, reader, p, d = form.sums, form.reader, form.position, form.column
+    block, inside, thread, own = (recipe.fresh(f"{p.name}{k}") for k in range(4))
+    reader.split(p, plan.tile, block, inside)
+    reader.split(inside, plan.coarsen, thread, own)
+    blocks, order = [block], [block, thread, d, form.run, own]
+    if form.width is None or form.width > plan.columns:
+        part, d = recipe.fresh(f"{d.name}0"), recipe.fresh(f"{d.name}1")
+        reader.split(form.column, plan.columns, part, d)
+        blocks, order = [block, part], [block, part, thread, d, form.run, own]
+    reader.reorder(*order)
+    sums.compute_at(reader, form.run)
+    sums.update.reorder(form.term, p)
+    sums.store_in(REGISTER)
+    for stage in (sums.init, sums.update):
+        stage.unroll(p)
+    reader.unroll(own)
+    reader.tag_gpu(blocks, [thread, d], minimum_blocks=plan.minimum_blocks or None)
