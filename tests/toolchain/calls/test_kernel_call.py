@@ -280,7 +280,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_forked_process_may_call_a_parallel_kernel(tmp_path, root):
-    (tmp_path / "tests_of_build.py").write_text((root / "tests" / "build" / "conftest.py").read_text())
+    (tmp_path / "tests_of_build.py").write_text((root / "tests" / "toolchain" / "conftest.py").read_text())
     environment = {**os.environ, "PYTHONPATH": str(root)}
     ran = subprocess.run([sys.executable, "-c", FORKS, str(tmp_path)], env=environment, timeout=60, check=False)
     assert ran.returncode == 0

@@ -138,7 +138,7 @@ print(kernel.library)
 
 def test_many_processes_share_a_cache(tmp_path, root):
     cache = private(tmp_path / "cache")
-    (tmp_path / "tests_of_build.py").write_text((root / "tests" / "build" / "conftest.py").read_text())
+    (tmp_path / "tests_of_build.py").write_text((root / "tests" / "toolchain" / "conftest.py").read_text())
     environment = {**os.environ, "TIRAMISU_CACHE_DIR": str(cache), "PYTHONPATH": str(root)}
     command = [sys.executable, "-c", COMPILES, str(tmp_path)]
     running = [

@@ -294,7 +294,7 @@ def test_the_address_sanitizer_finds_what_lies_beyond_an_array(tmp_path, root, b
     runtime = subprocess.run([gcc, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
     if not os.path.isabs(runtime.stdout.strip()):
         pytest.skip("no address sanitizer here")
-    (tmp_path / "tests_of_build.py").write_text((root / "tests" / "build" / "conftest.py").read_text())
+    (tmp_path / "tests_of_build.py").write_text((root / "tests" / "toolchain" / "conftest.py").read_text())
     environment = {
         **os.environ, "LD_PRELOAD": runtime.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONPATH": str(root),
         "CC": "gcc",

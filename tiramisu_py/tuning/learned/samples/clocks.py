@@ -271,9 +271,7 @@ def package_key() -> str:
 def package_files() -> list[Path]:
     """The files of this package, those of its backends too."""
     root = Path(__file__).resolve().parents[3]
-    folders = [root, root / "backends"]
-    found = {path.resolve() for folder in folders for path in folder.resolve().rglob("*")}
-    return sorted(path for path in found if path.suffix in (".py", ".c", ".h") and path.is_file())
+    return sorted(path for path in root.rglob("*") if path.suffix in (".py", ".c", ".h") and path.is_file())
 
 
 # -- the time of a kernel's calls at some sizes, with arguments that are made for it
