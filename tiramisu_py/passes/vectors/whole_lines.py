@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import iterators
-from tiramisu_py.ir import Comment, For, Mask, Node, Ramp, Store
+from tiramisu_py.ir import Comment, For, If, Mask, Node, Ramp, Store
 from tiramisu_py.ir.arithmetic.linear import Key, linear
 from tiramisu_py.ir.rewriting import NONTEMPORAL, block, children, contents, with_children
 from tiramisu_py.passes.base import About, NestPass
@@ -68,8 +68,10 @@ class StoredRun:
 
 
 def _own_stores(node: Node) -> Iterator[Store]:
-    """The stores of whole vectors past the caches in the body of a loop, outside of the loops inside."""
-    if isinstance(node, For | Mask) or NONTEMPORAL not in contents(node):
+    """The stores of whole vectors past the caches in each iteration of a loop: outside of the loops inside, and of tests
+    such as that for the last vector of a row.
+    """
+    if isinstance(node, For | If | Mask) or NONTEMPORAL not in contents(node):
         return
     if isinstance(node, Store) and node.nontemporal and node.indices and isinstance(node.indices[-1], Ramp):
         yield node
