@@ -26,6 +26,7 @@ STORIES = [
     *sorted({*EXAMPLES.glob("*.py")} - {PHOTOGRAPH}),
     *sorted(EXAMPLES.glob("sparse/*.py")),
     *sorted(EXAMPLES.glob("blocks/*.py")),
+    *sorted({*EXAMPLES.glob("graphs/*.py")} - {EXAMPLES / "graphs" / "models.py"}),
     *GRADIENTS,
     *MEMORY,
     *ON_CORES,

@@ -100,6 +100,23 @@ def test_gradients_are_those_of_the_compact_values() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+def test_gradients_in_two_functions_know_the_keys() -> None:
+    f, msg, _, given = by_edge()
+    msg.compact(*FORMS["by edge"][1](f), name="pairs")
+    f.inverse("into", f["pairs_of"])
+    g = tm.vjp(f)
+    weights = DRAW.standard_normal((5, F)).astype(np.float32)
+    given |= {"pairs": PAIRS, "into": tm.inverse(PAIRS.of, len(PAIRS))}
+    wanted = g.step.compile()(**given, d_out=weights)[1:]
+    assert "into_start" in str(g.backward.algorithm.computations["d_msg"].guards)
+    assert g.backward.check().ok
+    _, *saved = g.forward.compile()(**given) if g.saved else (None,)
+    taken = {"W", "h", *g.backward.algorithm.inputs} & given.keys() | {"pairs", "into"}
+    kept = {name: value for name, value in given.items() if name in taken} | dict(zip(g.saved, saved, strict=True))
+    for one, other in zip(g.backward.compile()(**kept, d_out=weights), wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_undoing_it_leaves_the_values_of_positions() -> None:
     f, msg, _, given = by_edge()
     right = f.compile()(**given)
@@ -176,3 +193,17 @@ def test_other_values_are_not_compact() -> None:
     f.outputs(f.computation("two", {p: (1, E)}, some[p] * 2), replace=True)
     with pytest.raises(tm.CommandError, match="some has values at some of the positions p only"):
         some.compact(f["src"][p], name="pairs")
+
+
+def test_compact_values_are_proven_equal_by_their_keys() -> None:
+    f, msg, *_ = by_edge()
+    before = f.copy()
+    msg.compact(*FORMS["by edge"][1](f), name="pairs")
+    assert tm.equivalent(before, f), tm.equivalent(before, f)
+    other, out = tm.Function("other", params=[N, E, R]), tm.float32
+    src, dst = (other.input(name, tm.int32, [E], values=(0, N)) for name in ("src", "dst"))
+    etype = other.input("etype", tm.int32, [E], values=(0, R))
+    h, w = other.input("h", out, [N, F]), other.input("W", out, [R, F, F])
+    wrong = other.reduction("msg", {p: E, d: F}, {k: F}, tm.sum, h[dst[p], k] * w[etype[p], k, d])
+    other.outputs(other.scatter("out", {n: N, d: F}, over={p: E}, at=[src[p], d], op=tm.sum, expr=wrong[p, d]))
+    assert not tm.equivalent(other, f)

@@ -43,7 +43,9 @@ def right() -> Any:
 
 def test_weights_are_multiplied_first() -> None:
     f, hs, atts = attention()
+    before = f.copy()
     atts.reassociate(hs)
+    assert tm.equivalent(before, f), tm.equivalent(before, f)
     report = f.check()
     assert report.ok, report
     assert "bits given up by atts.reassociate(hs)" in str(report) and "(everywhere:" in str(report)
@@ -96,17 +98,17 @@ def test_a_sum_in_order_keeps_it() -> None:
         y.reassociate(xu)
 
 
-@pytest.mark.parametrize(
-    ("between", "words"),
-    [
-        ("exp", r"nothing else, such as exp, may be between them"),
-        ("data", r"has a value for each src\[p\], as many as x\[src\[p\], k\] has rows"),
-    ],
-)
-def test_what_is_no_product_of_weights_is_refused(between: str, words: str) -> None:
+BETWEEN = {
+    "exp": r"nothing else, such as exp, may be between them",
+    "data": r"has a value for each src\[p\], as many as x\[src\[p\], k\] has rows",
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_what_is_no_product_of_weights_is_refused(between: str) -> None:
     f, hs, atts = attention(between)
     before = f.program
-    with pytest.raises(tm.CommandError, match=words):
+    with pytest.raises(tm.CommandError, match=BETWEEN[between]):
         atts.reassociate(hs)
     assert f.program is before
 

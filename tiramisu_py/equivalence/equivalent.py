@@ -19,6 +19,7 @@ from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.evaluate.drawn_arguments import arguments
 from tiramisu_py.algorithm.evaluate.evaluate import evaluate
 from tiramisu_py.equivalence.comparing import differences
+from tiramisu_py.equivalence.indirect_reads import with_keys_of, written_out
 from tiramisu_py.equivalence.normal_forms import Classes, NormalForms
 from tiramisu_py.equivalence.terms import Unknown
 from tiramisu_py.errors import DeclarationError, TiramisuError
@@ -57,10 +58,11 @@ class Equivalence:
 
 def compared(f: Algorithm, g: Algorithm) -> Equivalence:
     """What is known of the outputs of two algorithms. Raises `DeclarationError` if their arguments differ."""
+    f, g = with_keys_of(f, g), with_keys_of(g, f)
     pairs = _paired(f, g)
     context = f.context.intersect(sets.in_context(g.context, f.isl_context))
     classes = Classes()
-    first, second = (NormalForms(each, f.param_space, classes) for each in (f, g))
+    first, second = (NormalForms(written_out(each), f.param_space, classes) for each in (f, g))
     try:
         with sets.apart(f.isl_context, OPERATIONS):
             for name, other in pairs:

@@ -13,9 +13,11 @@ import tiramisu_py as tm
 from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.graphs.emitting import EmittedLayer, emitted
 from tiramisu_py.graphs.graph import Graph
-from tiramisu_py.graphs.rewrites import Done, compacted, gathered, reassociated, text
+from tiramisu_py.graphs.on_torch import on_tensors
+from tiramisu_py.graphs.rewrites import Done, compacted, gathered, reassociated, text, with_inverses
 from tiramisu_py.graphs.schedules import scheduled
 from tiramisu_py.graphs.tracing import OWN_NAMES, ModelTrace, Weights, traced
+from tiramisu_py.torch import function as torch_function
 
 Array = npt.NDArray[Any]
 
@@ -78,7 +80,7 @@ class Layer:
             ("compact", compact, compacted),
         ):
             self._pass(made, word, change(made) if wanted else [Done("nothing", "the layer is declared without it")])
-        self._algorithm = made.f.program.algorithm.as_rewritten
+        self._algorithm = with_inverses(made.f.program.algorithm.as_rewritten)
 
     def _pass(self, made: EmittedLayer, word: str, done: Sequence[Done]) -> None:
         heads = "".join(f"  {each}\n" for each in done) or "  nothing to do\n"
@@ -156,6 +158,18 @@ class GraphRun:
         made.cotangents, made.wrt = dict(g.adjoints.cotangents), g.wrt
         return made
 
+    def for_torch(self) -> Callable[..., Any]:
+        """The layer as a function of PyTorch, on tensors by name, with gradients: ``run.for_torch()(feature=x, W=w)``.
+
+        It is an operator of `tiramisu_py.torch.function`; tensors are in the order of the caller's edges. Raises
+        `UnsupportedError` without PyTorch.
+        """
+        g = tm.vjp(self.layer.function)
+        for part in (g.forward, g.backward):
+            gathered(part)
+            scheduled(part)
+        return on_tensors(torch_function(g), self.layer.trace, self.graph, _arrays_of(self.layer.function, self.graph))
+
     def report(self) -> str:
         """The kernels of the layer, the bytes of what it keeps, and what is no gather but a scatter."""
         return "\n".join([f"{self.layer.name} on {self.graph}", *self._forward.report()])
@@ -203,28 +217,12 @@ class _Program:
 
     def __init__(self, f: tm.Function, graph: Graph, threads: int | None) -> None:
         self.f, self.graph = f, graph
-        self.inverses, self.scatters = gathered(f)
+        self.scatters = gathered(f)
         self.done = scheduled(f)
         self.cotangents: dict[str, str] = {}
         self.wrt: tuple[str, ...] = ()
         self.kernel = f.compile() if threads is None else f.compile(threads=threads)
-        self.own = self._of_graph()
-
-    def _of_graph(self) -> dict[str, Any]:
-        inputs, found, keys = self.f.algorithm.inputs, dict[str, Any](), dict[str, tuple[str, tuple[str, ...]]]()
-        for name, declared in inputs.items():
-            if declared.distinct is not None:
-                about = declared.distinct
-                found[about.name] = self.graph.distinct(*about.keys)
-                keys[name] = ("of", about.keys)
-                keys |= {column: (key, about.keys) for key, column in zip(about.keys, about.columns, strict=True)}
-        for name in ("src", "dst", "etype", "ntype"):
-            if name in inputs:
-                found[name] = self.graph.array(name)
-        for into, index in self.inverses.items():
-            found[into] = self.graph.inverse(*keys.get(index, (index, ())))
-        found |= {name: self.graph.sizes[name] for name in self.f.algorithm.params if name in self.graph.sizes}
-        return found
+        self.own = _arguments_of(f, graph)
 
     def __call__(self, given: Mapping[str, Any]) -> tuple[Array, ...]:
         found: Any = self.kernel(**given, **self.own)
@@ -245,6 +243,39 @@ class _Program:
             x.distinct for x in self.f.algorithm.inputs.values() if x.distinct and f"{x.distinct.name}_count" == name
         )
         return len(self.graph.distinct(*about.keys))
+
+
+def _arguments_of(f: tm.Function, graph: Graph) -> dict[str, Any]:
+    """What a function takes from the graph, by name: indices, distinct pairs, inverses, sizes."""
+    inputs, found, keys = f.algorithm.inputs, dict[str, Any](), dict[str, tuple[str, tuple[str, ...]]]()
+    for name, declared in inputs.items():
+        if declared.distinct is not None:
+            about = declared.distinct
+            found[about.name] = graph.distinct(*about.keys)
+            keys[name] = ("of", about.keys)
+            keys |= {column: (key, about.keys) for key, column in zip(about.keys, about.columns, strict=True)}
+    found |= {name: graph.array(name) for name in ("src", "dst", "etype", "ntype") if name in inputs}
+    for declared in inputs.values():
+        if declared.inverts is not None:
+            index = declared.inverts.of
+            found[declared.inverts.name] = graph.inverse(*keys.get(index, (index, ())))
+    return found | {name: graph.sizes[name] for name in f.algorithm.params if name in graph.sizes}
+
+
+def _arrays_of(f: tm.Function, graph: Graph) -> dict[str, Any]:
+    """What a function takes from the graph, an array for each input."""
+    given = _arguments_of(f, graph)
+    found: dict[str, Any] = {}
+    for name, declared in f.algorithm.inputs.items():
+        if declared.distinct is not None:
+            pairs = given[declared.distinct.name]
+            found |= {name: pairs.of, **dict(zip(declared.distinct.columns, pairs.columns, strict=True))}
+        elif declared.inverts is not None:
+            start, order = given[declared.inverts.name]
+            found |= {declared.inverts.start: start, name: order}
+        elif name in given:
+            found[name] = given[name]
+    return {name: found[name] for name in f.algorithm.inputs if name in found}
 
 
 def _shapes(what: str, given: Mapping[str, Any] | None) -> dict[str, tuple[int, ...]]:

@@ -84,12 +84,17 @@ def _read_at_edges(declared: Any) -> set[str]:
     return found
 
 
-def gathered(f: tm.Function) -> tuple[dict[str, str], list[str]]:
-    """Let each sum over a scatter take its terms through the inverse of its index, which is declared for it.
+def with_inverses(algorithm: Any) -> Any:
+    """The algorithm with an inverse of each index, for its own sums over edges and for those of its gradients."""
+    f = tm.Function.of(algorithm)
+    for name, declared in algorithm.inputs.items():
+        if declared.dtype.is_integer:
+            f.inverse(f"into_{name}", f[name])
+    return f.algorithm
 
-    Returns the index of each inverse, and the sums that stay scatters.
-    """
-    inverses: dict[str, str] = {}
+
+def gathered(f: tm.Function) -> list[str]:
+    """Let each sum over a scatter take its terms through the inverse of its index; the sums that stay scatters."""
     left: list[str] = []
     for name, declared in [*f.algorithm.computations.items()]:
         if not declared.is_reduction:
@@ -97,17 +102,13 @@ def gathered(f: tm.Function) -> tuple[dict[str, str], list[str]]:
         places = [_index(value) for value in queries.chosen_by_values(declared).values()]
         index = next((each for each in places if each in f.algorithm.inputs), "")
         if index:
-            into = f"into_{index}"
-            if into not in inverses:
-                f.inverse(into, f[index])
-                inverses[into] = index
             try:
-                f[name].gather(f[into])
+                f[name].gather(f[f"into_{index}"])
             except CommandError:
                 left.append(name)
         elif places:
             left.append(name)
-    return inverses, left
+    return left
 
 
 def _index(value: Any) -> str:

@@ -21,12 +21,11 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, sum_
 from tiramisu_py.algorithm.declare.declare import declare_reduction
 from tiramisu_py.algorithm.domains.affine import Affine
-from tiramisu_py.algorithm.domains.extents import extents_of
 from tiramisu_py.algorithm.domains.reads import narrowest
+from tiramisu_py.algorithm.domains.terms_of_sums import sizes_of_terms, with_terms
 from tiramisu_py.algorithm.evaluate.given_values import extents
 from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, binary
 from tiramisu_py.algorithm.traversal import accesses, mentions, rewrite, substitute
@@ -59,12 +58,12 @@ def reassociated(algorithm: Algorithm, outer: Computation, inner: Computation) -
     instance: dict[str, Expr] = dict(zip(inner.iterators, read.indices, strict=True)) | at
     data, weights = (substitute(each, instance) for each in (data, weights))
     over = tuple(terms[name] for name in inner.over)
-    sizes = _sizes_of_terms(algorithm, outer, outer.over) | {
-        terms[name]: size for name, size in _sizes_of_terms(algorithm, inner, inner.over).items()
+    sizes = _sizes_of_terms(algorithm, outer) | {
+        terms[name]: size for name, size in _sizes_of_terms(algorithm, inner).items()
     }
     product, parts = _product_of_weights(algorithm, outer, (data, binary("*", weights, rest)), (over, sizes), names)
     own = Access(product.name, (*parts, *map(Iter, over)), product.dtype, algorithm.owner)
-    changed = _with_terms(outer, binary("*", data, own), over, sizes)
+    changed = with_terms(outer, binary("*", data, own), over, sizes)
 
     def change(c: Computation) -> Computation:
         return changed if c.name == outer.name else c
@@ -140,20 +139,10 @@ def _fresh_terms(outer: Computation, inner: Computation) -> dict[str, str]:
     return found
 
 
-def _sizes_of_terms(algorithm: Algorithm, c: Computation, over: tuple[str, ...]) -> dict[str, Expr]:
+def _sizes_of_terms(algorithm: Algorithm, c: Computation) -> dict[str, Expr]:
     """The extents of the iterators of a sum, which is over a box from 0; raises `CommandError` for another one."""
-    space = c.points.get_space()
-    every = extents_of(c.points, algorithm.context)
-    found: dict[str, Expr] = {}
-    box = c.points
-    for name in over:
-        axis = c.point_iterators.index(name)
-        found[name] = every[axis]
-        box = sets.freed(box, axis)
-    reader = Affine(space, dict(zip(c.point_iterators, sets.variables(space), strict=True)))
-    for name in over:
-        box = box.intersect(reader.condition((Iter(name) >= 0) & (Iter(name) < found[name])))
-    if not box.is_equal(c.points):
+    found = sizes_of_terms(algorithm, c)
+    if found is None:
         raise CommandError(f"{c.name} does not sum over the same terms for each value: their order cannot be changed")
     return found
 
@@ -245,17 +234,3 @@ def _sizes_of_data(algorithm: Algorithm, data: Expr) -> list[Expr]:
         extents_of_source = shape.shape if isinstance(shape, Input) else extents(algorithm, shape)
         found += [size for size in extents_of_source if not isinstance(size, Const)]
     return found
-
-
-def _with_terms(outer: Computation, expr: Expr, over: tuple[str, ...], sizes: Mapping[str, Expr]) -> Computation:
-    """The outer sum over the terms of the inner one."""
-    dims = (*outer.iterators, *over)
-    points = outer.domain
-    for axis in range(len(outer.iterators), len(dims)):
-        points = sets.with_inserted_dim(points, axis)
-    points = sets.with_dims(sets.named(points, outer.name), dims)
-    space = points.get_space()
-    reader = Affine(space, dict(zip(dims, sets.variables(space), strict=True)))
-    for name in over:
-        points = points.intersect(reader.condition((Iter(name) >= 0) & (Iter(name) < sizes[name])))
-    return replace(outer, expr=typed(expr), over=over, points=points)

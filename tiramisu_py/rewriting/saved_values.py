@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import islpy as isl
@@ -43,10 +43,11 @@ def divided(original: Algorithm, adjoints: Adjoints, recompute: Sequence[str]) -
     forward = replace(original, name=f"{original.name}_forward", outputs=(*original.outputs, *saved))
     arrays = {name: _as_inputs(original, original.computations[name]) for name in computed}
     read |= {each.inverts.of for name, each in step.inputs.items() if name in read and each.inverts is not None}
-    inputs = {name: each for name, each in step.inputs.items() if name in read}
+    together = _declared_together(step, read)
+    inputs = {name: each for name, each in step.inputs.items() if name in read or name in together}
     inputs |= {each.name: each for listed in arrays.values() for each in listed}
     used = _components_read(kept.values())
-    inputs = {name: each for name, each in inputs.items() if name in used or name in read}
+    inputs = {name: each for name, each in inputs.items() if name in used or name in read or name in together}
     computations = {name: _reading_inputs(original, c, arrays) for name, c in kept.items()}
     backward = replace(
         step, name=f"{original.name}_backward", inputs=inputs, computations=computations, outputs=adjoints.gradients
@@ -93,6 +94,18 @@ def _components_read(computations: Iterable[Computation]) -> set[str]:
             for node in walk(each):
                 if isinstance(node, Component) and isinstance(node.whole, Access):
                     found.add(array_names(node.whole.source, node.whole.dtype)[node.position])
+    return found
+
+
+def _declared_together(step: Algorithm, read: Collection[str]) -> set[str]:
+    """The inputs that facts about those that are read name, and their inverses, by which scatters are gathered."""
+    found: set[str] = set()
+    for name, each in step.inputs.items():
+        if each.distinct is not None and name in read:
+            found |= {*each.distinct.keys, *each.distinct.columns}
+    for name, each in step.inputs.items():
+        if each.inverts is not None and (each.inverts.of in read or each.inverts.of in found):
+            found |= {name, each.inverts.start}
     return found
 
 

@@ -211,7 +211,7 @@ def on_a_gpu() -> None:
 
 def unproven(program: Program, algorithm: Algorithm) -> toolchain.Kernel:
     """A kernel of a program that the proof refuses, on the simulated disk."""
-    function = passes.optimise(lower.lower(program, passes.PIPELINE.first), 16, passes.PIPELINE)
+    function = passes.optimise(lower.lower(program, passes.PIPELINE), 16, passes.PIPELINE)
     return toolchain.compile_function(function, backends.emit(function), algorithm, storage="simulator")
 
 
