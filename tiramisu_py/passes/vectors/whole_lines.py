@@ -68,8 +68,9 @@ class StoredRun:
 
 
 def _own_stores(node: Node) -> Iterator[Store]:
-    """The stores of whole vectors past the caches in each iteration of a loop: outside of the loops inside, and of tests
-    such as that for the last vector of a row.
+    """The stores of whole vectors past the caches in each iteration of a loop.
+
+    They are outside of the loops inside, and of tests, such as that for the last vector of a row.
     """
     if isinstance(node, For | If | Mask) or NONTEMPORAL not in contents(node):
         return
