@@ -87,6 +87,7 @@ MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("host", "simplify", off_by_one, "a step"),
     ("host", "align", off_by_one, "cpu/tiles in time"),
     ("host", "vectorize", skipped, "tiles"),
+    ("host", "whole_lines", off_by_one, "cpu/blur"),
     ("host", "share_masks", off_by_one, "cpu/blur"),
     ("host", "promote", off_by_one, "cpu/heat"),
     ("host", "share_expressions_after_promote", off_by_one, "tiles"),

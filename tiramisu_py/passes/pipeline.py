@@ -43,6 +43,7 @@ from tiramisu_py.passes.vectors.narrow import Narrow
 from tiramisu_py.passes.vectors.plain_remainders import PlainRemainders
 from tiramisu_py.passes.vectors.vectorize import Vectorize
 from tiramisu_py.passes.vectors.vectorize_rows import VectorizeRows
+from tiramisu_py.passes.vectors.whole_lines import WholeLines
 from tiramisu_py.records import dataclass
 
 P = TypeVar("P", FunctionPass, NestPass)
@@ -81,6 +82,7 @@ HOST: tuple[NestPass, ...] = (
     Simplify(),  # drops guards that unrolling made constant: they would keep `Align` and `Vectorize` from whole vectors
     Align(),  # cuts vector loops in two, so before they become strips
     Vectorize(),  # the last to change loops
+    WholeLines(),  # after strips and unrolled loops, whose stores side by side are one place
     ShareMasks(),  # after strips, which bring masks; before registers, while a mask is a statement of its own
     Promote(),  # after all copying: every index is as constant as it will be
     ShareExpressions(after="promote"),  # elements are variables now: the emitter prints few different expressions

@@ -39,8 +39,8 @@ from tiramisu_py.ir import (
 )
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, number
 from tiramisu_py.ir.rewriting import NONTEMPORAL, children, contents, names, of_kind, walk
-from tiramisu_py.lower.statements.prefetch import LINE
 from tiramisu_py.program.loops import Parallel
+from tiramisu_py.program.machine.instruction_costs import LINE
 from tiramisu_py.records import dataclass
 
 RUNTIME = "tm_stores.h"

@@ -11,12 +11,10 @@ from tiramisu_py.ir import Load, Prefetch
 from tiramisu_py.ir.arithmetic.linear import difference, number
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.machine.instruction_costs import LINE
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Ahead, Statement
 from tiramisu_py.records import dataclass
-
-#: The bytes of a cache line.
-LINE = 64
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,10 +22,12 @@ _IN_VECTORS = frozenset({"exp"})
 CALLED, GATHERED, SCATTERED = "called for each lane", "gathered at computed indices", "scattered to computed indices"
 #: Elements that are apart in memory: lowering says so, which knows the loops and arrays of the program.
 STRIDED = "strided along"
+#: Stores past the caches that would be of parts of cache lines (see `whole_lines`).
+AS_USUAL = "stored as usual, not past the caches"
 #: A body whose loops are cut around a point: lowering says so, too.
 COPIED = "copied"
 #: How remarks begin.
-BEGINNINGS = (BY_LANES, CALLED, GATHERED, SCATTERED, STRIDED, COPIED)
+BEGINNINGS = (BY_LANES, CALLED, GATHERED, SCATTERED, STRIDED, COPIED, AS_USUAL)
 
 
 def remarked(node: Node) -> Node:

@@ -149,6 +149,11 @@ class StoreNontemporal(OnStatements):
     bounds counts. ``above=0`` means whenever possible. Each thread makes sure that its stores have arrived before
     others continue.
 
+    Stores of whole cache lines, of 64 bytes, are fast past the caches, and so are smaller vectors one after another.
+    Parts of several lines in turn, such as 32 bytes of each of three planes or rows, are stored as usual, since lines
+    that leave a core in parts are several times as slow; `Function.remarks` names them. Vectors of 64 bytes, of twice
+    the lanes, store lines on any processor.
+
     Only whole vectors (of `vectorize`, 16 bytes and more) that begin at multiples of their size can be stored past
     the caches. Each call checks this: rows must be multiples of a vector long, and the array must begin at an
     address that makes the vectors aligned; otherwise all stores are ordinary. Results that a compiled function
