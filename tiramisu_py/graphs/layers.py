@@ -14,7 +14,7 @@ from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.graphs.emitting import EmittedLayer, emitted
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.on_torch import on_tensors
-from tiramisu_py.graphs.programs import LayerProgram
+from tiramisu_py.graphs.programs import LayerMachine, LayerProgram
 from tiramisu_py.graphs.rewrites import Done, compacted, gathered, reassociated, text, with_inverses
 from tiramisu_py.graphs.schedules import scheduled
 from tiramisu_py.graphs.tracing import OWN_NAMES, ModelTrace, Weights, traced
@@ -95,14 +95,21 @@ class Layer:
     def explain(self) -> str:
         """The values of the layer after each pass."""
         f = self.function
+        inverses = list(map(str, gathered(f)))
         done = scheduled(f)
-        later = [("canonical loops", done.loops), ("typed products", done.products)]
+        later = [("canonical loops", [*inverses, *done.loops]), ("typed products", done.products)]
         later += [("traversals", done.traversals), ("the rest", done.rest)]
         listed = [(word, "\n".join(f"  {line}" for line in lines) or "  none") for word, lines in later]
         return "\n".join(f"{word}:\n{body}" for word, body in (*self._passes, *listed))
 
-    def on(self, graph: Graph, *, threads: int | None = None) -> GraphRun:
-        """The layer on one graph: what it needs of the graph is made here, and its program is compiled."""
+    def on(
+        self, graph: Graph, *, threads: int | None = None, device: str | None = None, sanitize: bool = False
+    ) -> GraphRun:
+        """The layer on one graph: what it needs of the graph is made here, and its program is compiled.
+
+        It runs on cores, or on a `device`, "gpu", "gpu:1" or "simulator": the same values, in kernels, with transfers
+        that are derived. ``sanitize=True`` looks for races and for accesses out of bounds in the simulator.
+        """
         if not isinstance(graph, Graph):
             raise ArgumentError(f"{self.name} runs on a graph: give graphs.Graph(src, dst, ..), not {graph!r:.60}")
         kinds = {each.types for each in self.trace.weights.values()}
@@ -110,7 +117,7 @@ class Layer:
             raise ArgumentError(f"{self.name} has weights for each type of edges, and the graph none: give it etype=")
         if "ntype" in kinds and not graph.has_ntypes:
             raise ArgumentError(f"{self.name} has weights for each type of nodes, and the graph none: give it ntype=")
-        return GraphRun(self, graph, threads)
+        return GraphRun(self, graph, LayerMachine(threads, device, sanitize))
 
     def __repr__(self) -> str:
         return f"<layer {self.name}>"
@@ -119,10 +126,10 @@ class Layer:
 class GraphRun:
     """A layer on a graph, compiled: called with what the model is given, by name, as NumPy arrays."""
 
-    def __init__(self, layer: Layer, graph: Graph, threads: int | None) -> None:
-        self.layer, self.graph, self._threads = layer, graph, threads
+    def __init__(self, layer: Layer, graph: Graph, machine: LayerMachine) -> None:
+        self.layer, self.graph, self.machine = layer, graph, machine
         #: The program of the result.
-        self.forward = LayerProgram(layer.function, graph, threads)
+        self.forward = LayerProgram(layer.function, graph, machine)
         self.forward.kernel  # noqa: B018 - compiled here, not with the first call
 
     def __call__(self, **given: Any) -> Any:
@@ -158,7 +165,7 @@ class GraphRun:
     def step(self) -> LayerProgram:
         """The program of the result and its gradients."""
         g = tm.vjp(self.layer.function)
-        made = LayerProgram(g.step, self.graph, self._threads)
+        made = LayerProgram(g.step, self.graph, self.machine)
         made.cotangents, made.wrt = dict(g.adjoints.cotangents), g.wrt
         return made
 
@@ -168,6 +175,11 @@ class GraphRun:
         It is an operator of `tiramisu_py.torch.function`; tensors are in the order of the caller's edges. Raises
         `UnsupportedError` without PyTorch.
         """
+        if self.machine.device is not None:
+            raise ArgumentError(
+                f"for_torch takes tensors of the host, and {self.layer.name} is on {self.machine.device!r}: leave "
+                "device= out"
+            )
         g = tm.vjp(self.layer.function)
         for part in (g.forward, g.backward):
             gathered(part)
@@ -210,7 +222,7 @@ class GraphRun:
             raise ArgumentError(f"{name} has the shape {array.shape}, and {there}: give an array of shape {wanted}")
         if array.dtype != own:
             raise ArgumentError(f"{name} is an array of {array.dtype}, and {self.layer.name} computes in {own}")
-        return np.ascontiguousarray(array[self.graph.order] if of == "edges" else array)
+        return np.asarray(array[self.graph.order] if of == "edges" else array, order="C")
 
     def _unsorted(self, sorted_by_edge: Array) -> Array:
         found = np.empty_like(sorted_by_edge)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -9,20 +10,37 @@ from typing import Any
 import numpy.typing as npt
 
 import tiramisu_py as tm
+from tiramisu_py.errors import ArgumentError
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.rewrites import gathered
-from tiramisu_py.graphs.schedules import scheduled
+from tiramisu_py.graphs.schedules import scheduled, scheduled_on_gpu
+from tiramisu_py.records import dataclass
 
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LayerMachine:
+    """Where a layer runs: on so many threads of cores, or on a device, checked if that is the simulator."""
+
+    threads: int | None = None
+    device: str | None = None
+    sanitize: bool = False
+
+    def __post_init__(self) -> None:
+        if self.sanitize and self.device != "simulator":
+            raise ArgumentError('sanitize=True is for the simulator: give device="simulator" with it')
+        if self.device is not None and not re.fullmatch(r"simulator|gpu(:\d+)?", str(self.device)):
+            raise ArgumentError(f'device={self.device!r}: give "gpu", "gpu:1", "simulator", or none for cores')
 
 
 class LayerProgram:
     """A scheduled function of a layer, with the arguments that come from the graph; compiled when it is called."""
 
-    def __init__(self, f: tm.Function, graph: Graph, threads: int | None) -> None:
-        self.f, self.graph, self.threads = f, graph, threads
-        self.scatters = gathered(f)
-        self.done = scheduled(f)
+    def __init__(self, f: tm.Function, graph: Graph, machine: LayerMachine) -> None:
+        self.f, self.graph, self.machine = f, graph, machine
+        self.scatters = [each.command.partition(".")[0] for each in gathered(f) if each.refused]
+        self.done = scheduled(f) if machine.device is None else scheduled_on_gpu(f)
         self.cotangents: dict[str, str] = {}
         self.wrt: tuple[str, ...] = ()
         self.own = _arguments_of(f, graph)
@@ -30,7 +48,8 @@ class LayerProgram:
     @cached_property
     def kernel(self) -> Any:
         """The compiled program."""
-        return self.f.compile(threads=self.threads)
+        on = self.machine
+        return self.f.compile(threads=on.threads, device=on.device, sanitize=on.sanitize)
 
     def __call__(self, given: Mapping[str, Any]) -> tuple[Array, ...]:
         found: Any = self.kernel(**given, **self.own)
@@ -71,7 +90,7 @@ class LayerProgram:
 
     def _temporaries(self) -> list[str]:
         """The most bytes at a time of each memory, and what makes them."""
-        found, lines = self.f.memory(threads=self.threads or 1, **self.sizes), list[str]()
+        found, lines = self.f.memory(threads=self.machine.threads or 1, **self.sizes), list[str]()
         for place, most in found.peaks.items():
             names = [", ".join(each.arrays) for each in found.at_peak(place).held if each.place == place]
             where = "" if place == "memory" else f" on {place}"
