@@ -10,7 +10,7 @@ from tiramisu_py.algorithm.reserved import WORDS
 from tiramisu_py.algorithm.traversal import iterators
 from tiramisu_py.language.ir.nodes import BlockLoop, BlockValue, Instruction
 from tiramisu_py.language.ir.scalars import dtype_of
-from tiramisu_py.language.values.uses import Uses
+from tiramisu_py.language.values.uses import REDUCED, Uses
 from tiramisu_py.sets import ISL_WORDS
 
 Labels = tuple[str, ...]
@@ -115,7 +115,7 @@ class Axes:
                 return self._moved(blocks[0], value)
             case "dot":
                 return self.labels(blocks[0])[0], self.labels(blocks[1])[1]
-            case "sum" | "reduce_max" | "reduce_min" | "argmax" | "argmin":
+            case op if op in REDUCED:
                 own = self.labels(blocks[0])
                 return own[: node.static[0]] + own[node.static[0] + 1 :]
             case "join":

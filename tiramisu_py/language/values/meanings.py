@@ -13,6 +13,7 @@ from tiramisu_py.language.ir.scalars import dtype_of, shape_of
 from tiramisu_py.language.tracing.builder import OPERATORS
 from tiramisu_py.language.values.axes import Axes
 from tiramisu_py.language.values.forms import ZERO, combined, reshaped, typed
+from tiramisu_py.language.values.philox import uniform
 from tiramisu_py.language.values.uses import Uses
 from tiramisu_py.records import dataclass
 
@@ -168,6 +169,10 @@ class Meanings:
     def _of_part(self, node: Instruction) -> Meaning:
         operand, number = self.meaning(node.operands[0]), Const(node.static[0], weak_int)
         return lambda i: operand([*i, number])
+
+    def _of_rand(self, node: Instruction) -> Meaning:
+        seed, offset = (self.meaning(each) for each in node.operands)
+        return lambda i: uniform(seed(i), offset(i))
 
     def _of_load(self, node: Instruction) -> Meaning:
         place = self.uses.instruction(node.operands[0])

@@ -8,8 +8,12 @@ from tiramisu_py.language.ir.nodes import BlockKernel, BlockLoop, BlockValue, In
 from tiramisu_py.language.ir.scalars import dtype_of
 from tiramisu_py.language.ir.worklist import fixed_point
 
+#: Instructions that combine the elements along an axis.
+REDUCED = frozenset(
+    ("sum", "reduce_mul", "reduce_max", "reduce_min", "reduce_and", "reduce_or", "argmax", "argmin")
+)  # fmt: skip
 #: Instructions that make a value of the whole block, which is kept: all others are made of their operands.
-KEPT = frozenset(("dot", "sum", "reduce_max", "reduce_min", "argmax", "argmin", "cumsum", "load", "masked_load"))
+KEPT = REDUCED | {"dot", "cumsum", "load", "masked_load", "rand"}
 #: Instructions that only rename the elements of their operand.
 VIEWS = frozenset(("reshape", "broadcast", "splat", "trans", "part", "cast"))
 
