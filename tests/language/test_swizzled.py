@@ -79,9 +79,22 @@ def test_a_product_in_groups_is_the_product(constants: Any) -> None:
         grouped.interpret[grid[::-1] if constants.get("TURNED") else grid](a, b, c, T=T, **constants)
         np.testing.assert_array_equal(c, a @ b)
         np.testing.assert_array_equal(f.evaluate(a, b), c)
-    tm.recipes.blocks(run, on=tm.cores())
+    text = tm.recipes.blocks(run, on=tm.cores())
+    rows, columns = ("p1", "p0") if constants.get("TURNED") else ("p0", "p1")
+    assert f"c.split({rows}, {constants['G']}, {rows}_group, {rows})" in text
+    assert f"c.reorder({rows}_group, {columns}, {rows})" in text and f"c.parallelize({rows}_group)" in text
     assert f.check().ok, f.check()
     np.testing.assert_array_equal(f.compile()(a, b), c)
+
+
+def test_blocks_of_a_gpu_are_in_groups() -> None:
+    """The last of the blocks is the fastest: rows of a group, then columns, then groups."""
+    f, run = declared(G=2)
+    assert "c.tag_gpu(blocks=[p0_group, p1, p0])" in tm.recipes.blocks(run, on=tm.gpu(), num_warps=1)
+    f.derive_transfers()
+    assert f.check().ok, f.check()
+    a, b = numbers(13, 5), numbers(5, 6)
+    np.testing.assert_array_equal(f.compile(device="simulator", sanitize=True)(a, b), a @ b)
 
 
 def test_forgotten_masks_are_found_by_the_new_numbers() -> None:
