@@ -109,7 +109,7 @@ def test_segments_in_segments_hold_the_levels_of_each_depth() -> None:
     again["u"].recompute(t, every=(100, 10))
     again["d_u"].fold(t, 11)
     level = 8 * 50
-    held = 10 + 10 + 10  # each 100th of a thousand, each 10th of a hundred, and ten
+    held = 10 + 10 + 10 + 2  # each 100th of a thousand, each 10th of a hundred, and ten; two to find these
     assert again.memory(T=999, N=50).peak == (held + 11) * level  # d_u has 11
     counted = {one.name: one.instances for one in again.cost(T=999, N=50).statements}
     assert counted["u"] == 1000 * 50 and counted["u_kept"] == 10 * 50 and counted["u_kept2"] == 10 * 9 * 50

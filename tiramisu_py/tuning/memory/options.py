@@ -142,7 +142,8 @@ def widths_of(levels: int) -> list[tuple[int, ...]]:
 
 def _held(levels: int, widths: tuple[int, ...]) -> int:
     """The levels that are kept at a time, of a recurrence whose values read one level before."""
-    return sum(-(-outer // inner) for outer, inner in pairwise((levels, *widths, 1)))
+    between = 2 * (len(widths) - 1)
+    return between + sum(-(-outer // inner) for outer, inner in pairwise((levels, *widths, 1)))
 
 
 def _option(
