@@ -41,8 +41,8 @@ __all__ = [
     "float64", "floor", "full", "int1", "int16", "int32", "int64", "int8", "join", "load", "log", "log2",
     "make_tensor_descriptor", "max", "maximum", "min", "minimum", "multiple_of", "num_programs", "permute",
     "program_id", "rand", "range", "reduce", "reshape", "rsqrt", "sigmoid", "sin", "split", "sqrt",
-    "static_assert", "static_range", "store", "sum", "tanh", "trans", "uint16", "uint32", "uint64", "uint8",
-    "unravel_index", "where", "zeros",
+    "static_assert", "static_range", "store", "sum", "swizzle2d", "tanh", "trans", "uint16", "uint32", "uint64",
+    "uint8", "unravel_index", "where", "zeros",
 ]  # fmt: skip
 
 
@@ -175,6 +175,20 @@ def unravel_index(number: Any, shape: Sequence[Any]) -> tuple[Any, ...]:
         found.append(number % extent)
         number = number // extent
     return (number, *reversed(found))
+
+
+def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: int) -> tuple[Any, Any]:
+    """The numbers of a program in another order: in groups of `size_g` rows, column by column.
+
+    `i` and `j` are the numbers of a program along two axes of the grid, and `size_i` and `size_j` how many programs are
+    there. Programs that run one after another then share the rows and columns that they load.
+    """
+    number = i * size_j + j
+    in_group = size_g * size_j
+    first = number // in_group * size_g
+    rows = np.minimum(size_i - first, size_g)
+    left = number % in_group
+    return first + left % rows, left // rows
 
 
 def _listed(given: Sequence[Any]) -> tuple[int, ...]:

@@ -282,6 +282,16 @@ class WordCalls(Expressions):
             number = self.combined(node, ast.FloorDiv(), number, extent)
         return (number, *reversed(found))
 
+    def _word_swizzle2d(
+        self, node: ast.Call, i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any
+    ) -> tuple[BlockValue, BlockValue]:
+        if not isinstance(size_g, int) or isinstance(size_g, bool) or size_g < 1:
+            self.refuse(node, "the group of tl.swizzle2d is a constant of at least 1")
+        operands = [self._operand(node, each) for each in (i, j, size_i, size_j)]
+        made = block_type(ty.int64)
+        row = self.builder.emit("swizzle2d", made, operands, [size_g, 0])
+        return row, self.builder.emit("swizzle2d", made, operands, [size_g, 1])
+
     # -- element by element
 
     def _word_where(self, node: ast.Call, condition: Any, yes: Any, no: Any) -> Operand:

@@ -129,6 +129,12 @@ class Meanings:
         number = ZERO if self.is_one(axis) else Iter(self.axes.program(axis))
         return lambda _: number
 
+    def _of_swizzle2d(self, node: Instruction) -> Meaning:
+        axis = self.uses.program_axis(node.operands[node.static[1]])
+        assert axis is not None  # `swizzles_of` has looked
+        number = ZERO if self.is_one(axis) else Iter(self.axes.program(axis))
+        return lambda _: number
+
     def _of_get_num_programs(self, node: Instruction) -> Meaning:
         return lambda _: self.grid[node.static[0]]
 

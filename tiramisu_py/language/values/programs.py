@@ -31,6 +31,7 @@ from tiramisu_py.language.values.axes import Axes
 from tiramisu_py.language.values.forms import ZERO, combined, is_positive, mentioning, steps, typed
 from tiramisu_py.language.values.meanings import Bound, Meaning, Meanings
 from tiramisu_py.language.values.sums import CarriedSum, carried_sum
+from tiramisu_py.language.values.swizzles import swizzles_of
 from tiramisu_py.language.values.uses import KEPT, REDUCED, VIEWS, Uses
 from tiramisu_py.records import dataclass
 
@@ -91,6 +92,7 @@ class Programs(Meanings):
         self._aliases: list[tuple[str, BlockValue]] = []
         self._sums: dict[Node, CarriedSum] = {}
         self._wanted = self._wanted_values()
+        self.swizzles = swizzles_of(self.uses, origin)
 
     def run(self) -> None:
         """Make the values of all programs, in the order of the kernel."""
