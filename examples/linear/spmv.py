@@ -1,8 +1,8 @@
 """A sparse matrix times a vector: by rows (CSR), and on slices of eight rows (SELL) that an inspector makes once.
 
 By rows, up to eight entries are gathered and multiplied at a time, entries to come are prefetched, and threads have
-rows with about the same number of entries. Slices have no ends of rows inside their loops: they are faster still, and pay where a
-matrix is used many times.
+rows with about the same number of entries. Slices have no ends of rows inside their loops: they are faster still, and
+pay where a matrix is used many times.
 """
 
 from __future__ import annotations
