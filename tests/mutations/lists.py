@@ -10,6 +10,7 @@ from tests.mutations.mutation import Mutation
 #: The parts in the order of a compilation, with their titles.
 PARTS = {
     "rewriting": "Derivatives: `rewriting/`",
+    "language": "Block programs, from their source to values: `language/`",
     "dependence": "Which write a read sees, what is ordered: `dependence/`",
     "proof": "The conditions of the theorem: `proof/`",
     "derivation": "What is added before the proof: `derive/`",

@@ -85,6 +85,46 @@ def test_the_bits_are_those_of_all_levels_kept(name: str, every: int) -> None:
     same(kept, again, [(4, 0), (5, 1), (4, every - 1), (9, every), (6, 2 * every + 1)])
 
 
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [
+        ("rod", (6, 3)),
+        pytest.param("wave", (6, 3), marks=pytest.mark.slow),
+        pytest.param("rescaled", (4, 2), marks=pytest.mark.slow),
+        pytest.param("rod", (12, 6, 2), marks=pytest.mark.slow),
+        pytest.param("wave", (24, 6, 3), marks=pytest.mark.slow),
+    ],
+)
+def test_segments_in_segments_have_the_same_bits(name: str, every: tuple[int, ...]) -> None:
+    kept, again = PROGRAMS[name](), PROGRAMS[name]()
+    again["u"].recompute(t, every=every)
+    assert again.check().ok, again.check()
+    assert "bits preserved" in str(again.check())
+    outer = every[0]
+    same(kept, again, [(4, 0), (5, 1), (4, every[-1]), (9, outer - 1), (6, outer), (5, 2 * outer + every[-1])])
+
+
+def test_segments_in_segments_hold_the_levels_of_each_depth() -> None:
+    again = rod()
+    again["u"].recompute(t, every=(100, 10))
+    again["d_u"].fold(t, 11)
+    level = 8 * 50
+    held = 10 + 10 + 10 + 2  # each 100th of a thousand, each 10th of a hundred, and ten; two to find these
+    assert again.memory(T=999, N=50).peak == (held + 11) * level  # d_u has 11
+    counted = {one.name: one.instances for one in again.cost(T=999, N=50).statements}
+    assert counted["u"] == 1000 * 50 and counted["u_kept"] == 10 * 50 and counted["u_kept2"] == 10 * 9 * 50
+    assert counted["u_between"] == 10 * 90 * 50  # to the last level that is kept in a segment
+    assert counted["u_again"] == (10 * 10 * 9 - 1) * 50  # nothing reads the last level but what it is computed for
+
+
+def test_a_segment_in_a_segment_that_is_folded_too_far_is_refused() -> None:
+    f = rod()
+    f["u"].recompute(t, every=(12, 4))
+    f["d_u"].fold(t, 4)
+    report = f.check()
+    assert not report.ok and report.violations[0].kind == "overwritten"
+
+
 def test_few_levels_are_held() -> None:
     kept, again = rod(), rod()
     again["u"].recompute(t, every=10)
@@ -146,6 +186,17 @@ def test_recurrences_that_one_loop_reads_share_their_segments() -> None:
 
 
 @pytest.mark.slow
+def test_recurrences_share_segments_in_segments() -> None:
+    kept, again = pair(), pair()
+    again["u"].recompute(t, every=(6, 3))
+    again["v"].recompute(t, every=(6, 3))
+    again["d_u"].fold(t, 4)
+    again["d_v"].fold(t, 4)
+    assert again.check().ok and str(again.lowered()).count("for t_segment2") == 1
+    same(kept, again, [(2, 1), (5, 10), (3, 20)])
+
+
+@pytest.mark.slow
 def test_a_nest_that_reads_later_has_segments_of_its_own() -> None:
     f = tm.Function("two", params=[T, N], assume="T >= 0 and N >= 1")
     first = f.input("first", tm.float64, [N])
@@ -162,9 +213,10 @@ def test_a_nest_that_reads_later_has_segments_of_its_own() -> None:
 
 
 @pytest.mark.slow
-def test_files_hold_the_command(tmp_path: Any) -> None:
+@pytest.mark.parametrize("every", [6, (6, 2), [6, 2]])
+def test_files_hold_the_command(tmp_path: Any, every: Any) -> None:
     f = rod()
-    f["u"].recompute(t, every=6)
+    f["u"].recompute(t, every=every)
     f.save(tmp_path / "rod.json")
     assert str(tm.load(tmp_path / "rod.json").lowered()) == str(f.lowered())
 
@@ -224,6 +276,12 @@ REFUSED = [
     (scaled, "q", t, 4, "q is in the caller's array q, which keeps all its levels"),
     (rod, "u", t, 1, "every is 1: give an integer of at least 2"),
     (wave, "u", t, 2, "a value of u reads 2 levels, so that 2 of each 2 would be kept; give every=3 or more"),
+    (wave, "u", t, (6, 2), "every=2: a value of u reads 2 levels, so that 2 of each 2 would be kept"),
+    (rod, "u", t, (10, 4), r"every=\(10, 4\): segments of 4 levels do not divide one of 10; .* every=\(16, 4\)"),
+    (rod, "u", t, (4, 4), "segments of 4 levels do not divide one of 4"),
+    (rod, "u", t, (8, 1), "every is 1: give an integer of at least 2"),
+    (rod, "u", t, (), r"every=\(\) has no number of levels: give every=20"),
+    (rod, "u", t, "binomial", r"every='binomial': .*segments inside of segments .*every=\(100, 10\)"),
     (rod, "u", i, 4, "u does not recur along i alone"),
     (rod, "u", r, 4, "r is not an index of u: choose one of t, i"),
     (rod, "d_c", i, 4, "d_c is a reduction"),
@@ -235,7 +293,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("program", "name", "level", "every", "words"), REFUSED)
 def test_what_cannot_be_computed_again_is_refused(
-    program: Any, name: str, level: tm.Iter, every: int, words: str
+    program: Any, name: str, level: tm.Iter, every: Any, words: str
 ) -> None:
     f = program()
     with pytest.raises(tm.CommandError, match=words):

@@ -14,7 +14,7 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.tuning.memory.choosing import cheapest, in_order
-from tiramisu_py.tuning.memory.options import options_of
+from tiramisu_py.tuning.memory.options import options_of, widths_of
 from tiramisu_py.tuning.memory.planning import with_options
 
 N, T = tm.params("N T")
@@ -83,6 +83,38 @@ def test_a_plan_is_the_fastest_of_all_combinations() -> None:
     c = np.linspace(0, 0.1, 5)
     d_last = np.arange(5.0)
     for one, other in zip(kept(c=c, d_last=d_last, T=3), f.compile()(c=c, d_last=d_last, T=3), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("levels", [2, 7, 40, 64, 1000, 10**6])
+def test_segments_in_segments_are_tried_where_they_keep_fewer_levels(levels: int) -> None:
+    found = widths_of(levels)
+
+    def held(widths: tuple[int, ...]) -> int:
+        kept = [len(range(0, levels, widths[0])), *(a // b for a, b in itertools.pairwise(widths)), widths[-1]]
+        return sum(kept) + 2 * (len(widths) - 1)
+
+    least = min(held(widths) for widths in found if len(widths) == 1)
+    nested = [widths for widths in found if len(widths) > 1]
+    assert all(a % b == 0 and a > b for widths in nested for a, b in itertools.pairwise(widths))
+    assert all(held(widths) < least for widths in nested)
+    assert bool(nested) == (levels >= 64)
+    if nested:
+        depth = len(nested[-1]) + 1
+        assert held(nested[-1]) <= depth * math.ceil(levels ** (1 / depth)) + 2 * (depth - 2)
+
+
+@pytest.mark.slow
+def test_a_plan_for_little_memory_has_segments_in_segments() -> None:
+    f, sizes = rods(1), {"T": 63, "N": 100}
+    found = tm.plan(f, sizes, budget=100 * 8 * (14 + 5 + 1), machine=MACHINE)  # u0, d_u0, d_c
+    assert [str(each) for each in found.commands] == ["u0.recompute(t, every=(16, 4))", "d_u0.fold(t, 5)"]
+    kept = f.copy().compile()
+    for command in found.commands:
+        f.apply(command)
+    assert f.check().ok and f.memory(**sizes).peak == found.peak
+    given = {"c": np.linspace(0, 0.1, 5), "d_last": np.arange(5.0), "T": 63}
+    for one, other in zip(kept(**given), f.compile()(**given), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

@@ -14,6 +14,7 @@ from tiramisu_py.errors import ArgumentError, DeclarationError
 from tiramisu_py.graphs.emitting import EmittedLayer, emitted
 from tiramisu_py.graphs.graph import Graph
 from tiramisu_py.graphs.on_torch import on_tensors
+from tiramisu_py.graphs.programs import LayerMachine, LayerProgram
 from tiramisu_py.graphs.rewrites import Done, compacted, gathered, reassociated, text, with_inverses
 from tiramisu_py.graphs.schedules import scheduled
 from tiramisu_py.graphs.tracing import OWN_NAMES, ModelTrace, Weights, traced
@@ -94,14 +95,21 @@ class Layer:
     def explain(self) -> str:
         """The values of the layer after each pass."""
         f = self.function
+        inverses = list(map(str, gathered(f)))
         done = scheduled(f)
-        later = [("canonical loops", done.loops), ("typed products", done.products)]
+        later = [("canonical loops", [*inverses, *done.loops]), ("typed products", done.products)]
         later += [("traversals", done.traversals), ("the rest", done.rest)]
         listed = [(word, "\n".join(f"  {line}" for line in lines) or "  none") for word, lines in later]
         return "\n".join(f"{word}:\n{body}" for word, body in (*self._passes, *listed))
 
-    def on(self, graph: Graph, *, threads: int | None = None) -> GraphRun:
-        """The layer on one graph: what it needs of the graph is made here, and its program is compiled."""
+    def on(
+        self, graph: Graph, *, threads: int | None = None, device: str | None = None, sanitize: bool = False
+    ) -> GraphRun:
+        """The layer on one graph: what it needs of the graph is made here, and its program is compiled.
+
+        It runs on cores, or on a `device`, "gpu", "gpu:1" or "simulator": the same values, in kernels, with transfers
+        that are derived. ``sanitize=True`` looks for races and for accesses out of bounds in the simulator.
+        """
         if not isinstance(graph, Graph):
             raise ArgumentError(f"{self.name} runs on a graph: give graphs.Graph(src, dst, ..), not {graph!r:.60}")
         kinds = {each.types for each in self.trace.weights.values()}
@@ -109,7 +117,7 @@ class Layer:
             raise ArgumentError(f"{self.name} has weights for each type of edges, and the graph none: give it etype=")
         if "ntype" in kinds and not graph.has_ntypes:
             raise ArgumentError(f"{self.name} has weights for each type of nodes, and the graph none: give it ntype=")
-        return GraphRun(self, graph, threads)
+        return GraphRun(self, graph, LayerMachine(threads, device, sanitize))
 
     def __repr__(self) -> str:
         return f"<layer {self.name}>"
@@ -118,13 +126,15 @@ class Layer:
 class GraphRun:
     """A layer on a graph, compiled: called with what the model is given, by name, as NumPy arrays."""
 
-    def __init__(self, layer: Layer, graph: Graph, threads: int | None) -> None:
-        self.layer, self.graph, self._threads = layer, graph, threads
-        self._forward = _Program(layer.function, graph, threads)
+    def __init__(self, layer: Layer, graph: Graph, machine: LayerMachine) -> None:
+        self.layer, self.graph, self.machine = layer, graph, machine
+        #: The program of the result.
+        self.forward = LayerProgram(layer.function, graph, machine)
+        self.forward.kernel  # noqa: B018 - compiled here, not with the first call
 
     def __call__(self, **given: Any) -> Any:
         """The result of the layer; several as a tuple. Raises `ArgumentError`, naming what does not fit the graph."""
-        made = self._forward(self._arguments(given))
+        made = self.forward(self.arguments(given))
         steps = self.layer.trace.outputs
         found = tuple(self._unsorted(a) if s.loop == "edges" else a for s, a in zip(steps, made, strict=True))
         return found[0] if len(found) == 1 else found
@@ -144,17 +154,18 @@ class GraphRun:
         for step, each in zip(outputs, listed, strict=True):
             label = f"the weights of {step.label}"
             array = self._array(label, each, step.shape, step.loop)
-            named[self._step.cotangents[step.label]] = array
-        found = self._step({**self._arguments(given), **named})[len(outputs) :]
+            named[self.step.cotangents[step.label]] = array
+        found = self.step({**self.arguments(given), **named})[len(outputs) :]
         return {
             name: self._unsorted(gradient) if name in self.layer.trace.edge else gradient
-            for name, gradient in zip(self._step.wrt, found, strict=True)
+            for name, gradient in zip(self.step.wrt, found, strict=True)
         }
 
     @cached_property
-    def _step(self) -> _Program:
+    def step(self) -> LayerProgram:
+        """The program of the result and its gradients."""
         g = tm.vjp(self.layer.function)
-        made = _Program(g.step, self.graph, self._threads)
+        made = LayerProgram(g.step, self.graph, self.machine)
         made.cotangents, made.wrt = dict(g.adjoints.cotangents), g.wrt
         return made
 
@@ -164,17 +175,27 @@ class GraphRun:
         It is an operator of `tiramisu_py.torch.function`; tensors are in the order of the caller's edges. Raises
         `UnsupportedError` without PyTorch.
         """
+        if self.machine.device is not None:
+            raise ArgumentError(
+                f"for_torch takes tensors of the host, and {self.layer.name} is on {self.machine.device!r}: leave "
+                "device= out"
+            )
         g = tm.vjp(self.layer.function)
         for part in (g.forward, g.backward):
             gathered(part)
             scheduled(part)
-        return on_tensors(torch_function(g), self.layer.trace, self.graph, _arrays_of(self.layer.function, self.graph))
+        return on_tensors(torch_function(g), self.layer.trace, self.graph, self.forward.arrays)
 
     def report(self) -> str:
-        """The kernels of the layer, the bytes of what it keeps, and what is no gather but a scatter."""
-        return "\n".join([f"{self.layer.name} on {self.graph}", *self._forward.report()])
+        """The kernels of the layer and of its gradients, the bytes that each has at a time, and what stays a scatter.
 
-    def _arguments(self, given: Mapping[str, Any]) -> dict[str, Array]:
+        The bytes are those of `Function.memory`, which a call allocates.
+        """
+        lines = [f"{self.layer.name} on {self.graph}", *self.forward.report()]
+        return "\n".join([*lines, "gradients:", *self.step.report()])
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Array]:
+        """What the model is given, as arrays of the graph's sorted edges and of its nodes; raises `ArgumentError`."""
         trace = self.layer.trace
         names = [*trace.node, *trace.edge, *trace.weights]
         for name in given:
@@ -201,7 +222,7 @@ class GraphRun:
             raise ArgumentError(f"{name} has the shape {array.shape}, and {there}: give an array of shape {wanted}")
         if array.dtype != own:
             raise ArgumentError(f"{name} is an array of {array.dtype}, and {self.layer.name} computes in {own}")
-        return np.ascontiguousarray(array[self.graph.order] if of == "edges" else array)
+        return np.asarray(array[self.graph.order] if of == "edges" else array, order="C")
 
     def _unsorted(self, sorted_by_edge: Array) -> Array:
         found = np.empty_like(sorted_by_edge)
@@ -210,72 +231,6 @@ class GraphRun:
 
     def __repr__(self) -> str:
         return f"<{self.layer.name} on {self.graph}>"
-
-
-class _Program:
-    """A scheduled function of a layer, with the arguments that come from the graph."""
-
-    def __init__(self, f: tm.Function, graph: Graph, threads: int | None) -> None:
-        self.f, self.graph = f, graph
-        self.scatters = gathered(f)
-        self.done = scheduled(f)
-        self.cotangents: dict[str, str] = {}
-        self.wrt: tuple[str, ...] = ()
-        self.kernel = f.compile() if threads is None else f.compile(threads=threads)
-        self.own = _arguments_of(f, graph)
-
-    def __call__(self, given: Mapping[str, Any]) -> tuple[Array, ...]:
-        found: Any = self.kernel(**given, **self.own)
-        return found if isinstance(found, tuple) else (found,)
-
-    def report(self) -> list[str]:
-        """Lines on loops, memory and scatters."""
-        cost = self.f.cost(**{name: self._size(name) for name in self.f.algorithm.params})
-        kept = {each.name: each for each in cost.arrays if each.name in self.f.algorithm.computations}
-        lines = [f"  {len(self.done.loops)} kernels", *(f"    {line}" for line in self.done.loops)]
-        lines += [f"  {name}: {each.elements} elements" for name, each in kept.items()]
-        return [*lines, f"  scatters: {', '.join(self.scatters) or 'none'}"]
-
-    def _size(self, name: str) -> int:
-        if name in self.graph.sizes:
-            return self.graph.sizes[name]
-        about = next(
-            x.distinct for x in self.f.algorithm.inputs.values() if x.distinct and f"{x.distinct.name}_count" == name
-        )
-        return len(self.graph.distinct(*about.keys))
-
-
-def _arguments_of(f: tm.Function, graph: Graph) -> dict[str, Any]:
-    """What a function takes from the graph, by name: indices, distinct pairs, inverses, sizes."""
-    inputs, found, keys = f.algorithm.inputs, dict[str, Any](), dict[str, tuple[str, tuple[str, ...]]]()
-    for name, declared in inputs.items():
-        if declared.distinct is not None:
-            about = declared.distinct
-            found[about.name] = graph.distinct(*about.keys)
-            keys[name] = ("of", about.keys)
-            keys |= {column: (key, about.keys) for key, column in zip(about.keys, about.columns, strict=True)}
-    found |= {name: graph.array(name) for name in ("src", "dst", "etype", "ntype") if name in inputs}
-    for declared in inputs.values():
-        if declared.inverts is not None:
-            index = declared.inverts.of
-            found[declared.inverts.name] = graph.inverse(*keys.get(index, (index, ())))
-    return found | {name: graph.sizes[name] for name in f.algorithm.params if name in graph.sizes}
-
-
-def _arrays_of(f: tm.Function, graph: Graph) -> dict[str, Any]:
-    """What a function takes from the graph, an array for each input."""
-    given = _arguments_of(f, graph)
-    found: dict[str, Any] = {}
-    for name, declared in f.algorithm.inputs.items():
-        if declared.distinct is not None:
-            pairs = given[declared.distinct.name]
-            found |= {name: pairs.of, **dict(zip(declared.distinct.columns, pairs.columns, strict=True))}
-        elif declared.inverts is not None:
-            start, order = given[declared.inverts.name]
-            found |= {declared.inverts.start: start, name: order}
-        elif name in given:
-            found[name] = given[name]
-    return {name: found[name] for name in f.algorithm.inputs if name in found}
 
 
 def _shapes(what: str, given: Mapping[str, Any] | None) -> dict[str, tuple[int, ...]]:

@@ -93,22 +93,25 @@ def with_inverses(algorithm: Any) -> Any:
     return f.algorithm
 
 
-def gathered(f: tm.Function) -> list[str]:
-    """Let each sum over a scatter take its terms through the inverse of its index; the sums that stay scatters."""
-    left: list[str] = []
+def gathered(f: tm.Function) -> list[Done]:
+    """Let each sum over a scatter take its terms through the inverse of its index; those that stay, with the reason."""
+    found: list[Done] = []
     for name, declared in [*f.algorithm.computations.items()]:
         if not declared.is_reduction:
             continue
         places = [_index(value) for value in queries.chosen_by_values(declared).values()]
         index = next((each for each in places if each in f.algorithm.inputs), "")
         if index:
+            command = f"{name}.gather(into_{index})"
             try:
                 f[name].gather(f[f"into_{index}"])
-            except CommandError:
-                left.append(name)
+            except CommandError as error:
+                found.append(Done(command, str(error).partition(": ")[2]))
+            else:
+                found.append(Done(command))
         elif places:
-            left.append(name)
-    return left
+            found.append(Done(f"{name}.gather", "its places are of more than one index"))
+    return found
 
 
 def _index(value: Any) -> str:

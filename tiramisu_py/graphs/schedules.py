@@ -12,6 +12,9 @@ from tiramisu_py import queries, recipes
 from tiramisu_py.errors import CommandError
 from tiramisu_py.records import dataclass
 
+#: Threads of a block on a GPU.
+THREADS = 256
+
 
 @dataclass(eq=False)
 class LayerLoops:
@@ -32,6 +35,10 @@ def scheduled(f: tm.Function) -> LayerLoops:
     done = LayerLoops()
     cpu = recipes.Cpu.here()
     for name, declared in f.algorithm.computations.items():
+        if not declared.iterators:
+            _kind(f, done, declared).append(f"{name}: {declared.expr}")
+            done.loops.append(f"{name}: one sum of everything")
+            continue
         tags: list[str] = []
         statements = [f[name].init, f[name].update] if declared.is_reduction else [f[name]]
         for statement in statements:
@@ -41,8 +48,50 @@ def scheduled(f: tm.Function) -> LayerLoops:
             tags.append(f"{first} on threads")
         loops = map(str, f.program.loop_names(f.program.statements_of(name)[-1]))
         done.loops.append("; ".join([f"{name}: loops over {', '.join(loops)}", *tags]))
-        _kind(done, declared).append(f"{name}: {declared.expr}")
+        _kind(f, done, declared).append(f"{name}: {declared.expr}")
     return done
+
+
+def scheduled_on_gpu(f: tm.Function) -> LayerLoops:
+    """Give each value a kernel: a thread has one edge, node or type, and one element of the last axis where that fits.
+
+    A sum begins and has all of its terms in one thread, in their order, so that bits stay. Places that are chosen by
+    more than an index are added to atomically; a sum of everything is the host's. Transfers are derived for all.
+    """
+    done = LayerLoops()
+    for name, declared in f.algorithm.computations.items():
+        _kind(f, done, declared).append(f"{name}: {declared.expr}")
+        if not declared.iterators:
+            done.loops.append(f"{name}: on the host")
+        elif queries.chosen_by_values(declared):
+            _tag(f, f[name].init, declared)
+            edges = _tag(f, f[name].update, declared, combine=tm.Combine.ATOMIC)
+            done.loops.append(f"{name}: {', '.join(edges)} on threads, added atomically")
+        else:
+            done.loops.append(f"{name}: {', '.join(_tag(f, f[name], declared))} on threads")
+    f.derive_transfers()
+    return done
+
+
+def _tag(f: tm.Function, of: Any, declared: Any, **combine: Any) -> list[str]:
+    """Run the first loop of statements, and their last axis, on blocks of threads; the loops that threads have."""
+    whole = declared.is_reduction and of.name == declared.name
+    changed = of.update if whole else of
+    loops = [str(name) for name in f.program.loop_names(f.program.statements[changed.name])]
+    first, width = loops[0], queries.extents(declared)[-1] or THREADS + 1
+    last = [declared.iterators[-1]] if declared.iterators[-1] in loops[1:] and width <= THREADS else []
+    others = [name for name in declared.iterators if name in loops[1:] and name not in last]
+    ordered = [first, *last, *others, *(name for name in loops[1:] if name not in (*last, *others))]
+    if ordered != loops:
+        changed.reorder(*map(tm.Iter, ordered))
+    if whole:
+        if last and others:
+            of.init.reorder(*map(tm.Iter, (first, *last, *others)))
+        of.update.after(of.init, tm.Iter([first, *last][-1]))
+    block, thread = tm.iters(f"{first}_block {first}_thread")
+    of.split(tm.Iter(first), THREADS // width if last else THREADS, block, thread)
+    of.tag_gpu([block], [thread, *map(tm.Iter, last)], **combine)
+    return [first, *last]
 
 
 def _row(f: tm.Function, statement: Any, declared: Any, widest: int) -> list[str]:
@@ -73,8 +122,9 @@ def _tried(command: Callable[[], Any]) -> bool:
     return True
 
 
-def _kind(done: LayerLoops, declared: Any) -> list[str]:
-    """The lines of a value: a typed product has weights, a row of data, and a sum over it."""
-    if not declared.is_reduction and not declared.iterators:
+def _kind(f: tm.Function, done: LayerLoops, declared: Any) -> list[str]:
+    """The lines of a value: a product sums over an axis, a traversal goes through edges or nodes."""
+    if not declared.iterators:
         return done.rest
-    return done.products if declared.is_reduction and len(declared.iterators) > 1 else done.traversals
+    of_edges = queries.chosen_by_values(declared) or queries.run_of_positions(f.algorithm, declared)
+    return done.products if declared.is_reduction and not of_edges else done.traversals

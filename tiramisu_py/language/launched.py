@@ -24,6 +24,7 @@ from tiramisu_py.language.values.meanings import Bound
 from tiramisu_py.language.values.programs import Programs
 from tiramisu_py.language.values.run_stores import filled_by_runs
 from tiramisu_py.language.values.stores import Filled, StoreInstances, executions, filled, instances_of
+from tiramisu_py.language.values.swizzles import check_extents
 from tiramisu_py.language.values.uses import walked
 from tiramisu_py.program.fresh_names import names_in
 from tiramisu_py.program.loops import Combine
@@ -88,6 +89,7 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
     programs = Programs(kernel, bound, grid, function.owner, taken, algorithm.params, origin)
     programs.run()
     _check_assumed(function, programs)
+    check_extents(algorithm, programs.swizzles, programs.grid, lambda operand: programs.meaning(operand)(()))
     sites: dict[str, list[Any]] = {}
     for site in programs.sites:
         sites.setdefault(site.array, []).append(site)
@@ -104,6 +106,7 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
         every = [(site, executions(algorithm, programs, array, site)) for site in own]
         stores[array.name] = [instances_of(array, site, whole, algorithm) for site, whole in every]
         outputs.append(filled(algorithm, array, stores[array.name]))
+        _check_order(programs, outputs[-1])
     if not outputs:
         raise DeclarationError(f"{source.name} stores nothing: tl.store(place, value)")
     needed = _needed(programs.values, outputs)
@@ -207,6 +210,17 @@ def _check_assumed(function: Function, programs: Programs) -> None:
             raise DeclarationError(f"{origin} assumes {condition}, which is no condition on sizes") from None
         if not algorithm.context.params().is_subset(known):
             raise DeclarationError(f'{origin} assumes {condition}: say so of {function.name}, assume="{condition}"')
+
+
+def _check_order(programs: Programs, value: ProgramValue) -> None:
+    """Refuse sums in the order of programs whose order `tl.swizzle2d` changes."""
+    over = {each.name for each in value.over}
+    for swizzle in programs.swizzles:
+        if value.ordered and over & {programs.axes.program(axis) for axis in swizzle.axes}:
+            raise DeclarationError(
+                f"{swizzle.origin}: programs add to {value.name} in the order of their numbers, combine=tm.ORDERED, "
+                "and tl.swizzle2d changes it: give combine=tm.ATOMIC, or add up along the third axis of the grid"
+            )
 
 
 def _needed(values: Sequence[ProgramValue], outputs: Sequence[ProgramValue]) -> list[ProgramValue]:

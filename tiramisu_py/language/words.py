@@ -30,7 +30,7 @@ from tiramisu_py.algorithm.types import (
     uint32,
     uint64,
 )
-from tiramisu_py.errors import ArgumentError, CallError
+from tiramisu_py.errors import ArgumentError
 from tiramisu_py.language.running import ArrayPlace, NumpyBlock, block, machine, product_of
 
 int1 = bool_
@@ -41,8 +41,8 @@ __all__ = [
     "float64", "floor", "full", "int1", "int16", "int32", "int64", "int8", "join", "load", "log", "log2",
     "make_tensor_descriptor", "max", "maximum", "min", "minimum", "multiple_of", "num_programs", "permute",
     "program_id", "rand", "range", "reduce", "reshape", "rsqrt", "sigmoid", "sin", "split", "sqrt",
-    "static_assert", "static_range", "store", "sum", "tanh", "trans", "uint16", "uint32", "uint64", "uint8",
-    "unravel_index", "where", "zeros",
+    "static_assert", "static_range", "store", "sum", "swizzle2d", "tanh", "trans", "uint16", "uint32", "uint64",
+    "uint8", "unravel_index", "where", "zeros",
 ]  # fmt: skip
 
 
@@ -177,6 +177,20 @@ def unravel_index(number: Any, shape: Sequence[Any]) -> tuple[Any, ...]:
     return (number, *reversed(found))
 
 
+def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: int) -> tuple[Any, Any]:
+    """The numbers of a program in another order: in groups of `size_g` rows, column by column.
+
+    `i` and `j` are the numbers of a program along two axes of the grid, and `size_i` and `size_j` how many programs are
+    there. Programs that run one after another then share the rows and columns that they load.
+    """
+    number = i * size_j + j
+    in_group = size_g * size_j
+    first = number // in_group * size_g
+    rows = np.minimum(size_i - first, size_g)
+    left = number % in_group
+    return first + left % rows, left // rows
+
+
 def _listed(given: Sequence[Any]) -> tuple[int, ...]:
     """Dimensions that are given one by one, or as a list."""
     whole = given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given
@@ -306,13 +320,22 @@ def cumsum(x: Any, axis: int = 0) -> NumpyBlock:
     return block(np.cumsum(x, axis=axis, dtype=np.asarray(x).dtype))
 
 
-def reduce(x: Any, axis: int, combine: Callable[[Any, Any], Any]) -> NumpyBlock:
-    """The elements along an axis combined by a function of two: another ``@tm.jit``."""
-    found = np.moveaxis(np.asarray(x), axis, 0)
+def reduce(
+    x: Any, axis: int | None, combine_fn: Callable[[Any, Any], Any], keep_dims: builtins.bool = False
+) -> NumpyBlock:
+    """The elements along an axis, or all, combined by a function of two, in their order.
+
+    The function is another ``@tm.jit``, or a word: ``a + b``, ``a * b``, ``tl.maximum``, ``tl.minimum``, ``a & b`` or
+    ``a | b``. With `keep_dims` the axis stays, of extent 1.
+    """
+    given = np.asarray(x)
+    found = given.reshape(-1) if axis is None else np.moveaxis(given, axis, 0)
     total = found[0]
     for each in found[1:]:
-        total = getattr(combine, "function", combine)(total, each)
-    return block(total)
+        total = getattr(combine_fn, "function", combine_fn)(total, each)
+    if keep_dims:
+        total = np.reshape(total, (1,) * given.ndim) if axis is None else np.expand_dims(total, axis)
+    return block(total, given.dtype)
 
 
 # -- what is known, and what is not there
@@ -338,8 +361,22 @@ def static_assert(condition: Any, message: str = "") -> None:
 
 
 def rand(seed: Any, offset: Any) -> NumpyBlock:
-    """Refused by now: random numbers in kernels."""
-    raise CallError("tl.rand is not built yet: pass an array of random numbers")
+    """Random float32 from 0 up to 1: those of Philox 4x32 with ten rounds, a function of seed and offset alone.
+
+    Both are integers of 64 bits. Offsets below 2 ** 32 have the numbers that Triton gives to offsets of int32; above,
+    the upper half is the second counter, so that no number comes again.
+    """
+    shape = np.broadcast_shapes(np.shape(seed), np.shape(offset))
+    key, counter = (np.broadcast_to(each, shape).astype(np.uint64) for each in (np.asarray(seed), np.asarray(offset)))
+    c = [(counter & 0xFFFFFFFF).astype(np.uint32), (counter >> 32).astype(np.uint32), *np.zeros((2, *shape), np.uint32)]
+    k = [(key & 0xFFFFFFFF).astype(np.uint32), (key >> 32).astype(np.uint32)]
+    for _ in builtins.range(10):
+        low = np.uint64(0xD2511F53) * c[0].astype(np.uint64), np.uint64(0xCD9E8D57) * c[2].astype(np.uint64)
+        high = [(each >> 32).astype(np.uint32) for each in low]
+        c = [high[1] ^ c[1] ^ k[0], low[1].astype(np.uint32), high[0] ^ c[3] ^ k[1], low[0].astype(np.uint32)]
+        k = [(k[0] + np.uint64(0x9E3779B9)).astype(np.uint32), (k[1] + np.uint64(0xBB67AE85)).astype(np.uint32)]
+    signed = c[0].astype(np.int32)
+    return block(np.where(signed < 0, -1 - signed, signed).astype(np.float32) * np.float32(4.6566127342e-10))
 
 
 def make_tensor_descriptor(array: Any, shape: Any, strides: Any, block_shape: Sequence[int]) -> Any:

@@ -137,7 +137,18 @@ def _programs_of(run: KernelRun, value: ProgramValue, apart: bool) -> tuple[Iter
         return (*outer, *over)
     if outer:
         handle.reorder(*outer, *inner)
+    for swizzle in run.programs.swizzles:
+        rows, columns = (Iter(grid[axis]) for axis in swizzle.axes)
+        if {each.name for each in outer} == {rows.name, columns.name}:
+            return _in_groups(handle, rows, columns, swizzle.group, Iter(run.programs.axes.group(swizzle.axes[0])))
     return tuple(outer)
+
+
+def _in_groups(handle: Computation, rows: Iter, columns: Iter, size: int, group: Iter) -> tuple[Iter, ...]:
+    """Programs in the order of ``tl.swizzle2d``: groups of rows, and in each of them column by column."""
+    handle.split(rows, size, group, rows)
+    handle.reorder(group, columns, rows)
+    return group, columns, rows
 
 
 def _cut(store: StoreInstances, place: Expr) -> tuple[Iter | None, Iter | None, int] | None:

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType, as_dtype, float32
 from tiramisu_py.language import words
 from tiramisu_py.language.combining import InTurn
-from tiramisu_py.language.ir.nodes import BlockType, BlockValue, Operand
+from tiramisu_py.language.ir.nodes import BlockType, BlockValue, Instruction, Operand
 from tiramisu_py.language.ir.scalars import block_type, dtype_of
 from tiramisu_py.language.running import dot_type
 from tiramisu_py.language.tracing.expressions import Expressions
@@ -31,6 +31,10 @@ from tiramisu_py.program.loops import Combine
 _FUNCTIONS = ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "erf", "floor", "abs")
 #: Words that combine the elements along an axis, by the name of the instruction.
 _REDUCTIONS = {"sum": "sum", "max": "reduce_max", "min": "reduce_min"}
+#: Words that combine the elements along an axis as an instruction of two elements does.
+_COMBINED = {
+    "add": "sum", "mul": "reduce_mul", "max": "reduce_max", "min": "reduce_min", "and": "reduce_and", "or": "reduce_or",
+}  # fmt: skip
 _VOID = BlockType("void")
 #: How programs add to one place.
 HONOURED = (Combine.ATOMIC, InTurn.ORDERED)
@@ -278,6 +282,16 @@ class WordCalls(Expressions):
             number = self.combined(node, ast.FloorDiv(), number, extent)
         return (number, *reversed(found))
 
+    def _word_swizzle2d(
+        self, node: ast.Call, i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any
+    ) -> tuple[BlockValue, BlockValue]:
+        if not isinstance(size_g, int) or isinstance(size_g, bool) or size_g < 1:
+            self.refuse(node, "the group of tl.swizzle2d is a constant of at least 1")
+        operands = [self._operand(node, each) for each in (i, j, size_i, size_j)]
+        made = block_type(ty.int64)
+        row = self.builder.emit("swizzle2d", made, operands, [size_g, 0])
+        return row, self.builder.emit("swizzle2d", made, operands, [size_g, 1])
+
     # -- element by element
 
     def _word_where(self, node: ast.Call, condition: Any, yes: Any, no: Any) -> Operand:
@@ -297,7 +311,47 @@ class WordCalls(Expressions):
         power = b.function("exp", b.binary("-", 0, self._operand(node, x)))
         return b.binary("/", 1, b.binary("+", 1, power))
 
+    def _word_rand(self, node: ast.Call, seed: Any, offset: Any) -> BlockValue:
+        b, given = self.builder, [self._operand(node, each) for each in (seed, offset)]
+        for each, name in zip(given, ("seed", "offset"), strict=True):
+            if isinstance(each, bool) or not dtype_of(each).is_integer:
+                self.refuse(node, f"the {name} of tl.rand is {dtype_of(each)}: give an integer")
+        shape, both = b.together(*given)
+        return b.emit("rand", block_type(float32, shape), both)
+
     # -- along an axis
+
+    def _word_reduce(self, node: ast.Call, x: Any, axis: Any, combine_fn: Any, keep_dims: bool = False) -> BlockValue:
+        if isinstance(x, tuple | list):
+            self.refuse(node, "tl.reduce takes one block: of values and their places tl.argmax and tl.argmin")
+        block = self._block(node, x)
+        found = self._along_axis(node, self._combining(node, combine_fn, dtype_of(block)), block, axis)
+        if not keep_dims:
+            return found
+        rank = len(block.type.shape)
+        kept = range(rank) if axis is None else (self._axis(node, axis, rank),)
+        return self.builder.reshape(found, tuple(1 if k in kept else e for k, e in enumerate(block.type.shape)))
+
+    def _combining(self, node: ast.Call, function: Any, dtype: DType) -> str:
+        """The instruction that combines the elements along an axis as a function of two elements does."""
+        b, names = self.builder, self.builder.names()
+        with b.inside() as nodes:
+            left, right = b.value("left", block_type(dtype)), b.value("right", block_type(dtype))
+            found = self.called(node, function, [left, right], {})
+        b.forget(names)
+        last = nodes[0] if len(nodes) == 1 else None
+        if (
+            not isinstance(last, Instruction) or last.result is not found
+            or last.op not in _COMBINED or {*last.operands} != {left, right}
+        ):  # fmt: skip
+            self.refuse(
+                node, f"{ast.unparse(node.args[2] if len(node.args) > 2 else node)} is not known to be associative: "
+                "combine two elements by a + b, a * b, tl.maximum, tl.minimum, a & b or a | b alone, and do the rest "
+                "before or after"
+            )  # fmt: skip
+        if dtype.is_bool and last.op in ("add", "mul"):
+            self.refuse(node, "the block is of conditions: combine them by a & b or a | b, or count with .to(tl.int32)")
+        return _COMBINED[last.op]
 
     def _along_axis(self, node: ast.Call, op: str, x: Any, axis: Any = None) -> BlockValue:
         block = self._block(node, x)

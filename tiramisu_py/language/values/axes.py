@@ -10,7 +10,7 @@ from tiramisu_py.algorithm.reserved import WORDS
 from tiramisu_py.algorithm.traversal import iterators
 from tiramisu_py.language.ir.nodes import BlockLoop, BlockValue, Instruction
 from tiramisu_py.language.ir.scalars import dtype_of
-from tiramisu_py.language.values.uses import Uses
+from tiramisu_py.language.values.uses import REDUCED, Uses
 from tiramisu_py.sets import ISL_WORDS
 
 Labels = tuple[str, ...]
@@ -26,6 +26,7 @@ class Axes:
         self._reserved = {*params, *WORDS, *ISL_WORDS}
         self._taken = set(self._reserved)
         self._programs = [self._unused(f"p{axis}") for axis in range(3)]
+        self._groups: dict[int, str] = {}
         for node in uses.nodes:
             if isinstance(node, BlockLoop):
                 self._loops[node] = self._unused(f"{node.index.name}_step")
@@ -41,8 +42,14 @@ class Axes:
 
     @property
     def programs(self) -> list[str]:
-        """The iterators of the grid."""
-        return list(self._programs)
+        """The iterators of the grid, and of groups of its rows."""
+        return [*self._programs, *self._groups.values()]
+
+    def group(self, axis: int) -> str:
+        """The iterator of groups of programs along an axis of the grid, for loops over them."""
+        if axis not in self._groups:
+            self._groups[axis] = self._unused(f"{self._programs[axis]}_group")
+        return self._groups[axis]
 
     @property
     def loops(self) -> list[str]:
@@ -115,7 +122,7 @@ class Axes:
                 return self._moved(blocks[0], value)
             case "dot":
                 return self.labels(blocks[0])[0], self.labels(blocks[1])[1]
-            case "sum" | "reduce_max" | "reduce_min" | "argmax" | "argmin":
+            case op if op in REDUCED:
                 own = self.labels(blocks[0])
                 return own[: node.static[0]] + own[node.static[0] + 1 :]
             case "join":

@@ -13,6 +13,7 @@ from tiramisu_py.language.ir.scalars import dtype_of, shape_of
 from tiramisu_py.language.tracing.builder import OPERATORS
 from tiramisu_py.language.values.axes import Axes
 from tiramisu_py.language.values.forms import ZERO, combined, reshaped, typed
+from tiramisu_py.language.values.philox import uniform
 from tiramisu_py.language.values.uses import Uses
 from tiramisu_py.records import dataclass
 
@@ -128,6 +129,12 @@ class Meanings:
         number = ZERO if self.is_one(axis) else Iter(self.axes.program(axis))
         return lambda _: number
 
+    def _of_swizzle2d(self, node: Instruction) -> Meaning:
+        axis = self.uses.program_axis(node.operands[node.static[1]])
+        assert axis is not None  # `swizzles_of` has looked
+        number = ZERO if self.is_one(axis) else Iter(self.axes.program(axis))
+        return lambda _: number
+
     def _of_get_num_programs(self, node: Instruction) -> Meaning:
         return lambda _: self.grid[node.static[0]]
 
@@ -168,6 +175,10 @@ class Meanings:
     def _of_part(self, node: Instruction) -> Meaning:
         operand, number = self.meaning(node.operands[0]), Const(node.static[0], weak_int)
         return lambda i: operand([*i, number])
+
+    def _of_rand(self, node: Instruction) -> Meaning:
+        seed, offset = (self.meaning(each) for each in node.operands)
+        return lambda i: uniform(seed(i), offset(i))
 
     def _of_load(self, node: Instruction) -> Meaning:
         place = self.uses.instruction(node.operands[0])

@@ -31,11 +31,13 @@ from tiramisu_py.language.values.axes import Axes
 from tiramisu_py.language.values.forms import ZERO, combined, is_positive, mentioning, steps, typed
 from tiramisu_py.language.values.meanings import Bound, Meaning, Meanings
 from tiramisu_py.language.values.sums import CarriedSum, carried_sum
-from tiramisu_py.language.values.uses import KEPT, VIEWS, Uses
+from tiramisu_py.language.values.swizzles import swizzles_of
+from tiramisu_py.language.values.uses import KEPT, REDUCED, VIEWS, Uses
 from tiramisu_py.records import dataclass
 
 _OPERATORS: dict[str, Operator] = {
-    "sum": declarations.sum_, "reduce_max": declarations.max_, "reduce_min": declarations.min_,
+    "sum": declarations.sum_, "reduce_mul": declarations.product, "reduce_max": declarations.max_,
+    "reduce_min": declarations.min_, "reduce_and": declarations.logical_and, "reduce_or": declarations.logical_or,
     "argmax": declarations.argmax, "argmin": declarations.argmin,
 }  # fmt: skip
 
@@ -90,6 +92,7 @@ class Programs(Meanings):
         self._aliases: list[tuple[str, BlockValue]] = []
         self._sums: dict[Node, CarriedSum] = {}
         self._wanted = self._wanted_values()
+        self.swizzles = swizzles_of(self.uses, origin)
 
     def run(self) -> None:
         """Make the values of all programs, in the order of the kernel."""
@@ -279,7 +282,7 @@ class Programs(Meanings):
         value = node.result
         assert value is not None
         name = value.name if not value.name.startswith("%") else _MADE_NAMES.get(node.op, "block")
-        if node.op in ("sum", "reduce_max", "reduce_min", "argmax", "argmin"):
+        if node.op in REDUCED:
             self._keep_reduction(node, value, name)
         elif node.op == "dot":
             self._keep_dot(node, value, name)
@@ -480,5 +483,6 @@ def _base(inner: BlockValue) -> str:
 _MADE_NAMES = {
     "load": "loaded", "masked_load": "loaded", "dot": "product", "reduce_max": "largest", "reduce_min": "least",
     "sum": "summed", "cumsum": "prefixes", "argmax": "largest_at", "argmin": "least_at",
+    "reduce_mul": "multiplied", "reduce_and": "all_of", "reduce_or": "any_of", "rand": "random",
     "cast": "rounded",
 }  # fmt: skip

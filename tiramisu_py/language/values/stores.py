@@ -17,6 +17,7 @@ from tiramisu_py.algorithm.traversal import substitute
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.arrays import ProgramValue
+from tiramisu_py.language.ir.nodes import BlockValue
 from tiramisu_py.language.ir.scalars import shape_of
 from tiramisu_py.language.values.forms import ZERO
 from tiramisu_py.language.values.programs import Programs, Site
@@ -136,6 +137,13 @@ def instances_of(array: Filled, site: Site, whole: Executions, algorithm: Algori
             points = points.intersect(reader.condition(whole.mask))
         forms = [reader.single(place) for place in whole.places]
     except NotAffine as error:
+        for loop in site.loops:
+            if isinstance(loop.step, BlockValue):
+                raise DeclarationError(
+                    f"{site.origin}: a store to {array.name} in the loop of line {loop.line}, whose step is no "
+                    "constant: give it one, as in tl.range(tl.program_id(0), blocks, PROGRAMS) with PROGRAMS: "
+                    "tl.constexpr, and launch so many programs"
+                ) from None
         raise DeclarationError(
             f"{site.origin}: a store to {array.name} at a place, or under a mask, that is no form of the numbers of "
             f"programs, because of {error.part}: let the programs that fill an element follow from its index, or store "

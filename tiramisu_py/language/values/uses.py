@@ -8,8 +8,12 @@ from tiramisu_py.language.ir.nodes import BlockKernel, BlockLoop, BlockValue, In
 from tiramisu_py.language.ir.scalars import dtype_of
 from tiramisu_py.language.ir.worklist import fixed_point
 
+#: Instructions that combine the elements along an axis.
+REDUCED = frozenset(
+    ("sum", "reduce_mul", "reduce_max", "reduce_min", "reduce_and", "reduce_or", "argmax", "argmin")
+)  # fmt: skip
 #: Instructions that make a value of the whole block, which is kept: all others are made of their operands.
-KEPT = frozenset(("dot", "sum", "reduce_max", "reduce_min", "argmax", "argmin", "cumsum", "load", "masked_load"))
+KEPT = REDUCED | {"dot", "cumsum", "load", "masked_load", "rand"}
 #: Instructions that only rename the elements of their operand.
 VIEWS = frozenset(("reshape", "broadcast", "splat", "trans", "part", "cast"))
 
@@ -40,13 +44,18 @@ class Uses:
         found = self.defined.get(operand) if isinstance(operand, BlockValue) else None
         return found if isinstance(found, Instruction) else None
 
+    def program_axis(self, operand: Operand) -> int | None:
+        """The axis of the grid along which an operand is the number of the program."""
+        made = self.instruction(operand)
+        return made.static[0] if made is not None and made.op == "get_program_id" else None
+
     def _sources(self) -> dict[BlockValue, list[BlockValue]]:
         """The values of which each value is made; of a carried one, what it begins with and what it goes on with."""
         found: dict[BlockValue, list[BlockValue]] = {}
         for node in self.nodes:
             if isinstance(node, Instruction):
                 if node.result is not None:
-                    found[node.result] = _values(node.operands)
+                    found[node.result] = [] if node.op == "swizzle2d" else _values(node.operands)
                 continue
             bounds = _values((node.low, node.high, node.step))
             found[node.index] = bounds
@@ -67,6 +76,9 @@ class Uses:
                 found[node.index] = frozenset([node])
             elif node.op == "get_program_id" and node.result is not None:
                 found[node.result] = frozenset(node.static)
+            elif node.op == "swizzle2d" and node.result is not None:
+                axis = self.program_axis(node.operands[node.static[1]])
+                found[node.result] = frozenset() if axis is None else frozenset([axis])
         return found
 
     def _indexing(self) -> frozenset[BlockValue]:

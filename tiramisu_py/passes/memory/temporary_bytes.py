@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.stacks import deep_nest
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import ArgumentError, DeclarationError
-from tiramisu_py.ir import Allocate, BeginArray, Comment, EndArray, For, Let, LoopFunction, MemoryBlock, Node
+from tiramisu_py.ir import Allocate, BeginArray, Comment, EndArray, For, If, Let, LoopFunction, MemoryBlock, Node
 from tiramisu_py.ir.rewriting import children
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
@@ -46,8 +46,9 @@ class Moment:
 def temporary_bytes(function: LoopFunction, params: Mapping[str, int], threads: int = 1) -> dict[str, int]:
     """The most bytes of temporaries at a time, by memory: "memory" of the host, "files", and each GPU, "GPU 0".
 
-    Those on the stack count, too, and those of each of the `threads` of a parallel loop; in other loops those of the
-    first iteration. Raises `ArgumentError` for a parameter without a value.
+    Memory of the host that an iteration of a loop or a branch takes is given back at its end, since their C blocks do
+    that. Those on the stack count, too, and those of each of the `threads` of a parallel loop; in other loops those of
+    the first iteration. Raises `ArgumentError` for a parameter without a value.
     """
     found = moments(function, params, threads)
     places = sorted({each.place for moment in found for each in moment.held}, reverse=True)
@@ -75,6 +76,7 @@ class _Walk:
         self.copies = 1
         self.blocks: dict[str, Held] = {}
         self.now: dict[str, Held] = {}
+        self.until_end: list[tuple[str, Held | None]] | None = None  # what a C block gives back
         self.said: list[str] = []
         self.found: list[Moment] = []
 
@@ -88,7 +90,10 @@ class _Walk:
                 outer = self.now.get(node.buffer)
                 self._hold(node.buffer, Held((node.buffer,), place, size))
                 self.visit(node.body, known)
-                self._hold(node.buffer, outer)
+                if node.memory is Memory.HOST and self.until_end is not None:
+                    self.until_end.append((node.buffer, outer))
+                else:
+                    self._hold(node.buffer, outer)
             case MemoryBlock():
                 sizes = (_size(node.name, room.extents, room.dtype.bytes * room.lanes, known) for room in node.rooms)
                 self.blocks[node.name] = Held(node.arrays, _place(node.device), max(sizes))
@@ -103,8 +108,11 @@ class _Walk:
             case For():
                 copies = self.copies
                 self.copies *= self.threads if isinstance(node.tag, Parallel) and copies == 1 else 1
-                self.visit(node.body, {**known, **_known(node.variable, node.lower, known)})
+                self._in_block(node.body, {**known, **_known(node.variable, node.lower, known)})
                 self.copies = copies
+            case If():
+                for child in children(node):
+                    self._in_block(child, known)
             case Let():
                 self.visit(node.body, {**known, **_known(node.variable, node.value, known)})
             case Comment():
@@ -112,6 +120,14 @@ class _Walk:
             case _:
                 for child in children(node):
                     self.visit(child, known)
+
+    def _in_block(self, body: Node, known: dict[str, int]) -> None:
+        """Walk through a C block, at whose end memory is given back that is taken in it."""
+        around, self.until_end = self.until_end, []
+        self.visit(body, known)
+        for name, held in reversed(self.until_end):
+            self._hold(name, held)
+        self.until_end = around
 
     def _begin(self, block: str) -> None:
         if block not in self.now:

@@ -145,7 +145,7 @@ def _level_loop(program: Program, statement: Statement, iterator: str, axis: int
     )
 
 
-def all_reads(program: Program, of: Recurrence, every: int) -> LevelReads:
+def all_reads(program: Program, of: Recurrence, widths: tuple[int, ...]) -> LevelReads:
     """How each statement reads the levels of a recurrence; raises `CommandError` for one that walks in no loop."""
     levels = sets.component_of(sets.named(program.algorithm.computations[of.source].domain, None), of.axis)
     last = sets.largest(levels.intersect_params(program.context), 0)
@@ -165,7 +165,7 @@ def all_reads(program: Program, of: Recurrence, every: int) -> LevelReads:
                 "one that is computed: nothing can be left out; give it loops of its own"
             )
         else:
-            late[reader.name] = _walk(program, reader, read, of, every)
+            late[reader.name] = _walk(program, reader, read, of, widths)
     return LevelReads(lag, late)
 
 
@@ -183,14 +183,16 @@ def _behind(reader: Statement, read: isl.Map, last: isl.PwAff, shared: LoopId | 
     return sets.greatest(last.sub(first))
 
 
-def _walk(program: Program, reader: Statement, read: isl.Map, of: Recurrence, every: int) -> LevelWalk:
-    """The loop that walks through the levels: over segments of as many, if there is such a loop outermost."""
-    if reader.loops:
-        outermost = sets.outputs(reader.coords)[0]
-        for sign in (-1, 1):
-            span = sets.span_above(read, sets.scaled(outermost, sign * every))
-            if span is not None and span[0] >= of.base:
-                return LevelWalk(reader.loops[0], sign, *span, every)
+def _walk(program: Program, reader: Statement, read: isl.Map, of: Recurrence, widths: tuple[int, ...]) -> LevelWalk:
+    """The loop that walks through the levels: over segments of as many, if there are such loops outermost."""
+    outermost = sets.outputs(reader.coords)[: len(widths)]
+    for sign in (-1, 1) if len(outermost) == len(widths) else ():
+        spans = [
+            sets.span_above(read, sets.scaled(c, sign * every)) for c, every in zip(outermost, widths, strict=True)
+        ]
+        inner = spans[-1]
+        if inner is not None and None not in spans and inner[0] >= of.base:
+            return LevelWalk(reader.loops[len(widths) - 1], sign, *inner, widths[-1])
     for loop, coordinate in zip(reader.loops, sets.outputs(reader.coords), strict=True):
         for sign in (-1, 1):
             span = sets.span_above(read, sets.scaled(coordinate, sign))

@@ -9,13 +9,23 @@ With s the number of a segment of k levels, the program becomes
         u_again[..] = what u computes          (the other levels of the segment)
         what reads u late, the iterations that read this segment, from u_again
 
+With several widths, each a multiple of the next, segments are inside of segments: the levels of one of k are computed
+again in a few places, and each k'-th of them is kept until the segment ends,
+
+    for s, in the order in which late reads need them:
+        u_between[(s * k + ..) % window] = u_kept[..]
+        u_between[..] = what u computes
+            if t % k' < depth: u_kept2[..]     (copies of the levels from which a segment of k' starts)
+        for s2, the segments of k' in s: as above, from u_kept2
+
 All of these are statements of the program: the proof finds that each read sees the value that it names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, replace
+from itertools import pairwise
 
 import islpy as isl
 
@@ -43,10 +53,16 @@ from tiramisu_py.schedule.storage.one_buffer import check_all_parts
 from tiramisu_py.schedule.storage.store import scoped
 
 
-def recompute(program: Program, source: str, names: Sequence[str], iterator: str, every: int, command: str) -> Program:
-    """Keep each `every`-th level of a recurrence, and compute those between again in the loops that read them late."""
+def recompute(
+    program: Program, source: str, names: Sequence[str], iterator: str, widths: tuple[int, ...], command: str
+) -> Program:
+    """Keep some levels of a recurrence, and compute those between again in the loops that read them late.
+
+    Segments have `widths` levels; each width is a multiple of the next, that of the segments inside.
+    """
     check_all_parts(program, names, "recompute")
     of = recurrence(program, statements(program, names), source, iterator)
+    every = widths[-1]
     if every <= of.depth:
         raise CommandError(
             f"every={every}: a value of {source} reads {of.depth} levels, so that {of.depth} of each {every} would be "
@@ -59,31 +75,23 @@ def recompute(program: Program, source: str, names: Sequence[str], iterator: str
             f"levels of {source} are copied by {' and '.join(copied)}: choose one, to put them in files or another "
             "memory, or to compute them again"
         )
-    reads = all_reads(program, of, every)
+    reads = all_reads(program, of, widths)
     if not reads.late:
         raise CommandError(
             f"nothing reads levels of {source} long after they are computed: {source}.fold({iterator}, "
             f"{reads.lag + 1}) keeps all that is read"
         )
     found = groups(program, of, reads.late, every)
-    program, kept = _with_kept(program, of, every, command)
+    program, kept = _with_kept(program, of, widths[0], command)
     for group in found:
-        program = _again(program, of, kept, group, every, command)
+        program = _again(program, of, kept, group, widths, command)
     return _folded(program, of, reads.lag + 1)
 
 
 def _with_kept(program: Program, of: Recurrence, every: int, command: str) -> tuple[Program, str]:
     """The program with copies of the first levels of each segment, made as soon as these are computed."""
     kept = free_name(program, f"{of.source}_kept")
-    for statement, loop in zip(of.own, of.level_loop, strict=True):
-        name = kept if len(of.own) == 1 else free_name(program, f"{kept}_{statement.name}")
-        offset = sets.modulo(sets.plus(_level(program, of, statement), -of.base), every)
-        instances = statement.instances.intersect(sets.within(offset, 0, of.depth))
-        depth = statement.depth(loop) + 1
-        program, inner = _cloned(program, statement.loops[depth:])
-        copy = on_instances(statement, name, sets.named(instances, name), statement.loops[:depth] + inner)
-        program = program.with_statement(_as_copy(program, copy, kept))
-        program = program.with_(orders=(*program.orders, Order(statement.name, name, loop, command)))
+    program = _copied_to(program, of, every, kept, command)
     storage = program.storages[of.source]
     level = _place_of_level(storage, of)
     index = _with_form(storage, of, _in_segments(level, of, every))
@@ -94,6 +102,21 @@ def _with_kept(program: Program, of: Recurrence, every: int, command: str) -> tu
     extents[of.axis] = extents_of(first.apply(sets.graph(index)), program.context)[of.axis]
     buffer = replace(own, name=kept, extents=tuple(extents), passed=None)
     return program.with_buffer(buffer).with_storage(Storage(kept, of.source, kept, index)), kept
+
+
+def _copied_to(program: Program, of: Recurrence, every: int, kept: str, command: str) -> Program:
+    """The program with copies, into the storage `kept`, of the first levels of each segment that `of.own` computes."""
+    for statement, loop in zip(of.own, of.level_loop, strict=True):
+        name = kept if len(of.own) == 1 else free_name(program, f"{kept}_{statement.name}")
+        offset = sets.modulo(sets.plus(_level(program, of, statement), -of.base), every)
+        instances = statement.instances.intersect(sets.within(offset, 0, of.depth))
+        depth = statement.depth(loop) + 1
+        program, inner = _cloned(program, statement.loops[depth:])
+        copy = on_instances(statement, name, sets.named(instances, name), statement.loops[:depth] + inner)
+        copy = replace(_as_copy(program, copy, kept), sources=_from(of.source, statement.target))
+        program = program.with_statement(copy)
+        program = program.with_(orders=(*program.orders, Order(statement.name, name, loop, command)))
+    return program
 
 
 def _place_of_level(storage: Storage, of: Recurrence) -> isl.Aff:
@@ -118,6 +141,11 @@ def _offset(domain: isl.Set, of: Recurrence, every: int) -> isl.Aff:
     """The position of a value's level in its segment."""
     level = sets.variables(domain.get_space())[of.axis]
     return sets.modulo(sets.plus(level, -of.base), every)
+
+
+def _from(source: str, storage: str) -> dict[str, str]:
+    """The `sources` of what reads the values of a computation from a storage."""
+    return {} if storage == source else {source: storage}
 
 
 def _level(program: Program, of: Recurrence, statement: Statement) -> isl.Aff:
@@ -148,56 +176,172 @@ def _cloned(program: Program, loops: Sequence[LoopId]) -> tuple[Program, tuple[L
 # -- the segments, computed again
 
 
-def _again(program: Program, of: Recurrence, kept: str, group: SegmentedNests, every: int, command: str) -> Program:
-    """The program with a loop over segments around the late readers of a group, which computes their levels again."""
-    around = [program.statements[name] for name in group.walks]
-    fresh = Loop(program.next_loop(), free_loop(program, [*around, *of.own], f"{of.iterator}_segment"))
-    loop = fresh if group.loop is None else program.loops[group.loop]
-    program = with_segments(program.with_loop(loop), of, group, loop.id, every, command)
+def _again(
+    program: Program, of: Recurrence, kept: str, group: SegmentedNests, widths: tuple[int, ...], command: str
+) -> Program:
+    """The program with loops over segments around the late readers of a group, which compute their levels again."""
+    program, loops = _loops(program, of, group, len(widths))
+    program = with_segments(program, of, group, loops, widths, command)
+    readers = [program.statements[name] for name in group.late]
+    before: list[str] = []
+    for k in range(1, len(widths)):
+        program, kept, before = _on_the_way(program, of, kept, group, (loops[:k], widths[: k + 1], before), command)
     again = free_name(program, f"{of.source}_again")
-    needed, starts = _needed(program, of, group, every)
-    program, first = _starts(program, of, loop.id, needed.intersect(starts), kept, again)
-    program, rest = _levels(program, of, loop.id, needed.subtract(starts).coalesce(), again)
-    orders = [Order(each.name, first, None, command) for each in of.own]
-    orders += [Order(first, each, loop.id, command) for each in rest]
-    orders += [Order(each, name, loop.id, command) for each in (first, *rest) for name in group.late]
+    read = read_by(program, of.source, readers, len(widths))
+    needed, starts = _needed(program, of, group, widths[-1], read)
+    name = free_name(program, f"{again}_start")
+    program = _starts(program, of, loops, needed.intersect(starts), name, (kept, again))
+    program, rest = _levels(program, of, loops, needed.subtract(starts).coalesce(), again)
+    orders = [Order(each.name, name, None, command) for each in of.own]
+    orders += [Order(each, name, loops[-2], command) for each in before]
+    orders += [Order(name, each, loops[-1], command) for each in rest]
+    orders += [Order(each, late, loops[-1], command) for each in (name, *rest) for late in group.late]
     program = program.with_(orders=(*program.orders, *orders))
     own = program.storages[of.source]
     buffer = replace(program.buffers[own.buffer], name=again, passed=None)
     program = program.with_buffer(buffer).with_storage(replace(own, name=again, buffer=again))
-    for name in group.late:
-        reader = program.statements[name]
+    for reader in readers:
         program = program.with_statement(replace(reader, sources={**reader.sources, of.source: again}))
-    return scoped(program, program.storages[again], (loop.id,), again)
+    return scoped(program, program.storages[again], loops, again)
 
 
-def _needed(program: Program, of: Recurrence, group: SegmentedNests, every: int) -> tuple[isl.Map, isl.Map]:
-    """``[segment] -> value``: from its first level to the last one that is read of it; and the first levels of each.
+def _loops(program: Program, of: Recurrence, group: SegmentedNests, count: int) -> tuple[Program, tuple[LoopId, ...]]:
+    """The loops over segments of a group, outermost first: those that it is in already, or new ones."""
+    around = [program.statements[name] for name in group.walks]
+    if group.loop is not None:
+        shared = next(each.loops for each in around if group.loop in each.loops)
+        return program, shared[: shared.index(group.loop) + 1]
+    taken = [*around, *of.own]
+    fresh: list[LoopId] = []
+    for k in range(count):
+        wanted = f"{of.iterator}_segment{k + 1 if k else ''}"
+        loop = Loop(program.next_loop(), free_loop(program, taken, wanted))
+        program = program.with_loop(loop)
+        fresh.append(loop.id)
+    return program, tuple(fresh)
 
-    Given the reads {s -> v} and the segment S(v) of each value, these are {s -> w : s <= S(w), w <= v for a read v},
-    where levels are compared, and {S(w) -> w : w is one of the first levels of its segment}.
+
+def _on_the_way(
+    program: Program,
+    of: Recurrence,
+    kept: str,
+    group: SegmentedNests,
+    at: tuple[tuple[LoopId, ...], tuple[int, ...], list[str]],
+    command: str,
+) -> tuple[Program, str, list[str]]:
+    """The program in which the levels from which inner segments start are computed again, and kept, in each outer one.
+
+    `at` are the loops over segments down to the outer ones, the widths down to the inner ones, and the statements in
+    the loops outside that come first. Returns the storage of the levels, and the statements that come before what
+    reads it.
+    """
+    loops, widths, before = at
+    outer, inner = widths[-2:]
+    ring, name = free_name(program, f"{of.source}_between"), free_name(program, f"{of.source}_kept")
+    program = _with_ring(program, of, loops, ring)
+    program = _with_packed(program, of, loops, (outer, inner), name)
+    needed, starts = _needed(program, of, group, outer, _read_starts(program, of, group, len(loops), inner))
+    first = needed.intersect(starts)
+    ring_start, kept_start = free_name(program, f"{ring}_start"), free_name(program, f"{name}_start")
+    program = _starts(program, of, loops, first, ring_start, (kept, ring))
+    program = _starts(program, of, loops, first, kept_start, (kept, name))
+    program, rest = _levels(program, of, loops, needed.subtract(starts).coalesce(), ring)
+    clones = tuple(program.statements[each] for each in rest)
+    places = [each.depth(loop) for each, loop in zip(of.own, of.level_loop, strict=True)]
+    levels = tuple(clone.loops[len(loops) + place] for clone, place in zip(clones, places, strict=True))
+    known = {*program.statements}
+    program = _copied_to(program, replace(of, own=clones, level_loop=levels), inner, name, command)
+    copies = [each for each in program.statements if each not in known]
+    orders = [Order(each.name, start, None, command) for each in of.own for start in (ring_start, kept_start)]
+    orders += [Order(each, start, loops[-2], command) for each in before for start in (ring_start, kept_start)]
+    orders += [Order(ring_start, each, loops[-1], command) for each in rest]
+    return program.with_(orders=(*program.orders, *orders)), name, [ring_start, kept_start, *rest, *copies]
+
+
+def _with_ring(program: Program, of: Recurrence, loops: tuple[LoopId, ...], name: str) -> Program:
+    """The program with a buffer of a segment that holds the levels that the next one reads, and that one."""
+    return _with_local(program, of, loops, name, sets.modulo, of.depth + 1, of.depth + 1)
+
+
+def _with_packed(
+    program: Program, of: Recurrence, loops: tuple[LoopId, ...], widths: tuple[int, int], name: str
+) -> Program:
+    """The program with a buffer of a segment that holds the first levels of each segment inside."""
+    outer, inner = widths
+
+    def place(level: isl.Aff, width: int) -> isl.Aff:
+        return _in_segments(sets.modulo(level, width), of, inner)
+
+    return _with_local(program, of, loops, name, place, outer, outer // inner * of.depth)
+
+
+def _with_local(
+    program: Program,
+    of: Recurrence,
+    loops: tuple[LoopId, ...],
+    name: str,
+    place: Callable[[isl.Aff, int], isl.Aff],
+    width: int,
+    size: int,
+) -> Program:
+    """The program with a buffer of the recurrence inside of `loops`, whose `size` levels are found by `place`."""
+    storage = program.storages[of.source]
+    own = program.buffers[storage.buffer]
+    values = _with_form(storage, of, place(_place_of_level(storage, of), width))
+    space = sets.extended_frame(storage.index.get_space().domain(), len(loops))
+    inner = sets.function(space, None, sets.variables(space)[len(loops) :])
+    extents = (*own.extents[: of.axis], Const(size, int64), *own.extents[of.axis + 1 :])
+    buffer = replace(own, name=name, extents=extents, scope=loops, passed=None)
+    return program.with_buffer(buffer).with_storage(Storage(name, of.source, name, sets.compose(inner, values)))
+
+
+def _read_starts(program: Program, of: Recurrence, group: SegmentedNests, depth: int, inner: int) -> isl.Map:
+    """``[segments] -> value``: the first levels of the segments of `inner` levels that late readers run in them."""
+    domain = sets.named(program.algorithm.computations[of.source].domain, None).intersect_params(program.context)
+    segment = _segments(of, domain, inner, group.sign)
+    first = sets.within(_offset(domain, of, inner), 0, of.depth)
+    starts = segment.intersect_domain(first).reverse()
+    runs: list[isl.Map] = []
+    for reader in (program.statements[name] for name in group.late):
+        inside = sets.function(reader.frame, None, [sets.outputs(reader.coords)[depth]])
+        runs.append(sets.relating(reader.prefix(depth), inside, reader.instances).intersect_params(program.context))
+    return sets.union_of(runs).apply_range(starts).coalesce()
+
+
+def _segments(of: Recurrence, domain: isl.Set, every: int, sign: int) -> isl.Map:
+    """``value -> [segment]``, as the coordinate of a loop over segments of `every` levels."""
+    level = sets.plus(sets.variables(domain.get_space())[of.axis], -of.base)
+    form = sets.scaled(sets.floor_div(level, every), sign)
+    return sets.graph(sets.function(domain.get_space(), None, [form]), domain)
+
+
+def _needed(
+    program: Program, of: Recurrence, group: SegmentedNests, every: int, read: isl.Map
+) -> tuple[isl.Map, isl.Map]:
+    """``[segments] -> value``: from the first level of each to the last one that is read; and its first levels.
+
+    Given the reads {(.., s) -> v} and the segment S(v) of each value, these are {(.., s) -> w : s <= S(w), w <= v for
+    a read v}, where levels are compared, and {(.., S(w)) -> w : w is one of the first levels of its segment}.
     """
     domain = sets.named(program.algorithm.computations[of.source].domain, None).intersect_params(program.context)
-    read = read_by(program, of.source, [program.statements[name] for name in group.late], 1)
-    values = domain.get_space()
-    earlier = sets.ordered_at(values.map_from_set(), of.axis, of.axis).reverse()
-    level = sets.plus(sets.variables(values)[of.axis], -of.base)
-    form = sets.scaled(sets.floor_div(level, every), group.sign)
-    segment = sets.graph(sets.function(values, None, [form]), domain)
-    line = sets.sized_frame(values, None, 1).map_from_set()
+    earlier = sets.ordered_at(domain.get_space().map_from_set(), of.axis, of.axis).reverse()
+    segment = _segments(of, domain, every, group.sign)
+    frame = sets.sized_frame(read.get_space(), None, sets.in_size(read))
+    innermost = sets.graph(sets.function(frame, None, sets.variables(frame)[-1:]))
+    line = sets.sized_frame(frame, None, 1).map_from_set()
     onwards = sets.ordered_at(line, 0, 0) if group.sign > 0 else sets.ordered_at(line, 0, 0).reverse()
-    inside = onwards.apply_range(segment.reverse())
-    first = sets.within(sets.modulo(level, every), 0, of.depth)
-    return read.apply_range(earlier).intersect(inside).coalesce(), segment.intersect_domain(first).reverse()
+    inside = innermost.apply_range(onwards).apply_range(segment.reverse())
+    first = sets.within(_offset(domain, of, every), 0, of.depth)
+    starts = innermost.apply_range(segment.intersect_domain(first).reverse())
+    return read.apply_range(earlier).intersect(inside).coalesce(), starts
 
 
 def _starts(
-    program: Program, of: Recurrence, loop: LoopId, pairs: isl.Map, kept: str, again: str
-) -> tuple[Program, str]:
-    """The copies of a segment's first levels into the memory in which the others are computed."""
-    name = free_name(program, f"{again}_start")
+    program: Program, of: Recurrence, outer: tuple[LoopId, ...], pairs: isl.Map, name: str, way: tuple[str, str]
+) -> Program:
+    """The program with copies of a segment's first levels from one storage to another, those of `way`."""
     declared = program.algorithm.computations[of.source]
-    dims = distinct([program.loops[loop].name, *declared.iterators])
+    dims = distinct([*(program.loops[loop].name for loop in outer), *declared.iterators])
     instances = sets.with_dims(sets.flat_pairs(pairs, name), dims)
     space = instances.get_space()
     variables = sets.variables(space)
@@ -209,18 +353,20 @@ def _starts(
         role=Role.COPY,
         dims=tuple(dims),
         instances=instances,
-        point=sets.function(space, of.source, variables[1:]),
-        loops=(loop, *(each.id for each in loops)),
+        point=sets.function(space, of.source, variables[len(outer) :]),
+        loops=(*outer, *(each.id for each in loops)),
         coords=sets.renamed(sets.identity(space), None),
         body=_value(program, of.source),
-        target=again,
-        sources={of.source: kept},
+        target=way[1],
+        sources={of.source: way[0]},
     )
-    return program.with_loop(*loops).with_statement(statement), name
+    return program.with_loop(*loops).with_statement(statement)
 
 
-def _levels(program: Program, of: Recurrence, loop: LoopId, pairs: isl.Map, again: str) -> tuple[Program, list[str]]:
-    """The statements of the recurrence once more, inside the loop over segments, for the values of each."""
+def _levels(
+    program: Program, of: Recurrence, outer: tuple[LoopId, ...], pairs: isl.Map, again: str
+) -> tuple[Program, list[str]]:
+    """The statements of the recurrence once more, inside the loops over segments, for the values of each."""
     names: list[str] = []
     for statement in of.own:
         wanted = again if len(of.own) == 1 else f"{again}_{statement.name}"
@@ -230,7 +376,7 @@ def _levels(program: Program, of: Recurrence, loop: LoopId, pairs: isl.Map, agai
         clone = replace(clone, target=again, sources={**clone.sources, of.source: again})
         values = sets.graph(program.value_of(clone), clone.instances)
         pairs_here = pairs.apply_range(sets.range_named(values, None).reverse())
-        program = program.with_statement(moved_into(program, clone, (loop,), pairs_here.coalesce()))
+        program = program.with_statement(moved_into(program, clone, outer, pairs_here.coalesce()))
         names.append(name)
     return program, names
 
@@ -260,10 +406,15 @@ class Recompute(OnStatements):
                                               for t in the segment (down): d_u reads u_again[t]
                                                                             (u.recompute(t, every=20))
 
+    Of several numbers, such as ``every=(100, 10)``, each is a multiple of the next: each 100th level is kept, in a
+    segment of 100 each 10th one is computed again and kept meanwhile, and in one of 10 all of them are.
+
     Late reads are those of loops that walk through the levels again after all of them are computed: what a gradient
     (`vjp`) does. The loops that do so are cut into segments of `every` levels; several of them share the segments where
     dependences let them. Each level is computed twice, and ``T / every + every`` levels are kept instead of T: least
-    where `every` is the root of T. The bits are the same. Commands on the loops of `u` after this one apply to both.
+    where `every` is the root of T. With ``every=(a, b)`` a level is computed three times, and ``T / a + a / b + b`` are
+    kept: least where b is the cube root and a its square; and so on. The bits are the same. Commands on the loops of
+    `u` after this one apply to all.
 
     Raises `CommandError` for what is no recurrence along `level`, for an output, which is kept anyway, and for reads
     that do not walk through the levels. Source: Griewank, "Achieving logarithmic growth of temporal and spatial
@@ -273,9 +424,29 @@ class Recompute(OnStatements):
 
     level: Iter
     _: KW_ONLY
-    every: int
+    every: int | tuple[int, ...]
 
     def applied(self, program: Program) -> Program:
         iterator = loop_name(self.level, "a level")
-        every = size(self.every, "every", 2)
-        return recompute(program, self.computation, self.names(program), iterator, every, self.text)
+        return recompute(program, self.computation, self.names(program), iterator, _widths(self.every), self.text)
+
+
+def _widths(given: object) -> tuple[int, ...]:
+    """The levels of segments, and of those inside of them; raises `CommandError` for what are none."""
+    if isinstance(given, str):
+        raise CommandError(
+            f"every={given!r}: segments have constant numbers of levels, since loops visit them for each number of "
+            "levels; segments inside of segments need as little memory: give every=(100, 10), say; tm.plan chooses them"
+        )
+    if not isinstance(given, tuple | list):
+        return (size(given, "every", 2),)
+    found = tuple(size(each, "every", 2) for each in given)
+    if not found:
+        raise CommandError("every=() has no number of levels: give every=20, or every=(100, 10)")
+    for outer, inner in pairwise(found):
+        if outer <= inner or outer % inner:
+            raise CommandError(
+                f"every={found}: segments of {inner} levels do not divide one of {outer}; give numbers of which each "
+                f"is a multiple of the next, such as every={(inner * inner, inner)}"
+            )
+    return found

@@ -37,7 +37,7 @@ class SegmentedNests:
 
     @property
     def loop(self) -> LoopId | None:
-        """The loop over segments that some of the nests are in already, by the same command on another recurrence."""
+        """The innermost loop over segments that some nests are in already, by this command on another recurrence."""
         return next((walk.loop for walk in self.walks.values() if walk.step > 1), None)
 
 
@@ -45,7 +45,7 @@ def groups(program: Program, of: Recurrence, late: Mapping[str, LevelWalk], ever
     """The nests of late readers, in order; those that can share a loop over segments are one group."""
     nests = dict[LoopId, SegmentedNests]()
     for name in sorted(late, key=lambda name: program.positions[name]):
-        outermost = program.statements[name].loops[0]
+        outermost = late[name].loop if late[name].step > 1 else program.statements[name].loops[0]
         if outermost not in nests:
             nests[outermost] = _nest(program, outermost, late)
     found: list[SegmentedNests] = []
@@ -58,7 +58,7 @@ def groups(program: Program, of: Recurrence, late: Mapping[str, LevelWalk], ever
 
 
 def _nest(program: Program, outermost: LoopId, late: Mapping[str, LevelWalk]) -> SegmentedNests:
-    """The statements inside an outermost loop, each with the loop that walks through levels, and which levels."""
+    """The statements inside an outermost loop, or one over segments: the loop of each through levels, and which."""
     inside = program.with_this_loop(outermost)
     own = {s.name: late[s.name] for s in inside if s.name in late}
     lows = {walk.loop: min(each.low for each in own.values() if each.loop == walk.loop) for walk in own.values()}
@@ -149,24 +149,30 @@ def _segment(statement: Statement, walk: LevelWalk, of: Recurrence, every: int) 
 
 
 def with_segments(
-    program: Program, of: Recurrence, group: SegmentedNests, loop: LoopId, every: int, command: str
+    program: Program,
+    of: Recurrence,
+    group: SegmentedNests,
+    loops: tuple[LoopId, ...],
+    widths: tuple[int, ...],
+    command: str,
 ) -> Program:
-    """The program with the loop over segments outside of all loops of a group's statements."""
+    """The program with the loops over segments of these widths outside of all loops of a group's statements."""
     walks = {name: walk for name, walk in group.walks.items() if walk.step == 1}
     moved = {program.statements[name].loops[0] for name in walks}
     preceding, following = _between(program, group.walks, group.walks)
     for name, walk in walks.items():
         statement = program.statements[name]
-        coords = [walk.segment(statement, of.base, every), *sets.outputs(statement.coords)]
+        coords = [*(walk.segment(statement, of.base, every) for every in widths), *sets.outputs(statement.coords)]
         function = sets.function(statement.frame, None, coords)
-        program = program.with_statement(replace(statement, loops=(loop, *statement.loops), coords=function))
+        program = program.with_statement(replace(statement, loops=(*loops, *statement.loops), coords=function))
     first = next(iter(group.walks))
     orders = [Order(name, first, None, command) for name in preceding]
     orders += [Order(first, name, None, command) for name in following]
-    parts = [(a, b) for a, b in pairwise(walks) if program.statements[a].loops[1] != program.statements[b].loops[1]]
+    own = {name: program.statements[name].loops[len(loops)] for name in walks}
+    parts = [(a, b) for a, b in pairwise(walks) if own[a] != own[b]]
     parts += [pair for name in walks for other in group.walks for pair in _in_order(program, name, other, walks)]
-    orders += [Order(a, b, loop, command) for a, b in parts]
-    return _scopes(program.with_(orders=(*program.orders, *orders)), moved, loop)
+    orders += [Order(a, b, loops[-1], command) for a, b in parts]
+    return _scopes(program.with_(orders=(*program.orders, *orders)), moved, loops)
 
 
 def _in_order(program: Program, name: str, other: str, walks: Mapping[str, LevelWalk]) -> Iterable[tuple[str, str]]:
@@ -179,20 +185,20 @@ def _in_order(program: Program, name: str, other: str, walks: Mapping[str, Level
     return [(other, name)] if old.target in new.loads else []
 
 
-def _scopes(program: Program, moved: set[LoopId], loop: LoopId) -> Program:
-    """The program in which buffers that are local to iterations of moved loops have the loop over segments, too."""
+def _scopes(program: Program, moved: set[LoopId], loops: tuple[LoopId, ...]) -> Program:
+    """The program in which buffers that are local to iterations of moved loops have the loops over segments, too."""
     for storage in list(program.storages.values()):
         buffer = program.buffers[storage.buffer]
         if not moved.intersection(program.frame(storage)[:1]):
             continue
-        space = sets.sized_frame(storage.index.get_space(), None, sets.in_size(storage.index) + 1)
-        rest = sets.function(space, None, sets.variables(space)[1:])
+        space = sets.sized_frame(storage.index.get_space(), None, sets.in_size(storage.index) + len(loops))
+        rest = sets.function(space, None, sets.variables(space)[len(loops) :])
         index = sets.compose(rest, storage.index)
         if buffer.scope:
             program = program.with_storage(replace(storage, index=index))
         else:
-            program = program.with_storage(replace(storage, index=index, inner=(loop, *storage.inner)))
+            program = program.with_storage(replace(storage, index=index, inner=(*loops, *storage.inner)))
     for buffer in list(program.buffers.values()):
         if moved.intersection(buffer.scope[:1]):
-            program = program.with_buffer(replace(buffer, scope=(loop, *buffer.scope)))
+            program = program.with_buffer(replace(buffer, scope=(*loops, *buffer.scope)))
     return program

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from tiramisu_py import Function, Iter
 from tiramisu_py.errors import CommandError
@@ -14,6 +15,8 @@ from tiramisu_py.tuning.machine_model import Machine
 
 #: Up to so many levels, each number of them is an option; beyond, each half as many more, and the root.
 EACH = 12
+#: The most segments inside of one another that are tried.
+DEPTH = 3
 #: Levels that are fetched before they are read.
 AHEAD = (2, 4)
 
@@ -60,18 +63,18 @@ def _trials(f: Function, name: str, sizes: Mapping[str, int], machine: Machine) 
     """The function with each command that can have the value in another way."""
     declared = f.algorithm.computations[name]
     for iterator in declared.iterators:
-        found = dict[int, Function]()
-        for every in _numbers(extent_at(declared, iterator, sizes)):
+        found = dict[tuple[int, ...], Function]()
+        for every in widths_of(extent_at(declared, iterator, sizes)):
             trial = f.copy()
             try:
-                trial[name].recompute(Iter(iterator), every=every)
+                trial[name].recompute(Iter(iterator), every=every if len(every) > 1 else every[0])
             except CommandError:
                 continue  # no recurrence along this index, or one whose values need more levels
             found[every] = trial
         folds = _folds(f, found, name, iterator)
         for every, trial in found.items():
             for other, more in folds.items():
-                trial[other].fold(Iter(iterator), every + more)
+                trial[other].fold(Iter(iterator), every[-1] + more)
             yield "recompute", trial
         offloaded = list(_offloads(f, name, iterator)) if machine.storage is not None else []
         yield from (("offload", trial) for trial in offloaded)
@@ -90,15 +93,18 @@ def _offloads(f: Function, name: str, iterator: str) -> Iterator[Function]:
         yield trial
 
 
-def _folds(f: Function, trials: Mapping[int, Function], name: str, iterator: str) -> dict[str, int]:
+def _folds(f: Function, trials: Mapping[tuple[int, ...], Function], name: str, iterator: str) -> dict[str, int]:
     """The other values that need no more levels than a segment has, and so many more: those of the same loops.
 
     One number of levels of a segment is tried; what is chosen is proven as a whole.
     """
     if not trials:
         return {}
-    every = sorted(trials)[len(trials) // 2]
-    changed, found = trials[every].copy(), dict[str, int]()
+    tried = sorted(trials, key=lambda widths: (len(widths), widths))
+    single = [widths for widths in tried if len(widths) == len(tried[0])]
+    widths = single[len(single) // 2]
+    every = widths[-1]
+    changed, found = trials[widths].copy(), dict[str, int]()
     inside = {s.source for s in changed.program.storing if {*s.loops[:1]} - {*f.program.loops}}
     for other in sorted(inside - {name, *changed.algorithm.outputs}):
         if iterator not in changed.algorithm.computations[other].iterators:
@@ -115,13 +121,29 @@ def _folds(f: Function, trials: Mapping[int, Function], name: str, iterator: str
     return found
 
 
-def _numbers(levels: int) -> list[int]:
-    """The numbers of levels of a segment that are tried."""
+def widths_of(levels: int) -> list[tuple[int, ...]]:
+    """The numbers of levels of segments that are tried; and of segments inside of segments, where these keep fewer."""
     found = set(range(2, min(levels, EACH) + 1))
     number = float(EACH)
     while (number := number * 1.5) < levels:
         found.add(int(number))
-    return sorted({*found, math.isqrt(levels)} - {0, 1})
+    single = sorted({*found, math.isqrt(levels)} - {0, 1})
+    tried: list[tuple[int, ...]] = [(each,) for each in single]
+    held = min((_held(levels, each) for each in tried), default=0)
+    for depth in range(2, DEPTH + 1):
+        inner = next(k for k in range(1, levels + 2) if k ** (depth + 1) >= levels)
+        for base in (inner, inner - 1):
+            widths = tuple(base**k for k in range(depth, 0, -1))
+            if base > 1 and _held(levels, widths) < held:
+                tried.append(widths)
+                held = _held(levels, widths)
+    return tried
+
+
+def _held(levels: int, widths: tuple[int, ...]) -> int:
+    """The levels that are kept at a time, of a recurrence whose values read one level before."""
+    between = 2 * (len(widths) - 1)
+    return between + sum(-(-outer // inner) for outer, inner in pairwise((levels, *widths, 1)))
 
 
 def _option(

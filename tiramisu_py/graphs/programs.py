@@ -1,0 +1,115 @@
+"""Programs of layers on one graph: scheduled, compiled, and called with what comes from the graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
+
+import tiramisu_py as tm
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.graphs.graph import Graph
+from tiramisu_py.graphs.rewrites import gathered
+from tiramisu_py.graphs.schedules import scheduled, scheduled_on_gpu
+from tiramisu_py.records import dataclass
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LayerMachine:
+    """Where a layer runs: on so many threads of cores, or on a device, checked if that is the simulator."""
+
+    threads: int | None = None
+    device: str | None = None
+    sanitize: bool = False
+
+    def __post_init__(self) -> None:
+        if self.sanitize and self.device != "simulator":
+            raise ArgumentError('sanitize=True is for the simulator: give device="simulator" with it')
+        if self.device is not None and not re.fullmatch(r"simulator|gpu(:\d+)?", str(self.device)):
+            raise ArgumentError(f'device={self.device!r}: give "gpu", "gpu:1", "simulator", or none for cores')
+
+
+class LayerProgram:
+    """A scheduled function of a layer, with the arguments that come from the graph; compiled when it is called."""
+
+    def __init__(self, f: tm.Function, graph: Graph, machine: LayerMachine) -> None:
+        self.f, self.graph, self.machine = f, graph, machine
+        self.scatters = [each.command.partition(".")[0] for each in gathered(f) if each.refused]
+        self.done = scheduled(f) if machine.device is None else scheduled_on_gpu(f)
+        self.cotangents: dict[str, str] = {}
+        self.wrt: tuple[str, ...] = ()
+        self.own = _arguments_of(f, graph)
+
+    @cached_property
+    def kernel(self) -> Any:
+        """The compiled program."""
+        on = self.machine
+        return self.f.compile(threads=on.threads, device=on.device, sanitize=on.sanitize)
+
+    def __call__(self, given: Mapping[str, Any]) -> tuple[Array, ...]:
+        found: Any = self.kernel(**given, **self.own)
+        return found if isinstance(found, tuple) else (found,)
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of the program on its graph: nodes, edges, types, and distinct combinations of them."""
+        known = {**self.graph.sizes}
+        for declared in self.f.algorithm.inputs.values():
+            if declared.distinct is not None:
+                known[f"{declared.distinct.name}_count"] = len(self.graph.distinct(*declared.distinct.keys))
+        return {name: known[name] for name in self.f.algorithm.params}
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """What the program takes from the graph, an array for each input."""
+        found: dict[str, Any] = {}
+        for name, declared in self.f.algorithm.inputs.items():
+            if declared.distinct is not None:
+                pairs = self.own[declared.distinct.name]
+                found |= {name: pairs.of, **dict(zip(declared.distinct.columns, pairs.columns, strict=True))}
+            elif declared.inverts is not None:
+                start, order = self.own[declared.inverts.name]
+                found |= {declared.inverts.start: start, name: order}
+            elif name in self.own:
+                found[name] = self.own[name]
+        return {name: found[name] for name in self.f.algorithm.inputs if name in found}
+
+    def report(self) -> list[str]:
+        """Lines on loops, memory and scatters."""
+        cost = self.f.cost(**self.sizes)
+        kept = {each.name: each for each in cost.arrays if each.name in self.f.algorithm.computations}
+        lines = [f"  {len(self.done.loops)} kernels", *(f"    {line}" for line in self.done.loops)]
+        lines += [f"  {name}: {each.elements} elements" for name, each in kept.items()]
+        lines += [f"  temporaries: {line}" for line in self._temporaries()]
+        return [*lines, f"  scatters: {', '.join(self.scatters) or 'none'}"]
+
+    def _temporaries(self) -> list[str]:
+        """The most bytes at a time of each memory, and what makes them."""
+        found, lines = self.f.memory(threads=self.machine.threads or 1, **self.sizes), list[str]()
+        for place, most in found.peaks.items():
+            names = [", ".join(each.arrays) for each in found.at_peak(place).held if each.place == place]
+            where = "" if place == "memory" else f" on {place}"
+            lines.append(f"at most {most} bytes{where} ({'; '.join(names)})")
+        return lines or ["none"]
+
+
+def _arguments_of(f: tm.Function, graph: Graph) -> dict[str, Any]:
+    """What a function takes from the graph, by name: indices, distinct pairs, inverses, sizes."""
+    inputs, found, keys = f.algorithm.inputs, dict[str, Any](), dict[str, tuple[str, tuple[str, ...]]]()
+    for name, declared in inputs.items():
+        if declared.distinct is not None:
+            about = declared.distinct
+            found[about.name] = graph.distinct(*about.keys)
+            keys[name] = ("of", about.keys)
+            keys |= {column: (key, about.keys) for key, column in zip(about.keys, about.columns, strict=True)}
+    found |= {name: graph.array(name) for name in ("src", "dst", "etype", "ntype") if name in inputs}
+    for declared in inputs.values():
+        if declared.inverts is not None:
+            index = declared.inverts.of
+            found[declared.inverts.name] = graph.inverse(*keys.get(index, (index, ())))
+    return found | {name: graph.sizes[name] for name in f.algorithm.params if name in graph.sizes}
