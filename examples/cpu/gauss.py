@@ -35,10 +35,12 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     """Bands of rows, through which a window of registers slides: as many rows as the registers of `cpu` hold.
 
-    A row keeps two vectors. Sums of Arm take registers for what they load, too.
+    A row keeps two vectors, and needs one for their sums; those of Arm need another one for what they load. The three
+    weights and what is loaded and moved for the next row take eight registers.
     """
     cpu = cpu or tm.target()
-    rows, lanes = cpu.choose({"avx512f": 8, "neon": 6}, default=2), cpu.lanes(tm.float32)
+    lanes, of_row = cpu.lanes(tm.float32), cpu.choose({"neon": 4}, default=3)
+    rows = (cpu.vector_registers - 8) // of_row
     f, down, smooth = algorithm()
     smooth.tile(r, c, rows, lanes, r0, c0, r1, c1)
     smooth.parallelize(r0)

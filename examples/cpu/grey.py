@@ -9,6 +9,7 @@ import tiramisu_py as tm
 
 (N,) = tm.params("N")
 i, i0, i1 = tm.iters("i i0 i1")
+LINE = 64  # bytes of a cache line: results are stored line by line
 RED, GREEN, BLUE, BITS = 4899, 9617, 1868, 14  # 0.299, 0.587 and 0.114 of 2 ** 14
 
 
@@ -24,11 +25,11 @@ def algorithm() -> tuple[tm.Function, tm.Computation]:
 
 
 def scheduled() -> tm.Function:
-    """64 pixels at a time, blocks of 64,000 on the threads; large pictures are written with non-temporal stores."""
+    """A cache line at a time, blocks of 64,000 on the threads; large pictures are written with non-temporal stores."""
     f, brightness = algorithm()
     brightness.split(i, 64000, i0, i1)
     brightness.parallelize(i0)
-    brightness.vectorize(i1, 64, remainder="mask")
+    brightness.vectorize(i1, LINE, remainder="mask")
     brightness.store_nontemporal()
     return f
 

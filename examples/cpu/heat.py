@@ -14,6 +14,7 @@ import tiramisu_py as tm
 
 T, N, M = tm.params("T N M")
 t, i, j, i0, i1 = tm.iters("t i j i0 i1")
+LINE = 16  # numbers in a cache line: results are stored line by line
 STAY, MOVE = np.float32(0.6), np.float32(0.1)
 
 
@@ -53,9 +54,9 @@ def in_tiles(steps: int, sizes: dict[tm.Iter, int], wavefront: dict[tm.Iter, int
     f, heat = algorithm()
     heat.time_tile(t, steps, sizes, wavefront=wavefront)
     heat.parallelize(i0)
-    heat.vectorize(j, 16, remainder="mask")
+    heat.vectorize(j, LINE, remainder="mask")
     f["heat_out"].parallelize(i)
-    f["heat_out"].vectorize(j, 16)
+    f["heat_out"].vectorize(j, LINE)
     f["heat_out"].store_nontemporal()
     return f
 
@@ -67,7 +68,7 @@ def step_by_step() -> tm.Function:
     for stage in (heat, f["heat_out"]):
         stage.split(i, 8, i0, i1)
         stage.parallelize(i0)
-        stage.vectorize(j, 16)
+        stage.vectorize(j, LINE)
     return f
 
 

@@ -9,6 +9,7 @@ import tiramisu_py as tm
 
 (N,) = tm.params("N")
 i, i0, i1 = tm.iters("i i0 i1")
+LINE = 64  # bytes of a cache line: results are stored line by line
 
 
 def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
@@ -23,12 +24,12 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
 
 
 def scheduled() -> tm.Function:
-    """64 bytes at a time, both results in one loop; large pictures are written with non-temporal stores."""
+    """A cache line at a time, both results in one loop; large pictures are written with non-temporal stores."""
     f, inverse, brighter = algorithm()
     for stage in (inverse, brighter):
         stage.split(i, 64000, i0, i1)
         stage.parallelize(i0)
-        stage.vectorize(i1, 64, remainder="mask")
+        stage.vectorize(i1, LINE, remainder="mask")
         stage.store_nontemporal()
     brighter.after(inverse, i1)
     return f

@@ -51,15 +51,15 @@ def algorithm(dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Computation
     return f, warped
 
 
-def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
-    """Sixteen pixels at a time, in blocks of eight rows; each row prefetches for the eighth row after it.
+def scheduled(dtype: tm.DType = tm.float32, cpu: tm.Target | None = None) -> tm.Function:
+    """A vector of pixels at a time, in blocks of eight rows; each row prefetches for the eighth row after it.
 
     A rotated picture is read across its rows, which the hardware prefetcher does not predict.
     """
     f, warped = algorithm(dtype)
     warped.split(r, 8, r0, r1)
     warped.parallelize(r0)
-    warped.vectorize(c, 16)
+    warped.vectorize(c, (cpu or tm.target()).lanes(tm.float32))
     warped.prefetch(f["image"], r1, 8)
     return f
 

@@ -1,8 +1,8 @@
 """A product of bytes, summed in 32 bits: four terms at a time, as processors have an instruction for.
 
 Each lane of the instruction takes four neighbours of a row of A and four of a column of B, so the terms come in groups
-of four: both operands are padded with zeros to whole groups, and B is laid out in panels of `NR` columns in which the
-four terms of a column lie together. That is done once: a kernel takes B packed, for any number of products.
+of four: both operands are padded with zeros to whole groups, and B is laid out in panels as wide as a tile, in which
+the four terms of a column lie together. That is done once: a kernel takes B packed, for any number of products.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tiramisu_py as tm
 
 N, M, K = tm.params("N M K")
 i, j, k, g, i0, j0, i1, j1, i2, g0, g1, jo, jv = tm.iters("i j k g i0 j0 i1 j1 i2 g0 g1 jo jv")
-GROUP, GC, MR, MC, NR = 4, 256, 6, 12, 64  # terms of a group, groups of a block, rows of a tile, tiles of a block, ...
+GROUP, GC, MC = 4, 256, 12  # terms of a group, groups of a block, tiles of a block
 SIZES = ((1, 1, 0), (1, 1, 1), (7, 65, 5), (31, 37, 41), (73, 129, 0), (19, 131, 1031))
 LARGE = (1024, 1024, 1024)
 OTHERS = [{"first": tm.int8, "second": tm.uint8}, {"first": tm.int8}, {"second": tm.uint8}]
@@ -38,9 +38,26 @@ def algorithm(
     return f, rows, columns, C
 
 
-def scheduled(first: tm.DType = tm.uint8, second: tm.DType = tm.int8) -> tm.Function:
-    """Tiles of 6 rows by 64 columns, in blocks of 72 rows by 1024 terms; threads share the rows. B is kept packed."""
+def rows_of_tile(cpu: tm.Target, vectors: int) -> int:
+    """The most rows of sums that stay in registers.
+
+    Without an instruction for four products, bytes are multiplied in pairs: the even ones and the odd ones of both
+    operands, and their products, are in registers of their own.
+    """
+    if cpu.choose({"avx512vnni": True, "avxvnni": True, "dotprod": True}, default=False):
+        return cpu.rows_of_sums(vectors)
+    return (cpu.vector_registers - 2 * vectors - 3) // vectors
+
+
+def scheduled(first: tm.DType = tm.uint8, second: tm.DType = tm.int8, cpu: tm.Target | None = None) -> tm.Function:
+    """Tiles of rows by 4 of 32 registers, or 2 of 16, in blocks of 12 tiles by 1024 terms; threads share the rows.
+
+    B is kept packed.
+    """
     f, rows, columns, C = algorithm(first, second)
+    cpu = cpu or tm.target()
+    vectors = cpu.vector_registers // 8
+    MR, NR = rows_of_tile(cpu, vectors), vectors * cpu.lanes(tm.int32)
     C.init.parallelize(i)
     C.update.split(g, GC, g0, g1)
     tile = C.update.rfactor(g0)

@@ -1,7 +1,7 @@
 """A sparse matrix times a dense one of 64 columns: a row of the result stays in registers.
 
-Each entry is a row of the dense matrix times a number, four vectors of it at once. Threads have rows with about the
-same number of entries.
+Each entry is a row of the dense matrix times a number: as much of it at once as half of the registers hold. Threads
+have rows with about the same number of entries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from story import Arguments, Array, error, tell
 import tiramisu_py as tm
 
 N, M, NNZ = tm.params("N M NNZ")
-i, j, p = tm.iters("i j p")
+i, j, p, j0, j1 = tm.iters("i j p j0 j1")
 COLUMNS = 64
 SIZES = ((0,), (1,), (2,), (9,), (130,))
 LARGE = (20_000,)
@@ -32,14 +32,17 @@ def algorithm() -> tuple[tm.Function, tm.Reduction, tm.Computation]:
     return f, total, C
 
 
-def scheduled() -> tm.Function:
-    """Sums of a row in registers, one entry after another; rows on threads."""
+def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+    """Sums of a row, in half of the registers or less, one entry after another; rows on threads."""
     f, total, C = algorithm()
+    cpu = cpu or tm.target()
+    width = min(cpu.vector_registers // 2 * cpu.lanes(tm.float32), COLUMNS)
     C.parallelize(i, balance=f["start"])
-    C.vectorize(j, COLUMNS)
-    total.compute_at(C, i)
+    C.split(j, width, j0, j1)
+    C.vectorize(j1, width)
+    total.compute_at(C, j0)
     total.update.interchange(j, p)
-    total.vectorize(j, COLUMNS)
+    total.vectorize(j, width)
     total.store_in(tm.REGISTER)
     return f
 

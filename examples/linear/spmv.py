@@ -1,8 +1,8 @@
 """A sparse matrix times a vector: by rows (CSR), and on slices of eight rows (SELL) that an inspector makes once.
 
-By rows, eight entries are gathered and multiplied at a time, entries to come are prefetched, and threads have rows with
-about the same number of entries. Slices have no ends of rows inside their loops: they are faster still, and pay where a
-matrix is used many times.
+By rows, up to eight entries are gathered and multiplied at a time, entries to come are prefetched, and threads have
+rows with about the same number of entries. Slices have no ends of rows inside their loops: they are faster still, and
+pay where a matrix is used many times.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tiramisu_py as tm
 
 N, M, NNZ = tm.params("N M NNZ")
 i, p = tm.iters("i p")
-LANES, AHEAD = 8, 512  # entries at once, how many entries ahead others are prefetched
+MOST, AHEAD = 8, 512  # entries of a short row at once, how many entries ahead others are prefetched
 SIZES = ((0,), (1,), (2,), (9,), (300,))
 LARGE = (200_000,)
 OTHERS = [{"columns": "random"}]
@@ -35,14 +35,14 @@ def algorithm() -> tuple[tm.Function, tm.Reduction]:
     return f, y
 
 
-def scheduled(kind: str = "rows", columns: str = "banded") -> tm.Function:
-    """Rows on threads, or the program of the executor on slices."""
+def scheduled(kind: str = "rows", columns: str = "banded", cpu: tm.Target | None = None) -> tm.Function:
+    """Rows on threads, a vector of entries at a time, or the program of the executor on slices."""
     f, y = algorithm()
     if kind == "slices":
         return tm.sparse.sell(y).multiply
     y.update.after(y.init, i)
     y.parallelize(i, balance=f["start"])
-    y.update.vectorize(p, LANES, combine=tm.PRIVATE)
+    y.update.vectorize(p, min((cpu or tm.target()).lanes(tm.float32), MOST), combine=tm.PRIVATE)
     y.update.prefetch(f["value"], p, AHEAD)
     y.update.prefetch(f["column"], p, AHEAD)
     return f

@@ -17,7 +17,7 @@ HEIGHT, WIDTH, X, Y = 40, 20, 10, 5
 THREADS = 128
 
 
-def figure_4(gpu: bool) -> tm.Function:
+def figure_4(gpu: bool, cpu: tm.Target | None = None) -> tm.Function:
     """E and R over 40 x 20 x 10 x 5, of which 40, 10 and 5 are summed: 20 values of 2000 terms."""
     f = tm.Function("figure_4", params=[])
     extents = {h: HEIGHT, w: WIDTH, x: X, y: Y}
@@ -34,7 +34,7 @@ def figure_4(gpu: bool) -> tm.Function:
     else:
         e.reorder(w, h, x, y)
         r.update.coalesce(h, x, y, into=j, producers=True)
-        r.update.vectorize(j, 16, combine=tm.PRIVATE)
+        r.update.vectorize(j, (cpu or tm.target()).lanes(tm.float32), combine=tm.PRIVATE)
     return f
 
 

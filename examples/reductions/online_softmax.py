@@ -14,7 +14,6 @@ import tiramisu_py as tm
 
 R, C = tm.params("R C")
 r, c, r0, r1 = tm.iters("r c r0 r1")
-LANES = 16
 
 
 def combined(a: Any, b: Any) -> Any:
@@ -29,16 +28,17 @@ def combined(a: Any, b: Any) -> Any:
 ONLINE = tm.operator("online", combined, (np.float32(-np.inf), np.float32(0)), names=("top", "total"))
 
 
-def scheduled() -> tm.Function:
-    """Sixteen rows side by side in a vector."""
+def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+    """As many rows side by side as a vector has lanes."""
+    lanes = (cpu or tm.target()).lanes(tm.float32)
     f = tm.Function("online_softmax", params=[R, C], assume="C >= 1")
     x = f.input("x", tm.float32, [R, C])
     both = f.reduction("both", {r: R}, {c: C}, ONLINE, (x[r, c], tm.cast(tm.float32, 1)))
     y = f.computation("y", {r: R, c: C}, tm.exp(x[r, c] - both[r]["top"]) / both[r]["total"])
     f.outputs(y)
-    both.update.split(r, LANES, r0, r1).reorder(r0, c, r1)
-    both.update.parallelize(r0).vectorize(r1, LANES, remainder="mask")
-    y.parallelize(r).vectorize(c, LANES, remainder="mask")
+    both.update.split(r, lanes, r0, r1).reorder(r0, c, r1)
+    both.update.parallelize(r0).vectorize(r1, lanes, remainder="mask")
+    y.parallelize(r).vectorize(c, lanes, remainder="mask")
     return f
 
 

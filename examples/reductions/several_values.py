@@ -14,7 +14,6 @@ import tiramisu_py as tm
 
 R, C = tm.params("R C")
 r, c, r0, r1 = tm.iters("r c r0 r1")
-LANES = 16
 
 
 def merged(a: Any, b: Any) -> Any:
@@ -28,8 +27,9 @@ def merged(a: Any, b: Any) -> Any:
 WELFORD = tm.operator("welford", merged, (np.float32(0),) * 3, names=("count", "mean", "squares"))
 
 
-def scheduled() -> tm.Function:
-    """Both reductions of each row, 16 rows at a time; threads share the rows."""
+def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+    """Both reductions of each row, a vector of rows at a time; threads share the rows."""
+    lanes = (cpu or tm.target()).lanes(tm.float32)
     f = tm.Function("moments", params=[R, C], assume="C >= 1")
     a = f.input("a", tm.float32, [R, C])
     one, zero = tm.cast(tm.float32, 1), tm.cast(tm.float32, 0)
@@ -37,8 +37,8 @@ def scheduled() -> tm.Function:
     top = f.reduction("top", {r: R}, {c: C}, tm.argmax, a[r, c])
     f.outputs(spread, top)
     for each in (spread, top):
-        each.update.split(r, LANES, r0, r1).reorder(r0, c, r1)
-        each.update.parallelize(r0).vectorize(r1, LANES, remainder="mask")
+        each.update.split(r, lanes, r0, r1).reorder(r0, c, r1)
+        each.update.parallelize(r0).vectorize(r1, lanes, remainder="mask")
     return f
 
 

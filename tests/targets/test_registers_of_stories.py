@@ -1,8 +1,9 @@
-"""Stories of linear algebra derive their tiles: in machine code for 16, 32 and 64 bytes, sums stay in registers."""
+"""Stories derive their tiles and lanes: in machine code for 16, 32 and 64 bytes, sums stay in registers."""
 
 from __future__ import annotations
 
 import platform
+import re
 from itertools import product
 
 import pytest
@@ -30,6 +31,44 @@ def test_the_sums_of_a_tile_fill_the_registers_and_stay_there(name: str, process
     assert hot.vector_bytes == PROCESSORS[processor]
     assert most >= known.cpu.vector_registers // 2  # as many sums at a time as hide the time of an addition
     assert len(hot.spilled()) <= STORIES[name]
+
+
+#: Stories of other sums, and what multiplies in their hot loops.
+WHOLE = {"int8_product": "v?pmaddwd|vpdpbusd", "spmm": "vfmadd.*|v?mulps"}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the machine code is that of x86")
+@pytest.mark.parametrize(("name", "processor"), some(product(WHOLE, PROCESSORS), lambda each: each[0] == "spmm"))
+def test_products_of_bytes_and_of_rows_stay_in_registers(name: str, processor: str) -> None:
+    known, multiplies = Processor(processor), WHOLE[name]
+    loops = cpu_stories.module(name, linear_stories.FOLDER).scheduled(cpu=known.cpu).lowered(known.vector_bytes)
+    code = innermost_loops(assembly(loops, known, fast=("contract",)))
+    products = {loop: sum(bool(re.fullmatch(multiplies, each.name)) for each in loop.usual) for loop in code}
+    hot, most = max(products.items(), key=lambda each: each[1])
+    assert hot.vector_bytes == PROCESSORS[processor]
+    assert most >= 4
+    assert [str(each) for each in hot.spilled()] == []
+
+
+#: A number of lanes in the text of a schedule; a line of the cache has a name.
+LANES = re.compile(r"vectorize\(\w+, *\d+ *[,)]")
+FOLDERS = ("apps", "cpu", "linear", "reductions")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_schedule_has_a_number_of_lanes(folder: str) -> None:
+    texts = {file.name: file.read_text() for file in (linear_stories.FOLDER.parent / folder).glob("*.py")}
+    assert any("vectorize(" in text for text in texts.values())
+    assert {name: LANES.findall(text) for name, text in texts.items() if LANES.search(text)} == {}
+
+
+def test_rows_of_bytes_are_fewer_where_pairs_are_multiplied() -> None:
+    rows = cpu_stories.module("int8_product", linear_stories.FOLDER).rows_of_tile
+    assert [rows(tm.Target("some", 32, 16, 2**15, 2**20, 2**25, 1, each), 2) for each in ((), ("avxvnni",))] == [4, 6]
+    assert [rows(tm.Target("some", 64, 32, 2**15, 2**20, 2**25, 1, each), 4) for each in ((), ("avx512vnni",))] == [
+        5,
+        6,
+    ]
 
 
 @pytest.mark.parametrize(
