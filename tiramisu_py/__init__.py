@@ -302,9 +302,9 @@ front(
         "tiramisu_py.view": "Explanation",
     },
     modules=(
-        "algorithm backends boundary build counting dependence derive equivalence errors function graphs interpret "
+        "algorithm backends boundary counting dependence derive equivalence errors function graphs interpret "
         "ir language lower passes patterns program progress proof queries recipes rewriting schedule sets sparse "
-        "styles tuning view"
+        "styles toolchain tuning view"
     ),
 )
 

@@ -224,6 +224,33 @@ def from_minus_one() -> tm.Function:
 
 
 #: Right programs, and what their reports have in this order beside what all have.
+def dealt_runs() -> tm.Function:
+    """The positions of runs in one loop, whose runs are known by their numbers."""
+    N, P = tm.params("N P")
+    n, p, e = tm.iters("n p e")
+    f = tm.Function("runs", params=[N, P])
+    rows, x = f.segments("rows", N, of=P), f.input("x", tm.float32, [P])
+    y = f.computation("y", {n: N, p: rows[n]}, 2 * x[p])
+    f.outputs(y)
+    y.coalesce(n, p, into=e)
+    return f
+
+
+def turned_rows() -> tm.Function:
+    """A gather whose threads begin at cache lines."""
+    N, M = tm.params("N M")
+    i, j = tm.iters("i j")
+    f = tm.Function("gather", params=[N, M])
+    rows = f.input("rows", tm.float32, [M, 33], memory=tm.HOST_MAPPED)
+    index = f.input("index", tm.int32, [N], values=(0, M))
+    g = f.computation("g", {i: N, j: 33}, rows[index[i], j])
+    f.outputs(g)
+    g.align(j, rows, 128, by="line")
+    g.tag_gpu(blocks=[i], threads=[j])
+    f.derive_transfers()
+    return f
+
+
 SAID: dict[Callable[[], Any], list[str]] = {
     plain: [],
     from_minus_one: ["the array p begins at p[-1]"],
@@ -242,6 +269,8 @@ SAID: dict[Callable[[], Any], list[str]] = {
     kept: ["what is kept between calls is packed first", "every term", "no two iterations"],
     dealt: ["every term of s is in one part", "every term is in s once"],
     lambda: twice().f: ["everything waits for the operations", "no two iterations"],
+    dealt_runs: ["every term is in rows_of once", "bounds of runs"],
+    turned_rows: ["everything waits for the operations", "no two iterations", "the threads of g may take turns"],
     lambda: tiled_stencil().f: ["everything waits for the operations", "all threads of a block", "no two iterations"],
 }  # fmt: skip
 

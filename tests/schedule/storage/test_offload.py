@@ -202,7 +202,9 @@ def as_output() -> None:
 
 def on_a_gpu() -> None:
     f = backwards()
-    f["u"].tag_gpu(threads=[i])
+    b, c = tm.iters("b c")
+    f["u"].split(i, 32, b, c)
+    f["u"].tag_gpu(blocks=[b], threads=[c])
     f["u"].offload(t)
 
 

@@ -421,7 +421,7 @@ def no_operator(name: str, given: Any) -> DeclarationError:
     shown = f"the function {known}" if hasattr(given, "__name__") else repr(given)
     if known in _OPERATORS:
         return DeclarationError(f"op= of {name} is {shown}; use {_OPERATORS[known]}")
-    if is_given_later(given):
+    if is_given_later(given) and hasattr(given, "__name__"):
         own = "lambda a, b: ..." if known == "<lambda>" else known
         shown = shown.replace("the function <lambda>", "a lambda")
         return DeclarationError(f'op= of {name} is {shown}; use tm.operator("...", {own}, identity)')

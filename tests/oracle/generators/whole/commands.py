@@ -152,7 +152,7 @@ class EveryCommand(CpuCommands):
     def _between(self, statement: Statement, handle: str) -> str:
         first, second = self._other(statement), self._other(statement)
         return (
-            f"{handle}.after({self._handle(first)}, {self._level(first)})"
+            f"with f.all_or_nothing(): {handle}.after({self._handle(first)}, {self._level(first)})"
             f".before({self._handle(second)}, {self._level(second)})"
         )
 
