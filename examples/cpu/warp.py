@@ -15,6 +15,7 @@ import tiramisu_py as tm
 
 R, C = tm.params("R C")
 r, c, r0, r1 = tm.iters("r c r0 r1")
+PIXELS = 16  # at a time: so many loads from computed places wait together, however wide vectors are
 ANGLE = math.radians(5)
 #: The map (column, row) -> place: the two matrix entries and the shift, for each of the place's two coordinates.
 ACROSS = tuple(np.float32(v) for v in (math.cos(ANGLE), math.sin(ANGLE), -50))
@@ -51,15 +52,15 @@ def algorithm(dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Computation
     return f, warped
 
 
-def scheduled(dtype: tm.DType = tm.float32, cpu: tm.Target | None = None) -> tm.Function:
-    """A vector of pixels at a time, in blocks of eight rows; each row prefetches for the eighth row after it.
+def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
+    """Sixteen pixels at a time, in blocks of eight rows; each row prefetches for the eighth row after it.
 
     A rotated picture is read across its rows, which the hardware prefetcher does not predict.
     """
     f, warped = algorithm(dtype)
     warped.split(r, 8, r0, r1)
     warped.parallelize(r0)
-    warped.vectorize(c, (cpu or tm.target()).lanes(tm.float32))
+    warped.vectorize(c, PIXELS)
     warped.prefetch(f["image"], r1, 8)
     return f
 

@@ -15,6 +15,7 @@ import tiramisu_py as tm
 N, M, K = tm.params("N M K")
 i, j, k, g, i0, j0, i1, j1, i2, g0, g1, jo, jv = tm.iters("i j k g i0 j0 i1 j1 i2 g0 g1 jo jv")
 GROUP, GC, MC = 4, 256, 12  # terms of a group, groups of a block, tiles of a block
+ROWS, COLUMNS = 6, 64  # rows of a tile that share the pairs of its columns, and the most columns
 SIZES = ((1, 1, 0), (1, 1, 1), (7, 65, 5), (31, 37, 41), (73, 129, 0), (19, 131, 1031))
 LARGE = (1024, 1024, 1024)
 OTHERS = [{"first": tm.int8, "second": tm.uint8}, {"first": tm.int8}, {"second": tm.uint8}]
@@ -38,40 +39,39 @@ def algorithm(
     return f, rows, columns, C
 
 
-def rows_of_tile(cpu: tm.Target, vectors: int) -> int:
-    """The most rows of sums that stay in registers.
+def tile(cpu: tm.Target) -> tuple[int, int]:
+    """The rows and columns of a tile: as many as registers hold, by 4 of 32 registers or 2 of 16.
 
-    Without an instruction for four products, bytes are multiplied in pairs: the even ones and the odd ones of both
-    operands, and their products, are in registers of their own.
+    Without an instruction for four products, bytes are multiplied in pairs, which are made of both operands in each
+    sums. Wide tiles share them, and are faster than what registers hold, though some of their sums are on the stack.
     """
+    lanes, vectors = cpu.lanes(tm.int32), cpu.vector_registers // 8
     if cpu.choose({"avx512vnni": True, "avxvnni": True, "dotprod": True}, default=False):
-        return cpu.rows_of_sums(vectors)
-    return (cpu.vector_registers - 2 * vectors - 3) // vectors
+        return cpu.rows_of_sums(vectors), vectors * lanes
+    return ROWS, min(8 * lanes, COLUMNS)
 
 
 def scheduled(first: tm.DType = tm.uint8, second: tm.DType = tm.int8, cpu: tm.Target | None = None) -> tm.Function:
-    """Tiles of rows by 4 of 32 registers, or 2 of 16, in blocks of 12 tiles by 1024 terms; threads share the rows.
+    """Tiles of rows by a few vectors of columns, in blocks of 12 tiles by 1024 terms; threads share the rows.
 
     B is kept packed.
     """
     f, rows, columns, C = algorithm(first, second)
-    cpu = cpu or tm.target()
-    vectors = cpu.vector_registers // 8
-    MR, NR = rows_of_tile(cpu, vectors), vectors * cpu.lanes(tm.int32)
+    MR, NR = tile(cpu or tm.target())
     C.init.parallelize(i)
     C.update.split(g, GC, g0, g1)
-    tile = C.update.rfactor(g0)
+    sums = C.update.rfactor(g0)
     C.update.tile(i, j, MR, NR, i0, j0, i1, j1)
     C.update.split(i0, MC, i2, i0)
     C.update.reorder(g0, i2, j0, i0, i1, j1)
     C.update.parallelize(i2)
     C.update.unroll(i1, remainder="specialize")
     C.update.vectorize(j1, NR, remainder="mask")
-    tile.compute_at(C.update, i0)
-    tile.store_in(tm.REGISTER)
-    tile.update.reorder(g, i, j)
-    tile.unroll(i, remainder="specialize")
-    tile.vectorize(j, NR, remainder="pad")
+    sums.compute_at(C.update, i0)
+    sums.store_in(tm.REGISTER)
+    sums.update.reorder(g, i, j)
+    sums.unroll(i, remainder="specialize")
+    sums.vectorize(j, NR, remainder="pad")
     rows.compute_at(C.update, i2)
     f.order(columns, C.init, C.update, at=tm.root)
     packed = tm.Buffer("panels", [(M + NR - 1) // NR, (K + GROUP - 1) // GROUP, NR, GROUP], second)

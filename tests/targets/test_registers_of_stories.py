@@ -33,19 +33,25 @@ def test_the_sums_of_a_tile_fill_the_registers_and_stay_there(name: str, process
     assert len(hot.spilled()) <= STORIES[name]
 
 
-#: Stories of other sums, and what multiplies in their hot loops.
-WHOLE = {"int8_product": "v?pmaddwd|vpdpbusd", "spmm": "vfmadd.*|v?mulps"}
+#: Stories of other sums, and processors that have instructions for their products.
+WHOLE = [
+    *(("spmm", processor, "vfmadd.*|v?mulps", size) for processor, size in PROCESSORS.items()),
+    ("int8_product", "alderlake", "vpdpbusd", 32),
+    ("int8_product", "icelake-server", "vpdpbusd", 64),
+]
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the machine code is that of x86")
-@pytest.mark.parametrize(("name", "processor"), some(product(WHOLE, PROCESSORS), lambda each: each[0] == "spmm"))
-def test_products_of_bytes_and_of_rows_stay_in_registers(name: str, processor: str) -> None:
-    known, multiplies = Processor(processor), WHOLE[name]
+@pytest.mark.parametrize(
+    ("name", "processor", "multiplies", "size"), some(WHOLE, lambda each: each[:2] != ("int8_product", "alderlake"))
+)
+def test_products_of_bytes_and_of_rows_stay_in_registers(name: str, processor: str, multiplies: str, size: int) -> None:
+    known = Processor(processor)
     loops = cpu_stories.module(name, linear_stories.FOLDER).scheduled(cpu=known.cpu).lowered(known.vector_bytes)
     code = innermost_loops(assembly(loops, known, fast=("contract",)))
     products = {loop: sum(bool(re.fullmatch(multiplies, each.name)) for each in loop.usual) for loop in code}
     hot, most = max(products.items(), key=lambda each: each[1])
-    assert hot.vector_bytes == PROCESSORS[processor]
+    assert hot.vector_bytes == size
     assert most >= 4
     assert [str(each) for each in hot.spilled()] == []
 
@@ -62,13 +68,15 @@ def test_no_schedule_has_a_number_of_lanes(folder: str) -> None:
     assert {name: LANES.findall(text) for name, text in texts.items() if LANES.search(text)} == {}
 
 
-def test_rows_of_bytes_are_fewer_where_pairs_are_multiplied() -> None:
-    rows = cpu_stories.module("int8_product", linear_stories.FOLDER).rows_of_tile
-    assert [rows(tm.Target("some", 32, 16, 2**15, 2**20, 2**25, 1, each), 2) for each in ((), ("avxvnni",))] == [4, 6]
-    assert [rows(tm.Target("some", 64, 32, 2**15, 2**20, 2**25, 1, each), 4) for each in ((), ("avx512vnni",))] == [
-        5,
-        6,
-    ]
+@pytest.mark.parametrize(
+    ("size", "registers", "feature", "rows", "columns"),
+    [(32, 16, "avxvnni", 6, 16), (64, 32, "avx512vnni", 6, 64), (16, 16, "", 6, 32), (32, 16, "", 6, 64)],
+)
+def test_tiles_of_bytes_are_wide_where_pairs_are_multiplied(
+    size: int, registers: int, feature: str, rows: int, columns: int
+) -> None:
+    cpu = tm.Target("some", size, registers, 2**15, 2**20, 2**25, 1, (feature,))
+    assert cpu_stories.module("int8_product", linear_stories.FOLDER).tile(cpu) == (rows, columns)
 
 
 @pytest.mark.parametrize(

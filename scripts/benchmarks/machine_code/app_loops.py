@@ -12,7 +12,7 @@ from tiramisu_py.backends import emit
 
 _FILE = re.compile(r'\s+\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"')
 _LINE = re.compile(r"\s+\.loc\s+(\d+)\s+(\d+)")
-_INSTRUCTION = re.compile(r"\s+[a-z]")
+_INSTRUCTION = re.compile(r"\s+(?:\{\w+\}\s+)?[a-z]")
 #: The comment before a stage's code: its value, by the name of the stage.
 _STAGE = re.compile(r"\s*// (\w+)(?:\[.*\])? = ")
 #: What a rest of fewer elements than a vector has is loaded, stored and gathered by.

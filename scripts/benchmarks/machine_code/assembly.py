@@ -12,7 +12,8 @@ from functools import cached_property
 
 _LABEL = re.compile(r"([.\w$]+):")
 _FUNCTION = re.compile(r"\s+\.type\s+([\w.$]+)\s*,\s*[@%]function")
-_INSTRUCTION = re.compile(r"\s+([a-z][\w.]*)(?:\s+(.*))?$")
+#: Before an instruction may stand how it is encoded: `{vex} vpdpbusd`.
+_INSTRUCTION = re.compile(r"\s+(?:\{\w+\}\s+)?([a-z][\w.]*)(?:\s+(.*))?$")
 _COMMENT = re.compile(r"(\s#\s|//|^\s*#).*")
 #: After these the next line is not reached; a call comes back.
 _LEAVES = re.compile(r"jmpq?|b|br|ret[qa]*|ud2|udf|brk")
