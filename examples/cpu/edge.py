@@ -40,7 +40,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     More rows widen fewer bytes twice, which is most of the work on x86, even if 16 registers do not hold them all.
     """
     cpu = cpu or tm.target()
-    rows, lanes = cpu.choose({"neon": 6}, default=8), cpu.lanes(tm.uint8)
+    rows, lanes = cpu.choose({"neon": 5}, default=8), cpu.lanes(tm.uint8)
     f, image, three, ring, edges = algorithm()
     edges.tile(r, c, rows, lanes, r0, c0, r1, c1)
     edges.parallelize(r0)
