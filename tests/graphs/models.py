@@ -1,12 +1,14 @@
-"""Six models of graph networks as Python over edges and nodes, and each as dense NumPy, one line an operation."""
+"""Six models of graph networks, two of them those of the examples, and each as dense NumPy, one line an operation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.folders import modules_of
 from tiramisu_py import graphs
 
 F, G, H = 3, 2, 2  # features in, features out of a head, heads
@@ -57,33 +59,9 @@ def rgcn(g: Any, W: Any, W_self: Any) -> str:
     return "out"
 
 
-def rgat(g: Any, W: Any, w_s: Any, w_t: Any) -> str:
-    for e in g.edges():
-        e["hs"] = graphs.linear(e.src.feature, W[e.etype])
-        ht = graphs.linear(e.dst.feature, W[e.etype])
-        e["att"] = graphs.leaky_relu(graphs.dot_prod(e["hs"], w_s[e.etype]) + graphs.dot_prod(ht, w_t[e.etype]))
-    graphs.edge_softmax(g, "att")
-    for v in g.dst_nodes():
-        v["out"] = 0.0
-        for e in v.incoming_edges():
-            v["out"] += e["att"] * e["hs"]
-    return "out"
-
-
-def hgt(g: Any, K: Any, Q: Any, V: Any, W_att: Any, W_msg: Any) -> str:
-    for v in g.nodes():
-        v["k"] = graphs.linear(v.feature, K[v.ntype])
-        v["q"] = graphs.linear(v.feature, Q[v.ntype])
-        v["v"] = graphs.linear(v.feature, V[v.ntype])
-    for e in g.edges():
-        e["msg"] = graphs.linear(e.src["v"], W_msg[e.etype])
-        e["att"] = graphs.dot_prod(graphs.linear(e.src["k"], W_att[e.etype]), e.dst["q"])
-    graphs.edge_softmax(g, "att")
-    for v in g.dst_nodes():
-        v["out"] = 0.0
-        for e in v.incoming_edges():
-            v["out"] += e["att"] * e["msg"]
-    return "out"
+with modules_of(Path(__file__).resolve().parents[2] / "examples" / "graphs") as _load:
+    _examples = _load("models")
+rgat, hgt = _examples.rgat, _examples.hgt
 
 
 class Edges(NamedTuple):
