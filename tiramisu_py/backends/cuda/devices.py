@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import cgen
 
 from tiramisu_py.algorithm.expressions import Expr, Param
-from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.copy_boxes import copied_box
+from tiramisu_py.backends.c.event_arrays import event_array
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, OpenBlock, Scope
 from tiramisu_py.backends.cuda.signature import unused_params
@@ -112,14 +112,11 @@ class Devices:
     def _events(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Events)
         _require_one_thread(scope)
-        name, text = scope.names[node.name], Scalars(scope).text
-        count = "*".join(f"tm_count({text(extent)})" for extent in node.extents) or "1"
-        scope.declare_array(node.name, NamedArray(name, int64, node.extents))
-        return [
-            cgen.Statement(f"tm_gpu_event **{name} = NULL"),
-            tried("tm_gpu_events", str(node.device), count, f"&{name}"),
-            *self.statements.emit(node.body, scope),
-        ]
+
+        def made(count: str, address: str) -> cgen.Generable:
+            return tried("tm_gpu_events", str(node.device), count, address)
+
+        return event_array(self.statements, node, scope, "tm_gpu_event **", made)
 
     def _event(self, event: str, indices: tuple[Expr, ...], scope: Scope) -> str:
         return Scalars(scope).element(event, indices)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.copy_boxes import copied_box
 from tiramisu_py.backends.c.definitions import Definition
+from tiramisu_py.backends.c.event_arrays import event_array
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.part import HostPart, Lines, Printer
@@ -173,14 +173,11 @@ class FileCalls:
     def _events(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Events)
         _require_one_thread(scope)
-        name, text = scope.names[node.name], Scalars(scope).text
-        count = "*".join(f"tm_count({text(extent)})" for extent in node.extents) or "1"
-        scope.declare_array(node.name, NamedArray(name, int64, node.extents))
-        return [
-            cgen.Statement(f"tm_file_event *{name} = NULL"),
-            tried("tm_file_events", count, f"&{name}"),
-            *self.statements.emit(node.body, scope),
-        ]
+
+        def made(count: str, address: str) -> cgen.Generable:
+            return tried("tm_file_events", count, address)
+
+        return event_array(self.statements, node, scope, "tm_file_event *", made)
 
     def record(self, node: Node, scope: Scope) -> Lines:
         """What an event stands for from here on."""
