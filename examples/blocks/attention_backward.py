@@ -93,7 +93,7 @@ def attended(tile: int = 16, depth: int = 16) -> tuple[tm.Function, Any]:
 def gradients(tile: int = 16, depth: int = 16) -> tuple[tm.Function, list[Any]]:
     """Both kernels in one function, after the sums of o * do, an ordinary computation."""
     f = tm.Function("attention_gradients", params=[L], assume="L >= 1")
-    q, k, v, o, do = (f.input(name, tm.float32, [L, depth]) for name in ("q", "k", "v", "o", "do"))
+    q, k, v, o, do = (f.input(name, tm.float32, [L, depth]) for name in ("q", "k", "v", "o", "d_o"))
     log, scale = f.input("log", tm.float32, [L]), f.scalar("scale", tm.float32)
     i, d = tm.iters("i d")
     delta = f.reduction("delta", {i: L}, {d: depth}, tm.sum, o[i, d] * do[i, d])

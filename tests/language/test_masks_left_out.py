@@ -74,7 +74,8 @@ def test_a_mask_that_is_left_out_is_refused(name: str, declare: str, kernel: str
     line = next(row for row in text.splitlines() if ast.unparse(call) in row)
     module = module_of(name)
     setattr(module, kernel, _kernel(text, f"{name}_{kernel}_{number}.py", module))
-    made: Any = getattr(module, declare)()
+    options = {"split": 2} if (name, number) == ("gemm", 2) else {}  # the mask of the programs that share a sum
+    made: Any = getattr(module, declare)(**options)
     violation = made[0].check().violations[0]
     assert violation.kind == "bounds" and violation.witness.params and max(violation.witness.params.values()) <= 2
     said = str(violation)

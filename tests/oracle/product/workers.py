@@ -36,7 +36,8 @@ TURNS = (
 )
 #: Kinds that take long: fewer of them.
 SLOW = {
-    "gpu": 4, "cooperative": 8, "ranks": 4, "patterns": 4, "derived": 6, "ranked": 12, "stages": 2, "ptx": 12, "blocks": 4,
+    "gpu": 4, "cooperative": 8, "ranks": 4, "patterns": 4, "derived": 6, "ranked": 12, "stages": 2, "ptx": 12,
+    "blocks": 4,
 }  # fmt: skip
 
 
