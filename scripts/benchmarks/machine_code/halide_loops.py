@@ -41,7 +41,7 @@ def hot_loops(workload: str, name: str, text: str) -> list[tuple[float, Loop]]:
     """
     stages = dict(_NAMED.findall(text))
     inner = {loop.label: loop for loop in innermost_loops(text) if loop.vector_bytes}
-    lanes, rows = (int(re.findall(rf"(\d+) {word}", name)[0]) if word in name else 1 for word in ("lanes", "rows"))
+    lanes, rows = (int(found[1]) if (found := re.search(rf"(\d+) {word}", name)) else 1 for word in ("lanes", "rows"))
     if "along them" in name:
         last = _last_stage(text)
         around = [each for each in all_loops(text) if stages.get(each.label) == last and each.vector_bytes]

@@ -43,15 +43,16 @@ def contenders(workload: Workload, threads: int) -> list[str]:
 
 
 @functools.cache
-def compiled(workload: Workload, private: bool) -> tm.Kernel:
-    """Our kernel of a workload, with private copies of threads or without."""
+def compiled(workload: Workload, private: bool) -> tuple[tm.Function, tm.Kernel]:
+    """Our schedule of a workload, with private copies of threads or without, and its kernel."""
     program = workload.program
-    return (program.scheduled(private=True) if private else program.scheduled()).compile(fast=FAST)
+    f = program.scheduled(private=True) if private else program.scheduled()
+    return f, f.compile(fast=FAST)
 
 
-def ours(kernel: tm.Kernel, given: Arrays, repeat: int) -> tuple[Run, Arrays]:
+def ours(f: tm.Function, kernel: tm.Kernel, given: Arrays, repeat: int) -> tuple[Run, Arrays]:
     """A run of the kernel, many calls of it from C, and the arrays that it fills."""
-    f, found = kernel.function, kernel(*given)
+    found = kernel(*given)
     out = [own(np.asarray(each), 7 + k) for k, each in enumerate(found if isinstance(found, tuple) else (found,))]
     named = {**dict(zip(f.algorithm.inputs, given, strict=True)), **dict(zip(f.algorithm.outputs, out, strict=True))}
     sizes = kernel.arguments.bind((), named).params
@@ -89,7 +90,7 @@ def checked(workload: Workload, contender: str) -> Run:
     program = workload.program
     given = [own(each, number) for number, each in enumerate(program.sample(), 1)]
     if contender in (OURS, COPIES):
-        run, found = ours(compiled(workload, contender == COPIES), given, workload.repeat)
+        run, found = ours(*compiled(workload, contender == COPIES), given, workload.repeat)
     else:
         once = PEERS[contender](workload, given)
         found, run = [np.asarray(each) for each in once()], again(once, workload.repeat)
