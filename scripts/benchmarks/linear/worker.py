@@ -7,6 +7,7 @@ import ctypes
 import functools
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -31,12 +32,6 @@ def compiled(name: str) -> tm.Kernel:
     return WORKLOADS[name].scheduled().compile(fast=FAST)
 
 
-@functools.cache
-def exact(name: str) -> tuple[Array, Array]:
-    """The exact values of a workload, and the error that each may have."""
-    return WORKLOADS[name].exact(WORKLOADS[name].given())
-
-
 def ours(workload: Workload, given: Mapping[str, Array], out: Array) -> Run:
     """Our program; after one checked call, its C function is called directly."""
     kernel = compiled(workload.name)
@@ -56,10 +51,11 @@ def ours(workload: Workload, given: Mapping[str, Array], out: Array) -> Run:
     return lambda: (entry(*order), arrays)  # what is packed here lives as long as the call
 
 
-def checked(workload: Workload, contender: str) -> Run:
+def checked(workload: Workload, contender: str, exact: Path) -> Run:
     """A contender's program on arrays of its own, whose values are right."""
     given = {name: own(each, number) for number, (name, each) in enumerate(workload.given().items(), 1)}
-    right = exact(workload.name)
+    with np.load(exact) as kept:
+        right = kept["values"], kept["bound"]
     out = own(np.zeros(right[0].shape, workload.result or next(iter(given.values())).dtype))
     if contender == OURS:
         run = ours(workload, given, out)
@@ -77,9 +73,10 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--contender", required=True)
     options.add_argument("--workload", choices=WORKLOADS, required=True)
+    options.add_argument("--exact", type=Path, required=True, help="the file of the exact values")
     asked = options.parse_args()
     workload = WORKLOADS[asked.workload]
-    serve(each_alignment(lambda: [checked(workload, asked.contender)]), workload.calls, "", answers)
+    serve(each_alignment(lambda: [checked(workload, asked.contender, asked.exact)]), workload.calls, "", answers)
 
 
 if __name__ == "__main__":
