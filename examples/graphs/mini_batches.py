@@ -104,7 +104,9 @@ for model, shapes in MODELS.items():
             for name in weights:
                 weights[name] -= 0.3 * found[name]
     right = (run(feature=on_host, **weights).argmax(1) == group).mean()
-    print(f"{model.__name__}: the loss falls from {losses[0]:.2f} to {losses[-1]:.2f}; {right:.0%} of all nodes are right")
+    print(
+        f"{model.__name__}: the loss falls from {losses[0]:.2f} to {losses[-1]:.2f}; {right:.0%} of all nodes are right"
+    )
     print(f"  {requests:.2f} requests of 128 bytes for a row of {4 * WIDTH}, and no row is copied by the CPU")
     assert losses[-1] < 0.6 * losses[0] and right > 0.8, (model.__name__, losses[0], losses[-1], right)
 print("right: both models are trained on batches whose rows a GPU has gathered")

@@ -44,7 +44,9 @@ def test_the_edges_of_a_batch_are_edges_of_the_graph_up_to_so_many_into_a_node(m
         np.testing.assert_array_equal(batch.nodes[here], src[layer.edges])
         np.testing.assert_array_equal(batch.nodes[there], dst[layer.edges])
         np.testing.assert_array_equal(kinds, etype[layer.edges])
-        np.testing.assert_array_equal(layer.graph.array("ntype"), graph.array("ntype")[batch.nodes[: layer.graph.nodes]])
+        np.testing.assert_array_equal(
+            layer.graph.array("ntype"), graph.array("ntype")[batch.nodes[: layer.graph.nodes]]
+        )
         own = degrees[batch.nodes[: layer.targets]]
         wanted = own if count is None else np.minimum(own, count)
         np.testing.assert_array_equal(np.bincount(there, minlength=layer.targets)[: layer.targets], wanted)

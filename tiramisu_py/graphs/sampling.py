@@ -47,10 +47,10 @@ def sample(graph: Graph, nodes: npt.ArrayLike, most: Sequence[int | None], *, se
         for layer, weights in zip(batch.layers, all_weights):
             h = model(layer.graph, h, weights)[: layer.targets]     # h is of nodes 3 and 17 in the end
 
-    The first layer has up to ``most[0]`` edges into each node, the last one ``most[-1]``; None stands for all. Edges are
-    drawn without replacement, each with the same chance, as GraphSAGE and DGL draw them; the same `seed` draws the same
-    ones. Nodes have numbers of their own in the batch: those that a layer computes come first, what they read follows
-    in the order of the graph's numbers. Raises `ArgumentError`.
+    The first layer has up to ``most[0]`` edges into each node, the last one ``most[-1]``; None stands for all. Edges
+    are drawn without replacement, each with the same chance, as GraphSAGE and DGL draw them; a `seed` draws the same
+    ones again. Nodes have numbers of their own in the batch: those that a layer computes come first, what they read
+    follows in the order of the graph's numbers. Raises `ArgumentError`.
     """
     asked = _asked(graph, nodes)
     _check_most(most)

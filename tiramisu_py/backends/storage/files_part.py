@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tiramisu_py.algorithm.expressions import Expr
     from tiramisu_py.backends.c.statements import Statements
 
-RUNTIME = ("tm_file.h", "tm_file.c")
+RUNTIME = ("tm_file.h", "tm_file_disk.h", "tm_file.c")
 _QUEUES = {STORES: "TM_FILE_STORES", LOADS: "TM_FILE_LOADS"}
 
 
@@ -57,11 +57,11 @@ class FilesPart(HostPart):
 
     def runtime(self) -> tuple[RuntimeFile, ...]:
         """The runtime of the queues."""
-        header, source = RUNTIME
-        files = (*packaged("storage", header), *packaged("storage", source, included=False))
-        if not self.function.traced:
-            return files
-        return (files[0], replace(files[1], text=f'#define _GNU_SOURCE\n#include "{LOG_HEADER}"\n{files[1].text}'))
+        header, *others = RUNTIME
+        *files, source = (*packaged("storage", header), *packaged("storage", *others, included=False))
+        if self.function.traced:
+            source = replace(source, text=f'#define _GNU_SOURCE\n#include "{LOG_HEADER}"\n{source.text}')
+        return (*files, source)
 
     def documentation(self) -> list[str]:
         """The error codes of files."""
