@@ -45,9 +45,7 @@ def disks() -> str:
         rows.append([each.name, *numbers, f"{each.endurance * each.price:,.0f}", f"{years:.1f}"])
     header = ["disk", "TB", "PB written", "$ for one", "$ in all", "years of four"]
     rate = f"{heaviest.bandwidth / 1e9:.1f} GB/s in half of the time"
-    words = (
-        f"Years: of four disks beside each GPU that writes {rate}, in sequence ({SEQUENTIAL} times those at random)."
-    )
+    words = f"Years: of four disks beside a GPU that writes {rate}, in sequence ({SEQUENTIAL} times those at random)."
     return f"## Disks (table 5.1)\n\n{table(header, rows)}\n\n{words}\n"
 
 
@@ -67,7 +65,7 @@ def scenarios() -> tuple[str, dict[str, str]]:
 
 Models, batches and operations a second are those of Narayanan et al. (2021), table 2. Four D7-P5620 beside each GPU, or
 four Samsung 980 PRO of 1 TB (600 TB written, {SHORT_LIVED} times as often where data lasts a day). The thesis says:
-more than 3 years and at most 12.1 GB/s; more than 2 years of the second disks. Here: at least {min(years):.1f} years and
+more than 3 years and at most 12.1 GB/s; more than 2 years of the second disks. Here: at least {min(years):.1f} years,
 at most {max(one.bandwidth for _, one in SCENARIOS) / 1e9:.1f} GB/s; at least {min(others):.1f} years.
 
 {table(header, rows)}

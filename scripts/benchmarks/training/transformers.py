@@ -63,7 +63,8 @@ class Training:
     def scaled(self, compute: float) -> Training:
         """The model for so many times the operations, by Chinchilla's law.
 
-        Weights N and the tokens of a batch grow as C ** 0.5, the width as N ** (1 / 3). GPUs stay as they are: bytes are those of the whole system.
+        Weights N and the tokens of a batch grow as C ** 0.5, the width as N ** (1 / 3). GPUs stay as they are: bytes
+        are those of the whole system.
         """
         grown = compute**0.5
         wide = grown ** (1 / 3)
