@@ -31,7 +31,7 @@ TITLE = "Activations on SSDs, by formulas"
 INTRODUCTION = """\
 Chapters 5 and 6.2.1 of the thesis (Wu, UIUC 2024) estimate what it takes to write the activations of language models
 to SSDs. **Nothing on this page is measured**: these are its formulas, computed again, beside the numbers that it
-prints; its GPUs and disks are not here. What this project measures is on the page [values in files](storage.md).
+prints; its GPUs and disks are not here. `scripts/bench storage` measures what this project does.
 """
 
 
