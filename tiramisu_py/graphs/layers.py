@@ -133,7 +133,9 @@ class GraphRun:
     def __init__(self, layer: Layer, graph: Graph, machine: LayerMachine, first: GraphRun | None = None) -> None:
         self.layer, self.graph, self.machine, self._first = layer, graph, machine, first
         #: The program of the result.
-        self.forward = LayerProgram(layer.function, graph, machine) if first is None else first.forward.on(graph)
+        self.forward: LayerProgram = (
+            LayerProgram(layer.function, graph, machine) if first is None else first.forward.on(graph)
+        )
         self.forward.kernel  # noqa: B018 - compiled here, not with the first call
 
     def on(self, graph: Graph) -> GraphRun:

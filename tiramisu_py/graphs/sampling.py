@@ -111,7 +111,7 @@ def _local(graph: Graph, known: Array, sources: Array, owners: Array, edges: Arr
     """The graph of a layer, with numbers of its own."""
     by_node = np.argsort(known, kind="stable")
     local = by_node[np.searchsorted(known, sources, sorter=by_node)]
-    kinds = {"etype": graph.array("etype")[edges], "etypes": graph.etypes} if graph.has_types else {}
+    kinds: dict[str, Any] = {"etype": graph.array("etype")[edges], "etypes": graph.etypes} if graph.has_types else {}
     if graph.has_ntypes:
         kinds |= {"ntype": graph.array("ntype")[known], "ntypes": graph.ntypes}
     return Graph(local, owners, nodes=known.size, **kinds)

@@ -2,7 +2,7 @@
 
 scripts/bench storage [--save] [--only levels,BERT,...] [--folder FOLDER]
 
-Each way runs in a process of its own, whose memory is counted from the second step on. `folder` is on a disk.
+Each model, and each way of the recurrence, is a process of its own; memory is counted from the second step on. `folder` is on a disk.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ HEADER = (
 )  # fmt: skip
 
 
-def alone(what: str, way: str, folder: str) -> dict[str, Any]:
+def alone(what: str, folder: str, *way: str) -> dict[str, Any]:
     """A measurement in a process of its own."""
-    command = [sys.executable, str(START), "storage", "--one", what, way, "--folder", folder]
+    command = [sys.executable, str(START), "storage", "--one", what, *way, "--folder", folder]
     done = subprocess.run(
         command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, check=False, timeout=600
     )
     if done.returncode:
-        raise SystemExit(f"{what}, {way}: {done.stderr[-2000:]}")
+        raise SystemExit(f"{what}: {done.stderr[-2000:]}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    print(what, way, found, flush=True)
+    print(what, *way, found, flush=True)
     return found
 
 
@@ -67,7 +67,7 @@ def megabytes(count: float) -> str:
 
 def of_levels(folder: str) -> str:
     """The table of the recurrence."""
-    found = {way: alone("levels", way, folder) for way in levels.WAYS}
+    found = {way: alone("levels", folder, way) for way in levels.WAYS}
     kept, filed = found["keep"], found["file"]
     assert len({each["bits"] for each in found.values()}) == 1
     assert filed["stored"] + filed["loaded"] == filed["said"]
@@ -90,7 +90,7 @@ def of_models(names: list[str], folder: str) -> str:
     """The table of models."""
     rows = []
     for name in names:
-        found = {way: alone(name, way, folder) for way in shapes.WAYS}
+        found = alone(name, folder)
         kept = found["keep"]
         for way, each in found.items():
             same = "" if "twice" in way else "same" if each["bits"] == kept["bits"] else "others"
@@ -108,13 +108,14 @@ def main() -> None:
     options.add_argument("--save", action="store_true", help="write docs/results/storage.md")
     options.add_argument("--only", default="", help="levels, and names of models, with commas between them")
     options.add_argument("--folder", default=".", help="where files are")
-    options.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    options.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.one:
-        what, way = given.one
-        named = () if what == "levels" else (what,)
-        room = importlib.import_module(f"benchmarks.storage.{'levels' if what == 'levels' else 'models'}")
-        one = room.measured(*named, way, given.folder)
+        what, *way = given.one
+        if what == "levels":
+            one = levels.measured(way[0], given.folder)
+        else:  # with PyTorch
+            one = importlib.import_module("benchmarks.storage.models").measured(what, given.folder)
         print(json.dumps(one))
         return
     only = [word for word in given.only.split(",") if word] or ["levels", *shapes.SHAPES]

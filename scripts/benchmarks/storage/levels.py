@@ -13,7 +13,7 @@ from benchmarks.storage.processes import Peak, kilobytes, seconds_of
 
 T, N = tm.params("T N")
 t, i = tm.iters("t i")
-SIZES = {"T": 160, "N": 1 << 16}
+SIZES = {"T": 120, "N": 1 << 16}
 WAYS = ("keep", "file", "recompute")
 EVERY = 16
 
