@@ -2,7 +2,8 @@
 
 scripts/bench storage [--save] [--only levels,BERT,...] [--folder FOLDER]
 
-Each model, and each way of the recurrence, is a process of its own; memory is counted from the second step on. `folder` is on a disk.
+Each model, and each way of the recurrence, is a process of its own; memory is counted from the second step on.
+`folder` is on a disk.
 """
 
 from __future__ import annotations
