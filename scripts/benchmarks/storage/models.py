@@ -109,12 +109,14 @@ def one_way(name: str, way: str, folder: str, steps: int = 3) -> dict[str, Any]:
     saved = torch.autograd.graph.save_on_cpu() if way == "save_on_cpu" else nullcontext()
     with slowly() if "slow" in way else nullcontext(), cache as held, saved:
         step()
+        time.sleep(0.5)  # stores that are under way end
         before = (held.stored, held.cancelled, held.loaded, written()) if files else (0, 0, 0, written())
         times = []
         with Peak() as peak:
             for _ in range(1 if "slow" in way else steps):
                 times.append(seconds_of(step))
         if files:
+            time.sleep(0.5)
             after = (held.stored, held.cancelled, held.loaded, written())
             stored, cancelled, loaded, on_disk = (b - a for a, b in zip(before, after, strict=True))
             found |= {"stored": stored // len(times), "cancelled": cancelled // len(times)}
