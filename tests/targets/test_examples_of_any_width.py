@@ -1,9 +1,10 @@
-"""Examples have no number of a processor: compiled for vectors of 16, 32 and 64 bytes, their hot loops work on whole
-vectors of this size, and what registers do not hold is known."""
+"""Examples have no number of a processor: compiled for vectors of 16, 32 and 64 bytes, they use vectors of this size,
+the registers that there are, and in their hottest loop no more of the stack than is known."""
 
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Iterator
 from inspect import signature
 from itertools import product
@@ -18,24 +19,30 @@ from tests.selection import some
 
 EXAMPLES = linear_stories.FOLDER.parent
 PROCESSORS = {"x86-64-v2": 16, "x86-64-v3": 32, "x86-64-v4": 64}
+FOLDERS = ("cpu", "apps", "linear", "reductions", "polybench", "sparse")
+VECTORS = {"x": 16, "y": 32, "z": 64}
 
 
-def scheduled() -> Iterator[tuple[str, str]]:
-    """The folders and the names of the examples whose schedule takes a processor."""
-    for folder in ("cpu", "apps", "linear", "reductions", "polybench", "sparse"):
+def schedules() -> Iterator[tuple[str, str]]:
+    """The folders and the names of the examples whose schedule takes a processor, or nothing."""
+    for folder in FOLDERS:
         for file in sorted((EXAMPLES / folder).glob("*.py")):
-            if "def scheduled(" in file.read_text():
+            if re.search(r"def scheduled\((\)|.*\b(cpu|dtype): )", file.read_text()):
                 yield folder, file.stem
 
 
-CASES = [(folder, name, processor) for (folder, name), processor in product(scheduled(), PROCESSORS)]
+CASES = [(folder, name, processor) for (folder, name), processor in product(schedules(), PROCESSORS)]
 
 
-def hottest(folder: str, name: str, processor: Processor) -> Loop:
-    """Of an example for a processor, the innermost loop with the most vectors; those of masked rests are left out."""
+def code(folder: str, name: str, processor: Processor) -> str:
+    """The assembly of an example as it is scheduled for a processor."""
     with modules_of(EXAMPLES / folder) as load:
-        story = load(name)
-        options = {"cpu": processor.cpu} if "cpu" in signature(story.scheduled).parameters else {}
-        function = story.scheduled(**options)
-    loops = innermost_loops(assembly(function.lowered(processor.vector_bytes), processor, fast=("contract",)))
-    return max((each for each in loops if not each.is_masked), key=lambda each: len(each.whole(processor.vector_bytes)))
+        scheduled = load(name).scheduled
+        function = scheduled(**({"cpu": processor.cpu} if "cpu" in signature(scheduled).parameters else {}))
+        return assembly(function.lowered(processor.vector_bytes), processor, fast=("contract",))
+
+
+def hottest(text: str, size: int) -> Loop | None:
+    """The innermost loop with the most whole vectors; those of masked rests are left out."""
+    loops = [each for each in innermost_loops(text) if each.whole(size) and not each.is_masked]
+    return max(loops, key=lambda each: len(each.whole(size)), default=None)
