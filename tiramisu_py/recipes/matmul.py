@@ -54,15 +54,15 @@ def matmul(
 
     A tile of accumulators and one row of vectors of B fill the registers. The terms are summed in blocks, so that a
     panel of B, as wide as a tile, takes an eighth of the second-level cache of `cpu` (default: this machine's), and a
-    block of rows of A a quarter. The first block of terms starts its results, and what the next tile adds to is prefetched. A tile that is not full has a version for
-    each number of rows and of vectors in a row, so that no vector is computed in vain. Threads share the blocks of
-    rows, and the panels of B; blocks of a constant number of rows are made alike, as many for each core. A and B may be
-    transposed, and may be one array (``A[i, k] * A[j, k]``), whose panels are then both operands; operands may be cast
-    to the type of the result. The result may have further iterators: those of B (``A[b, i, k] * B[b, k, j]``) have a
-    product each, and threads share the outermost of them; those of A alone (``A[b, i, k] * B[k, j]``) have the same
-    panels of B, and threads share them and the blocks of rows. Sums of floating-point numbers are rounded in another
-    order, and are fast only if compiled with ``fast=("contract",)``. Returns the commands that were applied, to be
-    pasted and edited.
+    block of rows of A a quarter. The first block of terms starts its results, and what the next tile adds to is
+    prefetched. A tile that is not full has a version for each number of rows and of vectors in a row, so that no vector
+    is computed in vain. Threads share the blocks of rows, and the panels of B; blocks of a constant number of rows are
+    made alike, as many for each core. A and B may be transposed, and may be one array (``A[i, k] * A[j, k]``), whose
+    panels are then both operands; operands may be cast to the type of the result. The result may have further
+    iterators: those of B (``A[b, i, k] * B[b, k, j]``) have a product each, and threads share the outermost of them;
+    those of A alone (``A[b, i, k] * B[k, j]``) have the same panels of B, and threads share them and the blocks of
+    rows. Sums of floating-point numbers are rounded in another order, and are fast only if compiled with
+    ``fast=("contract",)``. Returns the commands that were applied, to be pasted and edited.
 
     `product` may also be a computation that reads C at its own iterators, to add a bias, say, or to apply ReLU: a tile
     of it is computed as soon as the last block of terms has been added. If both have one type, they are in one array,

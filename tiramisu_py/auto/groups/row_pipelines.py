@@ -240,7 +240,7 @@ class RowPlan:
         return "mask" if masks or not self._reads_rows(name) else "pad"
 
     def _reads_rows(self, name: str) -> bool:
-        """Whether all that a stage reads is in rows of this plan, column for column, also by stages that are inlined."""
+        """Whether all that a stage reads is in rows of this plan, column by column, also by stages that are inlined."""
         for source in {touch.access.source for touch in self.of.problem.touches(name)}:
             at = self.places.get(source)
             if at is None or at is StagePlace.VECTOR or self.of.sliding[source].columns is None:

@@ -198,14 +198,14 @@ class Prefetch(OnStatements):
             by[r, c] = a[r, c] ..           prefetch a[r, c + 256]
                                             by[r, c] = a[r, c] ..       (prefetch(a, c, 256))
 
-    Each iteration of `loop` prefetches the elements of `read` (an input, or a computation in memory) that will be
-    read `distance` iterations later: one element of each cache line, and none in the remaining iterations of
-    vectors. An update reads what it adds to: ``C.update.prefetch(C, i0, 1)`` loads the next tile of C early. `loop` is a loop of this computation; of two with one name, it is the inner one on which the access
-    depends. The processor finds plain streams by itself; this is for many rows at once, strides, and the next
-    block. `locality` ranges from 0, for elements needed once, to 3, for elements that should stay in all caches.
-    Nothing is read, so addresses outside the array do no harm. Give the command when the loops are final: `check()`
-    refuses a prefetch whose loop a later command removes. A second call for the same array and loop replaces the
-    first.
+    Each iteration of `loop` prefetches the elements of `read` (an input, or a computation in memory) that will be read
+    `distance` iterations later: one element of each cache line, and none in the remaining iterations of vectors. An
+    update reads what it adds to: ``C.update.prefetch(C, i0, 1)`` loads the next tile of C early. `loop` is a loop of
+    this computation; of two with one name, it is the inner one on which the access depends. The processor finds plain
+    streams by itself; this is for many rows at once, strides, and the next block. `locality` ranges from 0, for
+    elements needed once, to 3, for elements that should stay in all caches. Nothing is read, so addresses outside the
+    array do no harm. Give the command when the loops are final: `check()` refuses a prefetch whose loop a later command
+    removes. A second call for the same array and loop replaces the first.
 
     Raises `CommandError` if `read` is not read in such a loop, if the place read does not move with the loop (a
     computation at a consumer's loop moves with its own loops), for GPUs and registers, and if the indices depend on
