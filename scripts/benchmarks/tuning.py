@@ -1,6 +1,7 @@
 """Input-aware tuning: what is drawn, learned and chosen, on a pretended machine and on this one.
 
-scripts/bench tune --any-size [--save] [--minutes M] [--points 150] [--shapes 300] [--database FILE]
+scripts/bench tune --any-size [--save] [--minutes M] [--held 40] [--points 60] [--shapes 300] [--database FILE]
+scripts/bench tune --any-size --only-measured --compile-only ...: compile, and measure with another call
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 import tiramisu_py as tm
-from benchmarks import tune
+from benchmarks import any_size
 from benchmarks.common.tables import report, table
 from tiramisu_py.tuning import filters
 from tiramisu_py.tuning.learned.samples.candidates import Candidates, JudgedPoint
@@ -193,35 +194,29 @@ def least(call: Callable[[], object], rounds: int) -> float:
     return min(times)
 
 
-# -- this machine
-
-
-def measured(options: argparse.Namespace) -> str:
-    """Samples of the registers' product of `tune` on this machine, a model of them, and what it chooses."""
-    search = tune.SEARCHES[0]
-    made = tm.input_aware(search.make, search.space, where=search.where, database=options.database, fast=search.fast)
-    found = made.collect(
-        N=(16, 2048), M=(16, 2048), K=(16, 16384), minutes=options.minutes, points=options.points,
-        shapes=options.shapes, operations=4e9, progress=True,
-    )  # fmt: skip
-    curve = [
-        (str(count), f"{made.fit(most=count).error:.3f}") for count in (500, 1000, 2000, 4000) if count < found.samples
-    ]
-    return f"```text\n{found}\n\n{made.fit()}\n```\n\n{table(('samples', 'error'), curve)}"
-
-
 def main() -> None:
     """Draw, learn, choose, print."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--any-size", action="store_true")
     options.add_argument("--save", action="store_true")
     options.add_argument("--minutes", type=float, default=0.0)
-    options.add_argument("--points", type=int, default=150)
+    options.add_argument("--held", type=int, default=0)
+    options.add_argument("--held-minutes", type=float, default=1.0)
+    options.add_argument("--compile-only", action="store_true")
+    options.add_argument("--only-measured", action="store_true")
+    options.add_argument("--points", type=int, default=60)
     options.add_argument("--shapes", type=int, default=300)
     options.add_argument("--small", action="store_true")
     options.add_argument("--database")
     asked = options.parse_args()
-    here = measured(asked) if asked.minutes else "Still to be measured: `--minutes 60`, on a machine that is quiet."
+    if asked.only_measured:
+        print(any_size.measured(asked))
+        return
+    here = (
+        any_size.measured(asked)
+        if asked.minutes or asked.held
+        else "Still to be measured: `--minutes 60`, on a machine that is quiet."
+    )
     thesis = "The thesis: 0.08 (mean square) with logarithms, 0.75 without, of 200,000 samples of a GPU."
     parts = [
         RULES, "## Learning a law", learned(SAMPLES[:1] if asked.small else SAMPLES), thesis,
