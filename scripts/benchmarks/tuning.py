@@ -7,6 +7,7 @@ scripts/bench tune --any-size --only-measured --compile-only ...: compile, and m
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import tempfile
 import time
@@ -17,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 import tiramisu_py as tm
-from benchmarks import any_size
+from benchmarks import any_size, loop_bytes
 from benchmarks.common.tables import report, table
 from tiramisu_py.tuning import filters
 from tiramisu_py.tuning.learned.samples.candidates import Candidates, JudgedPoint
@@ -208,19 +209,23 @@ def main() -> None:
     options.add_argument("--shapes", type=int, default=300)
     options.add_argument("--small", action="store_true")
     options.add_argument("--database")
+    options.add_argument("--measured", type=Path, help="what --only-measured has printed, in place of measuring")
+    options.add_argument("--loops", type=Path, help="the file of python -m benchmarks.loop_bytes")
     asked = options.parse_args()
     if asked.only_measured:
         print(any_size.measured(asked))
         return
-    here = (
-        any_size.measured(asked)
-        if asked.minutes or asked.held
-        else "Still to be measured: `--minutes 60`, on a machine that is quiet."
-    )
+    here = "Still to be measured: `--minutes 60`, on a machine that is quiet."
+    if asked.measured or asked.minutes or asked.held:
+        here = asked.measured.read_text() if asked.measured else any_size.measured(asked)
+    loops = "Still to be counted: `python -m benchmarks.loop_bytes`."
+    if asked.loops:
+        loops = loop_bytes.told(json.loads(asked.loops.read_text()))
     thesis = "The thesis: 0.08 (mean square) with logarithms, 0.75 without, of 200,000 samples of a GPU."
     parts = [
         RULES, "## Learning a law", learned(SAMPLES[:1] if asked.small else SAMPLES), thesis,
         "## Sampling", accepted(), "## Cost", costs(), "## Products on this machine", here,
+        "## Loops of a GPU's products", loops,
     ]  # fmt: skip
     report("tuning", "Kernels for any size", "\n\n".join(parts), asked.save, "scripts/bench tune --any-size")
 

@@ -1,4 +1,4 @@
-"""The parametrised products and convolutions of examples/blocks/any_size.py: right in the simulator at all parameters."""
+"""The parametrised products and convolutions of examples/blocks/any_size.py are right in the simulator."""
 
 from __future__ import annotations
 
