@@ -26,11 +26,11 @@ i, j, k = tm.iters("i j k")
 RANGES = {"M": (8, 2048), "N": (8, 2048), "K": (16, 131072)}
 #: The operations of a shape that is drawn, and the bytes of its arguments' longest one.
 OPERATIONS, ELEMENTS = 5e8, 2**23
-HELD, FIRST = 40, (1, 5, 10)
+FIRST = (1, 5, 10)
 ROW_MAJOR, AS_STORED = 101, 111
 FAMILIES: dict[str, list[tuple[int, int, int]]] = {
     "square, 128 to 1024": [(n, n, n) for n in (128, 256, 512, 768, 1024)],
-    "16 columns, 256 to 2048 rows and terms": [(n, 16, n) for n in (256, 512, 1024, 2048)],
+    "16 columns, 256 to 1536 rows and terms": [(n, 16, n) for n in (256, 512, 1024, 1536)],
     "64 x 64 x K, K 4096 to 131072": [(64, 64, n) for n in (4096, 16384, 65536, 131072)],
 }
 _SOURCE = """#include <cblas.h>
@@ -124,9 +124,8 @@ def shapes(count: int, seed: int) -> Iterator[dict[str, int]]:
             yield {"M": m, "N": n, "K": depth}
 
 
-def times(made: tm.InputAware, sizes: Mapping[str, int], minutes: float) -> list[tuple[Point, float]]:
+def times(made: tm.InputAware, sizes: Mapping[str, int]) -> list[tuple[Point, float]]:
     """All points at some sizes in the order in which they are predicted, with their measured seconds."""
-    made.collect(**sizes, samples=10_000, minutes=minutes, progress=False, operations=1e11)
     found = [(each.parameters, each.measured) for each in made.best(**sizes, top=10_000)]
     return [(point, seconds) for point, seconds in found if seconds is not None]
 
@@ -176,26 +175,72 @@ def row(title: str, found: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
     return (f"{title} ({len(found)})", *told)
 
 
+#: The blocks of the thesis: rows, columns, and partial sums (tables 4.3 of a V100 and 4.4 of a GTX 1070 Ti).
+THESIS: dict[tuple[int, ...], str] = {
+    (512, 16, 512): "32 x 16, 1", (1536, 16, 1536): "64 x 16, 4",
+    (64, 64, 4096): "64 x 32, 8", (64, 64, 16384): "64 x 32, 16", (64, 64, 131072): "64 x 64, 32",
+}  # fmt: skip
+
+
+def blocks(shape: tuple[int, ...], some: Sequence[tuple[Point, float]]) -> tuple[str, ...]:
+    """The blocks that are chosen among the first ten, their rate, and that of the library."""
+    operations = 2e-9 * math.prod(shape)
+    point, seconds = min(((p, t) for p, t in some[: FIRST[-1]] if p["way"] == "tiles"), key=lambda each: each[1])
+    library = min((t for p, t in some if p["way"] == "library"), default=math.nan)
+    return (
+        " x ".join(map(str, shape)), f"{point['rows']} x {point['columns']}", str(point["terms"]), str(point["parts"]),
+        str(point["threads"]), f"{operations / seconds:.0f}", f"{operations / library:.0f}", THESIS.get(shape, ""),
+    )  # fmt: skip
+
+
+CHOSEN = (
+    "shape", "tile in registers", "terms of a block", "partial sums", "threads", "GFLOP/s", "OpenBLAS, GFLOP/s",
+    "the thesis on GPUs: blocks, partial sums",
+)  # fmt: skip
+
+
+STEPS = ("compile", "collect", "fit", "hold", "tell")
+
+
 def measured(options: argparse.Namespace) -> str:
-    """Samples, a model and its errors; then shapes that it has not seen, each measured at all points."""
+    """Samples, a model and its errors; then shapes that it has not seen, each measured at all points.
+
+    The steps can be calls of their own, with one database: only "collect" and "hold" need a machine that is quiet.
+    """
     points = some_points(options.points)
     made = kernel(points, options.database)
-    if options.compile_only:
-        return f"```text\n{made.collect(**RANGES, samples=4 * len(points), compile_only=True)}\n```"
-    if options.minutes:
-        made.collect(**RANGES, minutes=options.minutes, shapes=options.shapes, operations=OPERATIONS, progress=True)
-    known = made.fit(epochs=1).samples
-    curve = [
-        (str(count), f"{made.fit(most=count).error:.3f}") for count in (250, 500, 1000, 2000, 4000)
-        if count < known
-    ]  # fmt: skip
-    fitted = made.fit()
-    if not options.held:
-        return f"```text\n{fitted}\n```"
-    held = [times(made, sizes, options.held_minutes) for sizes in shapes(options.held, 1)]
-    groups = {f"{options.held} drawn": held} | {
-        title: [times(made, dict(zip("MNK", each, strict=True)), options.held_minutes) for each in family]
-        for title, family in FAMILIES.items()
-    }
-    rows = [row(title, [ratios(some) for some in group if some]) for title, group in groups.items()]
-    return "\n\n".join([f"```text\n{fitted}\n```", table(("samples", "error"), curve), table(HEADER, rows)])
+    drawn = list(shapes(options.held, 1))
+    listed = {title: [dict(zip("MNK", each, strict=True)) for each in family] for title, family in FAMILIES.items()}
+    parts = []
+    for step in options.steps.split(","):
+        if step == "compile":
+            parts.append(f"```text\n{made.collect(**RANGES, samples=4 * len(points), compile_only=True)}\n```")
+        elif step == "collect":
+            made.collect(**RANGES, minutes=options.minutes, shapes=options.shapes, operations=OPERATIONS)
+        elif step == "fit":
+            known = made.fit(epochs=1).samples
+            counts = [count for count in (250, 500, 1000, 2000, 4000) if count < known]
+            curve = [(str(count), f"{made.fit(most=count).error:.3f}") for count in counts]
+            parts += [table(("samples", "error"), curve), f"```text\n{made.fit()}\n```"]
+        elif step == "hold":
+            for sizes in [*drawn, *(each for family in listed.values() for each in family)]:
+                at_all_points(made, sizes)
+        else:
+            parts += compared(made, {f"{options.held} drawn": drawn, **listed})
+    return "\n\n".join(parts)
+
+
+def at_all_points(made: tm.InputAware, sizes: Mapping[str, int]) -> None:
+    """Measure all points at some sizes; those that are known are not measured again."""
+    made.collect(**sizes, samples=10_000, operations=1e11)
+
+
+def compared(made: tm.InputAware, groups: Mapping[str, Sequence[dict[str, int]]]) -> list[str]:
+    """The tables of what the model chooses at shapes that it has not seen, beside all points measured there."""
+    rows, chosen = [], []
+    for title, group in groups.items():
+        found = {tuple(sizes.values()): times(made, sizes) for sizes in group}
+        rows.append(row(title, [ratios(some) for some in found.values() if some]))
+        if title in FAMILIES:
+            chosen += [blocks(shape, some) for shape, some in found.items() if some]
+    return [table(HEADER, rows), table(CHOSEN, chosen)]

@@ -1,7 +1,7 @@
 """Input-aware tuning: what is drawn, learned and chosen, on a pretended machine and on this one.
 
 scripts/bench tune --any-size [--save] [--minutes M] [--held 40] [--points 60] [--shapes 300] [--database FILE]
-scripts/bench tune --any-size --only-measured --compile-only ...: compile, and measure with another call
+scripts/bench tune --any-size --only-measured --steps compile|collect|fit|hold|tell ...: each a call of its own
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ Figures of the pretended machine follow from a law of eight cores, which no mode
 error is the root of the mean square of log(predicted / time) on a fifth of the shapes, which no model has seen; a share
 is the best time of all points over the best time of the first predicted ones, of 40 shapes of another seed. Times are
 processor seconds. The thesis: Tillet, "Blocked Algorithms for Neural Networks" (Harvard, 2020), chapter 4."""
+
+LEFT = """\
+On GPUs: tables 4.1 and 4.3 to 4.9 (samples of GPUs; blocks chosen beside cuBLAS and cuDNN), 6.1 (products of
+super-blocks beside those of blocks: 2 at L >= 2048), figures 4.7 to 4.12, 5.7 to 5.12 and 6.9. On cores: figures 4.11
+and 4.12 (convolutions of any size), 5.10 to 5.12, MKL and oneDNN beside the products, 6.1 and 6.9 (the sparse
+transformer's step beside the dense one), and a collection of 150 kernels, 300 shapes and 8,000 samples."""
 
 M, N, K = tm.params("M N K")
 i, j, k, i0, j0, i1, j1, k0, k1 = tm.iters("i j k i0 j0 i1 j1 k0 k1")
@@ -201,9 +207,8 @@ def main() -> None:
     options.add_argument("--any-size", action="store_true")
     options.add_argument("--save", action="store_true")
     options.add_argument("--minutes", type=float, default=0.0)
-    options.add_argument("--held", type=int, default=0)
-    options.add_argument("--held-minutes", type=float, default=1.0)
-    options.add_argument("--compile-only", action="store_true")
+    options.add_argument("--held", type=int, default=40)
+    options.add_argument("--steps", default=",".join(any_size.STEPS))
     options.add_argument("--only-measured", action="store_true")
     options.add_argument("--points", type=int, default=60)
     options.add_argument("--shapes", type=int, default=300)
@@ -216,7 +221,7 @@ def main() -> None:
         print(any_size.measured(asked))
         return
     here = "Still to be measured: `--minutes 60`, on a machine that is quiet."
-    if asked.measured or asked.minutes or asked.held:
+    if asked.measured or asked.minutes:
         here = asked.measured.read_text() if asked.measured else any_size.measured(asked)
     loops = "Still to be counted: `python -m benchmarks.loop_bytes`."
     if asked.loops:
@@ -225,7 +230,7 @@ def main() -> None:
     parts = [
         RULES, "## Learning a law", learned(SAMPLES[:1] if asked.small else SAMPLES), thesis,
         "## Sampling", accepted(), "## Cost", costs(), "## Products on this machine", here,
-        "## Loops of a GPU's products", loops,
+        "## Loops of a GPU's products", loops, "## Still to be measured", LEFT,
     ]  # fmt: skip
     report("tuning", "Kernels for any size", "\n\n".join(parts), asked.save, "scripts/bench tune --any-size")
 
