@@ -68,7 +68,7 @@ def made(
 def convolution(
     X, W, Y, ML: tl.constexpr, NL: tl.constexpr, U: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, S: tl.constexpr
 ):
-    rows, terms, results = X.shape[0] * P * Q, W.shape[0] * S * S, W.shape[3]
+    rows, terms, results = Y.shape[0], W.shape[0] * S * S, W.shape[3]
     rm, rn = tl.program_id(0) * ML + tl.arange(0, ML), tl.program_id(1) * NL + tl.arange(0, NL)
     z, p, q = rm[:, None] // (P * Q), rm[:, None] // Q % P, rm[:, None] % Q
     acc = tl.zeros((ML, NL), tl.float32)
@@ -78,15 +78,15 @@ def convolution(
         c, r, s = rk[:, None] // (S * S), rk[:, None] // S % S, rk[:, None] % S
         w = tl.load(W[c, r, s, rn], mask=(rk[:, None] < terms) & (rn < results), other=0)
         acc = tl.dot(x, w, acc)
-    tl.store(Y[z, p, q, rn], acc, mask=(rm[:, None] < rows) & (rn < results))
+    tl.store(Y[rm[:, None], rn], acc, mask=(rm[:, None] < rows) & (rn < results))
 
 
 def convolved(rows: int, columns: int, terms: int, warps: int, size: tuple[int, int], filter: int) -> tm.Function:
-    """A point of the convolution of images of one size; how many images and channels there are is open."""
+    """A point of the convolution of images of one size, with a row of results for each pixel; Z, CI and CO are open."""
     f = tm.Function("convolved", params=[Z, CI, CO])
     P, Q = (extent - filter + 1 for extent in size)
     x, w = f.input("x", tm.float32, [Z, *size, CI]), f.input("w", tm.float32, [CI, filter, filter, CO])
-    y = f.array("y", tm.float32, [Z, P, Q, CO])
+    y = f.array("y", tm.float32, [P * Q * Z, CO])
     run = convolution[tl.cdiv(Z * P * Q, rows), tl.cdiv(CO, columns)](
         x, w, y, ML=rows, NL=columns, U=terms, P=P, Q=Q, S=filter
     )
@@ -132,11 +132,11 @@ def chooser(folder: Path) -> tm.InputAware:
 
 
 def pixels(x: Any, w: Any) -> Any:
-    """The convolution in NumPy."""
+    """The convolution in NumPy, a row for each pixel."""
     size = w.shape[1]
     extents = [extent - size + 1 for extent in x.shape[1:3]]
     under = ((r, s, x[:, r : r + extents[0], s : s + extents[1]]) for r in range(size) for s in range(size))
-    return sum(np.einsum("zpqc,co->zpqo", part, w[:, r, s]) for r, s, part in under)
+    return sum(part.reshape(-1, len(w)) @ w[:, r, s] for r, s, part in under)
 
 
 if __name__ == "__main__":
