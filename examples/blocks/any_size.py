@@ -66,29 +66,45 @@ def made(
 
 @tm.jit
 def convolution(
-    X, W, Y, ML: tl.constexpr, NL: tl.constexpr, U: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, S: tl.constexpr
-):
-    rows, terms, results = Y.shape[0], W.shape[0] * S * S, W.shape[3]
+    X, W, Y, ML: tl.constexpr, NL: tl.constexpr, U: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, S: tl.constexpr,
+    STEPS: tl.constexpr,
+):  # fmt: skip
+    rows, channels, results = Y.shape[0], W.shape[0], W.shape[3]
     rm, rn = tl.program_id(0) * ML + tl.arange(0, ML), tl.program_id(1) * NL + tl.arange(0, NL)
     z, p, q = rm[:, None] // (P * Q), rm[:, None] // Q % P, rm[:, None] % Q
     acc = tl.zeros((ML, NL), tl.float32)
-    for k in tl.range(0, terms, U):
-        rk = k + tl.arange(0, U)
-        x = tl.load(X[z, p + rk // S % S, q + rk % S, rk // (S * S)], mask=(rm[:, None] < rows) & (rk < terms), other=0)
-        c, r, s = rk[:, None] // (S * S), rk[:, None] // S % S, rk[:, None] % S
-        w = tl.load(W[c, r, s, rn], mask=(rk[:, None] < terms) & (rn < results), other=0)
-        acc = tl.dot(x, w, acc)
+    if STEPS:  # under each weight the places go on by U channels: nothing is divided
+        for r in tl.range(0, S):
+            for s in tl.range(0, S):
+                for c in tl.range(0, channels, U):
+                    rc = c + tl.arange(0, U)
+                    x = tl.load(X[z, p + r, q + s, rc], mask=(rm[:, None] < rows) & (rc < channels), other=0)
+                    w = tl.load(W[rc[:, None], r, s, rn], mask=(rc[:, None] < channels) & (rn < results), other=0)
+                    acc = tl.dot(x, w, acc)
+    else:  # blocks of terms go on from weight to weight: few channels fill them too
+        for k in tl.range(0, channels * S * S, U):
+            rk = k + tl.arange(0, U)
+            c, r, s = rk // (S * S), rk // S % S, rk % S
+            x = tl.load(X[z, p + r, q + s, c], mask=(rm[:, None] < rows) & (c < channels), other=0)
+            column = rk[:, None]
+            w = tl.load(
+                W[column // (S * S), column // S % S, column % S, rn],
+                mask=(column < channels * S * S) & (rn < results), other=0,
+            )  # fmt: skip
+            acc = tl.dot(x, w, acc)
     tl.store(Y[rm[:, None], rn], acc, mask=(rm[:, None] < rows) & (rn < results))
 
 
-def convolved(rows: int, columns: int, terms: int, warps: int, size: tuple[int, int], filter: int) -> tm.Function:
+def convolved(
+    rows: int, columns: int, terms: int, warps: int, size: tuple[int, int], filter: int, steps: bool = True
+) -> tm.Function:
     """A point of the convolution of images of one size, with a row of results for each pixel; Z, CI and CO are open."""
     f = tm.Function("convolved", params=[Z, CI, CO])
     P, Q = (extent - filter + 1 for extent in size)
     x, w = f.input("x", tm.float32, [Z, *size, CI]), f.input("w", tm.float32, [CI, filter, filter, CO])
     y = f.array("y", tm.float32, [P * Q * Z, CO])
     run = convolution[tl.cdiv(Z * P * Q, rows), tl.cdiv(CO, columns)](
-        x, w, y, ML=rows, NL=columns, U=terms, P=P, Q=Q, S=filter
+        x, w, y, ML=rows, NL=columns, U=terms, P=P, Q=Q, S=filter, STEPS=steps
     )
     f.outputs(y)
     tm.recipes.blocks(run, on=tm.gpu(), num_warps=warps)
@@ -155,7 +171,7 @@ if __name__ == "__main__":
         given = a.T.copy() if first else a, b.T.copy() if second else b
         np.testing.assert_array_equal(f.compile(device="simulator", sanitize=True)(*given), a @ b)
     x, w = integers(2, 6, 7, 9), integers(9, 3, 3, 5)
-    g = convolved(16, 16, 8, 2, (6, 7), 3)
+    g = convolved(16, 16, 8, 2, (6, 7), 3, steps=False)
     np.testing.assert_array_equal(g.compile(device="simulator", sanitize=True)(x, w), pixels(x, w))
     with TemporaryDirectory() as name:
         aware = chooser(Path(name))

@@ -223,7 +223,7 @@ def measured(options: argparse.Namespace) -> str:
             curve = [(str(count), f"{made.fit(most=count).error:.3f}") for count in counts]
             parts += [table(("samples", "error"), curve), f"```text\n{made.fit()}\n```"]
         elif step == "hold":
-            for sizes in [*drawn, *(each for family in listed.values() for each in family)]:
+            for sizes in [*(each for family in listed.values() for each in family), *drawn]:
                 at_all_points(made, sizes)
         else:
             parts += compared(made, {f"{options.held} drawn": drawn, **listed})

@@ -50,9 +50,12 @@ def test_blocks_are_loaded_early(example: Any) -> None:
     np.testing.assert_array_equal(f.compile(device="simulator", sanitize=True)(a, b), a @ b)
 
 
+@pytest.mark.parametrize("steps", [True, False])
 @pytest.mark.parametrize("size, filter", [((3, 3), 3), ((6, 7), 2)])
-def test_a_convolution_is_the_product_of_pixels_and_weights(example: Any, size: tuple[int, int], filter: int) -> None:
-    f = example.convolved(16, 16, 8, 2, size, filter)
+def test_a_convolution_is_the_product_of_pixels_and_weights(
+    example: Any, size: tuple[int, int], filter: int, steps: bool
+) -> None:
+    f = example.convolved(16, 16, 8, 2, size, filter, steps)
     report = f.check()
     assert report.ok, report
     x, w = integers(2, *size, 9), integers(9, filter, filter, 5)
