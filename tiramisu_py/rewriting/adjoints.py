@@ -99,6 +99,8 @@ class _Backward:
         self.terms: dict[Source, list[PartialTerm]] = {each: [] for each in self.adjoint_names}
         self.sums: dict[Source, list[PartialSum]] = {each: [] for each in self.adjoint_names}
         self.sketches: list[Sketch] = []
+        #: Adjoints that are copies of others, which are read in their place.
+        self.copies: set[Source] = set()
         self.wide: dict[str, isl.Set] = {}
         self._found_upwards: dict[str, frozenset[str]] = {}
 
@@ -124,6 +126,7 @@ class _Backward:
         for c in reversed([*self.original.computations.values()]):
             if any(each in self.needed for each in components(c)):
                 self._collect(c)
+        self.adjoint_names = {each: name for each, name in self.adjoint_names.items() if each not in self.copies}
         self._widen()
         for source in self.adjoint_names:
             self._assemble(source)
@@ -142,7 +145,25 @@ class _Backward:
             assert weight is not None
             return weight
         at = [Iter(each) for each in c.iterators]
+        same = self._same_as(c, source)
+        if same is not None:
+            self.copies.add(source)
+            return same
         return read(self.original, self.adjoint_names[source], at, _dtype(self.original, source))
+
+    def _same_as(self, c: Computation, source: Source) -> Expr | None:
+        """The value that an adjoint is a copy of, ``d_power[i, k] = d_whole[i]``, if it is one, and no result.
+
+        All readers of a computation have been collected before it, unless values depend on each other in a cycle.
+        """
+        (*terms,) = self.terms[source]
+        plain = len(terms) == 1 and not self.sums[source] and source not in self.weights and source[0] not in self.wrt
+        if not plain or c.group or any(isinstance(e, Access) and e.source == c.name for e in walk(c.expr)):
+            return None
+        (term,) = terms
+        whole = sets.named(self._domain(source[0]), None).is_subset(sets.named(term.points, None))
+        is_copy = whole and isinstance(term.value, Access) and term.value.dtype == _dtype(self.original, source)
+        return term.value if is_copy else None
 
     def _collect(self, c: Computation) -> None:
         """Add what the reads of a computation contribute to the adjoints of what they read."""

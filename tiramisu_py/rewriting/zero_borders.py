@@ -57,13 +57,13 @@ def widened(
         of_terms = _terms_read(own, domain_of, copied)
         for k, term in enumerate(terms):
             around = of_terms.get(id(term))
-            if around and not any(_depends(source, name, adjoints) for source in around):
+            if around and _are_apart(around, name, adjoints):
                 reads.append(around)
                 terms[k] = replace(term, points=own.domain)
         for k, each in enumerate(sums):
             full = _all_points(own, each)
             around = _read_by_sum(each, full, domain_of)
-            if around and not any(_depends(source, name, adjoints) for source in around):
+            if around and _are_apart(around, name, adjoints):
                 reads.append(around)
                 sums[k] = replace(each, points=full)
         for source, elements in (pair for around in reads for pair in around.items()):
@@ -192,6 +192,11 @@ def reads_of_linear(value: Expr) -> list[Access] | None:
         ):
             return reads_of_linear(inner) if factor and math.isfinite(factor) else None
     return None
+
+
+def _are_apart(around: Collection[str], name: str, adjoints: Mapping[str, TermsOfAdjoint]) -> bool:
+    """Whether none of the adjoints that a term reads depends on the one that it belongs to."""
+    return not any(_depends(source, name, adjoints) for source in around)
 
 
 def _depends(source: str, on: str, adjoints: Mapping[str, TermsOfAdjoint]) -> bool:
