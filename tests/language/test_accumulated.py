@@ -158,3 +158,20 @@ def _agrees(kernel: tm.Kernel, x: np.ndarray[Any, Any]) -> bool:
         return bool(np.array_equal(kernel(x), x.sum(1)))
     except tm.TiramisuError:
         return False
+
+
+@tm.jit
+def added(X, Y, B: tl.constexpr, COMBINE: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.accumulate(Y[i], tl.load(X[i], mask=i < X.shape[0], other=0), mask=i < X.shape[0], combine=COMBINE)
+
+
+@pytest.mark.parametrize("combine", [tm.ORDERED, tm.TWO_PASS, tm.LAST_BLOCK, tm.ATOMIC], ids=lambda each: each.value)
+def test_an_element_to_which_no_program_adds_is_refused(combine: Any) -> None:
+    f = tm.Function("added", params=[N])
+    x, y = f.input("x", tm.float32, [N]), f.array("y", tm.float32, [N])
+    added[N // 4, 1, 2](x, y, B=4, COMBINE=combine)
+    f.outputs(y)
+    (violation,) = [each for each in f.check().violations if each.kind == "algorithm"]
+    assert violation.witness.params == {"N": 1} and "no program stores y[0]" in violation.message
+    assert "launch programs for all of y" in violation.repair

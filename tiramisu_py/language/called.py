@@ -213,7 +213,7 @@ def weakest_sizes(algorithm: Algorithm) -> isl.Set:
             fits = fits.subtract(bad.params())
         if c.stored is None:
             continue
-        elements = values.domain(c.name)
+        elements = values.filled(c)
         for site in c.stored.sites:
             fits = fits.subtract(stored_outside(site, elements, context).params())
         for pairs, _, _ in stored_twice(c.stored, context):

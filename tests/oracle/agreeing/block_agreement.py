@@ -65,11 +65,7 @@ def interpreted(
 ) -> dict[str, Array] | str:
     """The arrays that programs fill, one after another in random order; or what is wrong with them."""
     names, size, algorithm = script.names, (params["N"], params["M"]), script.program.algorithm
-    outputs: dict[str, Array] = {}
-    for name in algorithm.outputs:
-        stored = algorithm.computations[name].stored
-        nothing = 0 if stored is not None and stored.accumulate else UNSTORED  # a sum of nothing is zero
-        outputs[name] = np.full(size, nothing, algorithm.source(name).dtype.numpy)
+    outputs = {name: np.full(size, UNSTORED, algorithm.source(name).dtype.numpy) for name in algorithm.outputs}
     launcher = names["kernel"].interpret[names["grid"](*size)]
     try:
         launcher(*given.values(), *outputs.values(), seed=seed, **names["constants"])

@@ -48,6 +48,17 @@ class ValueSets:
             self._domains[source] = self._domain(source).intersect_params(self.algorithm.context.params())
         return self._domains[source]
 
+    def filled(self, computation: Computation) -> isl.Set:
+        """The elements of an array that programs fill: all of them, or of a partial one those that are values.
+
+        An element to which no program adds is no value of a sum, but it is one of the array.
+        """
+        stored, shape = computation.stored, computation.shape
+        if stored is None or stored.partial or shape is None:
+            return self.domain(computation.name)
+        whole = box(sets.sized_frame(self.algorithm.param_space, computation.name, len(shape)), shape)
+        return whole.intersect_params(self.algorithm.context.params())
+
     def _domain(self, source: str) -> isl.Set:
         if source in self.algorithm.computations:
             return sets.named(self.algorithm.computations[source].domain, source)
@@ -109,7 +120,7 @@ def violations(values: ValueSets) -> list[Violation]:
     for computation in values.algorithm.computations.values():
         found += _outside(values, computation)
         found += _nonexistent(values, computation)
-        found += wrong_stores(computation, values.domain(computation.name), values.algorithm.context)
+        found += wrong_stores(computation, values.filled(computation), values.algorithm.context)
         claim = broken_claim(values.algorithm, computation)
         found += [] if claim is None else [claim]
         found += _ends_of_nothing(values, computation)

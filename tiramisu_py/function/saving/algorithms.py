@@ -52,7 +52,7 @@ def plain_algorithm(algorithm: Algorithm) -> Plain:
     Arrays that programs fill are saved as values: who stores them is proven here, and left out.
     """
     for declared in algorithm.computations.values():
-        wrong = wrong_stores(declared, ValueSets(algorithm).domain(declared.name), algorithm.context)
+        wrong = wrong_stores(declared, ValueSets(algorithm).filled(declared), algorithm.context)
         if wrong:
             raise SavedError(f"{declared.name} cannot be saved: {wrong[0]}")
     return _declarations(algorithm)
