@@ -49,7 +49,8 @@ class LayerProgram:
     def kernel(self) -> Any:
         """The compiled program."""
         on = self.machine
-        return self.f.compile(threads=on.threads, device=on.device, sanitize=on.sanitize)
+        fast = ("contract",) if on.device is None else ()
+        return self.f.compile(threads=on.threads, device=on.device, sanitize=on.sanitize, fast=fast)
 
     def __call__(self, given: Mapping[str, Any]) -> tuple[Array, ...]:
         found: Any = self.kernel(**given, **self.own)

@@ -48,6 +48,7 @@ from tiramisu_py.schedule.loops.bands import Band, permutable_band
 from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 from tiramisu_py.schedule.loops.wavefronts import Goal
 from tiramisu_py.schedule.ranks.distribute import Distribute
+from tiramisu_py.schedule.reductions.accumulate import Accumulate
 from tiramisu_py.schedule.reductions.gather import Gather
 from tiramisu_py.schedule.reductions.reassociate import Reassociate
 from tiramisu_py.schedule.reductions.rfactor import Rfactor
@@ -65,6 +66,11 @@ if TYPE_CHECKING:
 
 def _partial(handle: Selection, made: Rfactor, before: Program) -> Reduction:
     found: Reduction = handle._function[made.made()]
+    return found
+
+
+def _sums(handle: Selection, made: Accumulate, before: Program) -> Reduction:
+    found: Reduction = handle._function[made.name]
     return found
 
 
@@ -89,6 +95,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     """Some statements of one computation; commands apply to those that have the named loop."""
 
     rfactor = command(Rfactor.called, gives=_partial)
+    accumulate = command(Accumulate, gives=_sums)
     gather = command(Gather.called)
     _compact = command(Compact.called)
     reassociate = command(Reassociate)
