@@ -11,7 +11,6 @@ import importlib.util
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -115,11 +114,11 @@ class TorchLoops:
     def __init__(self, torch: Any, model: str, graph: graphs.Graph, given: Mapping[str, Any]) -> None:
         self.torch, self.layer, self.nodes = torch, getattr(self, f"_{model}"), graph.nodes
         self.src, self.dst = (torch.from_numpy(graph.array(name).astype(np.int64)) for name in ("src", "dst"))
-        self.edges = _runs(graph.array("etype"), graph.etypes)
-        self.of_nodes = _runs(graph.array("ntype"), graph.ntypes)
+        self.edges = _counts(graph.array("etype"), graph.etypes)
+        self.of_nodes = _counts(graph.array("ntype"), graph.ntypes)
+        self.kinds = torch.from_numpy(graph.array("etype").astype(np.int64))
         sorted_edges = {"norm": given["norm"][graph.order]} if "norm" in given else {}
         self.given = {name: torch.from_numpy(value) for name, value in {**given, **sorted_edges}.items()}
-        self.order = graph.order
 
     def forward(self) -> Any:
         """The result, without gradients."""
@@ -134,17 +133,18 @@ class TorchLoops:
 
     def _typed(self, x: Any, index: Any, weights: Any) -> Any:
         """The rows of edges times the matrices of their types."""
-        rows = x.index_select(0, index)
-        return self.torch.cat([rows[part] @ weights[kind] for kind, part in self.edges])
+        return self._by_type(x.index_select(0, index), weights, self.edges)
+
+    def _by_type(self, rows: Any, weights: Any, counts: list[int]) -> Any:
+        parts = zip(rows.split(counts), weights.unbind(), strict=True)
+        return self.torch.cat([part @ matrix for part, matrix in parts])
 
     def _of_nodes(self, x: Any, weights: Any) -> Any:
-        return self.torch.cat([x[part] @ weights[kind] for kind, part in self.of_nodes])
+        return self._by_type(x, weights, self.of_nodes)
 
     def _per_edge(self, weights: Any) -> Any:
         """The rows of a weight for each edge."""
-        counts = self.torch.tensor([part.stop - part.start for _, part in self.edges])
-        kinds = self.torch.tensor([kind for kind, _ in self.edges])
-        return weights.index_select(0, self.torch.repeat_interleave(kinds, counts))
+        return weights.index_select(0, self.kinds)
 
     def _summed(self, values: Any) -> Any:
         return values.new_zeros((self.nodes, *values.shape[1:])).index_add(0, self.dst, values)
@@ -169,7 +169,6 @@ class TorchLoops:
         return self._attended(raw, self._typed(v, self.src, W_msg))
 
 
-def _runs(kinds: Any, count: int) -> list[tuple[int, slice]]:
-    """The positions of each type that has some; types are sorted."""
-    begin = np.searchsorted(kinds, np.arange(count + 1))
-    return [(kind, slice(int(a), int(b))) for kind, (a, b) in enumerate(pairwise(begin)) if a < b]
+def _counts(kinds: Any, count: int) -> list[int]:
+    """How many there are of each type; types are sorted."""
+    return [int(each) for each in np.bincount(kinds, minlength=count)]
