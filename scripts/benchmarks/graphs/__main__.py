@@ -34,8 +34,9 @@ of Hector's table 3.3, and types whose sizes fall as 1 / rank."""
 RULES_OF_LAYERS = """\
 Layers of `examples/graphs/models.py`, 64 wide, one head, float32: the result, and the result with its gradients by all
 that the layer is given ("step"). The peer is what a careful user writes in PyTorch, eager: edges and nodes sorted by
-type once, rows of a type times its matrix, type by type (`split`, `unbind`, `cat`), `index_add`, and autograd. Pairs are those of a source and a
-type of edges, as a part of the edges; fb15k has the printed ratio. Results and gradients are compared."""
+type once, rows of a type times its matrix, type by type (`split`, `unbind`, `cat`), `index_add`, and autograd. Pairs
+are those of a source and a type of edges, as a part of the edges; fb15k has the printed ratio. Results and gradients
+are compared."""
 
 
 def typed_product() -> tm.Function:
