@@ -46,7 +46,7 @@ class LayerTimes:
     step: Mapping[str, float]
 
 
-def measured_layer(model: str, shape: Shape, threads: int, rounds: int, seconds: float = 20.0) -> LayerTimes:
+def measured_layer(model: str, shape: Shape, threads: int, rounds: int, seconds: float = 4.0) -> LayerTimes:
     """The least seconds of each contender for a layer on a graph, whose results agree."""
     graph = whole_graph(shape)
     given = arguments(model, graph)
