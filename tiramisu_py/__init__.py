@@ -213,6 +213,8 @@ if TYPE_CHECKING:
     GPU2GPU = Direction.GPU2GPU
     CPU2FILE = Direction.CPU2FILE
     FILE2CPU = Direction.FILE2CPU
+    GPU2FILE = Direction.GPU2FILE
+    FILE2GPU = Direction.FILE2GPU
     SYNC = Mode.SYNC
     ASYNC = Mode.ASYNC
     BLOCK = Property.BLOCK
@@ -282,6 +284,7 @@ front(
         "tiramisu_py.schedule.devices.transfers": (
             "Direction, Mode, Direction.CPU2GPU as CPU2GPU, Direction.GPU2CPU as GPU2CPU, "
             "Direction.GPU2GPU as GPU2GPU, Direction.CPU2FILE as CPU2FILE, Direction.FILE2CPU as FILE2CPU, "
+            "Direction.GPU2FILE as GPU2FILE, Direction.FILE2GPU as FILE2GPU, "
             "Mode.SYNC as SYNC, Mode.ASYNC as ASYNC"
         ),
         "tiramisu_py.schedule.instances.target_kinds": "cores, gpu, shares",
@@ -359,6 +362,8 @@ __all__ = [
     "GPU2GPU",
     "CPU2FILE",
     "FILE2CPU",
+    "GPU2FILE",
+    "FILE2GPU",
     "Gpu",
     "GpuTarget",
     "GradientCheck",

@@ -17,7 +17,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Bulk, Loop, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement, Transfer, Waiting
+from tiramisu_py.program.statement import FILES, Role, Statement, Transfer, Waiting
 
 
 def derived_commands(program: Program) -> list[str]:
@@ -139,10 +139,13 @@ def _transfer(program: Program, statement: Statement, transfer: Transfer) -> Ite
         transfer.source is None, transfer.target is None
     ]
     if transfer.uses_files:
-        direction = "CPU2FILE" if transfer.source is None else "FILE2CPU"
+        other = transfer.source if transfer.target == FILES else transfer.target
+        where = "CPU" if other is None else "GPU"
+        direction = f"{where}2FILE" if transfer.target == FILES else f"FILE2{where}"
     options = [f"tm.{'ASYNC' if transfer.asynchronous else 'SYNC'}"]
     options += [f"stream={transfer.stream}"] if transfer.stream and not transfer.uses_files else []
-    options += [f"device={transfer.device}"] if transfer.device and not transfer.uses_files else []
+    gpu = transfer.device if not transfer.uses_files else max(transfer.source or 0, transfer.target or 0)
+    options += [f"device={gpu}"] if gpu else []
     options += [f"to_device={transfer.target}"] if direction == "GPU2GPU" else []
     yield (
         f'f.create_xfer("{_domain(program, statement)}", f["{statement.source}"][{_point(statement)}], tm.{direction}, '

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
-from tiramisu_py import Computation, Expr, Iter, Memory, Reduction, Target
+from tiramisu_py import Combine, Computation, Expr, Iter, Memory, Reduction, Target
 from tiramisu_py import sum as sum_
-from tiramisu_py.errors import ArgumentError
+from tiramisu_py.errors import ArgumentError, CommandError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Binary, Cast, end_of
 from tiramisu_py.recipes.cpu import Cpu
@@ -45,6 +46,7 @@ def matmul(
                   ...
                   C.init.compute_at(C.update, i1)
                   ...
+                  C.update.prefetch(C, i0, 1)
                   C_partial = f["C_partial"]
                   C_partial.compute_at(C.update, i0)
                   C_partial.store_in(tm.REGISTER)
@@ -52,22 +54,25 @@ def matmul(
 
     A tile of accumulators and one row of vectors of B fill the registers. The terms are summed in blocks, so that a
     panel of B, as wide as a tile, takes an eighth of the second-level cache of `cpu` (default: this machine's), and a
-    block of rows of A a quarter. The first block of terms starts its results. A tile that is not full has a version for
-    each number of rows and of vectors in a row, so that no vector is computed in vain. Threads share the blocks of
-    rows, and the panels of B; blocks of a constant number of rows are made alike, as many for each core. A and B may be
-    transposed, and may be one array (``A[i, k] * A[j, k]``), whose panels are then both operands; operands may be cast
-    to the type of the result. The result may have further iterators: those of B (``A[b, i, k] * B[b, k, j]``) have a
-    product each, and threads share the outermost of them; those of A alone (``A[b, i, k] * B[k, j]``) have the same
-    panels of B, and threads share them and the blocks of rows. Sums of floating-point numbers are rounded in another
-    order, and are fast only if compiled with ``fast=("contract",)``. Returns the commands that were applied, to be
-    pasted and edited.
+    block of rows of A a quarter. The first block of terms starts its results, and what the next tile adds to is
+    prefetched. A tile that is not full has a version for each number of rows and of vectors in a row, so that no vector
+    is computed in vain. Threads share the blocks of rows, and the panels of B; blocks of a constant number of rows are
+    made alike, as many for each core. A and B may be transposed, and may be one array (``A[i, k] * A[j, k]``), whose
+    panels are then both operands; operands may be cast to the type of the result. The result may have further
+    iterators: those of B (``A[b, i, k] * B[b, k, j]``) have a product each, and threads share the outermost of them;
+    those of A alone (``A[b, i, k] * B[k, j]``) have the same panels of B, and threads share them and the blocks of
+    rows. Sums of floating-point numbers are rounded in another order, and are fast only if compiled with
+    ``fast=("contract",)``. Returns the commands that were applied, to be pasted and edited.
 
     `product` may also be a computation that reads C at its own iterators, to add a bias, say, or to apply ReLU: a tile
     of it is computed as soon as the last block of terms has been added. If both have one type, they are in one array,
     unless it updates an input in place.
 
     `sizes` are given by name, instead of those that follow from the processor: `terms` of a block, `rows` and `columns`
-    of a tile, `tiles` in a block of rows. `matmul_space` has values to choose among with `tune`.
+    of a tile, `tiles` in a block of rows; `threads`, at most so many. With `parts` of 2 or more it is the blocks of
+    terms that threads share, for few results with many terms: so many partial results are summed side by side, if
+    there are as many threads, each of a range of blocks of terms, and added in the end; which bits the sums have then
+    depends on the number of threads. `matmul_space` has values to choose among with `tune`.
 
     Raises `ArgumentError` for what is no matrix product, with the reason, and the error of a command that is refused;
     then none of the commands is applied.
@@ -81,11 +86,18 @@ def matmul(
     if not found.batch and not found.stack:
         plan = plan.shared(_constant_extent(recipe, found.result, found.row), chosen.cores)
     plan = plan.replaced(sizes or {})
+    if plan.parts > 1 and found.batch:
+        raise ArgumentError(
+            f"matmul: parts is {plan.parts}, and {sums} is a product for each {', '.join(map(str, found.batch))}, "
+            "which threads share: leave parts out"
+        )
     with recipe.together():
         if reader is not None:
             untouched(recipe, reader)
         tiled = _apply(recipe, found, plan)
-        if reader is not None:
+        if reader is not None and plan.parts > 1:
+            _read_afterwards(found, reader, plan)
+        elif reader is not None:
             _read_at_the_end(found, reader, tiled, plan)
             if reader.dtype == sums.dtype and not _in_place(recipe, reader):
                 sums.store_in(reader, list(found.iterators))
@@ -94,13 +106,18 @@ def matmul(
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a schedule: terms of a block, rows and columns of a tile, tiles of a block of rows, lanes."""
+    """The sizes of a schedule: terms of a block, rows and columns of a tile, tiles of a block of rows, lanes.
+
+    `parts` is the number of partial results that are summed side by side, `threads` that of threads (None: of all).
+    """
 
     terms: int
     rows: int
     columns: int
     tiles: int
     lanes: int
+    parts: int = 1
+    threads: int | None = None
 
     @classmethod
     def of(cls, product: Computation, cpu: Cpu) -> Sizes:
@@ -108,7 +125,7 @@ class Sizes:
         size = product.dtype.bytes
         lanes = min(cpu.lanes(size), MOST_LANES)
         vectors = min(cpu.registers // 8, MOST_LANES // lanes)
-        rows = max(min((cpu.registers - vectors - 1) // vectors, MOST_ROWS), 1)
+        rows = min(cpu.rows_of_sums(vectors), MOST_ROWS)
         columns = vectors * lanes
         terms = max(min(cpu.second // 8 // (columns * size) // lanes * lanes, MOST_TERMS), lanes)
         tiles = max(min(cpu.second // 4 // (terms * size) // rows, MOST_TILES), 1)
@@ -228,11 +245,18 @@ def _apply(recipe: Recipe, found: Product, sizes: Sizes) -> TileLoops:
     tile = update.rfactor(k0)
     product.tile(i, j, sizes.rows, sizes.columns, i0, j0, i1, j1)
     product.split(i0, sizes.tiles, i2, i0)
-    update.reorder(*found.batch, k0, *found.stack, i2, j0, i0, i1, j1)
-    product.init.compute_at(update, i1)
-    product.parallelize(*(found.batch[:1] or (*found.stack, i2)))
+    if sizes.parts > 1:
+        update.reorder(k0, *found.stack, i2, j0, i0, i1, j1)
+        update.parallelize(k0, combine=Combine.PRIVATE, threads=min(sizes.parts, sizes.threads or sizes.parts))
+        product.init.parallelize(*found.stack, i2, threads=sizes.threads)
+    else:
+        update.reorder(*found.batch, k0, *found.stack, i2, j0, i0, i1, j1)
+        product.init.compute_at(update, i1)
+        product.parallelize(*(found.batch[:1] or (*found.stack, i2)), threads=sizes.threads)
     product.unroll(i1, remainder="specialize")
     product.vectorize(j1, sizes.lanes, remainder="mask", partial="specialize")
+    with suppress(CommandError):  # a block of one tile has no next one
+        update.prefetch(product, i0, 1)
     tile.compute_at(update, i0)
     tile.store_in(Memory.REGISTER)
     tile.update.reorder(k, i, j)
@@ -249,9 +273,15 @@ def _read_at_the_end(found: Product, reader: Computation, loops: TileLoops, size
     reader.tile(found.row, found.column, sizes.rows, sizes.columns, loops.rows, loops.columns, loops.row, loops.column)
     reader.split(loops.rows, sizes.tiles, loops.blocks, loops.rows)
     reader.reverse_compute_at(found.result.update, loops.rows)
-    reader.parallelize(*(found.batch[:1] or (*found.stack, loops.blocks)))
+    reader.parallelize(*(found.batch[:1] or (*found.stack, loops.blocks)), threads=sizes.threads)
     reader.unroll(loops.row, remainder="specialize")
     reader.vectorize(loops.column, sizes.lanes, remainder="mask", partial="specialize")
+
+
+def _read_afterwards(found: Product, reader: Computation, sizes: Sizes) -> None:
+    """Compute what reads the product when all partial results have been added."""
+    reader.parallelize(*found.stack, found.row, threads=sizes.threads)
+    reader.vectorize(found.column, sizes.lanes, remainder="mask")
 
 
 def _in_place(recipe: Recipe, reader: Computation) -> bool:
@@ -273,8 +303,8 @@ def _pack_right(recipe: Recipe, found: Product, tile: Reduction, level: Iter, si
     transposed = list(loops)[-1] != found.column.name
     if transposed:
         panels.reorder(*(each for each in loops.values() if each is not jj and each is not kk), outer, kk, inner)
-    if not found.batch:
-        panels.parallelize(outer if transposed else kk)
+    if not found.batch and sizes.parts == 1:
+        panels.parallelize(outer if transposed else kk, threads=sizes.threads)
     panels.vectorize(inner, width if width.bit_count() == 1 else sizes.lanes, remainder="mask")
 
 
@@ -290,7 +320,8 @@ def _copy_left(recipe: Recipe, found: Product, tile: Reduction, level: Iter, siz
 
 @own_call_of("tm.recipes")
 def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None) -> dict[str, list[int]]:
-    """Values of the `sizes` of `matmul` around those that follow from `cpu` (default: this machine's), for `tune`.
+    """Values of the `sizes` of `matmul` around those that follow from `cpu` (default: this machine's), for `tune` and
+    `input_aware`.
 
     ::
 
@@ -304,10 +335,13 @@ def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None)
         space = tm.recipes.matmul_space(product()[1])       # {"terms": [...], "rows": [...], ...}
         tm.tune(make, space, where=lambda rows, columns, **_: (rows + 1) * columns <= room, ...)
 
-    Accumulators and a row of vectors should fit in the registers, as the condition here says. Raises `ArgumentError`.
+    Accumulators and a row of vectors should fit in the registers, as the condition here says. On several cores there
+    are also `parts` and `threads`, one or as many as cores. Raises `ArgumentError`.
     """
-    Recipe("matmul_space", [product])
-    plan = Sizes.of(product, processor("matmul_space", cpu))
+    recipe = Recipe("matmul_space", [product])
+    sums = product if isinstance(product, Reduction) else sums_of(recipe, product)
+    chosen = processor("matmul_space", cpu)
+    plan = Sizes.of(product, chosen)
     lanes = plan.lanes
     widths = [lanes * vectors for vectors in (1, 2, 4, 8) if lanes * vectors <= MOST_LANES]
     terms = {max(plan.terms * part // 4 // lanes * lanes, lanes) for part in (1, 2, 3, 4, 8)}
@@ -316,4 +350,13 @@ def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None)
         "rows": sorted({*range(2, MOST_ROWS + 1, 2), plan.rows}),
         "columns": sorted({*widths, plan.columns}),
         "tiles": sorted({max(plan.tiles * part // 4, 1) for part in (1, 2, 4, 8)}),
+        **_numbers_of_threads(recipe, sums, chosen.cores),
     }
+
+
+def _numbers_of_threads(recipe: Recipe, sums: Reduction, cores: int) -> dict[str, list[int]]:
+    """The numbers of partial results and of threads that are worth trying; none on one core."""
+    if cores == 1:
+        return {}
+    parts = {} if _product_of(recipe, sums).batch else {"parts": [1, cores]}
+    return {**parts, "threads": [1, cores]}

@@ -179,7 +179,7 @@ def _sizes_on_cores(form: _Form, cpu: Cpu) -> tuple[int, TypedSizes]:
     vectors = MOST_VECTORS if cpu.registers >= 32 else MOST_VECTORS // 2
     if form.width is not None:
         vectors = max(min(vectors, form.width // lanes), 1)
-    rows = max(min((cpu.registers - vectors - 1) // vectors, MOST_ROWS), 1)
+    rows = min(cpu.rows_of_sums(vectors), MOST_ROWS)
     return lanes, TypedSizes(rows, vectors * lanes, max(BLOCK // rows, 1))
 
 
