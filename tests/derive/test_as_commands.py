@@ -83,6 +83,16 @@ def test_the_commands_can_be_edited() -> None:
     assert written.check().violations[0].kind == "communication"
 
 
+def test_long_commands_have_a_line_for_each_argument_and_short_ones_one_line() -> None:
+    f = blur()
+    f.derive_transfers()
+    exchange, *others = [line for line in f.derived() if ".create_xfer(" in line]
+    assert exchange.splitlines()[:2] == ["f.create_xfer(", "    bx[r, c],"]
+    assert exchange.splitlines()[-1] == ")"
+    assert all(len(line) <= 120 for line in others[0].splitlines())
+    assert "bx_to_next_send.collapse_many(c)" in f.derived()
+
+
 def test_there_are_no_commands_for_nothing() -> None:
     assert blur().derived() == []
 

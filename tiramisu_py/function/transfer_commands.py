@@ -9,6 +9,7 @@ from tiramisu_py import counting
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.derive.as_commands import derived_commands
 from tiramisu_py.derive.derive_transfers import DeriveTransfers
+from tiramisu_py.function.applying.as_script import script_lines
 from tiramisu_py.function.applying.public_commands import function_command
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.handles.exchange_handles import Exchange
@@ -146,7 +147,7 @@ class TransferCommands(Scheduled):
         The commands are Python, over the function ``f`` and the package ``tm``. Raises `CommandError` if there are
         none: `create_xfer` cannot express computations that were cut (overlap=) or computed twice (depth=).
         """
-        return derived_commands(self._program)
+        return script_lines(derived_commands(self._program))
 
     def communication(self, **params: int) -> counting.Communication:
         """The traffic of the transfers at these sizes: elements, bytes and operations, in total and of each transfer.

@@ -68,6 +68,13 @@ class Command(ABC):
         """The command as the user would write it: ``by.split(r, 8, r0, r1)``."""
         return f"{getattr(self, self.subject)}.{name_of(type(self))}({', '.join(self._words())})"
 
+    def text_in(self, width: int) -> str:
+        """The text as one line, or with a line for each argument where it is longer than `width`."""
+        if len(self.text) <= width:
+            return self.text
+        arguments = "".join(f"    {word},\n" for word in self._words())
+        return f"{getattr(self, self.subject)}.{name_of(type(self))}(\n{arguments})"
+
     def _words(self) -> Iterator[str]:
         """The arguments: those by position, then those by name."""
         named: list[tuple[str, object]] = []
