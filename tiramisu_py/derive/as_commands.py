@@ -67,7 +67,7 @@ def _exchange(program: Program, name: str) -> Iterator[Command]:
     expected = [f"{name}_send", f"{name}_receive"]
     alike = len(halves) == 2 and str(moved[0]) == str(moved[1])
     if not alike or [send.name, receive.name] != expected or send.sources:
-        raise CommandError(f"create_xfer cannot make the exchange {name}")
+        raise CommandError(f"create_exchange cannot make the exchange {name}")
     collective = send.message is not None and send.message.collective
     yield CreateExchange(
         program.algorithm.name, moved[0], send=_domain(program, send), to=_peer(send), recv=_domain(program, receive),

@@ -66,7 +66,7 @@ class LayerProgram:
 
     @property
     def arrays(self) -> dict[str, Any]:
-        """What the program takes from the graph, an array for each input."""
+        """The arrays that the program takes from the graph, one for each input."""
         found: dict[str, Any] = {}
         for name, declared in self.f.algorithm.inputs.items():
             if declared.distinct is not None:
@@ -99,7 +99,7 @@ class LayerProgram:
 
 
 def _arguments_of(f: tm.Function, graph: Graph) -> dict[str, Any]:
-    """What a function takes from the graph, by name: indices, distinct pairs, inverses, sizes."""
+    """The arguments that a function takes from the graph, by name: indices, distinct pairs, inverses, sizes."""
     inputs, found, keys = f.algorithm.inputs, dict[str, Any](), dict[str, tuple[str, tuple[str, ...]]]()
     for name, declared in inputs.items():
         if declared.distinct is not None:

@@ -159,7 +159,7 @@ def spelled(argument: object) -> str:
     if isinstance(argument, Mapping):
         return "{" + ", ".join(f"{spelled(key)}: {spelled(value)}" for key, value in argument.items()) + "}"
     if isinstance(argument, Enum):
-        return f"tm.{argument.name}"
+        return f"tm.{getattr(argument, 'word', argument.name)}"
     return repr(argument)
 
 

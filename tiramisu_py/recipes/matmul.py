@@ -13,12 +13,10 @@ from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Binary, Cast, end_of
-from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched, with_sizes
 from tiramisu_py.records import dataclass
 
-#: The most lanes of a vector loop.
-MOST_LANES = 64
 #: The most terms summed in registers before they are added: more save nothing.
 MOST_TERMS = 384
 #: The most tiles in a block of rows: threads share the blocks, so that there should be several for each.
@@ -76,11 +74,7 @@ def matmul(
     reader = None if isinstance(product, Reduction) else product
     sums = product if reader is None else sums_of(recipe, reader)
     found = _product_of(recipe, sums)
-    chosen = processor("matmul", cpu)
-    plan = Sizes.of(sums, chosen)
-    if not found.batch and not found.stack:
-        plan = plan.shared(_constant_extent(recipe, found.result, found.row), chosen.cores)
-    plan = plan.replaced(sizes or {})
+    plan = _planned(recipe, sums, found, processor("matmul", cpu)).replaced(sizes or {})
     with recipe.together():
         if reader is not None:
             untouched(recipe, reader)
@@ -198,6 +192,14 @@ def _indices(product: Computation, access: Access) -> list[str]:
     if len(names) < len(access.indices) or len(set(names)) < len(names):
         raise ArgumentError(f"matmul: {product} reads {access}: it takes indices that are different iterators")
     return names
+
+
+def _planned(recipe: Recipe, sums: Reduction, found: Product, cpu: Cpu) -> Sizes:
+    """The sizes that follow from the processor, with blocks of rows that are alike for all cores."""
+    plan = Sizes.of(sums, cpu)
+    if found.batch or found.stack:
+        return plan
+    return plan.shared(_constant_extent(recipe, found.result, found.row), cpu.cores)
 
 
 def _constant_extent(recipe: Recipe, sums: Reduction, iterator: Iter) -> int | None:

@@ -108,7 +108,7 @@ def _phases(declared: Declared, terms: Sequence[str]) -> dict[str, int] | None:
 
 
 def _work(problem: Problem, name: str, window: TermWindow, lanes: int) -> ValueWork:
-    """What a term needs: a sum is stored once for all terms that are written out, and loaded unless it begins there."""
+    """The work of a term: a sum is stored once for all terms written out, and loaded unless it begins there."""
     declared = problem.computation(name)
     extents = dict(zip(declared.point_iterators, problem.point_extents(name), strict=True))
     share = math.prod(extents[each] or 1 for each in window.terms) / math.prod(window.phases.values())
