@@ -93,10 +93,7 @@ def balance(
     _require_all(program, found, known)
     Room(program, known)
     if machine is not None:
-        given = {"inputs": inputs, "small": small, "device": device, "threads": threads, **options}
-        for name, value in given.items():
-            if value is not None:
-                raise ArgumentError(f"with machine= nothing is run: leave out {name}=")
+        _refuse_of_runs({"inputs": inputs, "small": small, "device": device, "threads": threads, **options})
     simulated = device is not None and as_device(device).simulated
     if machine is None and _can_run(f, found, simulated, known, comm):
         short = (
@@ -107,11 +104,22 @@ def balance(
         on = device if _uses_gpu(found) else None
         clock = Measurement(f, found, inputs or {}, comm, pinned, rounds, device=on, threads=threads, **options)
         return balanced(program, found, known, short, clock, True)
+    _require_legal(f)
+    estimate = Estimate(program, found, machine or _own(found, threads, comm))
+    return balanced(program, found, known, known, estimate, False)
+
+
+def _refuse_of_runs(given: Mapping[str, object]) -> None:
+    """Refuse arguments that are for runs, where times are estimated for a machine."""
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(f"with machine= nothing is run: leave out {name}=")
+
+
+def _require_legal(f: Function) -> None:
     report = f.check()
     if not report.ok:
         raise LegalityError(report.violations)
-    estimate = Estimate(program, found, machine or _own(found, threads, comm))
-    return balanced(program, found, known, known, estimate, False)
 
 
 def _check(f: object, rounds: object, comm: object, machine: object) -> None:
