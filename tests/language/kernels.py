@@ -57,7 +57,7 @@ def mean_and_square(X, Mean, Y, ROWS: tl.constexpr, LANES: tl.constexpr):
 @tm.jit
 def product(
     A, B, C, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr, SPLIT: tl.constexpr = 1,
-    PRECISION: tl.constexpr = "ieee",
+    PRECISION: tl.constexpr = "ieee", COMBINE: tl.constexpr = tm.ORDERED,
 ):  # fmt: skip
     """C = A @ B.T, with pointers that the loop moves."""
     M, K = A.shape
@@ -75,7 +75,7 @@ def product(
         b_place += SPLIT * TK
     inside = (rm[:, None] < M) & (rn < N)
     if SPLIT > 1:
-        tl.accumulate(C[rm[:, None], rn], acc, mask=inside, combine=tm.ORDERED)
+        tl.accumulate(C[rm[:, None], rn], acc, mask=inside, combine=COMBINE)
     else:
         tl.store(C[rm[:, None], rn], acc, mask=inside)
 

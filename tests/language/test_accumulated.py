@@ -1,8 +1,10 @@
-"""Sums that programs share in any order: blocks that add atomically, or threads do."""
+"""Sums that programs share: in any order, in turn, in a second kernel, or by the block that ends last."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,15 +12,22 @@ import pytest
 
 import tiramisu_py as tm
 import tiramisu_py.language as tl
-from tests.language.kernels import numbers
+from tests.language.kernels import numbers, tensor_product
+from tiramisu_py.backends.cuda.kernel_text import signatures
+from tiramisu_py.backends.emitting import emit
+from tiramisu_py.toolchain import compile_function
 
 M, N = tm.params("M N")
 
 
 @tm.jit
-def total(X, Y, B: tl.constexpr):
+def total(X, Y, B: tl.constexpr, COMBINE: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
-    tl.atomic_add(Y[0], tl.sum(tl.load(X[i], mask=i < X.shape[0], other=0), axis=0))
+    x = tl.sum(tl.load(X[i], mask=i < X.shape[0], other=0), axis=0)
+    if COMBINE == tm.ATOMIC:
+        tl.atomic_add(Y[0], x)
+    else:
+        tl.accumulate(Y[0], x, combine=COMBINE)
 
 
 @tm.jit
@@ -29,10 +38,10 @@ def sums_of_rows(X, Y, TM: tl.constexpr, TN: tl.constexpr, COMBINE: tl.constexpr
     tl.accumulate(Y[i], tl.sum(x, axis=1), mask=i < X.shape[0], combine=COMBINE)
 
 
-def one_sum() -> tuple[tm.Function, Any]:
+def one_sum(combine: Any = tm.ATOMIC) -> tuple[tm.Function, Any]:
     f = tm.Function("one", params=[N], assume="N >= 1")
     x, y = f.input("x", tm.float32, [N]), f.array("y", tm.float32, [1])
-    run = total[tl.cdiv(N, 8)](x, y, B=8)
+    run = total[tl.cdiv(N, 8)](x, y, B=8, COMBINE=combine)
     f.outputs(y)
     return f, run
 
@@ -75,3 +84,77 @@ def test_programs_that_add_in_turn_are_parts_of_one_block() -> None:
     assert "blocks=[p0])" in tm.recipes.blocks(run, on=tm.gpu(), num_warps=1)
     f.derive_transfers()
     assert str(f.check().bits) == "bits preserved"
+
+
+def tiles(combine: Any, dtype: tm.DType = tm.float32) -> tuple[tm.Function, Any]:
+    return tensor_product(dtype, TM=16, TN=16, SPLIT=3, COMBINE=combine)
+
+
+@pytest.mark.parametrize("combine", [tm.TWO_PASS, tm.LAST_BLOCK], ids=["two", "last"])
+@pytest.mark.parametrize("make", [one_sum, row_sums, tiles])
+def test_parts_are_stored_and_added_up_in_the_order_of_programs(make: Callable[..., Any], combine: Any) -> None:
+    f, run = make(combine)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
+    assert ("counted=" in text) == (combine is tm.LAST_BLOCK)
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok and str(report.bits) == "bits preserved", report
+    source = f.source()[f"{f.name}.cu"]
+    assert source.count("TM_KERNEL") == (1 if combine is tm.LAST_BLOCK else 2) and "tm_atomic" not in source
+    given, wanted = _given(make)
+    np.testing.assert_array_equal(f.evaluate(*given), wanted)
+    kernel = f.compile(device="simulator", sanitize=True)
+    for each in (kernel, *(kernel.seeded(seed, "lazy") for seed in range(3))):
+        np.testing.assert_array_equal(each(*given), wanted)
+
+
+@pytest.mark.parametrize("make", [one_sum, tiles])
+def test_parts_are_added_up_on_cores(make: Callable[..., Any]) -> None:
+    f, run = make(tm.TWO_PASS)
+    assert "parallelize" in tm.recipes.blocks(run, on=tm.cores())
+    given, wanted = _given(make)
+    assert f.check().ok
+    np.testing.assert_array_equal(f.compile()(*given), wanted)
+
+
+def _given(make: Callable[..., Any]) -> tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """Arrays of small integers, and what becomes of them."""
+    if make is tiles:
+        a, b = numbers(33, 70), numbers(20, 70)
+        return [a, b], a @ b.T
+    x = numbers(45) if make is one_sum else numbers(5, 33)
+    return [x], np.atleast_1d(x.sum(-1))
+
+
+MUTATIONS = [
+    (r"\n  TM_BARRIER\(\);(?=\n  if \(threadIdx)", ""),  # all threads of the block have stored their part
+    (r"TM_FENCE\(\);(?=\n    tm_last)", ""),  # who takes a later ticket sees it
+    (r"TM_FENCE\(\);(?=\n  \})", ""),  # and this block the parts of others
+    (r"\n  TM_BARRIER\(\);(?=\n  if \(tm_last)", ""),  # all threads know whether the block goes on
+    (r"tm_reset_tickets\([^;]*;", ""),  # the next launch counts anew
+]
+
+
+@pytest.mark.parametrize(("line", "instead"), MUTATIONS, ids=["barrier", "fence", "fence after", "known", "reset"])
+def test_a_step_of_the_last_block_that_is_left_out_is_found(line: str, instead: str) -> None:
+    f, run = row_sums(tm.LAST_BLOCK)
+    tm.recipes.blocks(run, on=tm.gpu(), num_warps=2)
+    f.derive_transfers()
+    function = f.lowered()
+    emitted = emit(function)
+    changed = re.sub(line, instead, emitted["rows.cu"])
+    assert changed != emitted["rows.cu"]
+    kernel = compile_function(
+        function, replace(emitted, files={**emitted, "rows.cu": changed}), f.algorithm, kernels=signatures(function),
+        device="simulator", sanitize=True,
+    )  # fmt: skip
+    x = numbers(9, 33)
+    assert not all(_agrees(kernel.seeded(seed), x) for seed in range(3))
+
+
+def _agrees(kernel: tm.Kernel, x: np.ndarray[Any, Any]) -> bool:
+    """Whether a call succeeds with the sums of the rows."""
+    try:
+        return bool(np.array_equal(kernel(x), x.sum(1)))
+    except tm.TiramisuError:
+        return False

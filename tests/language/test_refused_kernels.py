@@ -149,7 +149,8 @@ def no_combine(X, Y, B: tl.constexpr):
 
 @tm.jit
 def in_two_passes(X, Y, B: tl.constexpr):
-    tl.accumulate(Y[tl.arange(0, B)], 0, combine=tm.TWO_PASS)
+    for k in tl.range(0, 4):
+        tl.accumulate(Y[tl.arange(0, B)], tl.load(X[k]), combine=tm.TWO_PASS)
 
 
 @tm.jit
@@ -204,8 +205,8 @@ SOURCES: list[tuple[Any, str]] = [
     (products_that_do_not_fit, r"the product of blocks of shapes \[8, 4\] and \[8, 4\]: 4 is not 8"),
     (functions_inside, "a kernel has no functions inside"),
     (two_outputs_in_one, "y is accumulated to, and stored to elsewhere"),
-    (no_combine, "combine=None: give tm.ORDERED or tm.ATOMIC"),
-    (in_two_passes, "combine=tm.TWO_PASS is not built yet for programs: give tm.ORDERED"),
+    (no_combine, "combine=None: give tm.ORDERED, tm.TWO_PASS, tm.LAST_BLOCK or tm.ATOMIC"),
+    (in_two_passes, "a program adds to an element of y several times, and with combine=tm.TWO_PASS its part is stored"),
     (fewer_bits, 'input_precision="tf32" is for factors of float32: leave it out for float16'),
     (more_products, 'input_precision=\'tf32x3\': give "ieee" or "tf32"'),
     (stages, "num_stages=3 of a loop: give num_stages= to tm.recipes.blocks"),

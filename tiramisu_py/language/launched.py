@@ -21,6 +21,7 @@ from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.language.tracing.tracer import ArrayType, traced
 from tiramisu_py.language.values.groups import in_order, sources_of
 from tiramisu_py.language.values.meanings import Bound
+from tiramisu_py.language.values.parts import PartedSum, in_parts
 from tiramisu_py.language.values.programs import Programs
 from tiramisu_py.language.values.run_stores import filled_by_runs
 from tiramisu_py.language.values.stores import Filled, StoreInstances, executions, filled, instances_of
@@ -35,7 +36,8 @@ from tiramisu_py.records import dataclass
 class KernelRun:
     """The programs of one launch, as part of a function: ``run["acc"]`` is the computation of a variable.
 
-    `ir` is the block IR, `outputs` are the arrays that the programs fill.
+    `ir` is the block IR, `outputs` are the arrays that the programs fill. `stored` is what programs store: of sums in
+    parts, `sums`, these parts.
     """
 
     function: Function
@@ -46,6 +48,8 @@ class KernelRun:
     values: tuple[ProgramValue, ...]
     stores: Mapping[str, Sequence[StoreInstances]]
     grid: tuple[Expr, ...]
+    stored: tuple[str, ...]
+    sums: tuple[PartedSum, ...]
 
     def __getitem__(self, name: str) -> Computation:
         """The computation of a variable of the kernel, or of an array that it fills; raises `DeclarationError`."""
@@ -94,6 +98,8 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
     for site in programs.sites:
         sites.setdefault(site.array, []).append(site)
     outputs: list[ProgramValue] = []
+    stored: list[ProgramValue] = []
+    sums: list[PartedSum] = []
     stores: dict[str, list[StoreInstances]] = {}
     for name, own in sites.items():
         declared = function._arrays[bound[name].name]
@@ -102,16 +108,23 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
         if by_runs is not None:
             stores[array.name] = []
             outputs.append(by_runs)
+            stored.append(by_runs)
             continue
         every = [(site, executions(algorithm, programs, array, site)) for site in own]
         stores[array.name] = [instances_of(array, site, whole, algorithm) for site, whole in every]
-        outputs.append(filled(algorithm, array, stores[array.name]))
-        _check_order(programs, outputs[-1])
+        value = filled(algorithm, array, stores[array.name])
+        _check_order(programs, value)
+        parted = in_parts(programs, value, stores[array.name][0])
+        if parted is not None:
+            sums.append(parted)
+            stores[parted.parts.name] = [parted.stores]
+        outputs.append(value if parted is None else parted.total)
+        stored.append(value if parted is None else parted.parts)
     if not outputs:
         raise DeclarationError(f"{source.name} stores nothing: tl.store(place, value)")
-    needed = _needed(programs.values, outputs)
+    needed = _needed(programs.values, stored)
     try:
-        function._with_program_values(in_order([*needed, *outputs]))
+        function._with_program_values(in_order([*needed, *stored, *(each.total for each in sums)]))
     except RecursionError:
         raise DeclarationError(f"{source.name} is too deep") from None
     names = {name: own for name, own in programs.named.items() if own}
@@ -121,9 +134,11 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
         names,
         tuple(each.name for each in outputs),
         programs,
-        (*needed, *outputs),
+        (*needed, *stored),
         stores,
         tuple(grid),
+        tuple(each.name for each in stored),
+        tuple(sums),
     )
 
 

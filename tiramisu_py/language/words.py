@@ -113,8 +113,10 @@ def store(place: ArrayPlace, value: Any, mask: Any = True) -> None:
 def accumulate(place: ArrayPlace, value: Any, mask: Any = True, combine: Any = None) -> None:
     """Add a block to the sums at a place, over all programs; `combine` says how programs do it.
 
-    ``tm.ORDERED``: in the order of the programs: the bits are those of one program that adds all. ``tm.ATOMIC``: in any
-    order, so that programs may run at once. Sums begin at zero.
+    ``tm.ORDERED``: in the order of the programs: the bits are those of one program that adds all. ``tm.TWO_PASS`` and
+    ``tm.LAST_BLOCK``: programs run at once and store their parts, which a second kernel, or the block that ends last,
+    adds up in the order of the programs. ``tm.ATOMIC``: in any order, so that programs may run at once. Sums begin at
+    zero.
     """
     machine().accumulate(place, value, mask)
 

@@ -11,6 +11,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction
 from tiramisu_py.language.launched import KernelRun
+from tiramisu_py.language.schedules.parts_of_sums import sum_on_cores
 from tiramisu_py.language.schedules.placement import PlacedValues, block_axes, extent_of_axis, main_statement, placed
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.targets import Cores
@@ -38,6 +39,8 @@ def on_cores(run: KernelRun, where: Cores) -> None:
         whole = unplaced(run)
     for value in whole.values:
         _in_vectors(run, value, machine)
+    for parted in run.sums:
+        sum_on_cores(run, parted, _lanes(machine, parted.total.dtype.bytes), where.parallel)
     if whole.programs and where.parallel:
         _parallel(run, whole)
     elif where.parallel:
@@ -47,13 +50,13 @@ def on_cores(run: KernelRun, where: Cores) -> None:
 
 def unplaced(run: KernelRun) -> PlacedValues:
     """The values of a run in loops of their own, where they cannot be in those of their program."""
-    main = run.function[run.outputs[-1]]
+    main = run.function[run.stored[-1]]
     return PlacedValues((), main, run.values)
 
 
 def _parallel(run: KernelRun, whole: PlacedValues) -> None:
     """Deal the programs out to threads: those of all axes of the grid but what adds up."""
-    over = {each.name for value in run.values if value.name in run.outputs for each in value.over}
+    over = {each.name for value in run.values if value.name in run.stored for each in value.over}
     free = [each for each in whole.programs if each.name not in over]
     if free:
         whole.main.parallelize(free[0])
@@ -64,7 +67,7 @@ def _parallel(run: KernelRun, whole: PlacedValues) -> None:
 def _in_own_loops(run: KernelRun, value: ProgramValue) -> None:
     """Deal the outermost loop of a value out to threads: over programs, or over the runs or rows of an array."""
     outer = next(iter(value.domain), None)
-    if outer is not None and (value.name in run.outputs or outer.name in run.programs.axes.programs):
+    if outer is not None and (value.name in run.stored or outer.name in run.programs.axes.programs):
         _tried(run, lambda: run.function[value.name].parallelize(outer))
 
 
@@ -103,7 +106,7 @@ def _reduced_in_vectors(
     terms = [each for each in value.over if each.name not in (*run.programs.axes.loops, *run.programs.axes.programs)]
     if axes and all(value.over[each] == 1 for each in terms) and value.where is not None:
         _lanes_of_rows(run, value, handle, axes, terms, machine)
-    elif len(axes) >= 2 and terms and value.name not in run.outputs:
+    elif len(axes) >= 2 and terms and value.name not in run.stored:
         _tile(run, value, handle, axes, terms, machine)
     elif axes and not terms:
         _vector(run, value, "update", axes, machine)

@@ -13,6 +13,12 @@ from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction, Selection
 from tiramisu_py.language.launched import KernelRun
+from tiramisu_py.language.schedules.parts_of_sums import (
+    in_last_block,
+    is_in_last_block,
+    sum_in_a_second_kernel,
+    threads_of_last_block,
+)
 from tiramisu_py.language.schedules.placement import loop_names, placed
 from tiramisu_py.language.schedules.thread_layouts import WARP, layouts
 from tiramisu_py.language.values.groups import sources_of
@@ -29,16 +35,18 @@ def on_gpu(run: KernelRun, where: GpuPart, num_warps: int) -> None:
     kept = {value.name: _memory(run, value) for value in run.values}
     chosen = {name: memory for name, memory in kept.items() if memory is not Memory.HOST}
     whole = placed(run, apart=True)
-    grid = {each.name for each in whole.programs} & _free_programs(run)
-    blocks = [each for each in whole.programs if each.name in grid]
+    in_turn = _programs_in_turn(run)
+    blocks = [each for each in whole.programs if each.name not in in_turn]
     if not blocks or len(blocks) > MOST_BLOCKS:
         raise UnsupportedError(
             f"the programs of {run.ir.name} are no box of blocks of a GPU",
             "store blocks at program_id * extent + arange, in one to three dimensions",
         )
+    ending = [each for each in run.sums if is_in_last_block(each)]
+    counted = [each for parted in ending for each in in_last_block(run, parted, whole)]
     dealt = layouts(run, num_warps, chosen)
     for value in run.values:
-        if value.name not in run.outputs and value.name not in chosen:
+        if value.name not in run.stored and value.name not in chosen:
             memory = Memory.REGISTER if dealt.stays_in_registers(value) else Memory.SHARED
             run.function[value.name].store_in(memory)
     main = True
@@ -50,8 +58,9 @@ def on_gpu(run: KernelRun, where: GpuPart, num_warps: int) -> None:
                 _atomic(run, value, handle, part, blocks, threads, where)
                 main = False
                 continue
-            if value.name in run.outputs and main:
-                run.function[value.name].tag_gpu(blocks=blocks, device=where.device, stream=where.stream)
+            if value.name in run.stored and main:
+                last = {"counted": counted} if counted else {}
+                run.function[value.name].tag_gpu(blocks=blocks, device=where.device, stream=where.stream, **last)
                 main = False
             if threads:
                 part.tag_gpu(threads=list(threads))
@@ -60,13 +69,18 @@ def on_gpu(run: KernelRun, where: GpuPart, num_warps: int) -> None:
             if loops.tile:
                 rows, columns, terms = loops.tile
                 part.tensorize(rows, columns, terms, dealt.products[value.name].instruction)
+    for parted in run.sums:
+        if parted in ending:
+            threads_of_last_block(run, parted, dealt)
+        else:
+            sum_in_a_second_kernel(run, parted, where)
 
 
 def in_stages(run: KernelRun, stages: int) -> None:
     """Load what an iteration of a loop reads `stages` - 1 iterations early; raises `UnsupportedError` if none loads."""
     own, shared = {value.name for value in run.values}, list[ProgramValue]()
     for value in run.values:
-        is_loaded = not value.over and not own & set(sources_of(value)) and value.name not in run.outputs
+        is_loaded = not value.over and not own & set(sources_of(value)) and value.name not in run.stored
         if is_loaded and loop_names(run, value) and _memory(run, value) is Memory.SHARED:
             shared.append(value)
     if not shared:
@@ -102,15 +116,14 @@ def _memory(run: KernelRun, value: ProgramValue) -> Memory:
     return program.buffers[program.storages[value.name].buffer].memory
 
 
-def _free_programs(run: KernelRun) -> set[str]:
-    """The axes of the grid over which nothing is added up in turn."""
-    over = {
+def _programs_in_turn(run: KernelRun) -> set[str]:
+    """The axes of the grid over which something is added up in turn."""
+    return {
         each.name
         for value in run.values
-        if value.name in run.outputs and not run.is_atomic(value.name)
+        if value.name in run.stored and not run.is_atomic(value.name)
         for each in value.over
     }
-    return {name for name in run.programs.axes.programs if name not in over}
 
 
 def _parts(run: KernelRun, value: ProgramValue) -> list[Selection]:

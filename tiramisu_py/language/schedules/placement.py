@@ -16,7 +16,11 @@ from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.values.forms import linear_terms
 from tiramisu_py.language.values.groups import sources_of
 from tiramisu_py.language.values.stores import StoreInstances
+from tiramisu_py.program.loops import Combine
 from tiramisu_py.records import dataclass
+
+#: The loop of one iteration around blocks that are all counted.
+ONCE = "p_once"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +35,11 @@ class PlacedValues:
 def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
     """Compute each value of a run in the loops of its program; what is no box of programs stays in loops of its own.
 
-    With `apart` atomic sums begin in loops of their own, before any program adds to them.
+    With `apart` atomic sums begin in loops of their own, before any program adds to them, and blocks that are counted
+    are inside of a loop that is not.
     """
-    outputs = [value for value in run.values if value.name in run.outputs]
-    loops = {value.name: _programs_of(run, value, apart and run.is_atomic(value.name)) for value in outputs}
+    outputs = [value for value in run.values if value.name in run.stored]
+    loops = {value.name: _programs_of(run, value, apart) for value in outputs}
     main_value = max(outputs, key=lambda each: len(loops[each.name]))
     main, programs = run.function[main_value.name], loops[main_value.name]
     whole = PlacedValues(programs, main, run.values)
@@ -47,7 +52,7 @@ def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
             run.function[value.name].fuse(main, programs[-1])
     anchors: dict[tuple[str, ...], Selection] = {}
     for value in reversed(run.values):
-        if value.name not in run.outputs:
+        if value.name not in run.stored:
             _place(run, value, whole, anchors)
     return whole
 
@@ -75,7 +80,7 @@ def block_axes(run: KernelRun, value: ProgramValue, part: Selection) -> list[Ite
     program = run.function.program
     statement_ = program.statements[part.statement_names()[-1]]
     around = {*run.programs.axes.programs, *run.programs.axes.loops, *(each.name for each in value.over)}
-    around |= serial_axes(value)
+    around |= {ONCE, *serial_axes(value)}
     return [Iter(name) for name in program.loop_names(statement_) if name not in around]
 
 
@@ -107,15 +112,45 @@ def _programs_of(run: KernelRun, value: ProgramValue, apart: bool) -> tuple[Iter
     stores = run.stores[value.name]
     if len(stores) != 1:
         return ()
-    (store,) = stores
+    handle, found = run.function[value.name], cut_loops(run, value, stores[0])
+    if found is None:
+        return ()
+    outer, inner = found
+    if isinstance(handle, Reduction):
+        over = [each for each in value.over if each.name in run.programs.axes.programs]
+        handle.update.reorder(*outer, *over, *inner)
+        if outer:
+            handle.init.reorder(*outer, *inner)
+            if not (apart and run.is_atomic(value.name)):
+                handle.init.compute_at(handle.update, outer[-1])
+        return (*outer, *over)
+    if apart and (once := in_one_iteration(run, value, outer, inner)) is not None:
+        outer.insert(0, once)
+    if outer:
+        handle.reorder(*outer, *inner)
+    for swizzle in run.programs.swizzles:
+        rows, columns = (Iter(run.programs.axes.programs[axis]) for axis in swizzle.axes)
+        if {each.name for each in outer} == {rows.name, columns.name}:
+            return _in_groups(handle, rows, columns, swizzle.group, Iter(run.programs.axes.group(swizzle.axes[0])))
+    return tuple(outer)
+
+
+def cut_loops(run: KernelRun, value: ProgramValue, store: StoreInstances) -> tuple[list[Iter], list[Iter]] | None:
+    """Cut the loops over the elements of an array into those over programs and over axes of blocks.
+
+    None where the elements of a program are no box of blocks.
+    """
     handle, outer, inner = run.function[value.name], list[Iter](), list[Iter]()
+    grid = run.programs.axes.programs
     cuts = [_cut(store, place) for place in store.places]
     if any(each is None for each in cuts):
-        return ()
+        return None
     for iterator, cut in zip(value.domain, cuts, strict=True):
         assert cut is not None
         program, axis, extent = cut
-        if program is None:
+        if iterator.name in grid:
+            outer.append(iterator)
+        elif program is None:
             inner.append(iterator)
         elif axis is None:
             handle.split(iterator, 1, program, axis_of_one := Iter(f"{program.name}_one"))
@@ -125,23 +160,25 @@ def _programs_of(run: KernelRun, value: ProgramValue, apart: bool) -> tuple[Iter
             handle.split(iterator, extent, program, axis)
             outer.append(program)
             inner.append(axis)
-    grid = run.programs.axes.programs
     outer.sort(key=lambda each: grid.index(each.name))
-    if isinstance(handle, Reduction):
-        over = [each for each in value.over if each.name in run.programs.axes.programs]
-        handle.update.reorder(*outer, *over, *inner)
-        if outer:
-            handle.init.reorder(*outer, *inner)
-            if not apart:
-                handle.init.compute_at(handle.update, outer[-1])
-        return (*outer, *over)
-    if outer:
-        handle.reorder(*outer, *inner)
-    for swizzle in run.programs.swizzles:
-        rows, columns = (Iter(grid[axis]) for axis in swizzle.axes)
-        if {each.name for each in outer} == {rows.name, columns.name}:
-            return _in_groups(handle, rows, columns, swizzle.group, Iter(run.programs.axes.group(swizzle.axes[0])))
-    return tuple(outer)
+    return outer, inner
+
+
+def in_one_iteration(run: KernelRun, value: ProgramValue, outer: list[Iter], inner: list[Iter]) -> Iter | None:
+    """A loop of one iteration around the elements of a sum for the last block, if all programs add to them.
+
+    Its counted blocks are inside of that loop. None where there is another one, or where nothing is counted.
+    """
+    parted = next((each for each in run.sums if value in (each.parts, each.total)), None)
+    if parted is None or parted.combine is not Combine.LAST_BLOCK or not inner:
+        return None
+    extent = extent_of_axis(run, value, inner[0])
+    if {each.name for each in outer} - {each.name for each in parted.total.over} or not extent:
+        return None
+    once, own = Iter(ONCE), Iter(f"{inner[0].name}_own")
+    run.function[value.name].split(inner[0], extent, once, own)
+    inner[0] = own
+    return once
 
 
 def _in_groups(handle: Computation, rows: Iter, columns: Iter, size: int, group: Iter) -> tuple[Iter, ...]:
@@ -244,6 +281,6 @@ def _loops_first(run: KernelRun, value: ProgramValue) -> None:
 
 def check_untouched(run: KernelRun) -> None:
     """Refuse a run whose outputs have commands already."""
-    for name in run.outputs:
+    for name in run.stored:
         if name not in run.function.program.algorithm.computations:
             raise CommandError(f"tm.recipes.blocks: {name} has been inlined")

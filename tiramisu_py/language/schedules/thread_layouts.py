@@ -67,7 +67,7 @@ class ThreadLayouts:
         """Whether the thread that has an element of a value is the one that reads it, whoever does."""
         name = value.name
         readers = [other.name for other in self.run.values if name in sources_of(other)]
-        outputs = self.run.outputs
+        outputs = self.run.stored
         if name in outputs or not readers or not self._is_small(value):
             return False
         if name in sources_of(value) and not (loop_names(self.run, value) and is_replaced(self.run, value)):
@@ -193,7 +193,7 @@ def layouts(run: KernelRun, warps: int, chosen: Mapping[str, Memory]) -> ThreadL
     fragments = set(products)
     for value in run.values:
         from_fragments = any(name in fragments and (name, value.name) in alike for name in sources_of(value))
-        pointwise = value.name in run.outputs or not isinstance(run.function[value.name], Reduction)
+        pointwise = value.name in run.stored or not isinstance(run.function[value.name], Reduction)
         if from_fragments and pointwise:
             fragments.add(value.name)
     return ThreadLayouts(run, warps, products, frozenset(fragments), alike)
@@ -202,7 +202,7 @@ def layouts(run: KernelRun, warps: int, chosen: Mapping[str, Memory]) -> ThreadL
 def _product(run: KernelRun, value: ProgramValue) -> TensorProduct | None:
     """The product of two blocks that tensor cores take, summed in float32; None where they do not take its extents."""
     axes = _axes(run, value)
-    if value.op is not declarations.sum_ or value.where is not None or value.name in run.outputs or len(axes) != 2:
+    if value.op is not declarations.sum_ or value.where is not None or value.name in run.stored or len(axes) != 2:
         return None
     loops = {*run.programs.axes.loops, *run.programs.axes.programs}
     terms = [(each, extent) for each, extent in value.over.items() if each.name not in loops]
@@ -235,7 +235,7 @@ def _instruction(value: ProgramValue, tf32: bool) -> str | None:
 def _is_read_alike(run: KernelRun, source: str, reader: ProgramValue) -> bool:
     """Whether each execution of a reader reads, of another value of the run, the element at its own axes."""
     value = next((each for each in run.values if each.name == source), None)
-    if value is None or source in run.outputs:
+    if value is None or source in run.stored:
         return False
     program, handle = run.function.program, run.function[reader.name]
     part = handle.update if isinstance(handle, Reduction) else handle

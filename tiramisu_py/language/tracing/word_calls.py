@@ -37,7 +37,7 @@ _COMBINED = {
 }  # fmt: skip
 _VOID = BlockType("void")
 #: How programs add to one place.
-HONOURED = (Combine.ATOMIC, InTurn.ORDERED)
+HONOURED = (InTurn.ORDERED, Combine.TWO_PASS, Combine.LAST_BLOCK, Combine.ATOMIC)
 
 
 class WordCalls(Expressions):
@@ -197,14 +197,9 @@ class WordCalls(Expressions):
         self._stored(node, "store", place, value, mask, ())
 
     def _word_accumulate(self, node: ast.Call, place: Any, value: Any, mask: Any = None, combine: Any = None) -> None:
-        known = (*HONOURED, Combine.TWO_PASS, Combine.LAST_BLOCK)
-        if combine not in known:
-            self.refuse(node, f"combine={combine!r}: give tm.ORDERED or tm.ATOMIC")
         if combine not in HONOURED:
-            self.refuse(
-                node, f"combine=tm.{combine.name} is not built yet for programs: give tm.ORDERED, which adds in the "
-                "order of programs, or tm.ATOMIC, which adds in any order"
-            )  # fmt: skip
+            known = ", ".join(f"tm.{each.name}" for each in HONOURED[:-1])
+            self.refuse(node, f"combine={combine!r}: give {known} or tm.{HONOURED[-1].name}")
         self._stored(node, "accumulate", place, value, mask, [combine.value])
 
     def _word_atomic_add(self, node: ast.Call, place: Any, value: Any, mask: Any = None, **_: Any) -> None:

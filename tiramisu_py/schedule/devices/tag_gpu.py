@@ -59,7 +59,29 @@ def tagging(asked: TagGpu | GpuTile, blocks: Sequence[Iter], threads: Sequence[I
         )
     if asked.across is not None and asked.combine is not Combine.TREE:
         raise CommandError(f"across=tm.{asked.across.name} says what becomes of the results of trees: combine=tm.TREE")
-    return Tagging(outer, inner, launch, asked.combine, asked.across)
+    return Tagging(outer, inner, launch, asked.combine, asked.across, _counted(asked, outer))
+
+
+def _counted(asked: TagGpu | GpuTile, blocks: Sequence[str]) -> tuple[str, ...]:
+    """The block loops that are counted, checked."""
+    counted = tuple(loop_name(loop) for loop in listed(getattr(asked, "counted", ()), "counted"))
+    others = [name for name in counted if name not in blocks]
+    if others:
+        raise CommandError(f"counted=[{', '.join(counted)}]: {others[0]} is none of the block loops, {_words(blocks)}")
+    if counted and len(counted) == len(blocks):
+        raise CommandError(
+            f"counted=[{', '.join(counted)}]: the last block goes on with what follows the counted loops inside "
+            "of other block loops: leave one of the block loops uncounted, of one iteration if need be"
+        )
+    if counted and asked.grid is not None:
+        raise CommandError("counted=[...] counts the blocks that have ended, and with grid= a block goes on as another")
+    if counted and asked.across is not None:
+        raise CommandError(f"across=tm.{asked.across.name} says which blocks are counted: leave counted= out")
+    return counted
+
+
+def _words(names: Sequence[str]) -> str:
+    return ", ".join(names) or "of which there are none"
 
 
 def _named(given: Sequence[Iter], what: str) -> tuple[str, ...]:
@@ -150,7 +172,8 @@ def _tagged(program: Program, statement: Statement, tagged: Tagging, command: st
         raise CommandError(f"{statement.name} is in no kernel: name block loops too, blocks=[...]")
     for axis, loop in enumerate(reversed(blocks)):
         assert loop is not None
-        program = _with_tag(program, loop, GpuBlock(axis, tagged.launch, tagged.combine), command)
+        counted = program.loops[loop].name in tagged.counted
+        program = _with_tag(program, loop, GpuBlock(axis, tagged.launch, tagged.combine, counted), command)
     for axis, loop in enumerate(reversed(threads)):
         if loop is not None:
             program = _with_tag(program, loop, GpuThread(axis, tagged.combine), command)
@@ -335,8 +358,9 @@ class TagGpu(OnStatements):
     blocks are added atomically, or with ``across=tm.TWO_PASS`` stored, and combined by a second kernel, the same
     way in each call: as values ``C_blocks`` of a reduction ``C``, made by `rfactor`. With ``across=tm.LAST_BLOCK``
     the block that ends last combines them, in the same kernel, and runs what is ordered after ``C.update`` at a
-    block loop over values (``once``, of one iteration, if there is none). Barriers between threads are placed where
-    dependences need them, unless ``barriers=False``. A statement without loops (the start of a sum of everything)
+    block loop over values (``once``, of one iteration, if there is none). With ``counted=[b]`` the block of loop b
+    that ends last runs what follows that loop inside of the other block loops. Barriers between threads are placed
+    where dependences need them, unless ``barriers=False``. A statement without loops (the start of a sum of everything)
     is run by a single thread: ``total.init.tag_gpu()``, or together with the rest of its computation. A second call
     replaces the first. A block has at most 1,024 threads (64 of them along z) and 48 KiB of shared memory, or what
     `Function.gpu_target` says; if it would need more, the command or the proof says how many.
@@ -359,6 +383,7 @@ class TagGpu(OnStatements):
     combine: Combine | None = None
     across: Combine | None = None
     barriers: bool = True
+    counted: Sequence[Iter] = ()
 
     def applied(self, program: Program) -> Program:
         return tag_gpu(program, self.names(program), tagging(self, self.blocks, self.threads), self.text)
