@@ -33,7 +33,7 @@ def tiles_on_gpus() -> None:
     on_gpu(f, (given + np.arange(5)[:, None, None], 2 * given[0]), given)
 
 
-@group("98", "work on ranks", "`tag_distribute`, `distribute`")
+@group("98", "work on ranks", "`tag_distribute`, `distribute_array`")
 def on_ranks() -> None:
     f = tm.Function("f", params=[M])
     a = f.input("a", T, [P * B, M])
