@@ -114,17 +114,24 @@ def test_a_name_of_the_package_warns_and_is_that_of_now(old: str, now: str) -> N
     assert old not in dir(tm)
 
 
+def on_four_ranks() -> tuple[tm.Function, tm.Computation]:
+    f = tm.Function("line")
+    a = f.input("a", tm.float32, [4])
+    b = f.computation("b", {i: 4}, 2 * a[i])
+    f.outputs(b)
+    b.tag_distribute(i)
+    return f, b
+
+
 def test_an_exchange_by_its_old_word_is_that_of_now() -> None:
-    s, t = pl.blur(), pl.blur()
-    halves = {"send": {r: (1, 2), c: 4}, "to": 0, "recv": {r: (1, 2), c: 4}, "source": 1}
-    for each in (s, t):
-        each.bx.tag_distribute(r)
+    (f, b), (g, d) = on_four_ranks(), on_four_ranks()
+    halves = {"send": {i: (1, 2)}, "to": i - 1, "recv": {i: (1, 2)}, "source": i - 1}
     with pytest.warns(DeprecationWarning, match="create_xfer with send= is an old word: write create_ex") as warned:
-        s.f.create_xfer(s.bx[r, c], **halves, name="down")
+        f.create_xfer(b[i], **halves, name="down")
     assert Path(warned[0].filename) == Path(__file__)
-    t.f.create_exchange(t.bx[r, c], **halves, name="down")
-    assert s.f.commands == t.f.commands
-    assert ".create_exchange(bx[r, c], " in s.f.commands[-1].text
+    g.create_exchange(d[i], **halves, name="down")
+    assert f.commands == g.commands
+    assert f.commands[-1].text.startswith("line.create_exchange(b[i], send=")
 
 
 def test_a_transfer_with_halves_and_a_direction_is_refused() -> None:
