@@ -37,7 +37,7 @@ An element of a buffer has the number of values that it holds in turn. `scripts/
 CLASSES = (
     "Function", "Group", "Input", "Segments", "Computation", "Reduction", "Selection", "Band", "Goal",
     "Transfer", "Exchange", "Half", "Wait",
-    "Barrier", "Direction", "Mode", "Property", "Cores", "GpuPart", "GpuTarget", "Shares", "Partition",
+    "Barrier", "Direction", "Mode", "Property", "Cores", "GpuThreads", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray",
     "HostPool", "ArrayTraffic", "SimulatedDisk", "Memory",
     "Combine", "InTurn", "Jit", "Autotuned", "Config", "Operator",
@@ -80,7 +80,10 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ),
     ("LOCAL INTERLEAVE BIND", "on which memory nodes the pages of a temporary are, for `place`: see [Policy](#policy)"),
     ("CPU2GPU GPU2CPU GPU2GPU", "the directions of a copy between devices: see [Direction](#direction)"),
-    ("CPU2FILE FILE2CPU", "the directions of a copy to a file, and back: see [Direction](#direction)"),
+    (
+        "CPU2FILE FILE2CPU GPU2FILE FILE2GPU",
+        "the directions of a copy to a file, and back, of the host and of GPUs: see [Direction](#direction)",
+    ),
     ("SYNC ASYNC", "whether the host waits for a copy between devices: see [Mode](#mode)"),
     ("BLOCK NONBLOCK BUFFERED PERSISTENT", "properties of the halves of an exchange: see [Property](#property)"),
 )

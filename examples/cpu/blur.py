@@ -30,11 +30,12 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     """Bands of rows, through which a window of registers slides: as many rows as the registers of `cpu` hold.
 
-    A row keeps two vectors, and needs one for their sums; those of Arm need another one for what they load. The factor
+    A row keeps two vectors, and needs one for their sums, and another one for what it loads where that is no operand of
+    arithmetic. The factor
     and what is loaded and moved for the next row take six registers.
     """
     cpu = cpu or tm.target()
-    lanes, of_row = cpu.lanes(tm.float32), cpu.choose({"neon": 4}, default=3)
+    lanes, of_row = cpu.lanes(tm.float32), 3 if cpu.costs.memory_operands else 4
     rows = (cpu.vector_registers - 6) // of_row
     f, down, by = algorithm()
     by.tile(r, c, rows, lanes, r0, c0, r1, c1)

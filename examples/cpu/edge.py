@@ -37,10 +37,11 @@ def algorithm() -> tuple[tm.Function, tm.Input, tm.Computation, tm.Computation, 
 def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     """Bands of rows, through which a window of registers slides; the next band's rows are prefetched.
 
-    More rows widen fewer bytes twice, which is most of the work on x86, even if 16 registers do not hold them all.
+    More rows widen fewer bytes twice, which is most of the work. What registers do not hold of eight rows is an operand
+    of arithmetic from the stack; where arithmetic takes none from there, as many rows as 32 registers hold.
     """
     cpu = cpu or tm.target()
-    rows, lanes = cpu.choose({"neon": 5}, default=8), cpu.lanes(tm.uint8)
+    rows, lanes = 8 if cpu.costs.memory_operands else 5, cpu.lanes(tm.uint8)
     f, image, three, ring, edges = algorithm()
     edges.tile(r, c, rows, lanes, r0, c0, r1, c1)
     edges.parallelize(r0)

@@ -1,9 +1,10 @@
 """A matrix product at the speed of the libraries: tiles of accumulators in registers, both operands packed.
 
 A block of `KC` terms at a time is summed in the registers of the processor, and added to C, which begins at 0 in
-the first block. For each block, B is copied once into panels as wide as a tile, which all threads share, and each block
-of `MC` tiles of rows of A into rows that do not collide in the caches. A tile that is not full has a version of its own
-for each number of rows and each number of vectors in a row; the last vector is padded in the panel, and masked in C.
+the first block; the lines of C for the next tile are prefetched meanwhile. For each block, B is copied once into panels
+as wide as a tile, which all threads share, and each block of `MC` tiles of rows of A into rows that do not collide in
+the caches. A tile that is not full has a version of its own for each number of rows and each number of vectors in a
+row; the last vector is padded in the panel, and masked in C.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def scheduled(dtype: tm.DType = tm.float32, cpu: tm.Target | None = None) -> tm.
     C.parallelize(i2)
     C.unroll(i1, remainder="specialize")
     C.vectorize(j1, lanes, remainder="mask", partial="specialize")
+    C.update.prefetch(C, i0, 1)
     tile.compute_at(C.update, i0)
     tile.store_in(tm.REGISTER)
     tile.update.reorder(k, i, j)

@@ -44,7 +44,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
     """
     cpu = cpu or tm.target()
     lanes = cpu.lanes(tm.float64)
-    rows, columns = (14 if cpu.vector_registers == 32 else 5), 2 * lanes
+    rows, columns = cpu.rows_of_sums(2), 2 * lanes
     f = algorithm()
     s, L = f["s"], f["L"]
     diagonal, below = L.separate_cases(j)

@@ -44,7 +44,7 @@ def scheduled(cpu: tm.Target | None = None) -> tm.Function:
 def in_tiles(f: tm.Function, cpu: tm.Target) -> None:
     """The factors, tile after tile; a step k makes a row and a column of the tile, if its own, before it adds to it."""
     lanes = cpu.lanes(tm.float64)
-    rows, columns = (14 if cpu.vector_registers == 32 else 5), 2 * lanes
+    rows, columns = cpu.rows_of_sums(2), 2 * lanes
     s, a = f["s"], f["a"]
     lower, upper = a.separate_cases(j)
     block_row, block_column = f"floor(i / {12 * rows})", f"floor(j / {12 * columns})"

@@ -17,11 +17,11 @@ import tiramisu_py as tm
 
 B, D, R, C, P = tm.params("B D R C P")
 o, b, r, c, p, c0, c1 = tm.iters("o b r c p c0 c1")
-BLOCK, WINDOW, VECTORS = 8, 3, 2
+BLOCK, WINDOW = 8, 3
 
 
-def convolution() -> tm.Function:
-    """The algorithm, and a tile of eight channels times two vectors."""
+def scheduled(cpu: tm.Target | None = None) -> tm.Function:
+    """The algorithm, and a tile of eight channels times as many vectors as registers hold sums of."""
     f = tm.Function("convolution", params=[B, D, R, C, P], assume="P >= 1")
     start = f.input("start", tm.int32, [B + 1], values=(0, P + 1), monotone=True)
     channel = f.input("channel", tm.int32, [P], values=(0, D))
@@ -34,8 +34,9 @@ def convolution() -> tm.Function:
     out = f.computation("out", domain, tm.maximum(total[o, b, r, c], 0.0))
     f.outputs(out)
 
-    lanes = tm.target().lanes(tm.float32)
-    out.split(c, VECTORS * lanes, c0, c1).reorder(o, r, c0, b, c1).parallelize(o)
+    cpu = cpu or tm.target()
+    lanes, vectors = cpu.lanes(tm.float32), 2 if cpu.rows_of_sums(2) >= BLOCK else 1
+    out.split(c, vectors * lanes, c0, c1).reorder(o, r, c0, b, c1).parallelize(o)
     total.compute_at(out, c0).store_in(tm.REGISTER)
     total.update.reorder(p, b, c)
     out.unroll(b).vectorize(c1, lanes, remainder="mask", partial="specialize")
@@ -68,11 +69,12 @@ def exact(given: dict[str, Any]) -> Any:
     return np.maximum(out, 0)
 
 
-f = convolution()
-print(f.pseudocode())
-print(f.check())
-kernel = f.compile()
-for rows, columns in ((1, 1), (5, 31), (4, 32), (3, 33), (17, 65)):
-    given = sample(rows, columns)
-    np.testing.assert_allclose(kernel(**given), exact(given), rtol=1e-5, atol=1e-6)
-print("right: as NumPy")
+if __name__ == "__main__":
+    f = scheduled()
+    print(f.pseudocode())
+    print(f.check())
+    kernel = f.compile()
+    for rows, columns in ((1, 1), (5, 31), (4, 32), (3, 33), (17, 65)):
+        given = sample(rows, columns)
+        np.testing.assert_allclose(kernel(**given), exact(given), rtol=1e-5, atol=1e-6)
+    print("right: as NumPy")

@@ -42,14 +42,15 @@ def coo(combine: tm.Combine | None = None) -> tm.Function:
 
 
 def ell() -> tm.Function:
-    """Eight rows in a vector, strips of rows on threads."""
+    """As many rows in a vector as it has lanes, strips of rows on threads."""
     f = tm.Function("ell", params=[N, M, W])
     length = f.input("length", tm.int32, [N], values=(0, W + 1))
     column = f.input("column", tm.int32, [W, N], values=(0, M))
     value, x = f.input("value", tm.float64, [W, N]), f.input("x", tm.float64, [M])
     y = f.reduction("y", {i: N}, over={w: W}, op=tm.sum, expr=value[w, i] * x[column[w, i]], where=w < length[i])
     f.outputs(y)
-    y.update.split(i, 8, i0, i1).reorder(i0, w, i1).vectorize(i1, 8).parallelize(i0)
+    lanes = tm.target().lanes(tm.float64)
+    y.update.split(i, lanes, i0, i1).reorder(i0, w, i1).vectorize(i1, lanes).parallelize(i0)
     return f
 
 

@@ -18,14 +18,14 @@ i, v, p = tm.iters("i v p")
 
 
 def scatter(**facts: bool) -> tm.Function:
-    """``placed[order[i]] = a[i]``, eight at a time."""
+    """``placed[order[i]] = a[i]``, a vector at a time."""
     f = tm.Function("scatter", params=[N])
     order = f.input("order", tm.int32, [N], values=(0, N), **facts)
     a = f.input("a", tm.float32, [N])
     moved = f.computation("moved", {i: N, v: N}, a[i], where=order[i] == v)
     moved.store_in(tm.Buffer("placed", [N], tm.float32), [v])
     f.outputs(moved)
-    moved.vectorize(i, 8)
+    moved.vectorize(i, tm.target().lanes(tm.float32))
     return f
 
 

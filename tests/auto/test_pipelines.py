@@ -16,6 +16,7 @@ R, C, K = tm.params("R C K")
 p, r, c, i, j, k, z = tm.iters("p r c i j k z")
 CPU = tm.recipes.Cpu(vector_bytes=32, registers=16, first=32 << 10, second=1 << 20, cores=2)
 SMALL = tm.recipes.Cpu(vector_bytes=32, registers=16, first=8 << 10, second=32 << 10, cores=2)
+WIDE = tm.recipes.Cpu(vector_bytes=64, registers=32, first=32 << 10, second=1 << 20, cores=2)
 SIZES = ((1, 1), (2, 9), (67, 130))
 
 
@@ -92,6 +93,9 @@ def given(f: tm.Function, rows: int, columns: int) -> dict[str, Any]:
         (planes, 1, CPU, "grey for each row; ratio, down for each vector, of sharp"),
         (planes, 2, CPU, "sharp.parallelize(r0)"),
         (chain, 1, CPU, "stage_2.slide(r1, r)"),
+        (chain, 1, CPU, "stage_2.vectorize(c, 16, remainder='pad')"),
+        (chain, 1, CPU, "stage_0.vectorize(c, 16, remainder='mask')"),
+        (chain, 1, WIDE, "stage_2.vectorize(c, 32, remainder='mask')"),
         (chain, 2, SMALL, "in strips of "),
         (cells, 1, CPU, "cells.update.reorder(r, i, j, c, z)"),
         (counts, 2, CPU, "count.update.parallelize(r, combine=tm.PRIVATE)"),

@@ -105,7 +105,7 @@ def test_a_named_argument_in_an_older_file_is_that_of_now() -> None:
     assert Reader(s.f.owner, {}).value(older) == command
 
 
-@pytest.mark.parametrize(("old", "now"), [("GPU", "GPU_MEMORY"), ("Gpu", "GpuPart")])
+@pytest.mark.parametrize(("old", "now"), [("GPU", "GPU_MEMORY"), ("Gpu", "GpuThreads")])
 def test_a_name_of_the_package_warns_and_is_that_of_now(old: str, now: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"tiramisu_py.{old} is an old word: write tiramisu_py.{now}") as warned:
         found = getattr(tm, old)

@@ -15,7 +15,7 @@ from tiramisu_py.program.command import Command
 from tiramisu_py.program.loops import Bulk, Loop, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement, Transfer, Waiting
+from tiramisu_py.program.statement import FILES, Role, Statement, Transfer, Waiting
 from tiramisu_py.schedule.command_fields import Named, NamedParts, Single
 from tiramisu_py.schedule.devices.place_waits import WaitFor
 from tiramisu_py.schedule.devices.transfers import CreateTransfer, Direction, Mode
@@ -151,12 +151,16 @@ def _transfer(program: Program, statement: Statement, transfer: Transfer) -> Ite
     }[transfer.source is None, transfer.target is None]  # fmt: skip
     of_gpu = not transfer.uses_files
     if transfer.uses_files:
-        direction = Direction.CPU2FILE if transfer.source is None else Direction.FILE2CPU
+        other = transfer.source if transfer.target == FILES else transfer.target
+        stored = Direction.CPU2FILE if other is None else Direction.GPU2FILE
+        loaded = Direction.FILE2CPU if other is None else Direction.FILE2GPU
+        direction = stored if transfer.target == FILES else loaded
+    gpu = transfer.device if of_gpu else max(transfer.source or 0, transfer.target or 0)
     between = direction is Direction.GPU2GPU
     yield CreateTransfer(
         program.algorithm.name, _domain(program, statement), _moved(program, statement), direction,
         mode=Mode.ASYNC if transfer.asynchronous else Mode.SYNC, stream=transfer.stream if of_gpu else 0,
-        device=transfer.device if of_gpu else 0, to_device=transfer.target if between else None, name=statement.name,
+        device=gpu, to_device=transfer.target if between else None, name=statement.name,
     )  # fmt: skip
     yield from _tagged(program, statement)
 

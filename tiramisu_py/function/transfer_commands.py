@@ -61,7 +61,8 @@ class TransferCommands(Scheduled):
                               copy image[r, c] from the host to the GPU, on operation sequence 1
 
         `direction` is ``tm.CPU2GPU``, ``tm.GPU2CPU`` or ``tm.GPU2GPU`` (from `device` to `to_device`); or
-        ``tm.CPU2FILE``, to a file that the first such transfer of a computation makes, and ``tm.FILE2CPU``. After a
+        ``tm.CPU2FILE`` or ``tm.GPU2FILE``, to a file that the first such transfer of a computation makes, and
+        ``tm.FILE2CPU`` or ``tm.FILE2GPU``: those of a GPU go by way of page-locked memory of the runtime. After a
         ``tm.SYNC`` transfer the host continues when the values have arrived; a ``tm.ASYNC`` one is only put on
         operation sequence `stream` of the GPU `device`, and `Transfer.wait` waits for it. Each point is an operation,
         until `Transfer.collapse_many` merges rows, or the whole transfer, into one. Returns the transfer, to be

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +51,14 @@ class LayerProgram:
         """The compiled program."""
         on = self.machine
         return self.f.compile(threads=on.threads, device=on.device, sanitize=on.sanitize)
+
+    def on(self, graph: Graph) -> LayerProgram:
+        """This program, compiled once, on another graph."""
+        made = copy(self)
+        made.__dict__.pop("sizes", None)
+        made.__dict__["kernel"] = self.kernel
+        made.graph, made.own = graph, _arguments_of(self.f, graph)
+        return made
 
     def __call__(self, given: Mapping[str, Any]) -> tuple[Array, ...]:
         found: Any = self.kernel(**given, **self.own)

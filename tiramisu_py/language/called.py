@@ -23,7 +23,7 @@ from tiramisu_py.language.schedules.blocks import blocks
 from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.language.tracing.tracer import ArrayType, traced
 from tiramisu_py.language.values.uses import walked
-from tiramisu_py.program.targets import Cores, GpuPart
+from tiramisu_py.program.targets import Cores, GpuThreads
 from tiramisu_py.records import dataclass
 from tiramisu_py.toolchain import Kernel
 
@@ -191,7 +191,7 @@ class Called:
             raise refused(signature)
         if part not in self._kernels:
             f, run = signature.declared(_text(self._fits[part]))
-            on: Cores | GpuPart = Cores() if self._device is None else GpuPart()
+            on: Cores | GpuThreads = Cores() if self._device is None else GpuThreads()
             blocks(run, on, num_warps=self._warps, num_stages=self._stages)
             if self._device is not None:
                 f.derive_transfers()

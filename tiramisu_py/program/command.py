@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tiramisu_py.algorithm.declarations import Location
-from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.expressions import Access, Expr
 from tiramisu_py.program.storage import Buffer
 from tiramisu_py.records import dataclass
 
@@ -152,6 +152,8 @@ def spelled(argument: object) -> str:
         return f"[{', '.join(spelled(item) for item in argument)}]"
     if isinstance(argument, tuple):
         return f"({', '.join(spelled(item) for item in argument)}{',' if len(argument) == 1 else ''})"
+    if isinstance(argument, Access) and not argument.indices:
+        return f"{argument}[()]"
     if isinstance(argument, Expr):
         return _FUNCTIONS.sub(lambda found: f"tm.{_NAMES.get(found[1], found[1])}(", str(argument))
     if isinstance(argument, Buffer):

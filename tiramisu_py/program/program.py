@@ -146,6 +146,11 @@ class Program:
         """The storage from which a statement loads the values of `source`."""
         return self.storages[statement.sources.get(source, source)]
 
+    def storage_loaded(self, statement: Statement, source: str) -> Storage:
+        """The storage of a load; what an update adds to is loaded from where it is stored."""
+        own = statement.role is Role.UPDATE and source == statement.source
+        return self.storages[statement.target] if own else self.storage_for(statement, source)
+
     def storages_in(self, buffer: str) -> Iterator[Storage]:
         """The storages that share a buffer."""
         return (s for s in self.storages.values() if s.buffer == buffer)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.program import nest
-from tiramisu_py.program.statement import Ahead, Statement
+from tiramisu_py.program.statement import Ahead, Role, Statement
 from tiramisu_py.proof.violations.findings import Finding, fault
 
 
@@ -15,7 +15,8 @@ def faults(flow: Flow) -> Iterator[Finding]:
     program = flow.accesses.program
     for statement in program.acting:
         for ahead in statement.prefetches:
-            if ahead.source not in flow.accesses.sources(statement):
+            adds = statement.role is Role.UPDATE and ahead.source == statement.source
+            if not adds and ahead.source not in flow.accesses.sources(statement):
                 yield _gone(statement, ahead, f"{statement.handle} no longer reads {ahead.source}", "leave it out")
             elif all(program.loops[loop].name != ahead.loop for loop in statement.loops):
                 what = f"the loop {ahead.loop} is no longer there ({nest(program, statement)})"

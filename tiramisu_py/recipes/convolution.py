@@ -202,7 +202,7 @@ class PixelTiles:
         lanes = min(cpu.lanes(total.dtype.bytes), MOST_LANES)
         rows = max(min(cpu.second // 2 // ROW, MOST_ROWS), 2)
         vectors = 1 if depthwise else min(2, MOST_LANES // lanes)
-        pixels = max(min((cpu.registers - vectors - 1) // vectors, MOST_PIXELS), 1)
+        pixels = min(cpu.rows_of_sums(vectors), MOST_PIXELS)
         return cls(rows, max(pixels // 2, 1) if depthwise else pixels, vectors * lanes, lanes)
 
 
@@ -265,7 +265,7 @@ class PlaneTiles:
         lanes = min(cpu.lanes(total.dtype.bytes), MOST_LANES)
         rows = max(min(cpu.second // 2 // ROW, MOST_ROWS), 2)
         vectors = max(min(cpu.registers // 8, MOST_LANES // lanes), 1)
-        channels = max((cpu.registers - vectors - 1) // vectors, 1)
+        channels = cpu.rows_of_sums(vectors)
         return cls(rows, channels, vectors * lanes, lanes)
 
 

@@ -64,3 +64,7 @@ class Cpu:
     def lanes(self, element: int) -> int:
         """The number of elements of `element` bytes in a vector, rounded down to a power of two; at least 2."""
         return max(1 << max(self.vector_bytes // element, 1).bit_length() - 1, 2)
+
+    def rows_of_sums(self, vectors: int) -> int:
+        """The most rows of `vectors` vectors of sums that stay in registers, as `Target.rows_of_sums`."""
+        return max((self.registers - vectors - 1) // vectors, 1)

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from tiramisu_py import Computation, Expr, Iter, Memory, Reduction, Target
 from tiramisu_py import sum as sum_
-from tiramisu_py.errors import ArgumentError
+from tiramisu_py.errors import ArgumentError, CommandError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Binary, Cast, end_of
 from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
@@ -43,6 +44,7 @@ def matmul(
                   ...
                   C.init.compute_at(C.update, i1)
                   ...
+                  C.update.prefetch(C, i0, 1)
                   C_partial = f["C_partial"]
                   C_partial.compute_at(C.update, i0)
                   C_partial.store_in(tm.REGISTER)
@@ -50,15 +52,15 @@ def matmul(
 
     A tile of accumulators and one row of vectors of B fill the registers. The terms are summed in blocks, so that a
     panel of B, as wide as a tile, takes an eighth of the second-level cache of `cpu` (default: this machine's), and a
-    block of rows of A a quarter. The first block of terms starts its results. A tile that is not full has a version for
-    each number of rows and of vectors in a row, so that no vector is computed in vain. Threads share the blocks of
-    rows, and the panels of B; blocks of a constant number of rows are made alike, as many for each core. A and B may be
-    transposed, and may be one array (``A[i, k] * A[j, k]``), whose panels are then both operands; operands may be cast
-    to the type of the result. The result may have further iterators: those of B (``A[b, i, k] * B[b, k, j]``) have a
-    product each, and threads share the outermost of them; those of A alone (``A[b, i, k] * B[k, j]``) have the same
-    panels of B, and threads share them and the blocks of rows. Sums of floating-point numbers are rounded in another
-    order, and are fast only if compiled with ``fast=("contract",)``. Returns the commands that were applied, to be
-    pasted and edited.
+    block of rows of A a quarter. The first block of terms starts its results, and what the next tile adds to is
+    prefetched. A tile that is not full has a version for each number of rows and of vectors in a row, so that no vector
+    is computed in vain. Threads share the blocks of rows, and the panels of B; blocks of a constant number of rows are
+    made alike, as many for each core. A and B may be transposed, and may be one array (``A[i, k] * A[j, k]``), whose
+    panels are then both operands; operands may be cast to the type of the result. The result may have further
+    iterators: those of B (``A[b, i, k] * B[b, k, j]``) have a product each, and threads share the outermost of them;
+    those of A alone (``A[b, i, k] * B[k, j]``) have the same panels of B, and threads share them and the blocks of
+    rows. Sums of floating-point numbers are rounded in another order, and are fast only if compiled with
+    ``fast=("contract",)``. Returns the commands that were applied, to be pasted and edited.
 
     `product` may also be a computation that reads C at its own iterators, to add a bias, say, or to apply ReLU: a tile
     of it is computed as soon as the last block of terms has been added. If both have one type, they are in one array,
@@ -102,7 +104,7 @@ class Sizes:
         size = product.dtype.bytes
         lanes = min(cpu.lanes(size), MOST_LANES)
         vectors = min(cpu.registers // 8, MOST_LANES // lanes)
-        rows = max(min((cpu.registers - vectors - 1) // vectors, MOST_ROWS), 1)
+        rows = min(cpu.rows_of_sums(vectors), MOST_ROWS)
         columns = vectors * lanes
         terms = max(min(cpu.second // 8 // (columns * size) // lanes * lanes, MOST_TERMS), lanes)
         tiles = max(min(cpu.second // 4 // (terms * size) // rows, MOST_TILES), 1)
@@ -235,6 +237,8 @@ def _apply(recipe: Recipe, found: Product, sizes: Sizes) -> TileLoops:
     product.parallelize(*(found.batch[:1] or (*found.stack, i2)))
     product.unroll(i1, remainder="specialize")
     product.vectorize(j1, sizes.lanes, remainder="mask", partial="specialize")
+    with suppress(CommandError):  # a block of one tile has no next one
+        update.prefetch(product, i0, 1)
     tile.compute_at(update, i0)
     tile.store_in(Memory.REGISTER)
     tile.update.reorder(k, i, j)

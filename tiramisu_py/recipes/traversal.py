@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiramisu_py import GPU_MEMORY, REGISTER, Combine, Computation, GpuPart, Iter, Reduction, Target, root
+from tiramisu_py import GPU_MEMORY, REGISTER, Combine, Computation, GpuThreads, Iter, Reduction, Target, root
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Declared, PositionRun, chosen_by_values, run_of_positions
@@ -30,7 +30,7 @@ class TraversalSizes:
 def traversal(
     *stages: Computation,
     by: str = "runs",
-    on: GpuPart | None = None,
+    on: GpuThreads | None = None,
     cpu: Cpu | Target | str | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> AppliedCommands:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiramisu_py import REGISTER, Computation, GpuPart, Iter, Reduction, Target
+from tiramisu_py import REGISTER, Computation, GpuThreads, Iter, Reduction, Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Declared, accesses, extents, run_of_positions
@@ -62,7 +62,7 @@ class _Form:
 def typed_matmul(
     product: Computation,
     *,
-    on: GpuPart | None = None,
+    on: GpuThreads | None = None,
     cpu: Cpu | Target | str | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> AppliedCommands:
@@ -179,7 +179,7 @@ def _sizes_on_cores(form: _Form, cpu: Cpu) -> tuple[int, TypedSizes]:
     vectors = MOST_VECTORS if cpu.registers >= 32 else MOST_VECTORS // 2
     if form.width is not None:
         vectors = max(min(vectors, form.width // lanes), 1)
-    rows = max(min((cpu.registers - vectors - 1) // vectors, MOST_ROWS), 1)
+    rows = min(cpu.rows_of_sums(vectors), MOST_ROWS)
     return lanes, TypedSizes(rows, vectors * lanes, max(BLOCK // rows, 1))
 
 

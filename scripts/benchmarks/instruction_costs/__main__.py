@@ -22,6 +22,8 @@ from benchmarks.machine_code.mca import INSTALL, Model, estimate, program
 ROOT = Path(__file__).resolve().parents[3]
 TABLE = ROOT / "tiramisu_py" / "program" / "machine" / "instruction_costs.json"
 PAGE = ROOT / "docs" / "processors.md"
+#: What is the same on all processors of a level.
+OF_ALL = ("vector_bytes", "registers", "memory_operands")
 BEGIN = "<!-- made by scripts/bench instruction_costs -->"
 _GATHER = """
 declare <{n} x i32> @llvm.masked.gather.v{n}i32(<{n} x ptr>, i32, <{n} x i1>, <{n} x i32>)
@@ -46,7 +48,9 @@ def instructions(text: str, copies: int) -> list[Instruction]:
 def costs(processor: str, of: InstructionSet) -> dict[str, Any]:
     """The entry of a processor."""
     model = Model(of.architecture, processor)
-    found: dict[str, Any] = {"vector_bytes": of.vector_bytes, "registers": of.registers}
+    found: dict[str, Any] = {
+        "vector_bytes": of.vector_bytes, "registers": of.registers, "memory_operands": of.architecture == "x86_64",
+    }  # fmt: skip
     for name, (text, times) in of.work.items():
         played = estimate(instructions(text, COPIES), model)
         found["starts"] = played.width
@@ -77,7 +81,7 @@ def over(entries: list[dict[str, Any]]) -> dict[str, Any]:
     found = dict[str, Any]()
     for name, first in entries[0].items():
         values = [entry[name] for entry in entries]
-        found[name] = first if name in ("vector_bytes", "registers") or None in values else rounded(mean(values))
+        found[name] = first if name in OF_ALL or None in values else rounded(mean(values))
     return {**found, "gathers": any(entry["gathers"] for entry in entries)}
 
 

@@ -75,6 +75,31 @@ def test_rows_ahead_and_the_machine():
     np.testing.assert_array_equal(out, a @ b)
 
 
+def test_an_update_asks_for_what_it_adds_to():
+    s = pl.matmul()
+    s.C.update.tile(i, j, 4, 16, i0, j0, i1, j1).reorder(i0, j0, k, i1, j1)
+    s.C.update.vectorize(j1, 16).prefetch(s.C, i0, 1)
+    assert "prefetch C[4 * i0 + i1 + 4, 16 * j0 + j1]" in s.f.pseudocode()
+    a, b = np.ones((9, 3), np.float32), np.arange(3 * 17, dtype=np.float32).reshape(3, 17)
+    out = np.zeros((9, 17), np.float32)
+    run(lower(s.f.completed), {"A": a, "B": b, "C": out}, {"N": 9, "M": 17, "K": 3})
+    np.testing.assert_array_equal(out, a @ b)
+
+
+def test_an_update_of_registers_asks_for_nothing():
+    s = pl.matmul()
+    tile = s.C.update.split(k, 8, r0, r1).rfactor(r0)
+    tile.store_in(tm.REGISTER)
+    with pytest.raises(tm.CommandError, match=r"update reads .* in registers: there is nothing to prefetch"):
+        tile.update.prefetch(tile, i, 1)
+
+
+def test_the_start_of_a_sum_reads_nothing():
+    s = pl.matmul()
+    with pytest.raises(tm.CommandError, match=r"C\.init does not read C in a loop i"):
+        s.C.init.prefetch(s.C, i)
+
+
 def test_a_computation_in_memory_and_its_copy():
     s = pl.blur()
     s.by.vectorize(c, 16).prefetch(s.bx, r, 1)

@@ -28,8 +28,8 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.queries import Access, Role, Select, Statement, accesses, kinds, meets, reads_backwards
 from tiramisu_py.records import dataclass
 
-#: The rows of a tile, which is two vectors wide, with 32 registers and with fewer; and the tiles of a block each way.
-MOST_ROWS, FEW_ROWS, VECTORS, TILES = 14, 5, 2, 12
+#: The vectors of a row of a tile, and the tiles of a block each way.
+VECTORS, TILES = 2, 12
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,7 @@ def _tile_of(problem: Problem, names: Sequence[str]) -> FactorTile | None:
         or not all(reads_backwards(declared, each.access) for each in own)
     ):
         return None
-    rows = MOST_ROWS if problem.cpu.registers >= 32 else FEW_ROWS
-    lanes = problem.lanes(total)
+    rows, lanes = problem.cpu.rows_of_sums(VECTORS), problem.lanes(total)
     return FactorTile(total, value, row, column, declared.over[0], rows, VECTORS * lanes, lanes)
 
 

@@ -30,6 +30,8 @@ USUAL = 4096
 ENDS = 4
 #: The most columns of a stage that are read from registers.
 NEAR = 8
+#: The least bytes of an element that vectors without mask registers have masks for.
+MASKED = 4
 #: The most iterations of a loop that are unrolled.
 UNROLLED = 4
 
@@ -219,7 +221,7 @@ class RowPlan:
                 stage.compute_at(function[self.of.last], rows)
                 if window.height > 1:
                     stage.slide(rows, Iter(iterators[-2]))
-                stage.vectorize(column, self.of.problem.lanes(name), remainder="mask")
+                stage.vectorize(column, self.of.problem.lanes(name), remainder=self._remainder(name))
                 continue
             stage.compute_at(function[self.of.last], block)
             if window.width != 1:
@@ -228,6 +230,24 @@ class RowPlan:
                 stage.unroll(Iter(lead))
             stage.vectorize(column, self.lanes, remainder="mask")
             stage.store_in(Memory.REGISTER)
+
+    def _remainder(self, name: str) -> str:
+        """How the last columns of a stage's rows are computed: as a whole vector, if all that it reads is in such rows,
+        too, where there are no masks for its elements.
+        """
+        problem = self.of.problem
+        masks = problem.cpu.costs.has_mask_registers or problem.computation(name).dtype.bytes >= MASKED
+        return "mask" if masks or not self._reads_rows(name) else "pad"
+
+    def _reads_rows(self, name: str) -> bool:
+        """Whether all that a stage reads is in rows of this plan, column by column, also by stages that are inlined."""
+        for source in {touch.access.source for touch in self.of.problem.touches(name)}:
+            at = self.places.get(source)
+            if at is None or at is StagePlace.VECTOR or self.of.sliding[source].columns is None:
+                return False
+            if at is StagePlace.INLINE and not self._reads_rows(source):
+                return False
+        return True
 
     def _at(self, place: StagePlace) -> list[str]:
         return [name for name, found in self.places.items() if found is place]

@@ -105,6 +105,6 @@ def _lookahead(program: Program, statement: Statement, ahead: Ahead, variables: 
             f"{statement.handle}.prefetch({ahead.source}, {ahead.loop}): the loop {ahead.loop} is no longer there "
             f"({nest(program, statement)}): call prefetch after the commands that change the loops"
         )
-    buffer = program.storage_for(statement, ahead.source).buffer
+    buffer = program.storage_loaded(statement, ahead.source).buffer
     names = tuple(variables[loop] for loop in loops)
     return Lookahead(statement.name, buffer, names, ahead.distance, ahead.locality)

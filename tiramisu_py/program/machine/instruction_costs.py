@@ -29,7 +29,8 @@ class InstructionCosts:
     `square_root` are for float32. `slide` makes the vector that begins one element later in two vectors side by
     side; `widen` one of 16-bit numbers from bytes, `narrow` one of bytes from two of 16-bit numbers. `add_latency`
     and `multiply_add_latency` are cycles until the result can be used. `starts` operations begin in a cycle, and there
-    are `registers`. `gathers` says whether loads from computed places are faster by one instruction than one by one.
+    are `registers`. `memory_operands` says whether arithmetic takes an operand from memory, without a register for it.
+    `gathers` says whether loads from computed places are faster by one instruction than one by one.
 
     ::
 
@@ -40,6 +41,7 @@ class InstructionCosts:
     processor: str
     vector_bytes: int
     registers: int
+    memory_operands: bool
     starts: float
     load: float
     store: float

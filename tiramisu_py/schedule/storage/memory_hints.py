@@ -76,27 +76,32 @@ def prefetch(program: Program, names: Sequence[str], read: str, wanted: str, dis
     return program
 
 
-def _accesses(statement: Statement) -> list[Access]:
-    return [part for root in (statement.body, *statement.guards) for part in walk(root) if isinstance(part, Access)]
+def _accesses(program: Program, statement: Statement) -> list[Access]:
+    """The reads of a statement; an update reads what it adds to."""
+    found = [part for root in (statement.body, *statement.guards) for part in walk(root) if isinstance(part, Access)]
+    if statement.role is Role.UPDATE:
+        own = program.algorithm.computations[statement.source]
+        found.append(Access(own.name, tuple(map(Iter, own.iterators)), own.dtype))
+    return found
 
 
 def _sources(program: Program, statement: Statement, read: str) -> list[str]:
     """The sources that a statement reads under this name, which is their own or that of a copy."""
     if not statement.stores or statement.receives:
         return []
-    found = dict.fromkeys(access.source for access in _accesses(statement))
+    found = dict.fromkeys(access.source for access in _accesses(program, statement))
     sources = [name for name in found if statement.sources.get(name, name) in program.storages]  # no scalars
-    return [name for name in sources if read in (name, program.storage_for(statement, name).name)]
+    return [name for name in sources if read in (name, program.storage_loaded(statement, name).name)]
 
 
 def _check_prefetched(program: Program, statement: Statement, source: str) -> None:
     handle = statement.handle
     if statement.transfer is not None or program.device_of(statement) is not None:
         raise CommandError(f"{handle} runs on a GPU: only reads of the host can be prefetched")
-    buffer = program.buffers[program.storage_for(statement, source).buffer]
+    buffer = program.buffers[program.storage_loaded(statement, source).buffer]
     if buffer.memory in _ELSEWHERE:
         raise CommandError(f"{handle} reads {source} in {_ELSEWHERE[buffer.memory]}: there is nothing to prefetch")
-    for access in _accesses(statement):
+    for access in _accesses(program, statement):
         values = [part for index in access.indices for part in walk(index) if isinstance(part, Access) and part.indices]
         if access.source == source and values:
             raise CommandError(
@@ -106,7 +111,7 @@ def _check_prefetched(program: Program, statement: Statement, source: str) -> No
 
 def _check_moves(program: Program, statement: Statement, source: str, wanted: str) -> None:
     """Refuse a loop that alone does not change the places read: the same elements would be prefetched again."""
-    read = [access for access in _accesses(statement) if access.source == source]
+    read = [access for access in _accesses(program, statement) if access.source == source]
     loops = [program.loops[loop].name for loop in statement.loops]
     moving = [name for depth, name in enumerate(loops) if _moves(program, statement, read, depth)]
     if wanted not in moving:
@@ -193,14 +198,14 @@ class Prefetch(OnStatements):
             by[r, c] = a[r, c] ..           prefetch a[r, c + 256]
                                             by[r, c] = a[r, c] ..       (prefetch(a, c, 256))
 
-    Each iteration of `loop` prefetches the elements of `read` (an input, or a computation in memory) that will be
-    read `distance` iterations later: one element of each cache line, and none in the remaining iterations of
-    vectors. `loop` is a loop of this computation; of two with one name, it is the inner one on which the access
-    depends. The processor finds plain streams by itself; this is for many rows at once, strides, and the next
-    block. `locality` ranges from 0, for elements needed once, to 3, for elements that should stay in all caches.
-    Nothing is read, so addresses outside the array do no harm. Give the command when the loops are final: `check()`
-    refuses a prefetch whose loop a later command removes. A second call for the same array and loop replaces the
-    first.
+    Each iteration of `loop` prefetches the elements of `read` (an input, or a computation in memory) that will be read
+    `distance` iterations later: one element of each cache line, and none in the remaining iterations of vectors. An
+    update reads what it adds to: ``C.update.prefetch(C, i0, 1)`` loads the next tile of C early. `loop` is a loop of
+    this computation; of two with one name, it is the inner one on which the access depends. The processor finds plain
+    streams by itself; this is for many rows at once, strides, and the next block. `locality` ranges from 0, for
+    elements needed once, to 3, for elements that should stay in all caches. Nothing is read, so addresses outside the
+    array do no harm. Give the command when the loops are final: `check()` refuses a prefetch whose loop a later command
+    removes. A second call for the same array and loop replaces the first.
 
     Raises `CommandError` if `read` is not read in such a loop, if the place read does not move with the loop (a
     computation at a consumer's loop moves with its own loops), for GPUs and registers, and if the indices depend on
