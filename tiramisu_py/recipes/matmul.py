@@ -196,7 +196,7 @@ def _indices(product: Computation, access: Access) -> list[str]:
     return names
 
 
-def _planned(recipe: Recipe, sums: Reduction, found: Product, cpu: Cpu) -> Sizes:
+def _planned(recipe: Recipe, sums: Computation, found: Product, cpu: Cpu) -> Sizes:
     """The sizes that follow from the processor, with blocks of rows that are alike for all cores."""
     plan = Sizes.of(sums, cpu)
     if found.batch or found.stack:

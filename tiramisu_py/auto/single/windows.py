@@ -19,9 +19,10 @@ from typing import Any
 
 from tiramisu_py import Function, Iter
 from tiramisu_py.auto.model.cost import ValueWork
-from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
+from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import APART, read_cost
 from tiramisu_py.queries import Declared, congruences
+from tiramisu_py.recipes.cpu import MOST_LANES
 from tiramisu_py.records import dataclass
 
 #: The most terms of a value that are written out, and operations of them.
