@@ -91,6 +91,7 @@ class Programs(Meanings):
         self._loops: list[BlockLoop] = []
         self._aliases: list[tuple[str, BlockValue]] = []
         self._sums: dict[Node, CarriedSum] = {}
+        self._summed: set[tuple[BlockLoop, int]] = set()
         self._wanted = self._wanted_values()
         self.swizzles = swizzles_of(self.uses, origin)
 
@@ -197,6 +198,8 @@ class Programs(Meanings):
     def _carry(self, node: BlockLoop, k: int, inner: BlockValue) -> None:
         """The meaning of a carried value before an iteration, and after the loop."""
         result, initial = node.results[k], node.initial[k]
+        if (node, k) in self._summed:
+            return
         if node.yields[k] is inner:
             self._meanings[inner] = self._meanings[result] = self.meaning(initial)
             return
@@ -211,6 +214,7 @@ class Programs(Meanings):
         found = carried_sum(self.uses, node, k)
         if found is not None:
             self._sums[found.term] = found
+            self._summed |= {*zip(found.loops, found.positions, strict=True)}
             self._meanings[result] = lambda i: self._access(found.term.result, i)  # type: ignore[arg-type]
             return
         after = node.yields[k]
@@ -225,7 +229,12 @@ class Programs(Meanings):
     def _after_body(self, node: BlockLoop, k: int, inner: BlockValue) -> None:
         """Keep what a loop carries where nothing in its body does so already."""
         after = node.yields[k]
-        if after is inner or self._induction(node, k, inner) is not None or carried_sum(self.uses, node, k) is not None:
+        if (
+            (node, k) in self._summed
+            or after is inner
+            or self._induction(node, k, inner) is not None
+            or carried_sum(self.uses, node, k) is not None
+        ):
             return
         if (
             not isinstance(after, BlockValue)
