@@ -19,7 +19,7 @@ THREADS = 256
 
 @dataclass(eq=False)
 class LayerLoops:
-    """What was made of a layer, as lines of text: its loops, and the values by kind."""
+    """The program of a layer, as lines of text: its loops, and the values by kind."""
 
     loops: list[str] = field(default_factory=list)
     products: list[str] = field(default_factory=list)
