@@ -63,7 +63,7 @@ def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
 
 
 def statement(run: KernelRun, value: ProgramValue) -> Selection:
-    """What reads for a value: the update of a reduction, or the computation."""
+    """The statement that reads for a value: the update of a reduction, or the computation."""
     handle = run.function[value.name]
     return handle.update if isinstance(handle, Reduction) else handle
 
@@ -263,7 +263,7 @@ def is_replaced(run: KernelRun, value: ProgramValue) -> bool:
 
 
 def main_statement(whole: PlacedValues) -> Selection:
-    """What stores the elements of the array whose loops are cut."""
+    """The statement that stores the elements of the array whose loops are cut."""
     return whole.main.update if isinstance(whole.main, Reduction) else whole.main
 
 

@@ -274,7 +274,7 @@ class Programs(Meanings):
         return self.axes.loop(node)
 
     def _induction(self, node: BlockLoop, k: int, inner: BlockValue) -> Meaning | None:
-        """What an integer grows by in each iteration, if that is the same in all of them."""
+        """The step by which an integer grows in each iteration, if that is the same in all of them."""
         step = self.uses.instruction(node.yields[k])
         if step is None or step.op != "add" or dtype_of(inner).is_float:
             return None
