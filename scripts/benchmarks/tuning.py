@@ -1,11 +1,13 @@
 """Input-aware tuning: what is drawn, learned and chosen, on a pretended machine and on this one.
 
-scripts/bench tune --any-size [--save] [--minutes M] [--points 150] [--shapes 300] [--database FILE]
+scripts/bench tune --any-size [--save] [--minutes M] [--held 40] [--points 60] [--shapes 300] [--database FILE]
+scripts/bench tune --any-size --only-measured --steps compile|collect|fit|hold|tell ...: each a call of its own
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import tempfile
 import time
@@ -16,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 import tiramisu_py as tm
-from benchmarks import tune
+from benchmarks import any_size, loop_bytes
 from benchmarks.common.tables import report, table
 from tiramisu_py.tuning import filters
 from tiramisu_py.tuning.learned.samples.candidates import Candidates, JudgedPoint
@@ -28,6 +30,12 @@ Figures of the pretended machine follow from a law of eight cores, which no mode
 error is the root of the mean square of log(predicted / time) on a fifth of the shapes, which no model has seen; a share
 is the best time of all points over the best time of the first predicted ones, of 40 shapes of another seed. Times are
 processor seconds. The thesis: Tillet, "Blocked Algorithms for Neural Networks" (Harvard, 2020), chapter 4."""
+
+LEFT = """\
+On GPUs: tables 4.1 and 4.3 to 4.9 (samples of GPUs; blocks chosen beside cuBLAS and cuDNN), 6.1 (products of
+super-blocks beside those of blocks: 2 at L >= 2048), figures 4.7 to 4.12, 5.7 to 5.12 and 6.9. On cores: figures 4.11
+and 4.12 (convolutions of any size), 5.10 to 5.12, MKL and oneDNN beside the products, 6.1 and 6.9 (the sparse
+transformer's step beside the dense one), and a collection of 150 kernels, 300 shapes and 8,000 samples."""
 
 M, N, K = tm.params("M N K")
 i, j, k, i0, j0, i1, j1, k0, k1 = tm.iters("i j k i0 j0 i1 j1 k0 k1")
@@ -193,39 +201,36 @@ def least(call: Callable[[], object], rounds: int) -> float:
     return min(times)
 
 
-# -- this machine
-
-
-def measured(options: argparse.Namespace) -> str:
-    """Samples of the registers' product of `tune` on this machine, a model of them, and what it chooses."""
-    search = tune.SEARCHES[0]
-    made = tm.input_aware(search.make, search.space, where=search.where, database=options.database, fast=search.fast)
-    found = made.collect(
-        N=(16, 2048), M=(16, 2048), K=(16, 16384), minutes=options.minutes, points=options.points,
-        shapes=options.shapes, operations=4e9, progress=True,
-    )  # fmt: skip
-    curve = [
-        (str(count), f"{made.fit(most=count).error:.3f}") for count in (500, 1000, 2000, 4000) if count < found.samples
-    ]
-    return f"```text\n{found}\n\n{made.fit()}\n```\n\n{table(('samples', 'error'), curve)}"
-
-
 def main() -> None:
     """Draw, learn, choose, print."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--any-size", action="store_true")
     options.add_argument("--save", action="store_true")
     options.add_argument("--minutes", type=float, default=0.0)
-    options.add_argument("--points", type=int, default=150)
+    options.add_argument("--held", type=int, default=40)
+    options.add_argument("--steps", default=",".join(any_size.STEPS))
+    options.add_argument("--only-measured", action="store_true")
+    options.add_argument("--points", type=int, default=60)
     options.add_argument("--shapes", type=int, default=300)
     options.add_argument("--small", action="store_true")
     options.add_argument("--database")
+    options.add_argument("--measured", type=Path, help="what --only-measured has printed, in place of measuring")
+    options.add_argument("--loops", type=Path, help="the file of python -m benchmarks.loop_bytes")
     asked = options.parse_args()
-    here = measured(asked) if asked.minutes else "Still to be measured: `--minutes 60`, on a machine that is quiet."
+    if asked.only_measured:
+        print(any_size.measured(asked))
+        return
+    here = "Still to be measured: `--minutes 60`, on a machine that is quiet."
+    if asked.measured or asked.minutes:
+        here = asked.measured.read_text() if asked.measured else any_size.measured(asked)
+    loops = "Still to be counted: `python -m benchmarks.loop_bytes`."
+    if asked.loops:
+        loops = loop_bytes.told(json.loads(asked.loops.read_text()))
     thesis = "The thesis: 0.08 (mean square) with logarithms, 0.75 without, of 200,000 samples of a GPU."
     parts = [
         RULES, "## Learning a law", learned(SAMPLES[:1] if asked.small else SAMPLES), thesis,
         "## Sampling", accepted(), "## Cost", costs(), "## Products on this machine", here,
+        "## Loops of a GPU's products", loops, "## Still to be measured", LEFT,
     ]  # fmt: skip
     report("tuning", "Kernels for any size", "\n\n".join(parts), asked.save, "scripts/bench tune --any-size")
 

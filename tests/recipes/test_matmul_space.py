@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import product as combinations
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.recipes.test_matmul import NARROW, TINY, WIDE, given, plain
+from tests.recipes.test_matmul import NARROW, TINY, WIDE, K, M, N, given, i, j, k, plain
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.recipes import Cpu
 from tiramisu_py.recipes.matmul import Sizes
@@ -41,6 +42,50 @@ def test_a_product_of_other_sizes_is_right(seed: int) -> None:
     np.testing.assert_array_equal(f.compile()(**arrays), expected(**arrays))
 
 
+SHARED = [("ik", "kj", {}), ("ki", "jk", {"threads": 1}), ("hik", "kj", {"parts": 3, "terms": 16})]
+
+
+@pytest.mark.parametrize(("left", "right", "more"), SHARED)
+def test_parts_of_the_sums_are_shared_by_threads(left: str, right: str, more: dict[str, int]) -> None:
+    f, C, expected = plain(left, right, tm.float32)
+    text = tm.recipes.matmul(C, cpu=NARROW, sizes={"terms": 32, "tiles": 2, "parts": 2, **more})
+    shared = min(more.get("parts", 2), more.get("threads", 9))
+    assert f"C.update.parallelize(k0, combine=tm.PRIVATE, threads={shared})" in text
+    for size in ((1, 1, 0), (7, 5, 1), (13, 37, 170)):
+        arrays = given(f, left, right, size)
+        np.testing.assert_array_equal(f.compile(threads=3)(**arrays), expected(**arrays))
+
+
+def test_what_reads_the_parts_is_computed_afterwards() -> None:
+    _, _, expected = plain(dtype=tm.float32)
+    f = tm.Function("layer", params=[N, M, K])
+    A, B, bias = f.input("A", tm.float32, [N, K]), f.input("B", tm.float32, [K, M]), f.input("bias", tm.float32, [M])
+    C = f.reduction("C", {i: N, j: M}, {k: K}, tm.sum, A[i, k] * B[k, j])
+    y = f.computation("y", {i: N, j: M}, tm.max(C[i, j] + bias[j], 0))
+    f.outputs(y)
+    tm.recipes.matmul(y, cpu=NARROW, sizes={"terms": 32, "parts": 2})
+    arrays = {**given(f, "ik", "kj", SIZE), "bias": np.arange(SIZE[1], dtype=np.float32) - 400}
+    result = f.compile(threads=2)(**arrays)
+    np.testing.assert_array_equal(result, np.maximum(expected(arrays["A"], arrays["B"]) + arrays["bias"], 0))
+
+
+def test_threads_are_at_most_so_many() -> None:
+    f, C, _ = plain(dtype=tm.float32)
+    tm.recipes.matmul(C, cpu=NARROW, sizes={"threads": 1})
+    text = f.source()["mm.c"]
+    assert text.count("#pragma omp parallel") == text.count("num_threads(tm_threads() < 1") > 1
+
+
+def test_the_space_of_several_cores_has_parts_and_threads() -> None:
+    four = replace(NARROW, cores=4)
+    space = tm.recipes.matmul_space(plain()[1], cpu=four)
+    assert (space["parts"], space["threads"]) == ([1, 4], [1, 4])
+    batched = plain("bik", "bkj")[1]
+    assert "parts" not in tm.recipes.matmul_space(batched, cpu=four)
+    with pytest.raises(ArgumentError, match="parts is 2, and C is a product for each b, which threads share"):
+        tm.recipes.matmul(batched, cpu=four, sizes={"parts": 2})
+
+
 def test_sizes_that_are_given_are_taken_and_others_follow_from_the_processor() -> None:
     _, C, _ = plain(dtype=tm.float32)
     text = tm.recipes.matmul(C, cpu=WIDE, sizes={"rows": 10, "columns": 32})
@@ -51,7 +96,8 @@ def test_sizes_that_are_given_are_taken_and_others_follow_from_the_processor() -
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [
-        ({"lanes": 8}, "no size 'lanes' here: there are terms, rows, columns, tiles"), ({"rows": 0}, "rows is 0"),
+        ({"lanes": 8}, "no size 'lanes' here: there are terms, rows, columns, tiles, parts, threads"),
+        ({"rows": 0}, "rows is 0"),
         ({"rows": True}, "rows is True"), ({"tiles": 2.0}, "tiles is 2.0"), ([("rows", 3)], "give sizes by name"),
     ],
 )  # fmt: skip

@@ -15,6 +15,13 @@ def test_an_unrolled_loop_of_640_instructions_fits_and_one_of_1152_does_not() ->
     assert filters.instruction_cache("MS", "NS", "U", bytes=10_239).allows({"MS": 8, "NS": 8, "U": 8}, {}) is False
 
 
+def test_wide_loads_are_fewer_instructions() -> None:
+    assert filters.loop_bytes(8, 8, 8) == 16 * (64 + 64 + 512) and filters.loop_bytes(8, 8, 8, wide=4) == 16 * 544
+    assert filters.loop_bytes(1, 3, 2, wide=4) == 16 * (1 + 2 + 6)  # a load of two, and two for six elements
+    assert not filters.instruction_cache("MS", "NS", "U", bytes=9_000).allows({"MS": 8, "NS": 8, "U": 8}, {})
+    assert filters.instruction_cache("MS", "NS", "U", bytes=9_000, wide=4).allows({"MS": 8, "NS": 8, "U": 8}, {})
+
+
 def test_powers_of_two_and_the_elements_of_a_block() -> None:
     powers = filters.only_powers_of_two("rows", "lanes").allows
     assert [n for n in range(1, 20) if powers({"rows": n, "lanes": 4}, {})] == [1, 2, 4, 8, 16]

@@ -7,6 +7,7 @@ from tiramisu_py.fronts import front
 if TYPE_CHECKING:
     from tiramisu_py.graphs.graph import Graph
     from tiramisu_py.graphs.layers import GraphRun, Layer, layer
+    from tiramisu_py.graphs.sampling import Sample, SampledLayer, sample
     from tiramisu_py.graphs.words import (
         concat,
         dot_prod,
@@ -27,6 +28,7 @@ front(
     {
         "tiramisu_py.graphs.graph": "Graph",
         "tiramisu_py.graphs.layers": "Layer, GraphRun, layer",
+        "tiramisu_py.graphs.sampling": "Sample, SampledLayer, sample",
         "tiramisu_py.graphs.words": (
             "concat, dot_prod, edge_softmax, exp, leaky_relu, linear, outer_prod, relu, reshape, select, sqrt, tanh"
         ),
@@ -37,6 +39,8 @@ __all__ = [
     "Graph",
     "Layer",
     "GraphRun",
+    "Sample",
+    "SampledLayer",
     "concat",
     "dot_prod",
     "edge_softmax",
@@ -47,6 +51,7 @@ __all__ = [
     "outer_prod",
     "relu",
     "reshape",
+    "sample",
     "select",
     "sqrt",
     "tanh",

@@ -110,6 +110,11 @@ class Layer:
         It runs on cores, or on a `device`, "gpu", "gpu:1" or "simulator": the same values, in kernels, with transfers
         that are derived. ``sanitize=True`` looks for races and for accesses out of bounds in the simulator.
         """
+        self.check(graph)
+        return GraphRun(self, graph, LayerMachine(threads, device, sanitize))
+
+    def check(self, graph: Graph) -> None:
+        """Raises `ArgumentError` for a graph that lacks what the layer needs."""
         if not isinstance(graph, Graph):
             raise ArgumentError(f"{self.name} runs on a graph: give graphs.Graph(src, dst, ..), not {graph!r:.60}")
         kinds = {each.types for each in self.trace.weights.values()}
@@ -117,7 +122,6 @@ class Layer:
             raise ArgumentError(f"{self.name} has weights for each type of edges, and the graph none: give it etype=")
         if "ntype" in kinds and not graph.has_ntypes:
             raise ArgumentError(f"{self.name} has weights for each type of nodes, and the graph none: give it ntype=")
-        return GraphRun(self, graph, LayerMachine(threads, device, sanitize))
 
     def __repr__(self) -> str:
         return f"<layer {self.name}>"
@@ -126,11 +130,18 @@ class Layer:
 class GraphRun:
     """A layer on a graph, compiled: called with what the model is given, by name, as NumPy arrays."""
 
-    def __init__(self, layer: Layer, graph: Graph, machine: LayerMachine) -> None:
-        self.layer, self.graph, self.machine = layer, graph, machine
+    def __init__(self, layer: Layer, graph: Graph, machine: LayerMachine, first: GraphRun | None = None) -> None:
+        self.layer, self.graph, self.machine, self._first = layer, graph, machine, first
         #: The program of the result.
-        self.forward = LayerProgram(layer.function, graph, machine)
+        self.forward: LayerProgram = (
+            LayerProgram(layer.function, graph, machine) if first is None else first.forward.on(graph)
+        )
         self.forward.kernel  # noqa: B018 - compiled here, not with the first call
+
+    def on(self, graph: Graph) -> GraphRun:
+        """The layer on another graph, such as that of the next mini-batch: nothing is compiled again."""
+        self.layer.check(graph)
+        return GraphRun(self.layer, graph, self.machine, self._first or self)
 
     def __call__(self, **given: Any) -> Any:
         """The result of the layer; several as a tuple. Raises `ArgumentError`, naming what does not fit the graph."""
@@ -164,6 +175,8 @@ class GraphRun:
     @cached_property
     def step(self) -> LayerProgram:
         """The program of the result and its gradients."""
+        if self._first is not None:
+            return self._first.step.on(self.graph)
         g = tm.vjp(self.layer.function)
         made = LayerProgram(g.step, self.graph, self.machine)
         made.cotangents, made.wrt = dict(g.adjoints.cotangents), g.wrt
@@ -195,7 +208,7 @@ class GraphRun:
         return "\n".join([*lines, "gradients:", *self.step.report()])
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Array]:
-        """What the model is given, as arrays of the graph's sorted edges and of its nodes; raises `ArgumentError`."""
+        """The arguments of the model, as arrays of the graph's sorted edges and its nodes; raises `ArgumentError`."""
         trace = self.layer.trace
         names = [*trace.node, *trace.edge, *trace.weights]
         for name in given:

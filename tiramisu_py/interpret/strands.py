@@ -67,6 +67,7 @@ def static_shares(iterations: range, tag: Parallel, threads: int) -> list[list[i
     """
     if tag.schedule != "static" or tag.collapse > 1 or tag.balance is not None:
         raise InterpretError("a loop over partial results is dynamic, balanced, or dealt out with an inner one")
+    threads = min(threads, tag.threads or threads)
     if tag.chunk is not None:
         chunks = [list(iterations[at : at + tag.chunk]) for at in range(0, len(iterations), tag.chunk)]
         return [[each for chunk in chunks[thread::threads] for each in chunk] for thread in range(threads)]

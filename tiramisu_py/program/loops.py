@@ -38,7 +38,7 @@ class Parallel:
 
     `collapse` is the number of adjacent loops whose iterations are dealt out together; the inner ones of such a nest
     carry the same tag with ``collapse=0``. `balance` names an input: each thread has consecutive iterations i with
-    about the same sum of ``balance[i + 1] - balance[i]``.
+    about the same sum of ``balance[i + 1] - balance[i]``. `threads` is the most threads that share the iterations.
     """
 
     schedule: str = "static"
@@ -46,6 +46,7 @@ class Parallel:
     combine: Combine | None = None
     collapse: int = 1
     balance: str | None = None
+    threads: int | None = None
 
     name = "parallel"
 

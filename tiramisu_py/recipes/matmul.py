@@ -9,17 +9,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from tiramisu_py import Computation, Expr, Iter, Memory, Reduction, Target
+from tiramisu_py import Combine, Computation, Expr, Iter, Memory, Reduction, Target
 from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError, CommandError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Binary, Cast, end_of
-from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched, with_sizes
 from tiramisu_py.records import dataclass
 
-#: The most lanes of a vector loop.
-MOST_LANES = 64
 #: The most terms summed in registers before they are added: more save nothing.
 MOST_TERMS = 384
 #: The most tiles in a block of rows: threads share the blocks, so that there should be several for each.
@@ -69,7 +67,10 @@ def matmul(
     unless it updates an input in place.
 
     `sizes` are given by name, instead of those that follow from the processor: `terms` of a block, `rows` and `columns`
-    of a tile, `tiles` in a block of rows. `matmul_space` has values to choose among with `tune`.
+    of a tile, `tiles` in a block of rows; `threads`, at most so many. With `parts` of 2 or more it is the blocks of
+    terms that threads share, for few results with many terms: so many partial results are summed side by side, if
+    there are as many threads, each of a range of blocks of terms, and added in the end; which bits the sums have then
+    depends on the number of threads. `matmul_space` has values to choose among with `tune`.
 
     Raises `ArgumentError` for what is no matrix product, with the reason, and the error of a command that is refused;
     then none of the commands is applied.
@@ -78,16 +79,14 @@ def matmul(
     reader = None if isinstance(product, Reduction) else product
     sums = product if reader is None else sums_of(recipe, reader)
     found = _product_of(recipe, sums)
-    chosen = processor("matmul", cpu)
-    plan = Sizes.of(sums, chosen)
-    if not found.batch and not found.stack:
-        plan = plan.shared(_constant_extent(recipe, found.result, found.row), chosen.cores)
-    plan = plan.replaced(sizes or {})
+    plan = _planned(recipe, sums, found, processor("matmul", cpu), sizes or {})
     with recipe.together():
         if reader is not None:
             untouched(recipe, reader)
         tiled = _apply(recipe, found, plan)
-        if reader is not None:
+        if reader is not None and plan.parts > 1:
+            _read_afterwards(found, reader, plan)
+        elif reader is not None:
             _read_at_the_end(found, reader, tiled, plan)
             if reader.dtype == sums.dtype and not _in_place(recipe, reader):
                 sums.store_in(reader, list(found.iterators))
@@ -96,13 +95,18 @@ def matmul(
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a schedule: terms of a block, rows and columns of a tile, tiles of a block of rows, lanes."""
+    """The sizes of a schedule: terms of a block, rows and columns of a tile, tiles of a block of rows, lanes.
+
+    `parts` is the number of partial results that are summed side by side, `threads` that of threads (None: of all).
+    """
 
     terms: int
     rows: int
     columns: int
     tiles: int
     lanes: int
+    parts: int = 1
+    threads: int | None = None
 
     @classmethod
     def of(cls, product: Computation, cpu: Cpu) -> Sizes:
@@ -202,6 +206,23 @@ def _indices(product: Computation, access: Access) -> list[str]:
     return names
 
 
+def _planned(recipe: Recipe, sums: Computation, found: Product, cpu: Cpu, sizes: Mapping[str, int]) -> Sizes:
+    """The sizes that follow from the processor, with blocks of rows that are alike for all cores; those given instead.
+
+    Raises `ArgumentError` for parts of products that threads share already.
+    """
+    plan = Sizes.of(sums, cpu)
+    if not found.batch and not found.stack:
+        plan = plan.shared(_constant_extent(recipe, found.result, found.row), cpu.cores)
+    plan = plan.replaced(sizes)
+    if plan.parts > 1 and found.batch:
+        raise ArgumentError(
+            f"matmul: parts is {plan.parts}, and {sums} is a product for each {', '.join(map(str, found.batch))}, "
+            "which threads share: leave parts out"
+        )
+    return plan
+
+
 def _constant_extent(recipe: Recipe, sums: Reduction, iterator: Iter) -> int | None:
     """The number of iterations of an iterator of a reduction, if it is a positive constant."""
     declared = recipe.function.algorithm.computations[sums.name]
@@ -230,9 +251,14 @@ def _apply(recipe: Recipe, found: Product, sizes: Sizes) -> TileLoops:
     tile = update.rfactor(k0)
     product.tile(i, j, sizes.rows, sizes.columns, i0, j0, i1, j1)
     product.split(i0, sizes.tiles, i2, i0)
-    update.reorder(*found.batch, k0, *found.stack, i2, j0, i0, i1, j1)
-    product.init.compute_at(update, i1)
-    product.parallelize(*(found.batch[:1] or (*found.stack, i2)))
+    if sizes.parts > 1:
+        update.reorder(k0, *found.stack, i2, j0, i0, i1, j1)
+        update.parallelize(k0, combine=Combine.PRIVATE, threads=min(sizes.parts, sizes.threads or sizes.parts))
+        product.init.parallelize(*found.stack, i2, threads=sizes.threads)
+    else:
+        update.reorder(*found.batch, k0, *found.stack, i2, j0, i0, i1, j1)
+        product.init.compute_at(update, i1)
+        product.parallelize(*(found.batch[:1] or (*found.stack, i2)), threads=sizes.threads)
     product.unroll(i1, remainder="specialize")
     product.vectorize(j1, sizes.lanes, remainder="mask", partial="specialize")
     with suppress(CommandError):  # a block of one tile has no next one
@@ -253,9 +279,15 @@ def _read_at_the_end(found: Product, reader: Computation, loops: TileLoops, size
     reader.tile(found.row, found.column, sizes.rows, sizes.columns, loops.rows, loops.columns, loops.row, loops.column)
     reader.split(loops.rows, sizes.tiles, loops.blocks, loops.rows)
     reader.reverse_compute_at(found.result.update, loops.rows)
-    reader.parallelize(*(found.batch[:1] or (*found.stack, loops.blocks)))
+    reader.parallelize(*(found.batch[:1] or (*found.stack, loops.blocks)), threads=sizes.threads)
     reader.unroll(loops.row, remainder="specialize")
     reader.vectorize(loops.column, sizes.lanes, remainder="mask", partial="specialize")
+
+
+def _read_afterwards(found: Product, reader: Computation, sizes: Sizes) -> None:
+    """Compute what reads the product when all partial results have been added."""
+    reader.parallelize(*found.stack, found.row, threads=sizes.threads)
+    reader.vectorize(found.column, sizes.lanes, remainder="mask")
 
 
 def _in_place(recipe: Recipe, reader: Computation) -> bool:
@@ -277,8 +309,8 @@ def _pack_right(recipe: Recipe, found: Product, tile: Reduction, level: Iter, si
     transposed = list(loops)[-1] != found.column.name
     if transposed:
         panels.reorder(*(each for each in loops.values() if each is not jj and each is not kk), outer, kk, inner)
-    if not found.batch:
-        panels.parallelize(outer if transposed else kk)
+    if not found.batch and sizes.parts == 1:
+        panels.parallelize(outer if transposed else kk, threads=sizes.threads)
     panels.vectorize(inner, width if width.bit_count() == 1 else sizes.lanes, remainder="mask")
 
 
@@ -294,7 +326,8 @@ def _copy_left(recipe: Recipe, found: Product, tile: Reduction, level: Iter, siz
 
 @own_call_of("tm.recipes")
 def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None) -> dict[str, list[int]]:
-    """Values of the `sizes` of `matmul` around those that follow from `cpu` (default: this machine's), for `tune`.
+    """Values of the `sizes` of `matmul` around those that follow from `cpu` (default: this machine's), for `tune` and
+    `input_aware`.
 
     ::
 
@@ -308,10 +341,13 @@ def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None)
         space = tm.recipes.matmul_space(product()[1])       # {"terms": [...], "rows": [...], ...}
         tm.tune(make, space, where=lambda rows, columns, **_: (rows + 1) * columns <= room, ...)
 
-    Accumulators and a row of vectors should fit in the registers, as the condition here says. Raises `ArgumentError`.
+    Accumulators and a row of vectors should fit in the registers, as the condition here says. On several cores there
+    are also `parts` and `threads`, one or as many as cores. Raises `ArgumentError`.
     """
-    Recipe("matmul_space", [product])
-    plan = Sizes.of(product, processor("matmul_space", cpu))
+    recipe = Recipe("matmul_space", [product])
+    sums = product if isinstance(product, Reduction) else sums_of(recipe, product)
+    chosen = processor("matmul_space", cpu)
+    plan = Sizes.of(product, chosen)
     lanes = plan.lanes
     widths = [lanes * vectors for vectors in (1, 2, 4, 8) if lanes * vectors <= MOST_LANES]
     terms = {max(plan.terms * part // 4 // lanes * lanes, lanes) for part in (1, 2, 3, 4, 8)}
@@ -320,4 +356,13 @@ def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None)
         "rows": sorted({*range(2, MOST_ROWS + 1, 2), plan.rows}),
         "columns": sorted({*widths, plan.columns}),
         "tiles": sorted({max(plan.tiles * part // 4, 1) for part in (1, 2, 4, 8)}),
+        **_numbers_of_threads(recipe, sums, chosen.cores),
     }
+
+
+def _numbers_of_threads(recipe: Recipe, sums: Reduction, cores: int) -> dict[str, list[int]]:
+    """The numbers of partial results and of threads that are worth trying; none on one core."""
+    if cores == 1:
+        return {}
+    parts = {} if _product_of(recipe, sums).batch else {"parts": [1, cores]}
+    return {**parts, "threads": [1, cores]}

@@ -65,7 +65,7 @@ class Content:
 
 
 class Saved:
-    """What a graph keeps for a tensor: its content, and which part of it the tensor is."""
+    """A tensor as a graph keeps it: its content, and which part of it the tensor is."""
 
     def __init__(self, content: Content, tensor: Any, offset: int, number: int, stage: str) -> None:
         self.content = content
@@ -127,7 +127,7 @@ class TensorCache:
     # -- what PyTorch calls
 
     def pack(self, tensor: Any) -> Any:
-        """What the graph keeps for a tensor: itself, without its graph, or its place in the file."""
+        """A tensor as the graph is to keep it: itself, without its graph, or its place in the file."""
         self._settle()
         if self._process != os.getpid():
             raise KernelError("a process was forked with an open offload: open one in the process that trains")
@@ -212,7 +212,13 @@ class TensorCache:
         assert content.place is not None and content.data is not None
         size = content.size
         content.stored = self._files.store(content.place, content.data, lambda: self._is_wanted(mine, size))
+        content.stored.add_done_callback(self._note_error)
         self._unsettled.append(mine)
+
+    def _note_error(self, stored: Future[bool]) -> None:
+        """Keep what a store has met, though nobody wants its content any more: the next step says it."""
+        if stored.exception() is not None:
+            self._error = stored.exception()
 
     def _is_wanted(self, mine: weakref.ref[Content], size: int) -> bool:
         """Whether a graph still keeps a content, whose turn to be written has come."""
@@ -227,9 +233,8 @@ class TensorCache:
             content = mine()
             if content is None:
                 continue
-            if content.stored is not None and content.stored.done() and content.stored.exception() is not None:
-                self._error = content.stored.exception()  # it stays in memory: this step ends with right values
-            elif not content.settle():
+            has_failed = content.stored is not None and content.stored.done() and content.stored.exception() is not None
+            if not has_failed and not content.settle():  # what has failed stays in memory: this step ends right
                 rest.append(mine)
         self._unsettled = rest
 

@@ -49,16 +49,30 @@ class Filter:
     sizes: tuple[str, ...] = ()
 
 
+def loop_bytes(rows: int, columns: int, depth: int, *, wide: int = 1, instruction: int = INSTRUCTION) -> int:
+    """The bytes of an unrolled loop: `rows` x `depth` elements of one operand are loaded, `columns` x `depth` of the
+    other, so many `wide` by each instruction, for `rows` x `columns` x `depth` multiply-adds.
+    """
+    return instruction * (-(-rows * depth // wide) + -(-columns * depth // wide) + rows * columns * depth)
+
+
 def instruction_cache(
-    rows: str, columns: str, depth: str, *, bytes: int = INSTRUCTION_CACHE, instruction: int = INSTRUCTION
+    rows: str,
+    columns: str,
+    depth: str,
+    *,
+    bytes: int = INSTRUCTION_CACHE,
+    wide: int = 1,
+    instruction: int = INSTRUCTION,
 ) -> Filter:
-    """The unrolled loop fits into the instruction cache: `rows` x `depth` loads of one operand, `columns` x `depth` of
-    the other, and `rows` x `columns` x `depth` multiply-adds, of so many bytes each.
+    """The unrolled loop fits into the instruction cache, as `loop_bytes` estimates it of these parameters.
+
+    With ``wide=4`` a load is of four elements, as those of 128 bits are.
     """
 
     def fits(point: Values, sizes: Values) -> bool:
-        m, n, u = point[rows], point[columns], point[depth]
-        return bool(instruction * (m * u + n * u + m * n * u) <= bytes)
+        estimated = loop_bytes(point[rows], point[columns], point[depth], wide=wide, instruction=instruction)
+        return estimated <= bytes
 
     return Filter("instruction cache", fits, (rows, columns, depth))
 
@@ -121,4 +135,4 @@ def checked_filters(given: object, parameters: Values) -> tuple[Filter, ...]:
     return listed
 
 
-__all__ = ["Filter", "elements", "instruction_cache", "limit", "only_powers_of_two", "programs"]
+__all__ = ["Filter", "elements", "instruction_cache", "limit", "loop_bytes", "only_powers_of_two", "programs"]

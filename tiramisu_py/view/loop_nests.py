@@ -68,8 +68,9 @@ def _joined(loop: Loop) -> str:
 def _tag(loop: Loop) -> str:
     """The tag of a loop in words, after a comma."""
     match loop.tag:
-        case Parallel(schedule=schedule, collapse=collapse):
+        case Parallel(schedule=schedule, collapse=collapse, threads=threads):
             dealt = "" if schedule == "static" else f" ({schedule})"
+            dealt += "" if threads is None else f" (at most {threads} threads)"
             return f", parallel{dealt}" if collapse else ", parallel with the loop around"
         case Vector(width=width, remainder=remainder):
             rest = "" if remainder == "scalar" else f" (rest: {remainder})"

@@ -325,7 +325,10 @@ def _tag(node: For) -> str:
     match node.tag:
         case Parallel():
             by = "" if node.tag.balance is None else f", balance {node.tag.balance}"
-            return f"  parallel({node.tag.schedule}{by})" if node.tag.collapse else "  parallel with the loop around"
+            most = "" if node.tag.threads is None else f", at most {node.tag.threads} threads"
+            return (
+                f"  parallel({node.tag.schedule}{by}{most})" if node.tag.collapse else "  parallel with the loop around"
+            )
         case Vector():
             rest = _rest(node.tag.remainder, "scalar") + _rest(node.tag.partial, "loop", "partial")
             return f"  vector({node.tag.width}{rest})"

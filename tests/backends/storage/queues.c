@@ -28,12 +28,12 @@ static void boxes(const char *folder, size_t rows, size_t width) {
     const size_t column = whole ? 0 : left, run = whole ? width : wide;
     for (size_t at = 0; at < rows * width; at++) memory[at] = (unsigned char)some(256);
     const tm_file_box out = {.run = run, .lines = high, .planes = 1, .target_pitch = width, .source_pitch = run};
-    CHECK(tm_file_store(call, "out", file, row * width + column, memory, &out, turn % 2) == 0);
+    CHECK(tm_file_store(call, "out", file, row * width + column, memory, &out, NULL, turn % 2) == 0);
     CHECK(tm_file_record(call, TM_FILE_STORES, &events[0]) == 0);
     for (size_t line = 0; line < high; line++) memcpy(model + (row + line) * width + column, memory + line * run, run);
     CHECK(tm_file_wait(call, &events[0]) == 0);
     const tm_file_box in = {.run = width, .lines = rows, .planes = 1, .target_pitch = width, .source_pitch = width};
-    CHECK(tm_file_load(call, "in", back, file, 0, &in, false) == 0);
+    CHECK(tm_file_load(call, "in", back, file, 0, &in, NULL, false) == 0);
     CHECK(tm_file_record(call, TM_FILE_LOADS, &events[1]) == 0);
     CHECK(tm_file_wait(call, &events[1]) == 0);
     CHECK(memcmp(back, model, rows * width) == 0);
@@ -58,14 +58,14 @@ static void pipelined(const char *folder) {
     if (level >= RING) CHECK(tm_file_wait(call, &stored[level - RING]) == 0);
     unsigned char *const own = ring + (size_t)(level % RING) * WIDTH;
     memset(own, level, WIDTH);
-    CHECK(tm_file_store(call, "out", file, (size_t)level * WIDTH, own, &box, false) == 0);
+    CHECK(tm_file_store(call, "out", file, (size_t)level * WIDTH, own, &box, NULL, false) == 0);
     CHECK(tm_file_record(call, TM_FILE_STORES, &stored[level]) == 0);
   }
   CHECK(tm_file_wait(call, &stored[LEVELS - 1]) == 0);
   for (int level = LEVELS + RING - 2; level >= 0; level--) {
     const int ahead = level - RING + 1;
     if (ahead >= 0) {
-      CHECK(tm_file_load(call, "in", ring + (size_t)(ahead % RING) * WIDTH, file, (size_t)ahead * WIDTH, &box, false) == 0);
+      CHECK(tm_file_load(call, "in", ring + (size_t)(ahead % RING) * WIDTH, file, (size_t)ahead * WIDTH, &box, NULL, false) == 0);
       CHECK(tm_file_record(call, TM_FILE_LOADS, &loaded[ahead]) == 0);
     }
     if (level >= LEVELS) continue;
@@ -89,7 +89,7 @@ static void abandoned(const char *folder) {
   const tm_file_box box = {.run = 1 << 20, .lines = 1, .planes = 1};
   CHECK(tm_file_begin(&call, "abandoned", folder) == 0);
   CHECK(tm_file_open(call, "levels", 30, 1 << 20, &file) == 0);
-  for (size_t level = 0; level < 30; level++) CHECK(tm_file_store(call, "out", file, level << 20, memory, &box, false) == 0);
+  for (size_t level = 0; level < 30; level++) CHECK(tm_file_store(call, "out", file, level << 20, memory, &box, NULL, false) == 0);
   CHECK(tm_file_end(call, 7) == 7);
   free(memory);
 }
@@ -101,18 +101,18 @@ static void forked(const char *folder) {
   const tm_file_box box = {.run = 100, .lines = 1, .planes = 1};
   CHECK(tm_file_begin(&call, "forked", folder) == 0);
   CHECK(tm_file_open(call, "levels", 1, 100, &file) == 0);
-  CHECK(tm_file_store(call, "out", file, 0, memory, &box, true) == 0);
+  CHECK(tm_file_store(call, "out", file, 0, memory, &box, NULL, true) == 0);
   const pid_t child = fork();
   if (child == 0) {
     alarm(10);
-    CHECK(tm_file_store(call, "out", file, 0, memory, &box, true) == TM_FILE_FORK);
+    CHECK(tm_file_store(call, "out", file, 0, memory, &box, NULL, true) == TM_FILE_FORK);
     CHECK(strstr(tm_file_error(), "was forked while the queues of its files were open: call forked in the new process"));
     CHECK(tm_file_end(call, TM_FILE_FORK) == TM_FILE_FORK);
     _exit(0);
   }
   int status;
   CHECK(waitpid(child, &status, 0) == child && status == 0);
-  CHECK(tm_file_load(call, "in", memory, file, 0, &box, true) == 0);
+  CHECK(tm_file_load(call, "in", memory, file, 0, &box, NULL, true) == 0);
   CHECK(tm_file_end(call, 0) == 0);
 }
 
@@ -124,7 +124,7 @@ static void killed(const char *folder) {
   const tm_file_box box = {.run = 100, .lines = 1, .planes = 1};
   CHECK(tm_file_begin(&call, "killed", folder) == 0);
   CHECK(tm_file_open(call, "levels", 1000, 100, &file) == 0);
-  CHECK(tm_file_store(call, "out", file, 0, memory, &box, true) == 0);
+  CHECK(tm_file_store(call, "out", file, 0, memory, &box, NULL, true) == 0);
   raise(SIGKILL);
 }
 

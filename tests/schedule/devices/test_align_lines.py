@@ -69,6 +69,19 @@ def test_rows_have_their_bits_and_the_requests_of_their_warps(width: int, by: st
     assert kernel.traffic["rows"].read == len(index) * width * 4
 
 
+def test_a_row_of_the_thesis_has_five_requests_for_seven() -> None:
+    # Figures 4.4 and 4.5: lines and warps of 4 elements, rows of 11, 0, 2 and 4 are read; here eight times that.
+    rows, _ = picked(88)
+    for by, expected in ((None, 7), ("shift", 5)):
+        kernel = gather(88, by).compile(device="simulator", sanitize=True)
+        counted = []
+        for index in ([0], [0, 2], [0, 2, 4]):
+            kernel(rows, np.array(index, np.int32))
+            counted.append(kernel.traffic["rows"].requests)
+            assert counted[-1] == requests(index, 88, by)
+        assert counted[1] - counted[0] == expected, counted
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("width", range(512, 520))
 @pytest.mark.parametrize("by", ["shift", "line"])

@@ -172,7 +172,10 @@ def test_a_certificate_covers_files() -> None:
         (lambda: twice_offloaded(), "u is in a file already"),
         (lambda: read_together(), "needs them in memory together"),
         (lambda: as_output(), "u is in the caller's array u"),
-        (lambda: on_a_gpu(), "u runs on a GPU"),
+        (
+            lambda: on_a_gpu(),
+            "u runs on GPU 0, and v on the host: levels in a file are computed and read by one of them",
+        ),
     ],
 )
 def test_what_cannot_be_offloaded_is_refused(wrong, words: str) -> None:

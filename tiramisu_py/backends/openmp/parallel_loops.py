@@ -54,11 +54,11 @@ class ParallelLoops:
         nest, clauses, ranges = self._nest(node, inner)
         fails = self.statements.temporaries.fallible > fallible
         lines: Lines = [cgen.Statement("int tm_failed = 0")] if fails else []
-        pragma = clauses
+        pragma, team = clauses, _team(node.tag)
         waits = streams.arrived() if streams.uses_streams(node) else []
         ends = self._ends(node, scope)
         if not copies and not waits and not ends and not ranges:
-            lines += [cgen.Pragma(f"omp parallel for{pragma}"), nest]
+            lines += [cgen.Pragma(f"omp parallel for{team}{pragma}"), nest]
         else:
             first = [line for own in copies for line in own.start()]
             last = [line for own in copies for line in own.combination()]
@@ -66,7 +66,7 @@ class ParallelLoops:
             dealt: Lines = [*ends, nest] if ends else [*ranges, cgen.Pragma(f"omp for{pragma}"), nest]
             dealt += [cgen.Pragma("omp barrier")] if ends and copies else []
             region = cgen.Block([*first, *dealt, *last, *waits])
-            lines += [cgen.Pragma("omp parallel"), region]
+            lines += [cgen.Pragma(f"omp parallel{team}"), region]
         if fails:
             failure = self.statements.temporaries.out_of_memory("of a thread")
             lines.append(cgen.If(cgen.Line("tm_failed"), cgen.Block([failure])))
@@ -154,6 +154,13 @@ def _clauses(tag: object, loops: int) -> str:
     assert isinstance(tag, Parallel)
     chunk = "" if tag.chunk is None else f", {tag.chunk}"
     return f" schedule({tag.schedule}{chunk})" + (f" collapse({loops})" if loops > 1 else "")
+
+
+def _team(tag: object) -> str:
+    """The clause that keeps threads from a loop that takes only some of them."""
+    assert isinstance(tag, Parallel)
+    most = tag.threads
+    return "" if most is None else f" num_threads(tm_threads() < {most} ? tm_threads() : {most})"
 
 
 class PrivateArrays:

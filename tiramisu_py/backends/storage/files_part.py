@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tiramisu_py.algorithm.expressions import Expr
     from tiramisu_py.backends.c.statements import Statements
 
-RUNTIME = ("tm_file.h", "tm_file.c")
+RUNTIME = ("tm_file.h", "tm_file_disk.h", "tm_file.c")
 _QUEUES = {STORES: "TM_FILE_STORES", LOADS: "TM_FILE_LOADS"}
 
 
@@ -57,11 +57,11 @@ class FilesPart(HostPart):
 
     def runtime(self) -> tuple[RuntimeFile, ...]:
         """The runtime of the queues."""
-        header, source = RUNTIME
-        files = (*packaged("storage", header), *packaged("storage", source, included=False))
-        if not self.function.traced:
-            return files
-        return (files[0], replace(files[1], text=f'#define _GNU_SOURCE\n#include "{LOG_HEADER}"\n{files[1].text}'))
+        header, *others = RUNTIME
+        *files, source = (*packaged("storage", header), *packaged("storage", *others, included=False))
+        if self.function.traced:
+            source = replace(source, text=f'#define _GNU_SOURCE\n#include "{LOG_HEADER}"\n{source.text}')
+        return (*files, source)
 
     def documentation(self) -> list[str]:
         """The error codes of files."""
@@ -157,13 +157,17 @@ class FileCalls:
         file, position = (node.target, copied.into) if stores else (node.source, copied.first)
         place = copied.bytes_before(file, position)
         box = f"&(tm_file_box){{{copied.members}}}"
+        device = node.source_device if stores else node.target_device
+        stage, made = ("NULL", []) if device is None else _stage(device, _QUEUES[node.stream])
         if stores:
             memory = copied.place_in(node.source, copied.first)
-            given = (f'"{node.statement}"', scope.arrays[file].name, place, memory, box, wait)
-            return [copied.around(tried("tm_file_store", *given))]
-        memory = copied.place_in(node.target, copied.into)
-        given = (f'"{node.statement}"', memory, scope.arrays[file].name, place, box, wait)
-        return [copied.around(tried("tm_file_load", *given))]
+            given = (f'"{node.statement}"', scope.arrays[file].name, place, memory, box, stage, wait)
+            call = copied.around(tried("tm_file_store", *given))
+        else:
+            memory = copied.place_in(node.target, copied.into)
+            given = (f'"{node.statement}"', memory, scope.arrays[file].name, place, box, stage, wait)
+            call = copied.around(tried("tm_file_load", *given))
+        return [cgen.Block([*made, call])] if made else [call]
 
     def events(self, node: Node, scope: Scope) -> Lines:
         """An array of events, which exists as long as the call."""
@@ -180,7 +184,7 @@ class FileCalls:
         return event_array(self.statements, node, scope, "tm_file_event *", made)
 
     def record(self, node: Node, scope: Scope) -> Lines:
-        """What an event stands for from here on."""
+        """Let an event stand for what is under way here."""
         assert isinstance(node, Record)
         return [tried("tm_file_record", _QUEUES[node.stream], self._event(node.event, node.indices, scope))]
 
@@ -214,6 +218,19 @@ class FileCalls:
 def tried(function: str, *arguments: str) -> cgen.Generable:
     """A call of the runtime, checked."""
     return cgen.Statement(f"TM_FILE_TRY({function}({', '.join(['files', *arguments])}))")
+
+
+def _stage(device: int, queue: str) -> tuple[str, Lines]:
+    """How a queue reaches the memory of a GPU: the argument for it, and the lines that make it."""
+    found = f"tm_gpu_stage_of(gpu, {device}, {queue}, TM_FILE_CHUNK, &tm_staged, &tm_pinned)"
+    members = ".of = tm_staged, .memory = tm_pinned, .copy = tm_gpu_stage_copy, .error = tm_gpu_error"
+    lines: Lines = [
+        cgen.Statement("tm_gpu_stage *tm_staged = NULL"),
+        cgen.Statement("void *tm_pinned = NULL"),
+        cgen.Statement(f"TM_TRY({found})"),
+        cgen.Statement(f"const tm_file_stage tm_way = {{{members}}}"),
+    ]
+    return "&tm_way", lines
 
 
 def _require_one_thread(scope: Scope) -> None:

@@ -30,7 +30,7 @@
 #define TRACED(...)
 #endif
 
-enum { BLOCK = 4096, WORTH_PADDING = 4 * BLOCK, CHUNK = 1 << 20, STACK = 1 << 18,
+enum { BLOCK = 4096, WORTH_PADDING = 4 * BLOCK, CHUNK = TM_FILE_CHUNK, STACK = 1 << 18, SHORT = -1, UNSTAGED = -2,
        MOST_COPIES = 128, QUEUES = 2, TEXT = 600 };
 
 struct tm_file {
@@ -48,6 +48,7 @@ typedef struct operation {
   size_t place;
   char *memory;
   tm_file_box box;
+  tm_file_stage stage; /* where the memory is not the host's */
   struct operation *next;
 } operation;
 
@@ -194,65 +195,87 @@ __attribute__((format(printf, 3, 4))) static void break_call(tm_file_call *call,
   va_end(values);
 }
 
-/* Moves bytes at `place` of a file until all are, or the system refuses; an error number, 0, or -1 for a short read. */
+/* Moves bytes at `place` of a file until all are, or the system refuses; an error number, 0, or SHORT. */
 static int moved(int to, bool stores, char *memory, size_t bytes, size_t place, size_t *left) {
   while (bytes > 0) {
     const ssize_t some = stores ? pwrite(to, memory, bytes, (off_t)place) : pread(to, memory, bytes, (off_t)place);
     if (some < 0 && errno == EINTR) continue;
     *left = bytes;
     if (some < 0) return errno;
-    if (some == 0) return stores ? ENOSPC : -1;
+    if (some == 0) return stores ? ENOSPC : SHORT;
     memory += some, place += (size_t)some, bytes -= (size_t)some;
   }
   *left = 0;
   return 0;
 }
 
-/* Moves a run that is contiguous in the file; an error number, 0, or -1. */
-static int move_run(queue *q, const tm_file *file, size_t place, char *memory, size_t bytes, bool whole) {
-  const bool stores = q->number == TM_FILE_STORES;
+/* Copies bytes between the memory of an operation and the host's; 0, or UNSTAGED. */
+static int fetch(const operation *o, char *here, const char *memory, size_t bytes) {
+  if (o->stage.copy == NULL) return memcpy(here, memory, bytes), 0;
+  return o->stage.copy(o->stage.of, here, memory, bytes, false) == 0 ? 0 : UNSTAGED;
+}
+
+static int deliver(const operation *o, char *memory, const char *here, size_t bytes) {
+  if (o->stage.copy == NULL) return memcpy(memory, here, bytes), 0;
+  return o->stage.copy(o->stage.of, memory, here, bytes, true) == 0 ? 0 : UNSTAGED;
+}
+
+/* Moves a run that is contiguous in the file; an error number, 0, SHORT or UNSTAGED. */
+static int move_run(queue *q, const operation *o, size_t place, char *memory, size_t bytes, bool whole) {
+  const tm_file *const file = o->file;
+  const bool stores = q->number == TM_FILE_STORES, staged = o->stage.copy != NULL;
   const size_t padded = (bytes + BLOCK - 1) / BLOCK * BLOCK;
   const bool blocks = file->direct >= 0 && place % BLOCK == 0 && (padded == bytes || whole);
   size_t left = 0;
-  if (!blocks) return moved(file->plain, stores, memory, bytes, place, &left);
-  if (padded == bytes && (uintptr_t)memory % BLOCK == 0) {
+  if (!blocks && !staged) return moved(file->plain, stores, memory, bytes, place, &left);
+  if (padded == bytes && (uintptr_t)memory % BLOCK == 0 && !staged) {
     const int code = moved(file->direct, stores, memory, bytes, place, &left);
     return code == EINVAL ? moved(file->plain, stores, memory + (bytes - left), left, place + (bytes - left), &left) : code;
   }
-  if (q->buffer == NULL && posix_memalign((void **)&q->buffer, BLOCK, CHUNK) != 0) {
+  if (!staged && q->buffer == NULL && posix_memalign((void **)&q->buffer, BLOCK, CHUNK) != 0) {
     q->buffer = NULL;
     return moved(file->plain, stores, memory, bytes, place, &left);
   }
-  for (size_t at = 0; at < padded; at += CHUNK) {
-    const size_t part = padded - at < CHUNK ? padded - at : CHUNK, own = bytes - at < part ? bytes - at : part;
-    if (stores) {
-      memcpy(q->buffer, memory + at, own);
-      memset(q->buffer + own, 0, part - own);
-    }
-    int code = moved(file->direct, stores, q->buffer, part, place + at, &left);
-    if (code == EINVAL)
-      code = moved(file->plain, stores, q->buffer + (part - left), left, place + at + (part - left), &left);
+  char *const buffer = staged ? o->stage.memory : q->buffer;
+  const size_t all = blocks ? padded : bytes;
+  for (size_t at = 0; at < all; at += CHUNK) {
+    const size_t part = all - at < CHUNK ? all - at : CHUNK, own = bytes - at < part ? bytes - at : part;
+    int code = stores ? fetch(o, buffer, memory + at, own) : 0;
     if (code != 0) return code;
-    if (!stores) memcpy(memory + at, q->buffer, own);
+    if (stores) memset(buffer + own, 0, part - own);
+    code = moved(blocks ? file->direct : file->plain, stores, buffer, part, place + at, &left);
+    if (code == EINVAL && blocks)
+      code = moved(file->plain, stores, buffer + (part - left), left, place + at + (part - left), &left);
+    if (code == 0 && !stores) code = deliver(o, memory + at, buffer, own);
+    if (code != 0) return code;
+  }
+  return 0;
+}
+
+/* Moves bytes of a simulated file. */
+static int move_simulated(const queue *q, const operation *o, size_t place, char *memory, size_t bytes) {
+  char *const there = o->file->simulated + place;
+  for (size_t at = 0; at < bytes; at += CHUNK) {
+    const size_t part = bytes - at < CHUNK ? bytes - at : CHUNK;
+    char *const here = o->stage.copy != NULL ? o->stage.memory : there + at;
+    const bool stores = q->number == TM_FILE_STORES;
+    if (here != there + at && !stores) memcpy(here, there + at, part);
+    const int code = stores ? fetch(o, here, memory + at, part) : deliver(o, memory + at, here, part);
+    if (code != 0) return code;
+    if (here != there + at && stores) memcpy(there + at, here, part);
   }
   return 0;
 }
 
 /* Moves bytes that are contiguous in the array: row by row where rows begin at blocks. */
-static int move_bytes(queue *q, const tm_file *file, size_t place, char *memory, size_t bytes) {
-  if (file->simulated != NULL) {
-    char *const there = file->simulated + place;
-    if (q->number == TM_FILE_STORES)
-      memcpy(there, memory, bytes);
-    else
-      memcpy(memory, there, bytes);
-    return 0;
-  }
-  if (file->pitch == file->row_bytes) return move_run(q, file, place, memory, bytes, false);
+static int move_bytes(queue *q, const operation *o, size_t place, char *memory, size_t bytes) {
+  const tm_file *const file = o->file;
+  if (file->simulated != NULL) return move_simulated(q, o, place, memory, bytes);
+  if (file->pitch == file->row_bytes) return move_run(q, o, place, memory, bytes, false);
   while (bytes > 0) {
     const size_t row = place / file->row_bytes, inside = place % file->row_bytes;
     const size_t rest = file->row_bytes - inside, part = bytes < rest ? bytes : rest;
-    const int code = move_run(q, file, row * file->pitch + inside, memory, part, part == file->row_bytes);
+    const int code = move_run(q, o, row * file->pitch + inside, memory, part, part == file->row_bytes);
     if (code != 0) return code;
     memory += part, place += part, bytes -= part;
   }
@@ -272,12 +295,13 @@ static void copy_all(queue *q, const operation *o) {
     for (size_t line = 0; line < box->lines && code == 0; line++) {
       const size_t source = plane * box->source_plane + line * box->source_pitch;
       const size_t target = plane * box->target_plane + line * box->target_pitch;
-      code = move_bytes(q, o->file, o->place + (stores ? target : source), o->memory + (stores ? source : target), box->run);
+      code = move_bytes(q, o, o->place + (stores ? target : source), o->memory + (stores ? source : target), box->run);
     }
   if (code == 0) return;
   break_call(call, TM_FILE_FAULT, "%s: %s cannot %s %zu bytes of %s %s a file in %s: %s", call->name, o->what,
              stores ? "store" : "load", box->run * box->lines * box->planes, o->file->array, stores ? "to" : "from",
-             call->disk.on ? "the simulator" : call->folder, code < 0 ? "the file ends before them" : strerror(code));
+             call->disk.on ? "the simulator" : call->folder,
+             code == SHORT ? "the file ends before them" : code == UNSTAGED ? o->stage.error() : strerror(code));
 }
 
 static void carry_out(queue *q, const operation *o) {
@@ -325,49 +349,7 @@ static void *carry_out_all(void *given) {
   return NULL;
 }
 
-/* The next operation of a queue of a simulated disk. */
-static void simulate_next(queue *q) {
-  operation *const o = q->first;
-  carry_out(q, o);
-  q->first = o->next;
-  if (q->first == NULL) q->last = &q->first;
-  q->done++;
-  free(o);
-}
-
-static uint64_t next_random(tm_file_call *call) {
-  call->random ^= call->random << 13, call->random ^= call->random >> 7, call->random ^= call->random << 17;
-  return call->random;
-}
-
-/* What a simulated disk does while the host issues something: nothing if lazy, anything, or all. */
-static void simulate_some(tm_file_call *call) {
-  enum { LAZY = 0, SHUFFLED = 1, MOODS = 3 };
-  const int mood = call->disk.timing >= 0 ? call->disk.timing : (int)(call->disk.seed % MOODS);
-  if (mood == LAZY) return;
-  for (int n = 0; n < 2 * QUEUES || mood != SHUFFLED; n++) {
-    queue *const some = &call->queues[next_random(call) % QUEUES], *const other = &call->queues[1 - some->number];
-    queue *const q = some->first != NULL ? some : other;
-    if (q->first == NULL || (mood == SHUFFLED && next_random(call) % 2 == 0)) return;
-    simulate_next(q);
-  }
-}
-
-/* A simulated queue is busy for so much longer. */
-static void keep_busy(queue *q, size_t bytes) {
-  const disk *const like = &q->call->disk;
-  const double rate = q->number == TM_FILE_STORES ? like->write : like->read, begin = now();
-  if (rate <= 0 && like->latency <= 0) return;
-  if (q->free_at < begin) q->free_at = begin;
-  q->free_at += like->latency + (rate > 0 ? (double)bytes / rate : 0);
-}
-
-/* A load that is under way may have changed any byte that it will write. */
-static void spoil(const operation *o) {
-  for (size_t plane = 0; plane < o->box.planes; plane++)
-    for (size_t line = 0; line < o->box.lines; line++)
-      memset(o->memory + plane * o->box.target_plane + line * o->box.target_pitch, 0xff, o->box.run);
-}
+#include "tm_file_disk.h"
 
 static int forked(const tm_file_call *call) {
   if (getpid() == call->process) return 0;
@@ -411,14 +393,14 @@ static void note_copy(const char *what, int number, size_t bytes) {
 }
 
 static int put(tm_file_call *call, int number, const char *what, tm_file *file, size_t place, char *memory,
-               const tm_file_box *box, bool wait) {
+               const tm_file_box *box, const tm_file_stage *stage, bool wait) {
   if (forked(call)) return TM_FILE_FORK;
   queue *const q = &call->queues[number];
   const size_t bytes = box->run * box->lines * box->planes;
   if (bytes == 0) return told(call);
   operation *const o = malloc(sizeof *o);
   if (o == NULL) return fail(TM_FILE_MEMORY, "%s: there is no memory for a copy", call->name);
-  *o = (operation){what, file, place, memory, *box, NULL};
+  *o = (operation){what, file, place, memory, *box, stage ? *stage : (tm_file_stage){0}, NULL};
   note_copy(what, number, bytes);
   if (call->disk.on) {
     keep_busy(q, bytes);
@@ -446,13 +428,13 @@ static int put(tm_file_call *call, int number, const char *what, tm_file *file, 
 }
 
 int tm_file_store(tm_file_call *call, const char *what, tm_file *target, size_t place, const void *source,
-                  const tm_file_box *box, bool wait) {
-  return put(call, TM_FILE_STORES, what, target, place, (char *)(uintptr_t)source, box, wait);
+                  const tm_file_box *box, const tm_file_stage *stage, bool wait) {
+  return put(call, TM_FILE_STORES, what, target, place, (char *)(uintptr_t)source, box, stage, wait);
 }
 
 int tm_file_load(tm_file_call *call, const char *what, void *target, tm_file *source, size_t place,
-                 const tm_file_box *box, bool wait) {
-  return put(call, TM_FILE_LOADS, what, source, place, target, box, wait);
+                 const tm_file_box *box, const tm_file_stage *stage, bool wait) {
+  return put(call, TM_FILE_LOADS, what, source, place, target, box, stage, wait);
 }
 
 int tm_file_events(tm_file_call *call, size_t count, tm_file_event **made) {

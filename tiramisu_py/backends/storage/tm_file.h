@@ -50,11 +50,21 @@ typedef struct tm_file_box {
   size_t source_pitch, source_plane;
 } tm_file_box;
 
-/* Puts a copy on a queue, and waits for its end if `wait`. `place` is the first byte in the array that the file holds. */
+/* How the memory of a device is reached, by way of `memory` of the host: of TM_FILE_CHUNK bytes, at a page, and used by one
+   queue alone. `copy` returns 0 once all bytes are there, which its thread calls; `error` has the words of its last failure. */
+enum { TM_FILE_CHUNK = 1 << 20 };
+typedef struct tm_file_stage {
+  void *of, *memory;
+  int (*copy)(void *of, void *target, const void *source, size_t bytes, int to_device);
+  const char *(*error)(void);
+} tm_file_stage;
+
+/* Puts a copy on a queue, and waits for its end if `wait`. `place` is the first byte in the array that the file holds; with a
+   `stage` the other end is in the memory of a device. */
 int tm_file_store(tm_file_call *call, const char *what, tm_file *target, size_t place, const void *source,
-                  const tm_file_box *box, bool wait);
+                  const tm_file_box *box, const tm_file_stage *stage, bool wait);
 int tm_file_load(tm_file_call *call, const char *what, void *target, tm_file *source, size_t place,
-                 const tm_file_box *box, bool wait);
+                 const tm_file_box *box, const tm_file_stage *stage, bool wait);
 
 /* `count` events, released by tm_file_end. */
 int tm_file_events(tm_file_call *call, size_t count, tm_file_event **events);

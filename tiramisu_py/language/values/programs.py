@@ -23,6 +23,7 @@ from tiramisu_py.algorithm.expressions import (
     select,
     tuple_value,
 )
+from tiramisu_py.algorithm.names import is_reserved
 from tiramisu_py.algorithm.types import TupleType, weak_int
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.language.ir.nodes import BlockKernel, BlockLoop, BlockValue, Instruction, Node, Operand
@@ -91,6 +92,7 @@ class Programs(Meanings):
         self._loops: list[BlockLoop] = []
         self._aliases: list[tuple[str, BlockValue]] = []
         self._sums: dict[Node, CarriedSum] = {}
+        self._summed: set[tuple[BlockLoop, int]] = set()
         self._wanted = self._wanted_values()
         self.swizzles = swizzles_of(self.uses, origin)
 
@@ -197,6 +199,8 @@ class Programs(Meanings):
     def _carry(self, node: BlockLoop, k: int, inner: BlockValue) -> None:
         """The meaning of a carried value before an iteration, and after the loop."""
         result, initial = node.results[k], node.initial[k]
+        if (node, k) in self._summed:
+            return
         if node.yields[k] is inner:
             self._meanings[inner] = self._meanings[result] = self.meaning(initial)
             return
@@ -211,6 +215,7 @@ class Programs(Meanings):
         found = carried_sum(self.uses, node, k)
         if found is not None:
             self._sums[found.term] = found
+            self._summed |= {*zip(found.loops, found.positions, strict=True)}
             self._meanings[result] = lambda i: self._access(found.term.result, i)  # type: ignore[arg-type]
             return
         after = node.yields[k]
@@ -225,7 +230,12 @@ class Programs(Meanings):
     def _after_body(self, node: BlockLoop, k: int, inner: BlockValue) -> None:
         """Keep what a loop carries where nothing in its body does so already."""
         after = node.yields[k]
-        if after is inner or self._induction(node, k, inner) is not None or carried_sum(self.uses, node, k) is not None:
+        if (
+            (node, k) in self._summed
+            or after is inner
+            or self._induction(node, k, inner) is not None
+            or carried_sum(self.uses, node, k) is not None
+        ):
             return
         if (
             not isinstance(after, BlockValue)
@@ -264,7 +274,7 @@ class Programs(Meanings):
         return self.axes.loop(node)
 
     def _induction(self, node: BlockLoop, k: int, inner: BlockValue) -> Meaning | None:
-        """What an integer grows by in each iteration, if that is the same in all of them."""
+        """The step by which an integer grows in each iteration, if that is the same in all of them."""
         step = self.uses.instruction(node.yields[k])
         if step is None or step.op != "add" or dtype_of(inner).is_float:
             return None
@@ -450,8 +460,9 @@ class Programs(Meanings):
         return base if base and number.isdigit() and base in self._names else name
 
     def _free(self, wanted: str) -> str:
+        """An unused name; Python may call a variable do, or int, and C keeps these to itself."""
         name, count = wanted, 1
-        while name in self.taken or f"{name}_init" in self.taken or f"{name}_update" in self.taken:
+        while is_reserved(name) or not self.taken.isdisjoint((name, f"{name}_init", f"{name}_update")):
             count += 1
             name = f"{wanted}_{count}"
         self.taken |= {name, f"{name}_init", f"{name}_update"}

@@ -107,7 +107,8 @@ class _Walk:
                 self._hold(node.block, None)
             case For():
                 copies = self.copies
-                self.copies *= self.threads if isinstance(node.tag, Parallel) and copies == 1 else 1
+                if isinstance(node.tag, Parallel) and copies == 1:
+                    self.copies *= min(self.threads, node.tag.threads or self.threads)
                 self._in_block(node.body, {**known, **_known(node.variable, node.lower, known)})
                 self.copies = copies
             case If():

@@ -33,16 +33,22 @@ from tiramisu_py.sets import smallest
 
 
 class Direction(Enum):
-    """Between which memories a transfer goes: from the host to a GPU or a file, back, or from one GPU to another."""
+    """Between which memories a transfer goes: those of the host, of GPUs, and files."""
 
     CPU2GPU = "cpu2gpu"
     GPU2CPU = "gpu2cpu"
     GPU2GPU = "gpu2gpu"
     CPU2FILE = "cpu2file"
     FILE2CPU = "file2cpu"
+    GPU2FILE = "gpu2file"
+    FILE2GPU = "file2gpu"
 
     def __repr__(self) -> str:
         return self.name
+
+
+_TO_FILES = (Direction.CPU2FILE, Direction.GPU2FILE)
+_FROM_FILES = (Direction.FILE2CPU, Direction.FILE2GPU)
 
 
 class Mode(Enum):
@@ -87,14 +93,15 @@ def between(direction: object, mode: object, stream: object, device: object, to_
     """The devices and the mode of a transfer, checked."""
     if not isinstance(direction, Direction):
         raise CommandError(
-            f"direction={direction!r}: choose tm.CPU2GPU, tm.GPU2CPU, tm.GPU2GPU, tm.CPU2FILE or tm.FILE2CPU"
+            f"direction={direction!r}: choose tm.CPU2GPU, tm.GPU2CPU, tm.GPU2GPU, tm.CPU2FILE, tm.FILE2CPU, "
+            "tm.GPU2FILE or tm.FILE2GPU"
         )
     if not isinstance(mode, Mode):
         raise CommandError(f"mode={mode!r}: choose tm.SYNC or tm.ASYNC")
     gpu, sequence = size(device, "device", 0), size(stream, "stream", 0)
     if (direction is Direction.GPU2GPU) != (to_device is not None):
         raise CommandError("to_device= is the target of a tm.GPU2GPU transfer, and for no other direction")
-    if direction in (Direction.CPU2FILE, Direction.FILE2CPU):
+    if direction in (*_TO_FILES, *_FROM_FILES):
         return _of_files(direction, mode, sequence, gpu)
     source = None if direction is Direction.CPU2GPU else gpu
     target = {Direction.CPU2GPU: gpu, Direction.GPU2CPU: None}.get(direction, to_device)
@@ -104,15 +111,16 @@ def between(direction: object, mode: object, stream: object, device: object, to_
 
 
 def _of_files(direction: Direction, mode: Mode, stream: int, device: int) -> Transfer:
-    if stream or device:
+    of_gpu = direction in (Direction.GPU2FILE, Direction.FILE2GPU)
+    if stream or (device and not of_gpu):
         raise CommandError(
             f"{'stream' if stream else 'device'}= is for GPUs: files have a queue of stores and one of loads"
         )
-    stores = direction is Direction.CPU2FILE
+    other = device if of_gpu else None
     asynchronous = mode is Mode.ASYNC
-    if stores:
-        return Transfer(None, FILES, asynchronous, STORES)
-    return Transfer(FILES, None, asynchronous, LOADS)
+    if direction in _TO_FILES:
+        return Transfer(other, FILES, asynchronous, STORES)
+    return Transfer(FILES, other, asynchronous, LOADS)
 
 
 def default_name(source: str, transfer: Transfer) -> str:

@@ -158,6 +158,9 @@ class Parallelize(OnStatements):
 
     A row is never divided. `check()` refuses a balance that has no element for an iteration or its end, that
     nothing else reads, or that the function writes.
+
+    With `threads` at most so many share the iterations, and no more than the kernel has: a small loop is faster on
+    one, ``parallelize(i, threads=1)``, and a sum with ``combine=tm.PRIVATE`` has no more partial results than threads.
     """
 
     many = "over"
@@ -168,6 +171,7 @@ class Parallelize(OnStatements):
     chunk: int | None = None
     combine: Combine | None = None
     balance: Handle | None = None
+    threads: int | None = None
 
     @classmethod
     def called(
@@ -178,8 +182,9 @@ class Parallelize(OnStatements):
         chunk: int | None = None,
         combine: Combine | None = None,
         balance: Handle | None = None,
+        threads: int | None = None,
     ) -> Self:
-        return cls(of, over, schedule=schedule, chunk=chunk, combine=combine, balance=balance)
+        return cls(of, over, schedule=schedule, chunk=chunk, combine=combine, balance=balance, threads=threads)
 
     def applied(self, program: Program) -> Program:
         if not self.over:
@@ -188,11 +193,12 @@ class Parallelize(OnStatements):
             raise CommandError(f"schedule={self.schedule!r}: choose one of {', '.join(SCHEDULES)}")
         chunk = None if self.chunk is None else size(self.chunk, "chunk")
         balance = None if self.balance is None else self._balanced(program, self.balance)
+        threads = None if self.threads is None else size(self.threads, "threads")
         names, loops, combine = self.names(program), [loop_name(loop) for loop in self.over], self.combine
         if combine is Combine.TREE:
             program, loops = in_ranges_of_bundles(program, names, loops)
             (program, names), combine = in_chunks(program, names, loops, self.text), None
-        tag = Parallel(self.schedule, chunk, _combine(combine, Combine.TREE), balance=balance)
+        tag = Parallel(self.schedule, chunk, _combine(combine, Combine.TREE), balance=balance, threads=threads)
         return parallelize(program, names, loops, tag, self.text)
 
     def _balanced(self, program: Program, balance: object) -> str:

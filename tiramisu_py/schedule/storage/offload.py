@@ -26,7 +26,7 @@ from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import FILES, LOADS, STORES, Role, Statement, Transfer, Waiting
+from tiramisu_py.program.statement import FILES, LOADS, STORES, Device, Role, Statement, Transfer, Waiting, device_words
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import loop_name, size
 from tiramisu_py.schedule.command_fields import OnStatements
@@ -64,18 +64,22 @@ class Offloading:
         self.accesses = MemoryAccesses(program)
         self.producers = program.statements_of(source)
         self.readers = [s for s in program.acting if s.source != source and source in self.accesses.sources(s)]
-        self._check_on_host()
+        self.device = self._where()
 
-    def _check_on_host(self) -> None:
+    def _where(self) -> Device:
+        """Where the levels are computed and read: on the host, or on one GPU."""
         program, source = self.program, self.source
+        device = program.device_of(self.producers[0])
         for statement in (*self.producers, *self.readers):
-            if program.device_of(statement) is not None:
+            if program.device_of(statement) != device:
                 raise CommandError(
-                    f"{statement.handle} runs on a GPU: copy what it reads with f.create_xfer, and offload {source} "
-                    "where the host computes it"
+                    f"{self.producers[0].handle} runs on {device_words(device)}, and {statement.handle} on "
+                    f"{device_words(program.device_of(statement))}: levels in a file are computed and read by one of "
+                    "them; compute what the other reads in a computation of its own, and offload that"
                 )
             if statement.transfer is not None or statement.message is not None:
                 raise CommandError(f"{statement.handle} moves {source} already: offload comes before transfers")
+        return device
 
     # -- levels by iterations
 
@@ -230,7 +234,7 @@ def offload(program: Program, source: str, names: Sequence[str], index: str, ahe
     reads = Offloading(program, source, axis, index)
     passes = reads.passes([program.statements[s.name] for s in late])
     ring = max(one.span for one in (own, *passes)) + 1 + ahead
-    made = _Additions(program, source, axis, command)
+    made = _Additions(program, source, axis, reads.device, command)
     made.store(own, sets.union_of(one.levels for one in passes).coalesce(), ring)
     for one in passes:
         made.fetch(one, ahead, [s.name for s in soon])
@@ -251,17 +255,18 @@ def _outermost(reads: Offloading, late: Sequence[Statement]) -> Program:
 class _Additions:
     """A program to which the transfers of a source, and their waits, are added."""
 
-    def __init__(self, program: Program, source: str, axis: int, command: str) -> None:
+    def __init__(self, program: Program, source: str, axis: int, device: Device, command: str) -> None:
         self.program = program
         self.source = source
         self.axis = axis
+        self.device = device
         self.command = command
         self.stored = ""
 
     def store(self, own: Sweep, levels: isl.Set, ring: int) -> None:
         """Each level is stored once it is computed; the host waits before its place is used again, and at the end."""
         name = free_name(self.program, f"{self.source}_stored")
-        self._transfer(name, Transfer(None, FILES, True, STORES), own, levels)
+        self._transfer(name, Transfer(self.device, FILES, True, STORES), own, levels)
         self._order((producer, name, own.loop) for producer in own.statements)
         again = moved(levels, own.sign * ring).intersect(own.levels)
         kept = moved(again, -own.sign * ring).coalesce()
@@ -274,7 +279,7 @@ class _Additions:
     def fetch(self, one: Sweep, ahead: int, soon: Sequence[str]) -> None:
         """Each level is fetched some iterations before it is first read, after all are stored and others have read."""
         name = free_name(self.program, f"{self.source}_loaded")
-        transfer = Transfer(FILES, None, True, LOADS)
+        transfer = Transfer(FILES, self.device, True, LOADS)
         self._transfer(name, transfer, one, one.levels, -ahead)
         wait = self._wait(name, one, one.levels)
         self._order([(name, wait, one.loop), *((wait, reader, one.loop) for reader in one.statements)])
@@ -349,6 +354,7 @@ class Offload(OnStatements):
     them late; where that is an inner loop of such a nest, it is moved outwards. Each level that is read late is stored
     once, in a file of ``compile(storage=folder)``, and fetched `ahead` iterations before it is read, in each of these
     nests. The buffer in memory is a ring of the levels that live. Nests that are fused before share what is fetched.
+    Levels that kernels of one GPU compute and read have their ring there; `derive_transfers` adds the waits for these.
     All that moves is statements of the program: it is proven, counted (`communication`) and drawn like transfers to
     GPUs. Raises `CommandError` where nothing is read late, or where levels are read together, and for outputs. Source:
     Wu, chapter 5 (SSDTrain).

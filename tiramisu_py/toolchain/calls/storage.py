@@ -99,7 +99,8 @@ def storage_of(function: LoopFunction, given: object, seed: int | None, timing: 
             )
         return None
     copies = [node for node in nodes if isinstance(node, Copy) and node.device == FILES]
-    part = StoragePart({n.statement: n.source if n.target_device == FILES else n.target for n in copies})
+    ends = {n.statement: n.source if n.target_device == FILES else n.target for n in copies}
+    part = StoragePart({name: array.partition("@")[0] for name, array in ends.items()})
     if given is None:
         return part
     if isinstance(given, SimulatedDisk) or given == SIMULATOR:

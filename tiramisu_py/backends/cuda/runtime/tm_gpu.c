@@ -135,6 +135,15 @@ typedef struct recent_launch {
   int64_t grid[3], block[3];
 } recent_launch;
 
+struct tm_gpu_stage {
+  const char *function;
+  device *on;
+  int number;
+  CUstream stream;
+  void *memory;
+  struct tm_gpu_stage *next;
+};
+
 struct tm_gpu_call {
   driver *driver;
   const tm_gpu_program *program;
@@ -145,6 +154,7 @@ struct tm_gpu_call {
   lockable *lockable;
   staged *staged; /* what is not delivered yet, oldest first */
   size_t staged_count, staged_room;
+  tm_gpu_stage *stages;
   TRACED(struct call_trace *trace;)
   recent_launch recent[RECENT]; /* the last ones: an error that is met later may be theirs */
 };
@@ -713,6 +723,12 @@ int tm_gpu_end(tm_gpu_call *call, int code) {
   const int unlocked = unlock_pages(call);
   if (code == 0 && unlocked != 0) memcpy(words, error_text, sizeof words);
   if (code == 0) code = unlocked;
+  while (call->stages != NULL) {
+    tm_gpu_stage *const one = call->stages;
+    call->stages = one->next;
+    release_item(one->on, &one->on->streams, one->stream, true, code == 0);
+    free(one);
+  }
   for (int d = 0; d < MAX_DEVICES; d++) release_device(&call->devices[d], code == 0);
   while (call->host_memory != NULL) {
     const size_t bytes = call->host_memory->bytes;
@@ -1260,6 +1276,43 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
   if (code != 0 || (stream != TM_GPU_WAIT && !wait)) return code;
   snprintf(doing, sizeof doing, "waiting for the copy of %s from %s to %s", what, from, to);
   return wait_for(call, on, c.stream, doing);
+}
+
+int tm_gpu_stage_of(tm_gpu_call *call, int device, int number, size_t bytes, tm_gpu_stage **stage, void **memory) {
+  call_device *on;
+  int code = in_call(call, device, &on);
+  if (code != 0) return code;
+  tm_gpu_stage *found = call->stages;
+  while (found != NULL && (found->on != on->device || found->number != number)) found = found->next;
+  if (found == NULL) {
+    if ((found = calloc(1, sizeof *found)) == NULL) return no_host_memory();
+    *found = (tm_gpu_stage){call->program->name, on->device, number, NULL, NULL, NULL};
+    code = tm_gpu_allocate_host(call, device, &found->memory, NULL, bytes);
+    if (code == 0) code = stream_make(on->device, &found->stream, "a stream for files cannot be made");
+    if (code != 0) {
+      free(found);
+      return code;
+    }
+    found->next = call->stages;
+    call->stages = found;
+  }
+  *stage = found, *memory = found->memory;
+  return 0;
+}
+
+int tm_gpu_stage_copy(void *given, void *target, const void *source, size_t bytes, int to_device) {
+  const tm_gpu_stage *const stage = given;
+  const device *const on = stage->on;
+  const driver *const of = on->driver;
+  char doing[300];
+  snprintf(doing, sizeof doing, "%s: a copy of %zu bytes %s GPU %d for a file", stage->function, bytes,
+           to_device ? "to" : "from", on->number);
+  const int code = enter(on, doing);
+  if (code != 0) return code;
+  CUresult done = to_device ? of->CopyToDeviceAsync(address_of(target), source, bytes, stage->stream)
+                            : of->CopyToHostAsync(target, address_of(source), bytes, stage->stream);
+  if (done == 0) done = of->StreamSynchronize(stage->stream);
+  return leave(on, done, doing);
 }
 
 int tm_gpu_zero(tm_gpu_call *call, int device, void *address, size_t bytes, int stream) {

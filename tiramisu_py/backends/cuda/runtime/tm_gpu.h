@@ -103,6 +103,14 @@ int tm_gpu_record(tm_gpu_call *call, int device, int stream, tm_gpu_event *event
 int tm_gpu_wait_stream(tm_gpu_call *call, int device, int stream, tm_gpu_event *event);
 int tm_gpu_wait_host(tm_gpu_call *call, tm_gpu_event *event);
 
+/* What another thread copies through: page-locked `memory` of so many bytes, and a stream of its own; one for each device and
+   `number`, which the call keeps. */
+typedef struct tm_gpu_stage tm_gpu_stage;
+int tm_gpu_stage_of(tm_gpu_call *call, int device, int number, size_t bytes, tm_gpu_stage **stage, void **memory);
+/* Copies between memory of the device and of the host (`to_device`: there), and waits: for any one thread. `stage` is a
+   tm_gpu_stage. */
+int tm_gpu_stage_copy(void *stage, void *target, const void *source, size_t bytes, int to_device);
+
 /* -- outside of calls: for arrays that live on a device, and for their owners -- */
 
 int tm_gpu_device_count(const char *driver, int *count);

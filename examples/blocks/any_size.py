@@ -1,0 +1,182 @@
+"""Products and convolutions of any size on GPUs, with the parameters of Tillet's kernels, and what chooses them.
+
+A program computes ML x NL results and goes through the terms in blocks of U, loaded `stages` - 1 blocks early, by so
+many warps. Where the results are few, KG programs, or accumulators, share the terms of each. Operands may be
+transposed; masks keep to the matrices. A convolution is the same product: its rows are the pixels of all images, its
+terms the channels under each weight of the filter, and no copy is made of the images.
+
+Source: P. Tillet, "Blocked Algorithms for Neural Networks" (2020), 4.1: figures 4.3 and 4.4, listings 4.1 and 4.2.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import tiramisu_py as tm
+import tiramisu_py.language as tl
+from tiramisu_py.tuning import filters
+
+M, N, K, Z, CI, CO = tm.params("M N K Z CI CO")
+
+
+@tm.jit
+def product(
+    A, B, C, ML: tl.constexpr, NL: tl.constexpr, U: tl.constexpr, KG: tl.constexpr, WAY: tl.constexpr,
+    TA: tl.constexpr, TB: tl.constexpr,
+):  # fmt: skip
+    M, N = C.shape
+    K = A.shape[0] if TA else A.shape[1]
+    rm, rn = tl.program_id(0) * ML + tl.arange(0, ML), tl.program_id(1) * NL + tl.arange(0, NL)
+    inside = (rm[:, None] < M) & (rn < N)
+    acc = tl.zeros((ML, NL), tl.float32)
+    for k in tl.range(tl.program_id(2) * U, K, KG * U):
+        rk = k + tl.arange(0, U)
+        in_a, in_b = (rm[:, None] < M) & (rk < K), (rk[:, None] < K) & (rn < N)
+        a = tl.load(A[rk, rm[:, None]] if TA else A[rm[:, None], rk], mask=in_a, other=0)
+        b = tl.load(B[rn, rk[:, None]] if TB else B[rk[:, None], rn], mask=in_b, other=0)
+        acc = tl.dot(a, b, acc)
+    if WAY == "atomic":
+        tl.accumulate(C[rm[:, None], rn], acc, mask=inside, combine=tm.ATOMIC)
+    if WAY == "in turn":
+        tl.accumulate(C[rm[:, None], rn], acc, mask=inside, combine=tm.ORDERED)
+    if WAY == "whole":
+        tl.store(C[rm[:, None], rn], acc, mask=inside)
+
+
+def made(
+    rows: int, columns: int, terms: int, parts: int, way: str, warps: int, stages: int,
+    first: bool = False, second: bool = False, dtype: tm.DType = tm.float32,
+) -> tm.Function:  # fmt: skip
+    """A point: the kernel with its constants, on a GPU; the operands are transposed, or not."""
+    f = tm.Function("product", params=[M, N, K])
+    A, B = f.input("A", dtype, [K, M] if first else [M, K]), f.input("B", dtype, [N, K] if second else [K, N])
+    C = f.array("C", tm.float32, [M, N])
+    run = product[tl.cdiv(M, rows), tl.cdiv(N, columns), parts](
+        A, B, C, ML=rows, NL=columns, U=terms, KG=parts, WAY=way, TA=first, TB=second
+    )
+    f.outputs(C)
+    tm.recipes.blocks(run, on=tm.gpu(), num_warps=warps, num_stages=stages)
+    f.derive_transfers()
+    return f
+
+
+@tm.jit
+def convolution(
+    X, W, Y, ML: tl.constexpr, NL: tl.constexpr, U: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, S: tl.constexpr,
+    STEPS: tl.constexpr,
+):  # fmt: skip
+    rows, channels, results = Y.shape[0], W.shape[0], W.shape[3]
+    rm, rn = tl.program_id(0) * ML + tl.arange(0, ML), tl.program_id(1) * NL + tl.arange(0, NL)
+    z, p, q = rm[:, None] // (P * Q), rm[:, None] // Q % P, rm[:, None] % Q
+    acc = tl.zeros((ML, NL), tl.float32)
+    if STEPS:  # under each weight the places go on by U channels: nothing is divided
+        for r in tl.range(0, S):
+            for s in tl.range(0, S):
+                for c in tl.range(0, channels, U):
+                    rc = c + tl.arange(0, U)
+                    x = tl.load(X[z, p + r, q + s, rc], mask=(rm[:, None] < rows) & (rc < channels), other=0)
+                    w = tl.load(W[rc[:, None], r, s, rn], mask=(rc[:, None] < channels) & (rn < results), other=0)
+                    acc = tl.dot(x, w, acc)
+    else:  # blocks of terms go on from weight to weight: few channels fill them too
+        for k in tl.range(0, channels * S * S, U):
+            rk = k + tl.arange(0, U)
+            c, r, s = rk // (S * S), rk // S % S, rk % S
+            x = tl.load(X[z, p + r, q + s, c], mask=(rm[:, None] < rows) & (c < channels), other=0)
+            column = rk[:, None]
+            w = tl.load(
+                W[column // (S * S), column // S % S, column % S, rn],
+                mask=(column < channels * S * S) & (rn < results), other=0,
+            )  # fmt: skip
+            acc = tl.dot(x, w, acc)
+    tl.store(Y[rm[:, None], rn], acc, mask=(rm[:, None] < rows) & (rn < results))
+
+
+def convolved(
+    rows: int, columns: int, terms: int, warps: int, size: tuple[int, int], filter: int, steps: bool = True
+) -> tm.Function:
+    """A point of the convolution of images of one size, with a row of results for each pixel; Z, CI and CO are open."""
+    f = tm.Function("convolved", params=[Z, CI, CO])
+    P, Q = (extent - filter + 1 for extent in size)
+    x, w = f.input("x", tm.float32, [Z, *size, CI]), f.input("w", tm.float32, [CI, filter, filter, CO])
+    y = f.array("y", tm.float32, [P * Q * Z, CO])
+    run = convolution[tl.cdiv(Z * P * Q, rows), tl.cdiv(CO, columns)](
+        x, w, y, ML=rows, NL=columns, U=terms, P=P, Q=Q, S=filter, STEPS=steps
+    )
+    f.outputs(y)
+    tm.recipes.blocks(run, on=tm.gpu(), num_warps=warps)
+    f.derive_transfers()
+    return f
+
+
+#: Block sizes, partial results and how they are added, warps, and blocks that are loaded early.
+SPACE = {
+    "rows": [16, 32], "columns": [16, 32], "terms": [8, 16], "parts": [1, 4], "way": ["whole", "atomic"],
+    "warps": [1, 2], "stages": [1],
+}  # fmt: skip
+
+
+def is_point(parts: int, way: str, **_: Any) -> bool:
+    """Whether partial results are added where there are some."""
+    return (parts == 1) == (way == "whole")
+
+
+def multiprocessors(point: dict[str, Any], sizes: dict[str, int]) -> float:
+    """Seconds on a pretended GPU of 32 multiprocessors: a law that no model is told."""
+    programs = -(-sizes["M"] // point["rows"]) * -(-sizes["N"] // point["columns"]) * point["parts"]
+    waves = -(-programs // 32)
+    terms = -(-sizes["K"] // point["parts"])
+    added = 2e-9 * point["rows"] * point["columns"] * (point["way"] == "atomic")
+    reuse = 1 / point["rows"] + 1 / point["columns"]
+    return 3e-6 + waves * (terms * point["rows"] * point["columns"] * 1e-10 * (0.2 + 8 * reuse) + added)
+
+
+def chooser(folder: Path) -> tm.InputAware:
+    """The product of any size: the filters of 4.2.1 come before the proof."""
+    return tm.input_aware(
+        made, SPACE, where=is_point, timer=multiprocessors, database=folder / "samples.sqlite",
+        filters=[
+            filters.only_powers_of_two("rows", "columns", "terms"),
+            filters.limit("registers", lambda rows, columns, warps, **_: rows * columns / (32 * warps), most=16),
+            filters.limit("shared memory", lambda rows, columns, terms, stages, **_: 4 * terms * (rows + columns)
+                          * stages, most=48 * 1024),
+        ],
+    )  # fmt: skip
+
+
+def pixels(x: Any, w: Any) -> Any:
+    """The convolution in NumPy, a row for each pixel."""
+    size = w.shape[1]
+    extents = [extent - size + 1 for extent in x.shape[1:3]]
+    under = ((r, s, x[:, r : r + extents[0], s : s + extents[1]]) for r in range(size) for s in range(size))
+    return sum(part.reshape(-1, len(w)) @ w[:, r, s] for r, s, part in under)
+
+
+if __name__ == "__main__":
+    numbers = np.random.default_rng(0)
+
+    def integers(*shape: int) -> Any:
+        return numbers.integers(0, 5, shape).astype(np.float32)
+
+    a, b = integers(21, 19), integers(19, 18)
+    for parts, way, first, second in (
+        (1, "whole", False, True),
+        (2, "atomic", True, False),
+        (2, "in turn", True, True),
+    ):
+        f = made(16, 16, 8, parts, way, 2, 1, first, second)
+        given = a.T.copy() if first else a, b.T.copy() if second else b
+        np.testing.assert_array_equal(f.compile(device="simulator", sanitize=True)(*given), a @ b)
+    x, w = integers(2, 6, 7, 9), integers(9, 3, 3, 5)
+    g = convolved(16, 16, 8, 2, (6, 7), 3, steps=False)
+    np.testing.assert_array_equal(g.compile(device="simulator", sanitize=True)(x, w), pixels(x, w))
+    with TemporaryDirectory() as name:
+        aware = chooser(Path(name))
+        aware.collect(M=(16, 1024), N=(16, 1024), K=(64, 8192), samples=400)
+        aware.fit(epochs=20)
+        for sizes in ({"M": 16, "N": 16, "K": 8000}, {"M": 1000, "N": 1000, "K": 64}):
+            print(sizes, "->", aware.best(**sizes, top=1)[0].parameters)
+    print("right: products, whole and in parts, of operands transposed or not, and a convolution")

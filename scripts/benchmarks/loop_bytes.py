@@ -1,0 +1,128 @@
+"""Machine code of the parametrised matrix product of GPUs: the bytes of its loop over terms beside two estimates.
+
+Nothing is run: nvcc compiles, nvdisasm reads, and a file keeps what was found.
+
+python -m benchmarks.loop_bytes FILE [--points 50] [--seconds 200]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from itertools import product as combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tiramisu_py as tm
+from benchmarks.common.tables import table
+from tiramisu_py.toolchain import machine_code
+from tiramisu_py.toolchain.compilers.cache import open_cache
+from tiramisu_py.toolchain.compilers.images import Architecture
+from tiramisu_py.toolchain.compilers.nvcc import find_nvcc
+from tiramisu_py.tuning.filters import loop_bytes
+
+M, N, K = tm.params("M N K")
+i, j, k, i0, j0, i1, j1, i2, j2, k0, k1, p, q = tm.iters("i j k i0 j0 i1 j1 i2 j2 k0 k1 p q")
+ARCHITECTURE = 80
+NEAR = 0.25
+
+
+def tiles(rows: int, columns: int, of_rows: int, of_columns: int, terms: int) -> tm.Function:
+    """Blocks of rows x columns results, of which a thread has `of_rows` x `of_columns`; blocks of terms."""
+    f = tm.Function("product", params=[M, N, K], assume="N mod 4 = 0 and K mod 4 = 0")
+    A, B = f.input("A", tm.float32, [M, K]), f.input("B", tm.float32, [K, N])
+    total = f.reduction("total", {i: M, j: N}, {k: K}, tm.sum, A[i, k] * B[k, j])
+    C = f.computation("C", {i: M, j: N}, total[i, j])
+    f.outputs(C)
+    C.tile(i, j, rows, columns, i0, j0, i1, j1)
+    C.split(i1, of_rows, i1, i2)
+    C.split(j1, of_columns, j1, j2)
+    C.reorder(i0, j0, i1, j1, i2, j2)
+    C.tag_gpu(blocks=[i0, j0], threads=[i1, j1])
+    C.unroll(i2)
+    C.vectorize(j2, 4)
+    total.compute_at(C, j1)
+    total.store_in(tm.REGISTER)
+    total.update.split(k, terms, k0, k1)
+    total.update.reorder(k0, k1, i, j)
+    total.update.unroll(k1)
+    for source, layout in ((A, [p, q + 4 * (p // 8 % 2)]), (B, [p, q + 4 * (q // 32)])):
+        total.update.copy(source, [p, q], at=k0, into=tm.SHARED, layout=layout, vector=4)
+    f.derive_transfers()
+    return f
+
+
+def points(count: int) -> list[tuple[int, ...]]:
+    """Points with one to sixteen warps, spread over the space."""
+    found = [
+        (rows, columns, of_rows, of_columns, terms)
+        for rows, columns, of_rows, of_columns, terms in combinations(
+            (32, 64, 128), (32, 64, 128), (2, 4, 8), (4, 8), (4, 8, 16)
+        )
+        if 32 <= rows * columns // (of_rows * of_columns) <= 512
+    ]
+    order = np.random.default_rng(0).permutation(len(found))
+    return [found[number] for number in order[:count]]
+
+
+def counted(point: tuple[int, ...]) -> dict[str, Any]:
+    """What the machine code of a point has: the loop over the terms, and the spills of the kernel."""
+    compiler = find_nvcc(open_cache())
+    if isinstance(compiler, str):
+        raise SystemExit(compiler)
+    image, _ = compiler.compile("product.cu", tiles(*point).source(), Architecture(ARCHITECTURE), ("-std=c++17",))
+    (code,) = machine_code(image).values()
+    loop = max(code.loops, key=lambda each: each.fused)
+    return {"bytes": loop.bytes, "instructions": loop.instructions, "fused": loop.fused, "wide": loop.wide_loads,
+            "barriers": loop.barriers, "spills": code.spills, "loops": len(code.loops)}  # fmt: skip
+
+
+def told(known: dict[str, dict[str, Any]]) -> str:
+    """How near both estimates are, and what the loops do."""
+    rows = []
+    for title, wide in (("the thesis: a load of each element", 1), ("loads of four elements", 4)):
+        ratios = []
+        for name, found in known.items():
+            _, _, of_rows, of_columns, terms = json.loads(name)
+            # the compiler may put several blocks of terms into one iteration
+            times = found["fused"] / (of_rows * of_columns * terms)
+            ratios.append(found["bytes"] / times / loop_bytes(of_rows, of_columns, terms, wide=wide))
+        near = np.mean([abs(ratio - 1) <= NEAR for ratio in ratios])
+        rows.append((title, f"{near:.0%}", f"{np.median(ratios):.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}"))
+    largest = [found for name, found in known.items() if json.loads(name)[2:4] == [8, 8]]
+    shares = [found["fused"] / found["instructions"] for found in largest]
+    first = table(
+        ("estimate of the loop's bytes", f"within {NEAR:.0%}", "bytes over it, median", "least to most"), rows
+    )
+    spills = sum(found["spills"] for found in known.values())
+    second = f"{len(known)} points of sm_{ARCHITECTURE}, float32; accesses of local memory in all of them: {spills}."
+    if shares:
+        second += (
+            f" Threads of 8 x 8 results ({len(shares)}): FFMA are {min(shares):.0%} to {max(shares):.0%} of the loop."
+        )
+    return f"{first}\n\n{second}"
+
+
+def main() -> None:
+    """Count until the time is over; print what is known."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("file", type=Path)
+    options.add_argument("--points", type=int, default=50)
+    options.add_argument("--seconds", type=float, default=3600.0)
+    asked = options.parse_args()
+    known = json.loads(asked.file.read_text()) if asked.file.exists() else {}
+    start = time.monotonic()
+    for point in points(asked.points):
+        if json.dumps(point) not in known and time.monotonic() - start < asked.seconds:
+            known[json.dumps(point)] = counted(point)
+            asked.file.write_text(json.dumps(known))
+            print(point, known[json.dumps(point)], file=sys.stderr, flush=True)
+    print(told(known))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Values kept, in files, and computed again: the adjoint of a recurrence, and models of PyTorch.
+
+scripts/bench storage [--save] [--only levels,BERT,...] [--folder FOLDER]
+
+Each model, and each way of the recurrence, is a process of its own; memory is counted from the second step on.
+`folder` is on a disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common.tables import report, table, versions
+from benchmarks.storage import levels, shapes
+from benchmarks.storage.processes import ENVIRONMENT, rate
+
+START = Path(__file__).resolve().parents[1]
+TITLE = "Values in files"
+LEVELS = """\
+## A recurrence
+
+The adjoint of {steps} steps of a rod with {points:,} points, {state:.0f} MB of levels, on one thread. In the second row
+the process may have a quarter of that (`RLIMIT_DATA`). Peak: what the call adds to the process's memory; said:
+`f.memory`. The levels need {needs:.2f} GB/s while they are computed, and the disk writes {rate:.2f} GB/s past the page
+cache.
+"""
+MODELS = """\
+## Models of PyTorch
+
+Gradients of four blocks as those of BERT, GPT and T5 (of width 256), and of eight plain ones (MLP), on one thread.
+Peak: what steps add to the process's memory. Written: bytes of a step that `/proc/self/io` counts for the disk;
+counted: what the cache says; predicted: the storages that a step saves, each once, of at least {least} kB. Not written:
+what was asked for, or no longer wanted, before it was. The slow disk writes {slow:.0f} MB/s. Bits: whether gradients
+are those of the first row.
+"""
+HEADER = (
+    "model", "activations", "peak, MB", "less", "step, s", "of kept", "written", "counted", "not written", "predicted",
+    "bits",
+)  # fmt: skip
+
+
+def alone(what: str, folder: str, *way: str) -> dict[str, Any]:
+    """A measurement in a process of its own."""
+    command = [sys.executable, str(START), "storage", "--one", what, *way, "--folder", folder]
+    done = subprocess.run(
+        command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, check=False, timeout=600
+    )
+    if done.returncode:
+        raise SystemExit(f"{what}: {done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(what, *way, found, flush=True)
+    return found
+
+
+def megabytes(count: float) -> str:
+    """Bytes as megabytes."""
+    return f"{count / 1e6:.1f}"
+
+
+def of_levels(folder: str) -> str:
+    """The table of the recurrence."""
+    found = {way: alone("levels", folder, way) for way in levels.WAYS}
+    kept, filed = found["keep"], found["file"]
+    assert len({each["bits"] for each in found.values()}) == 1
+    assert filed["stored"] + filed["loaded"] == filed["said"]
+    needs = filed["state"] / (kept["seconds"] / 3)  # backwards takes twice the time of forwards
+    rows = [
+        [way, megabytes(each["peak"]), megabytes(each["expected"]), f"{each['peak'] / each['expected'] - 1:+.1%}",
+         f"{each['seconds']:.2f}", f"{each['seconds'] / kept['seconds']:.2f}"]
+        for way, each in found.items()
+    ]  # fmt: skip
+    header = ["levels", "peak, MB", "said, MB", "off", "time, s", "of kept"]
+    sizes = {"steps": levels.SIZES["T"], "points": levels.SIZES["N"], "state": filed["state"] / 1e6}
+    text = LEVELS.format(**sizes, needs=needs / 1e9, rate=rate(folder) / 1e9)
+    moved = (
+        f"Stored {megabytes(filed['stored'])} MB, loaded {megabytes(filed['loaded'])} MB, as `f.communication` says."
+    )
+    return f"{text}\n{table(header, rows)}\n\nAll have the same bits. {moved}\n"
+
+
+def of_models(names: list[str], folder: str) -> str:
+    """The table of models."""
+    rows = []
+    for name in names:
+        found = alone(name, folder)
+        kept = found["keep"]
+        for way, each in found.items():
+            same = "" if "twice" in way else "same" if each["bits"] == kept["bits"] else "others"
+            moved = [megabytes(each[key]) if key in each else "" for key in ("io", "stored", "cancelled", "predicted")]
+            less, times = 1 - each["peak"] / kept["peak"], each["seconds"] / kept["seconds"]
+            first = [name, way, megabytes(each["peak"]), f"{less:.0%}", f"{each['seconds']:.2f}", f"{times:.2f}"]
+            rows.append([*first, *moved, same])
+    text = MODELS.format(least=shapes.LEAST >> 10, slow=shapes.SLOW / 1e6)
+    return f"{text}\n{table(HEADER, rows)}\n\nWith {versions(['torch'])}.\n"
+
+
+def main() -> None:
+    """Measure one way, or all in processes of their own."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--save", action="store_true", help="write docs/results/storage.md")
+    options.add_argument("--only", default="", help="levels, and names of models, with commas between them")
+    options.add_argument("--folder", default=".", help="where files are")
+    options.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.one:
+        what, *way = given.one
+        if what == "levels":
+            one = levels.measured(way[0], given.folder)
+        else:  # with PyTorch
+            one = importlib.import_module("benchmarks.storage.models").measured(what, given.folder)
+        print(json.dumps(one))
+        return
+    only = [word for word in given.only.split(",") if word] or ["levels", *shapes.SHAPES]
+    parts = list[str]()
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        if "levels" in only:
+            parts.append(of_levels(folder))
+        named = [word for word in only if word in shapes.SHAPES]
+        if named and find_spec("torch") is None:
+            parts.append("PyTorch is not installed: models are left out.\n")
+        elif named:
+            parts.append(of_models(named, folder))
+    report("storage", TITLE, "\n".join(parts), given.save)
+
+
+if __name__ == "__main__":
+    main()
