@@ -114,8 +114,8 @@ def convolved(
 
 #: Block sizes, partial results and how they are added, warps, and blocks that are loaded early.
 SPACE = {
-    "rows": [16, 32], "columns": [16, 32], "terms": [8, 16], "parts": [1, 4], "way": ["whole", "atomic"],
-    "warps": [1, 2], "stages": [1],
+    "rows": [16, 32], "columns": [16], "terms": [8], "parts": [1, 4], "way": ["whole", "atomic"], "warps": [2],
+    "stages": [1],
 }  # fmt: skip
 
 
