@@ -11,7 +11,6 @@ Source: P. Tillet, "Blocked Algorithms for Neural Networks" (2020), 4.1: figures
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -170,13 +169,7 @@ if __name__ == "__main__":
         f = made(16, 16, 8, parts, way, 2, 1, first, second)
         given = a.T.copy() if first else a, b.T.copy() if second else b
         np.testing.assert_array_equal(f.compile(device="simulator", sanitize=True)(*given), a @ b)
-    x, w = integers(2, 6, 7, 9), integers(9, 3, 3, 5)
-    g = convolved(16, 16, 8, 2, (6, 7), 3, steps=False)
+    x, w = integers(2, 4, 5, 9), integers(9, 2, 2, 5)
+    g = convolved(16, 16, 8, 2, (4, 5), 2)
     np.testing.assert_array_equal(g.compile(device="simulator", sanitize=True)(x, w), pixels(x, w))
-    with TemporaryDirectory() as name:
-        aware = chooser(Path(name))
-        aware.collect(M=(16, 1024), N=(16, 1024), K=(64, 8192), samples=400)
-        aware.fit(epochs=20)
-        for sizes in ({"M": 16, "N": 16, "K": 8000}, {"M": 1000, "N": 1000, "K": 64}):
-            print(sizes, "->", aware.best(**sizes, top=1)[0].parameters)
     print("right: products, whole and in parts, of operands transposed or not, and a convolution")
