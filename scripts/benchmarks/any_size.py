@@ -226,7 +226,7 @@ def measured(options: argparse.Namespace) -> str:
             for sizes in [*(each for family in listed.values() for each in family), *drawn]:
                 at_all_points(made, sizes)
         else:
-            parts += compared(made, {f"{options.held} drawn": drawn, **listed})
+            parts += compared(made, len(points), {"drawn": drawn, **listed})
     return "\n\n".join(parts)
 
 
@@ -235,12 +235,14 @@ def at_all_points(made: tm.InputAware, sizes: Mapping[str, int]) -> None:
     made.collect(**sizes, samples=10_000, operations=1e11)
 
 
-def compared(made: tm.InputAware, groups: Mapping[str, Sequence[dict[str, int]]]) -> list[str]:
+def compared(made: tm.InputAware, points: int, groups: Mapping[str, Sequence[dict[str, int]]]) -> list[str]:
     """The tables of what the model chooses at shapes that it has not seen, beside all points measured there."""
     rows, chosen = [], []
     for title, group in groups.items():
         found = {tuple(sizes.values()): times(made, sizes) for sizes in group}
-        rows.append(row(title, [ratios(some) for some in found.values() if some]))
+        whole = {shape: some for shape, some in found.items() if len(some) == points}
+        if whole:
+            rows.append(row(title, [ratios(some) for some in whole.values()]))
         if title in FAMILIES:
-            chosen += [blocks(shape, some) for shape, some in found.items() if some]
+            chosen += [blocks(shape, some) for shape, some in whole.items()]
     return [table(HEADER, rows), table(CHOSEN, chosen)]
