@@ -189,7 +189,7 @@ def blocks(shape: tuple[int, ...], some: Sequence[tuple[Point, float]]) -> tuple
     library = min((t for p, t in some if p["way"] == "library"), default=math.nan)
     return (
         " x ".join(map(str, shape)), f"{point['rows']} x {point['columns']}", str(point["terms"]), str(point["parts"]),
-        str(point["threads"]), f"{operations / seconds:.0f}", f"{operations / library:.0f}", THESIS.get(shape, ""),
+        str(point["threads"]), f"{operations / seconds:.0f}", "-" if math.isnan(library) else f"{operations / library:.0f}", THESIS.get(shape, ""),
     )  # fmt: skip
 
 
