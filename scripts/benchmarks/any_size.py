@@ -186,10 +186,10 @@ def blocks(shape: tuple[int, ...], some: Sequence[tuple[Point, float]]) -> tuple
     """The blocks that are chosen among the first ten, their rate, and that of the library."""
     operations = 2e-9 * math.prod(shape)
     point, seconds = min(((p, t) for p, t in some[: FIRST[-1]] if p["way"] == "tiles"), key=lambda each: each[1])
-    library = min((t for p, t in some if p["way"] == "library"), default=math.nan)
+    library = [f"{operations / t:.0f}" for p, t in sorted(some, key=lambda each: each[1]) if p["way"] == "library"]
     return (
         " x ".join(map(str, shape)), f"{point['rows']} x {point['columns']}", str(point["terms"]), str(point["parts"]),
-        str(point["threads"]), f"{operations / seconds:.0f}", "-" if math.isnan(library) else f"{operations / library:.0f}", THESIS.get(shape, ""),
+        str(point["threads"]), f"{operations / seconds:.0f}", *(library or ["-"])[:1], THESIS.get(shape, ""),
     )  # fmt: skip
 
 
