@@ -6,9 +6,11 @@ import importlib
 import importlib.util
 import os
 import subprocess
+import weakref
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -365,6 +367,28 @@ def test_the_slower_arrays_of_a_program_count() -> None:
 
     told = [Told("a", [[3.0, 9.0], [2.0, 1.0]]), Told("b", [[4.0, 5.0], [6.0, 7.0]])]
     assert rounds.turns(told, 0, 2) == [{"a": 3.0, "b": 5.0}, {"a": 2.0, "b": 7.0}]  # type: ignore[arg-type]
+
+
+def test_a_program_is_made_with_arrays_of_each_alignment_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are there at the same time, and a call keeps those of which it has only the places."""
+    monkeypatch.setenv(one_processor.ARRAYS, "16,4096")
+
+    def made() -> tuple[np.ndarray[Any, Any], rounds.Run]:
+        array = shared_arrays.own(np.zeros(8))
+        place = array.ctypes.data
+        return weakref.proxy(array), rounds.holding(lambda: place, array)
+
+    found = rounds.each_alignment(made)
+    assert one_processor.alignments() == (16, 4096)
+    assert [array.ctypes.data == run() for array, run in found] == [True, True]
+    assert [run() % 4096 == 0 for _, run in found] == [False, True]  # type: ignore[operator]
+
+
+def test_the_fastest_forms_of_a_peer_are_kept_for_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"slow": 0.004, "fast": 0.0, "middle": 0.001, "slower": 0.008}
+    monkeypatch.setattr(worker, "least", lambda run, calls: seconds[run()])
+    found = worker.fastest({name: lambda name=name: lambda: name for name in seconds}, 1)  # type: ignore[misc]
+    assert list(found) == ["fast", "middle", "slow"]
 
 
 @pytest.mark.parametrize("alignment", one_processor.ALIGNMENTS)

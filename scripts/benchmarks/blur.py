@@ -17,7 +17,7 @@ import numpy as np
 
 import tiramisu_py as tm
 from benchmarks.common import one_processor
-from benchmarks.common.rounds import paired, serve
+from benchmarks.common.rounds import each_alignment, paired, serve
 from benchmarks.common.shared_arrays import own
 from benchmarks.common.tables import report, table
 
@@ -152,13 +152,17 @@ CONTENDERS: dict[str, Callable[[Array, Array], Run]] = {
 
 def contend(name: str, rows: int, columns: int) -> None:
     """The process of one contender: check the values, then run on demand."""
-    image, out = picture(rows, columns), aligned(rows, columns)
-    run = CONTENDERS[name](image, out)
-    run()
-    if CONTENDERS[name] is not copy:
-        across = (image[:, :-2] + image[:, 1:-1] + image[:, 2:]) * THIRD
-        np.testing.assert_allclose(out, (across[:-2] + across[1:-1] + across[2:]) * THIRD, rtol=1e-5)
-    serve(run)
+
+    def made() -> list[Run]:
+        image, out = picture(rows, columns), aligned(rows, columns)
+        run = CONTENDERS[name](image, out)
+        run()
+        if CONTENDERS[name] is not copy:
+            across = (image[:, :-2] + image[:, 1:-1] + image[:, 2:]) * THIRD
+            np.testing.assert_allclose(out, (across[:-2] + across[1:-1] + across[2:]) * THIRD, rtol=1e-5)
+        return [run]
+
+    serve(each_alignment(made))
 
 
 def measured(rows: int, columns: int, threads: int, seconds: float) -> list[list[str]]:

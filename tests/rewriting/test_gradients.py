@@ -209,3 +209,19 @@ def test_what_is_saved_and_what_is_allocated_is_what_cost_says() -> None:
     predicted = {each.name: each.bytes for each in g.forward.cost(**sizes).arrays}
     assert {name: predicted[name] for name in g.saved} == {name: made[name].nbytes for name in g.saved}
     assert g.backward.cost(**sizes).temporaries == g.backward.compile().temporary_bytes(**sizes) != {}
+
+
+def test_an_adjoint_that_is_a_copy_is_not_computed() -> None:
+    (n, m), (i, j) = tm.params("N M"), tm.iters("i j")
+    f = tm.Function("f", params=[n, m], assume="N >= 2")
+    x = f.input("x", tm.float64, [n, m])
+    whole = f.computation("whole", {i: n, j: m}, x[i, j] * x[i, j])  # read by all of a sum
+    first = f.computation("first", {i: n, j: m}, x[i, j] * x[i, j])  # the second row by another one
+    rows = f.reduction("rows", {i: n}, {j: m}, tm.sum, whole[i, j])
+    f.outputs(f.computation("y", {i: n, j: m}, rows[i] * tm.select(i == 1, first[i, j], 2.0)))
+    f.outputs(f["y"], f.computation("z", {j: m}, first[1, j] * 1), replace=True)
+    g = tm.vjp(f)
+    made = g.step.algorithm.computations
+    assert "d_whole" not in made and "d_first" in made and g.step.check().ok
+    given = {"x": np.arange(6.0).reshape(3, 2) - 2}
+    assert tm.check_gradient(g, **given).ok

@@ -137,6 +137,58 @@ def test_a_recurrence_keeps_its_domain() -> None:
     assert tm.check_gradient(g, x=np.random.default_rng(0).random((5, 6))).ok
 
 
+def factor_of_the_place() -> tm.Function:
+    """A factor at each result, which exists at some only."""
+    f = tm.Function("f", params=[N, M], assume="N >= 8 and M >= 3")
+    x, w, (k, m) = f.input("x", D, [N + 2, M + 2]), f.input("w", D, [N, M]), tm.iters("k m")
+    f.outputs(f.reduction("y", {i: N, j: M}, {k: 3, m: 3}, tm.sum, x[i + k, j + m] * w[i, j]))
+    return f
+
+
+def convolution(rows: Any = N) -> tm.Function:
+    f = tm.Function("f", params=[N, M], assume="N >= 8 and M >= 3")
+    x, w = f.input("x", D, [N + 2, M + 2]), f.input("w", D, [3, 3])
+    k, m = tm.iters("k m")
+    f.outputs(f.reduction("y", {i: rows, j: M}, {k: 3, m: 3}, tm.sum, x[i + k, j + m] * w[k, m]))
+    return f
+
+
+def test_the_sums_of_a_convolution_read_zeros_around_the_weights_of_its_results() -> None:
+    step = tm.vjp(convolution(), wrt=["x"]).step
+    points = step.algorithm.computations["d_x"].points
+    assert "d_y_with_zeros" in step.algorithm.computations and points.n_basic_set() == 1
+    at_8_by_3 = sets.at_params(points, {"N": 8, "M": 3})
+    assert sets.count(at_8_by_3) == 10 * 5 * 9  # all nine terms at each element
+    agrees_for_all(convolution())
+
+
+def agrees_for_all(f: tm.Function, **sizes: int) -> None:
+    """Both modes agree exactly by all inputs, and the compiled step is `evaluate`, for small integers."""
+    g, numbers = tm.vjp(f), np.random.default_rng(2)
+    assert g.step.check().ok
+    given = programs.arguments(f, {"N": 9, "M": 6, **sizes}, 3, True)
+    v, w = directions(f, given, numbers, True), weights(f, given, numbers, True)
+    tangent = forwards(tm.jvp(f), f, given, v)
+    found = listed(g.step.evaluate(**weighed(f, given, w)))[-len(g.wrt) :]
+    back = sum(pairing(v[name], each) for name, each in zip(g.wrt, found, strict=True))
+    assert sum(pairing(a, b) for a, b in zip(tangent, w, strict=True)) == back
+    g.step.auto_schedule(target="x86-64-v3", threads=1)
+    for mine, right in zip(listed(g.step.compile()(**weighed(f, given, w)))[-len(g.wrt) :], found, strict=True):
+        np.testing.assert_array_equal(mine, right)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda: convolution(rows=2),  # an array that would grow by its size
+        factor_of_the_place,
+    ],
+)
+def test_sums_of_other_kinds_keep_their_conditions(f: Callable[[], tm.Function]) -> None:
+    assert not any("with_zeros" in name for name in tm.vjp(f(), wrt=["x"]).step.algorithm.computations)
+    agrees_for_all(f())
+
+
 @pytest.mark.slow
 def test_the_step_of_a_pipeline_of_stencils_is_a_few_times_as_long_as_the_pipeline() -> None:
     f, step = programs.PROGRAMS["harris"](), tm.vjp(programs.PROGRAMS["harris"]()).step

@@ -51,6 +51,13 @@ def split_by_cases(
     return _Splitter(reader, cuts).split(instances, body)
 
 
+def is_decided(
+    reader: Affine, instances: isl.Set, body: Expr, cuts: Callable[[Expr, Expr], bool] | None = None
+) -> bool:
+    """Whether `split_by_cases` has left no select in a part that it would cut, were there not as many already."""
+    return len(_Splitter(reader, cuts).cut(instances, body)) == 1
+
+
 class _Splitter:
     """Cuts instances by the conditions of the selects in their body."""
 
@@ -72,15 +79,20 @@ class _Splitter:
         number = 0
         while waiting and len(done) + len(waiting) < MOST_BODIES:
             _, _, branch, part = waiting.pop(waiting.index(min(waiting, key=lambda entry: entry[:2])))
-            cut = self._cut(*part)
+            cut = self.cut(*part)
             if len(cut) == 1:
                 done.append((branch, cut[0]))
             for which, each in enumerate(cut) if len(cut) > 1 else ():
                 number += 1
                 waiting.append((sets.thin_dimensions(each[0]), number, (*branch, which), each))
-        return done + [(branch, part) for _, _, branch, part in waiting]
+        return done + [(branch, self._implied(part)) for _, _, branch, part in waiting]
 
-    def _cut(self, instances: isl.Set, body: Expr) -> list[Part]:
+    def _implied(self, part: Part) -> Part:
+        """A part without the selects that its instances decide, if these are all."""
+        found = self.cut(*part)
+        return found[0] if len(found) == 1 else part
+
+    def cut(self, instances: isl.Set, body: Expr) -> list[Part]:
         """The parts on which the outermost affine select of a body is decided; the part alone if it has none."""
         kept = set[tuple[object, ...]]()
         while (found := self._affine(body, kept)) is not None:

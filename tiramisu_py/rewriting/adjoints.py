@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import product
+from typing import TypeVar
 
 import islpy as isl
 
@@ -41,7 +42,7 @@ from tiramisu_py.rewriting.read_inverses import Preimage, counted_down, preimage
 from tiramisu_py.rewriting.reading_instances import Instances, all_instances, without_chosen
 from tiramisu_py.rewriting.sketches import FreshNames, Sketch, read, replaced, with_sketches
 from tiramisu_py.rewriting.stage_adjoints import part_adjoints
-from tiramisu_py.rewriting.sums_by_parts import PartialTerm, sum_by_parts
+from tiramisu_py.rewriting.sums_by_parts import PartialSum, PartialTerm, sum_by_parts
 from tiramisu_py.rewriting.terms_of_reductions import weight_of_terms
 from tiramisu_py.rewriting.zero_borders import TermsOfAdjoint, widened
 
@@ -68,15 +69,8 @@ def with_adjoints(algorithm: Algorithm, wrt: Sequence[str], *, of_one: bool = Fa
     return _Backward(algorithm, wrt, of_one).result()
 
 
-@dataclass(frozen=True, eq=False)
-class _Sum:
-    """A term that is a sum over the iterators `over`, at the elements and values of these in `points`."""
-
-    points: isl.Set
-    over: tuple[str, ...]
-    guards: tuple[Expr, ...]
-    value: Expr
-    reader: Computation
+#: A term of an adjoint.
+_Partial = TypeVar("_Partial", PartialTerm, PartialSum)
 
 
 class _Backward:
@@ -103,8 +97,10 @@ class _Backward:
             if each in self.read or each[0] in wrt
         }
         self.terms: dict[Source, list[PartialTerm]] = {each: [] for each in self.adjoint_names}
-        self.sums: dict[Source, list[_Sum]] = {each: [] for each in self.adjoint_names}
+        self.sums: dict[Source, list[PartialSum]] = {each: [] for each in self.adjoint_names}
         self.sketches: list[Sketch] = []
+        #: Adjoints that are copies of others, which are read in their place.
+        self.copies: set[Source] = set()
         self.wide: dict[str, isl.Set] = {}
         self._found_upwards: dict[str, frozenset[str]] = {}
 
@@ -130,6 +126,7 @@ class _Backward:
         for c in reversed([*self.original.computations.values()]):
             if any(each in self.needed for each in components(c)):
                 self._collect(c)
+        self.adjoint_names = {each: name for each, name in self.adjoint_names.items() if each not in self.copies}
         self._widen()
         for source in self.adjoint_names:
             self._assemble(source)
@@ -148,7 +145,25 @@ class _Backward:
             assert weight is not None
             return weight
         at = [Iter(each) for each in c.iterators]
+        same = self._same_as(c, source)
+        if same is not None:
+            self.copies.add(source)
+            return same
         return read(self.original, self.adjoint_names[source], at, _dtype(self.original, source))
+
+    def _same_as(self, c: Computation, source: Source) -> Expr | None:
+        """The value that an adjoint is a copy of, ``d_power[i, k] = d_whole[i]``, if it is one, and no result.
+
+        All readers of a computation have been collected before it, unless values depend on each other in a cycle.
+        """
+        (*terms,) = self.terms[source]
+        plain = len(terms) == 1 and not self.sums[source] and source not in self.weights and source[0] not in self.wrt
+        if not plain or c.group or any(isinstance(e, Access) and e.source == c.name for e in walk(c.expr)):
+            return None
+        (term,) = terms
+        whole = sets.named(self._domain(source[0]), None).is_subset(sets.named(term.points, None))
+        is_copy = whole and isinstance(term.value, Access) and term.value.dtype == _dtype(self.original, source)
+        return term.value if is_copy else None
 
     def _collect(self, c: Computation) -> None:
         """Add what the reads of a computation contribute to the adjoints of what they read."""
@@ -272,8 +287,9 @@ class _Backward:
         name = self.adjoint_names[source]
         points = sets.with_dims(sets.named(points, name), (*dims, *over))
         if places:
+            points, over, value = self._summed_first(source, c, (points, over, guards, value), places)
             points, over, guards, value = _by_inverse(self.original, points, over, guards, value)
-        self.sums[source].append(_Sum(points, tuple(over), tuple(guards), value, c))
+        self.sums[source].append(PartialSum(points, tuple(over), tuple(guards), value, c))
 
     def _placed(
         self, source: Source, found: Preimage, kept: Sequence[int], places: Mapping[int, Expr], over: Sequence[str]
@@ -287,6 +303,42 @@ class _Backward:
         own = sets.function(frame, None, [*(variables[axis] for axis in kept), *variables[count:]])
         inside = sets.extended(sets.named(self._domain(source[0]), None), frame)
         return sets.preimage(sets.named(found.points, None), own).intersect(inside)
+
+    def _summed_first(
+        self,
+        source: Source,
+        c: Computation,
+        term: tuple[isl.Set, list[str], list[Expr], Expr],
+        places: Mapping[int, Expr],
+    ) -> tuple[isl.Set, list[str], Expr]:
+        """The terms of a scatter whose sums, over what chooses no place, are values of their own.
+
+        ``d_x[n, k] = sum over p, j of d_y[p, j] * w[k, j] where n == src[p]`` is a product for each p, and a sum of
+        these over p: the rows of ``d_y`` meet the same weights then, whatever the places are.
+        """
+        points, over, guards, value = term
+        dims = self.iterators[source[0]]
+        kept = [each for axis, each in enumerate(dims) if axis not in places]
+        inner = [each for each in over if not any(mentions(guard, [each]) for guard in guards)]
+        outer = [each for each in over if each not in inner]
+        dtype = _dtype(self.original, source)
+        if not inner or not outer or dtype.is_half or mentions(value, [dims[axis] for axis in places]):
+            return points, over, value
+        every = (*dims, *over)
+        named = dict(zip(every, sets.variables(points.get_space()), strict=True))
+        own = sets.function(points.get_space(), None, [named[each] for each in (*outer, *kept, *inner)])
+        rows = sets.function(points.get_space(), None, [named[each] for each in (*dims, *outer)])
+        terms, sums = points.apply(sets.graph(own)), points.apply(sets.graph(rows))
+        both = sets.preimage(terms, own).intersect(sets.preimage(sums, rows))
+        if not points.is_equal(both):
+            return points, over, value
+        name = self.names.fresh(f"{self.adjoint_names[source]}_of_{c.name}")
+        whole = sets.with_dims(sets.named(terms, name), (*outer, *kept, *inner))
+        domain = sets.with_dims(sets.named(sets.project_prefix(whole, len(outer) + len(kept)), name), (*outer, *kept))
+        self.sketches.append(Sketch(name, dtype, (*outer, *kept), domain, value, (), tuple(inner), whole, sum_, c))
+        read_back = read(self.original, name, map(Iter, (*outer, *kept)), dtype)
+        sums = sets.with_dims(sets.named(sums, self.adjoint_names[source]), (*dims, *outer))
+        return sums, outer, read_back
 
     # -- adjoints
 
@@ -303,14 +355,18 @@ class _Backward:
             return self._elements(sources[name]) if name in sources and sources[name][0] not in self.wrt else None
 
         own = {name: TermsOfAdjoint(self._elements(source), self.iterators[source[0]], self.terms[source],
-                                    self._needs(source)) for name, source in sources.items()}  # fmt: skip
+                                    self.sums[source], self._needs(source))
+               for name, source in sources.items()}  # fmt: skip
         wide, found = widened(own, domain_of, given)
         for name in [each for each in wide if each in given]:
             copy, dims = self.names.fresh(f"{name}_with_zeros"), [f"d{axis}" for axis in range(sets.size(wide[name]))]
             self._copy_with_zeros(name, copy, dims, wide.pop(name), domain_of(name))
-            found = {each: [_reading(term, name, copy) for term in terms] for each, terms in found.items()}
+            found = {of: replace(each, terms=[_reading(term, name, copy) for term in each.terms],
+                                 sums=[_reading(term, name, copy) for term in each.sums])
+                     for of, each in found.items()}  # fmt: skip
         self.wide = wide
-        self.terms |= {sources[name]: terms for name, terms in found.items()}
+        self.terms |= {sources[name]: [*each.terms] for name, each in found.items()}
+        self.sums |= {sources[name]: [*each.sums] for name, each in found.items()}
 
     def _assemble(self, source: Source) -> None:
         """The computation of an adjoint, and of sums that it has beside other terms."""
@@ -356,7 +412,7 @@ class _Backward:
         value = read(self.original, name, map(Iter, dims), dtype)
         self.sketches.append(Sketch(copy, dtype, tuple(dims), domain, _with_zeros(own, domain, value, dims, dtype)))
 
-    def _sum_type(self, each: _Sum, dtype: DType) -> DType:
+    def _sum_type(self, each: PartialSum, dtype: DType) -> DType:
         """The type of a sum: that of the adjoint, or float32 if the computation itself computes in a wider type."""
         wide = any(own.is_float and not own.is_half for own in ty.component_types(each.reader.dtype))
         return ty.float32 if dtype.is_half and wide else dtype
@@ -428,7 +484,7 @@ def _with_zeros(inner: isl.Set, wide: isl.Set, value: Expr, dims: Sequence[str],
     return value if condition is None else select(condition, value, zero(dtype))
 
 
-def _reading(term: PartialTerm, name: str, copy: str) -> PartialTerm:
+def _reading(term: _Partial, name: str, copy: str) -> _Partial:
     """A term that reads a copy of an array."""
 
     def copied(e: Expr) -> Expr | None:
@@ -437,9 +493,9 @@ def _reading(term: PartialTerm, name: str, copy: str) -> PartialTerm:
     return replace(term, value=rewrite(term.value, copied))
 
 
-def _joined(sums: Sequence[_Sum]) -> list[_Sum]:
+def _joined(sums: Sequence[PartialSum]) -> list[PartialSum]:
     """Sums over the same points and under the same conditions as one."""
-    found: list[_Sum] = []
+    found: list[PartialSum] = []
     for new in sums:
         for k, each in enumerate(found):
             alike = len(each.guards) == len(new.guards) and all(map(Expr.same_as, each.guards, new.guards))

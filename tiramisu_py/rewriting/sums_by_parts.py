@@ -15,6 +15,7 @@ from functools import reduce
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.expressions import Expr, binary, select
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.records import dataclass
@@ -33,6 +34,20 @@ class PartialTerm:
 
     points: isl.Set
     value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class PartialSum:
+    """A term that is a sum over the iterators `over`, at the elements and values of these in `points`.
+
+    Its terms count where `guards` hold; they are of the values of the `reader`.
+    """
+
+    points: isl.Set
+    over: tuple[str, ...]
+    guards: tuple[Expr, ...]
+    value: Expr
+    reader: Computation
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,13 +4,17 @@
     -->  d_y[i] = select(0 <= i < N, ..., 0)   on -1 <= i < N + 1;   d_a[j] = d_y[j + 1] + d_y[j] + d_y[j - 1]
 
 A stencil of n reads in two dimensions has a border in which n terms exist under n conditions: as code, copies of n
-terms for each side and corner. Zeros are one line a side, and are stored once for all reads.
+terms for each side and corner. Zeros are one line a side, and are stored once for all reads. So are the terms of a sum,
+which are products in that of a convolution: as in PyTorch and JAX, these then have a factor 0 around a picture.
+
+    y[i] = sum of a[i + k] * w[k] over 0 <= k < 3   on 0 <= i < N
+    -->  d_a[j] = sum of d_y_with_zeros[j - k] * w[k] over 0 <= k < 3, in the place of those with 0 <= j - k < N
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import islpy as isl
@@ -19,7 +23,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Unary
 from tiramisu_py.records import dataclass
-from tiramisu_py.rewriting.sums_by_parts import PartialTerm, is_thin_beside
+from tiramisu_py.rewriting.sums_by_parts import PartialSum, PartialTerm, is_thin_beside
 
 #: A sum of fewer terms that exist at some elements only keeps their conditions; of arrays that are copied for it.
 LEAST_TERMS = 3
@@ -28,45 +32,136 @@ LEAST_OF_COPIES = 5
 
 @dataclass(frozen=True, eq=False)
 class TermsOfAdjoint:
-    """The terms of an adjoint over `dims`, at the elements `domain`; `needs` are the adjoints that it depends on."""
+    """The terms and sums of an adjoint over `dims`, at the elements `domain`; it depends on the adjoints `needs`."""
 
     domain: isl.Set
     dims: tuple[str, ...]
     terms: Sequence[PartialTerm]
+    sums: Sequence[PartialSum]
     needs: Collection[str]
 
 
 def widened(
     adjoints: Mapping[str, TermsOfAdjoint], domain_of: Callable[[str], isl.Set | None], copied: Collection[str]
-) -> tuple[dict[str, isl.Set], dict[str, list[PartialTerm]]]:
-    """The adjoints that get zeros around them, each with all its elements; and the terms, which then exist anywhere.
+) -> tuple[dict[str, isl.Set], dict[str, TermsOfAdjoint]]:
+    """The adjoints that get zeros around them, each with all its elements; and those whose terms then exist anywhere.
 
     `domain_of` are the elements of an adjoint by name, None of what can have no zeros around it; those `copied` are
     arrays of the caller's.
     """
     wide: dict[str, isl.Set] = {}
-    found: dict[str, list[PartialTerm]] = {}
+    found: dict[str, TermsOfAdjoint] = {}
     for name, own in adjoints.items():
-        partial = [each for each in own.terms if not own.domain.is_subset(each.points)]
-        read = {id(each): _elements_read(own, each, domain_of) for each in partial}
-        apart: list[isl.Set] = []
-        for each in partial:
-            if read[id(each)] and not any(each.points.is_equal(points) for points in apart):
-                apart.append(each.points)
-        copies = any(source in copied for each in read.values() for source in each or ())
-        if len(apart) < (LEAST_OF_COPIES if copies else LEAST_TERMS):
-            continue
-        terms: list[PartialTerm] = []
-        for each in own.terms:
-            around = read.get(id(each))
-            if not around or any(_depends(source, name, adjoints) for source in around):
-                terms.append(each)
-                continue
-            for source, elements in around.items():
-                wide[source] = wide[source].union(elements) if source in wide else elements
-            terms.append(replace(each, points=own.domain))
-        found[name] = terms
+        terms, sums = [*own.terms], [*own.sums]
+        reads: list[dict[str, isl.Set]] = []
+        of_terms = _terms_read(own, domain_of, copied)
+        for k, term in enumerate(terms):
+            around = of_terms.get(id(term))
+            if around and _are_apart(around, name, adjoints):
+                reads.append(around)
+                terms[k] = replace(term, points=own.domain)
+        for k, each in enumerate(sums):
+            full = _all_points(own, each)
+            around = _read_by_sum(each, full, domain_of)
+            if around and _are_apart(around, name, adjoints):
+                reads.append(around)
+                sums[k] = replace(each, points=full)
+        for source, elements in (pair for around in reads for pair in around.items()):
+            wide[source] = wide[source].union(elements) if source in wide else elements
+        if reads:
+            found[name] = replace(own, terms=terms, sums=sums)
     return {name: _rounded(elements, domain_of(name)) for name, elements in wide.items()}, found
+
+
+def _terms_read(
+    own: TermsOfAdjoint, domain_of: Callable[[str], isl.Set | None], copied: Collection[str]
+) -> dict[int, dict[str, isl.Set]]:
+    """The elements that terms, by id, would read at all elements of their adjoint; none of a few terms."""
+    partial = [each for each in own.terms if not own.domain.is_subset(each.points)]
+    read = {id(each): _elements_read(own, each, domain_of) for each in partial}
+    apart: list[isl.Set] = []
+    for each in partial:
+        if read[id(each)] and not any(each.points.is_equal(points) for points in apart):
+            apart.append(each.points)
+    copies = any(source in copied for each in read.values() for source in each or ())
+    if len(apart) < (LEAST_OF_COPIES if copies else LEAST_TERMS):
+        return {}
+    return {number: each for number, each in read.items() if each}
+
+
+def _all_points(own: TermsOfAdjoint, each: PartialSum) -> isl.Set:
+    """All elements of an adjoint, each with all values of the iterators of a sum."""
+    count = len(own.dims)
+    axes = range(count + len(each.over))
+    over = sets.project_prefix(sets.rearranged(each.points, [*axes[count:], *axes[:count]]), len(each.over))
+    domain = sets.named(own.domain, None).intersect_params(each.points.params())
+    full = sets.flat_product(domain, sets.named(over, None), sets.tuple_name(each.points))
+    return sets.with_dims(full, (*own.dims, *each.over)).coalesce()
+
+
+def _read_by_sum(
+    each: PartialSum, full: isl.Set, domain_of: Callable[[str], isl.Set | None]
+) -> dict[str, isl.Set] | None:
+    """The elements that the terms of a sum would read at all its points, by their source; None if it is to stay.
+
+    One factor of its terms is linear in adjoints that have zeros around them, the others are read at these points
+    anyway, so that a term beyond is 0 times a number.
+    """
+    if each.guards or each.points.is_equal(full):
+        return None
+    for linear, others in _factors(each.value):
+        found = _read_around(linear, full, each.points, domain_of)
+        if found and all(_is_read_anyway(other, full, each.points) for other in others):
+            return found
+    return None
+
+
+def _factors(value: Expr) -> Iterator[tuple[Sequence[Access], Sequence[Access]]]:
+    """For each side of a product that is linear in its reads: these, and the reads of the other side."""
+    if isinstance(value, Binary) and value.op == "*" and value.dtype.is_float:
+        for side, other in ((value.left, value.right), (value.right, value.left)):
+            linear, rest = reads_of_linear(side), reads_of_linear(other)
+            if linear and rest:
+                yield linear, rest
+    elif (linear := reads_of_linear(value)) is not None:
+        yield linear, ()
+
+
+def _is_read_anyway(read: Access, full: isl.Set, points: isl.Set) -> bool:
+    """Whether what is read at all points is what is read at some of them."""
+    relation = _relation(read, full)
+    return relation is not None and full.apply(relation).is_subset(points.apply(relation))
+
+
+def _relation(read: Access, at: isl.Set) -> isl.Map | None:
+    """The element that is read at each point; None where a value says which."""
+    reader = Affine(at.get_space())
+    try:
+        return sets.map_of_forms([reader.value(index) for index in read.indices], reader.space, None)
+    except NotAffine:
+        return None
+
+
+def _read_around(
+    reads: Sequence[Access], full: isl.Set, points: isl.Set, domain_of: Callable[[str], isl.Set | None]
+) -> dict[str, isl.Set] | None:
+    """The elements read at the points `full`, by their source, of reads of what exists at `points` only.
+
+    None if that is not so, or a source would get many elements more.
+    """
+    found: dict[str, isl.Set] = {}
+    for read in reads:
+        inner, relation = domain_of(read.source), _relation(read, full)
+        if inner is None or relation is None:
+            return None
+        inner = sets.named(inner, None)
+        if not relation.intersect_range(inner).domain().intersect(full).is_equal(points):
+            return None
+        elements = full.apply(relation)
+        if not is_thin_beside(elements.subtract(inner), inner):
+            return None
+        found[read.source] = found[read.source].union(elements) if read.source in found else elements
+    return found or None
 
 
 def _elements_read(
@@ -76,27 +171,9 @@ def _elements_read(
 
     None unless the term would be 0 where it does not exist, and a source gets few elements more.
     """
-    reads = reads_of_linear(term.value)
-    found: dict[str, isl.Set] = {}
-    for read in reads or ():
-        inner = domain_of(read.source)
-        if inner is None:
-            return None
-        reader = Affine(sets.with_dims(sets.named(own.domain, None), own.dims).get_space())
-        try:
-            forms = [reader.value(index) for index in read.indices]
-        except NotAffine:
-            return None
-        relation = sets.map_of_forms(forms, reader.space, None)
-        domain, points = (sets.named(each, None) for each in (own.domain, term.points))
-        inner = sets.named(inner, None)
-        if not relation.intersect_range(inner).domain().intersect(domain).is_equal(points):
-            return None
-        elements = domain.apply(relation)
-        if not is_thin_beside(elements.subtract(inner), inner):
-            return None
-        found[read.source] = found[read.source].union(elements) if read.source in found else elements
-    return found or None
+    full = sets.with_dims(sets.named(own.domain, None), own.dims)
+    points = sets.with_dims(sets.named(term.points, None), own.dims)
+    return _read_around(reads_of_linear(term.value) or (), full, points, domain_of)
 
 
 def reads_of_linear(value: Expr) -> list[Access] | None:
@@ -115,6 +192,11 @@ def reads_of_linear(value: Expr) -> list[Access] | None:
         ):
             return reads_of_linear(inner) if factor and math.isfinite(factor) else None
     return None
+
+
+def _are_apart(around: Collection[str], name: str, adjoints: Mapping[str, TermsOfAdjoint]) -> bool:
+    """Whether none of the adjoints that a term reads depends on the one that it belongs to."""
+    return not any(_depends(source, name, adjoints) for source in around)
 
 
 def _depends(source: str, on: str, adjoints: Mapping[str, TermsOfAdjoint]) -> bool:

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -14,8 +14,8 @@ import numpy as np
 
 import tiramisu_py as tm
 from benchmarks.auto.programs import APART, FAST, Array, Program, all_programs, several, threads_here
-from benchmarks.common.rounds import answers_apart
-from benchmarks.common.shared_arrays import beside, own
+from benchmarks.common.rounds import Run, answers_apart, each_alignment, holding
+from benchmarks.common.shared_arrays import own
 from tiramisu_py.toolchain.kernel import bound_call
 
 #: A program that takes longer than so many seconds runs once in a turn.
@@ -48,11 +48,25 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def serve(run: Callable[[], object], once: float, about: str, answers: TextIO) -> None:
+def serve(runs: Sequence[Run], once: float, about: str, answers: TextIO) -> None:
     """One turn for each line of input."""
     print(about, file=answers, flush=True)
+    calls = CALLS if once < SHORT else 1
     for _ in sys.stdin:
-        print(min(seconds(run) for _ in range(CALLS if once < SHORT else 1)), file=answers, flush=True)
+        print(*(min(seconds(run) for _ in range(calls)) for run in runs), file=answers, flush=True)
+
+
+def checked(program: Program, kernel: tm.Kernel, form: str, size: Sequence[int], folder: Path) -> Run:
+    """A form on arrays of its own, whose values are those of the first form."""
+    given = {
+        name: own(each, number) if isinstance(each, np.ndarray) else each
+        for number, (name, each) in enumerate(program.story.sample(*size).items(), 1)
+    }
+    results = [own(np.zeros_like(each), len(given) + n) for n, each in enumerate(several(kernel(**given)), 1)]
+    run = bound_call(kernel, {**given, **dict(zip(kernel.function.outputs, results, strict=True))})
+    run()
+    check_large(program, form, results, folder)
+    return holding(run, given, results)
 
 
 def main() -> None:
@@ -64,23 +78,15 @@ def main() -> None:
     options.add_argument("--size", type=int, nargs="*", default=())
     options.add_argument("--folder", type=Path, required=True, help="where the results of the first form are")
     asked = options.parse_args()
-    place = beside(asked.folder)
     program, threads = all_programs()[asked.story], threads_here()
     f, scheduling = program.function(asked.contender, threads)
     kernel = f.compile(fast=FAST, threads=threads)
     check_small(program, kernel, asked.contender)
     size = tuple(asked.size) or program.size
-    given = {
-        name: own(each, number) if isinstance(each, np.ndarray) else each
-        for number, (name, each) in enumerate(program.story.sample(*size).items(), 1)
-    }
-    results = [own(np.zeros_like(each), len(given) + n) for n, each in enumerate(several(kernel(**given)), 1)]
-    run = bound_call(kernel, {**given, **dict(zip(kernel.function.outputs, results, strict=True))})
-    run()
-    check_large(program, asked.contender, results, place)
-    once = seconds(run)
+    runs = each_alignment(lambda: checked(program, kernel, asked.contender, size, asked.folder))
+    once = max(map(seconds, runs))
     about = json.dumps({"scheduling": scheduling, "once": once, "commands": len(f.commands), "size": size})
-    serve(run, once, about, answers)
+    serve(runs, once, about, answers)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ the benchmark.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import functools
 import importlib
@@ -17,7 +18,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,19 @@ def apply(given: argparse.Namespace) -> None:
 def alignments() -> tuple[int, ...]:
     """The alignments of arrays that are to be measured; one where no benchmark asks for several."""
     return tuple(int(number) for number in os.environ.get(ARRAYS, "64").split(","))
+
+
+@contextlib.contextmanager
+def aligned(alignment: int) -> Iterator[None]:
+    """Inside, arrays have this alignment alone."""
+    before = os.environ.get(ARRAYS)
+    os.environ[ARRAYS] = str(alignment)
+    try:
+        yield
+    finally:
+        os.environ.pop(ARRAYS)
+        if before is not None:
+            os.environ[ARRAYS] = before
 
 
 def named() -> str:

@@ -1,7 +1,8 @@
 """Paired rounds: one process for each contender, a turn for each in every round, the minimum of all turns.
 
 A process of its own keeps the thread pools of OpenMP and Halide from disturbing each other. Interleaving the turns
-keeps a slow phase of a shared machine from hitting one contender only.
+keeps a slow phase of a shared machine from hitting one contender only. In its turn a process runs its program with
+arrays of each alignment, which it has made once.
 """
 
 from __future__ import annotations
@@ -14,44 +15,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
-from benchmarks.common.one_processor import ARRAYS, alignments
+from benchmarks.common.one_processor import aligned, alignments
 
+LONGEST = 0.6  # seconds that calls of one form in a turn may take, if there are several
 REST = 0.02  # seconds after a turn, so that spinning threads go to sleep
 #: The command that starts a benchmark by its name; so are the processes of its contenders.
 PYTHON, BENCHMARKS = START = (sys.executable, str(Path(__file__).resolve().parents[1]))
+Run = Callable[[], object]
+Made = TypeVar("Made")
 THREADS = ("OMP_NUM_THREADS", "HL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Contender:
-    """A program that answers with times: a process for each alignment of its arrays."""
+    """A process that runs one program, and answers with its times."""
 
     def __init__(self, module: str, name: str, arguments: Sequence[str], threads: int) -> None:
-        self.name = name
-        self.processes = [_Process(module, name, arguments, threads, alignment) for alignment in alignments()]
-
-    @property
-    def about(self) -> str:
-        """What the first process says when all are ready; several may become ready at the same time."""
-        first, *_ = [process.about for process in self.processes]
-        return first
-
-    def turn(self) -> list[float]:
-        """The least time of a few calls, in seconds, with each alignment."""
-        return [process.turn() for process in self.processes]
-
-    def close(self) -> None:
-        """End the processes."""
-        for process in self.processes:
-            process.close()
-
-
-class _Process:
-    """A process that runs one program, with arrays of one alignment."""
-
-    def __init__(self, module: str, name: str, arguments: Sequence[str], threads: int, alignment: int) -> None:
-        environment = {**os.environ, **dict.fromkeys(THREADS, str(threads)), ARRAYS: str(alignment)}
+        environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
         command = [*START, module, "--contender", name, *arguments]
         self.name = name
         self.process = subprocess.Popen(
@@ -71,11 +52,11 @@ class _Process:
             raise SystemExit(f"{self.name} ended with status {self.process.wait()}")
         return line.strip()
 
-    def turn(self) -> float:
-        """The least time of a few calls, in seconds."""
+    def turn(self) -> list[float]:
+        """The least time of a few calls, in seconds, with arrays of each alignment."""
         assert self.process.stdin is not None
         self.process.stdin.write("turn\n")
-        found = float(self.answer())
+        found = [float(each) for each in self.answer().split()]
         time.sleep(REST)
         return found
 
@@ -94,13 +75,32 @@ def answers_apart() -> TextIO:
     return os.fdopen(answers, "w")
 
 
-def serve(run: Callable[[], object], calls: int = 3, about: str = "", answers: TextIO | None = None) -> None:
-    """The loop of a contender's process: two warm-up calls, a line about it, then one turn for each line of input."""
-    run()
-    run()
+def each_alignment(make: Callable[[], Made]) -> list[Made]:
+    """What is made with arrays of each alignment, one after another."""
+    found = []
+    for alignment in alignments():
+        with aligned(alignment):
+            found.append(make())
+    return found
+
+
+def holding(run: Run, *arrays: object) -> Run:
+    """The same call, which keeps arrays of which it has only the places."""
+    return lambda: (run(), arrays)[0]
+
+
+def serve(runs: Run | Sequence[Sequence[Run]], calls: int = 3, about: str = "", answers: TextIO | None = None) -> None:
+    """The loop of a contender's process: two warm-up calls, a line about it, then one turn for each line of input.
+
+    `runs` has the forms of the program for each alignment of its arrays; the fastest form of a turn counts. Programs
+    that take long have fewer calls in a turn, at least one.
+    """
+    every = [[runs]] if callable(runs) else runs
+    once = max(_timed(run) for forms in every for run in forms for _ in range(2))
+    calls = max(1, min(calls, int(LONGEST / once)))
     print(about, file=answers, flush=True)
     for _ in sys.stdin:
-        print(min(_timed(run) for _ in range(calls)), file=answers, flush=True)
+        print(*(min(_timed(run) for run in forms for _ in range(calls)) for forms in every), file=answers, flush=True)
 
 
 def _timed(run: Callable[[], object]) -> float:

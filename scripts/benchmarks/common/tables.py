@@ -40,6 +40,16 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores; {compiler}"
 
 
+def commit() -> str:
+    """The commit of this checkout, in words; nothing where there is none."""
+    command = ["git", "-C", str(RESULTS.parent), "log", "-1", "--format=%h"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f", commit {told}" if told else ""
+
+
 def versions(projects: Sequence[str]) -> str:
     """The versions of Python and of those projects that are installed."""
     named = [f"Python {platform.python_version()}"]
@@ -75,7 +85,8 @@ def keep(name: str, title: str, text: str, command: str) -> None:
 def _page(title: str, text: str, how: str) -> str:
     today = datetime.datetime.now(tz=datetime.UTC).date()
     asked = f" --processor={named()}" if named() else ""
-    about = [f"Measured with `{how}{asked} --save`, {today}, on {machine()}.", *filter(None, [conditions()])]
+    measured = f"Measured with `{how}{asked} --save`, {today}{commit()}, on {machine()}."
+    about = [measured, *filter(None, [conditions()])]
     head = f"# {title}{f', for {named()}' if named() else ''}"
     return "\n\n".join([head, *about, text]) + "\n"
 

@@ -1,5 +1,5 @@
 // What this machine can do at most: fused multiply-adds, and bytes moved by loops that read some streams and write
-// others. One vector of 64 bytes at a time, with ordinary and with non-temporal stores where the processor has them.
+// others. One vector of the processor's at a time, with ordinary and with non-temporal stores where the processor has them.
 // Short streams, which stay in a cache, are moved many times by the threads before their time is taken.
 //
 //   limits THREADS MILLISECONDS [READS WRITES BYTES]...      streams of so many bytes; prints lines of numbers
@@ -13,27 +13,28 @@
 #include <immintrin.h>
 #endif
 
-typedef float vector __attribute__((vector_size(64)));
-typedef double doubles __attribute__((vector_size(64)));
-// As many chains of 64 bytes as leave registers for the factors.
+// As many chains as leave registers for the factors: of 32 with AVX-512 and on Arm, else of 16.
 #if defined(__AVX512F__)
-enum { CHAINS = 24, SUMS = 12 };
-#elif defined(__AVX__) || defined(__aarch64__)
-enum { CHAINS = 6, SUMS = 6 };
+enum { BYTES = 64, CHAINS = 24 };
+#elif defined(__AVX__)
+enum { BYTES = 32, CHAINS = 12 };
+#elif defined(__aarch64__)
+enum { BYTES = 16, CHAINS = 24 };
 #else
-enum { CHAINS = 3, SUMS = 3 };
+enum { BYTES = 16, CHAINS = 12 };
 #endif
+enum { SUMS = 12 };
+typedef float vector __attribute__((vector_size(BYTES)));
+typedef double doubles __attribute__((vector_size(BYTES)));
 enum { MOST = 4, PASS = 1 << 22 };
 
 static void stream(vector* to, vector value) {
 #if defined(__AVX512F__)
     _mm512_stream_ps((float*)to, (__m512)value);
 #elif defined(__AVX__)
-    union { vector whole; __m256 part[2]; } cut = {value};
-    for (int k = 0; k < 2; k++) _mm256_stream_ps((float*)to + 8 * k, cut.part[k]);
+    _mm256_stream_ps((float*)to, (__m256)value);
 #elif defined(__SSE2__)
-    union { vector whole; __m128 part[4]; } cut = {value};
-    for (int k = 0; k < 4; k++) _mm_stream_ps((float*)to + 4 * k, cut.part[k]);
+    _mm_stream_ps((float*)to, (__m128)value);
 #else
     *to = value;
 #endif

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import importlib.util
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import tiramisu_py as tm
 from benchmarks.common.one_processor import alignments
-from benchmarks.common.rounds import answers_apart, serve
+from benchmarks.common.rounds import answers_apart, each_alignment, holding, serve
 from benchmarks.common.shared_arrays import all_mapped, beside, own
 from benchmarks.cpu import grids, halide, opencv
 from benchmarks.cpu.workloads import WORKLOADS, Array, Workload
@@ -32,6 +34,9 @@ PEERS: dict[str, Maker] = {
     "Devito": grids.in_devito,
 }
 OURS, GIVEN = "tiramisu_py", "given.json"
+#: So many of a peer's forms, those that are fastest when it is made, run in each of its turns, and the fastest counts:
+#: other work on the machine may have disturbed the choice.
+BEST = 3
 
 
 def variants(workload: Workload) -> dict[str, Any]:
@@ -50,9 +55,17 @@ def contenders(workload: Workload) -> tuple[list[str], list[str]]:
     return [*variants(workload), *present], missing
 
 
+@functools.cache
+def compiled(workload: str, name: str) -> tm.Kernel:
+    """One of our schedules of a workload, compiled."""
+    story = WORKLOADS[workload]
+    kernel: tm.Kernel = variants(story)[name](*scheduling(story)).compile(fast=story.fast)
+    return kernel
+
+
 def ours(name: str, workload: Workload, given: Mapping[str, Any], out: Mapping[str, Array]) -> Run:
-    """One of our schedules, compiled; after one checked call, its C function is called directly."""
-    kernel = variants(workload)[name](*scheduling(workload)).compile(fast=workload.fast)
+    """One of our programs; after one checked call, its C function is called directly."""
+    kernel = compiled(workload.name, name)
     kernel(**given, **out)
     arrays = {name: each for name, each in {**given, **out}.items() if isinstance(each, np.ndarray)}
     sizes = kernel.arguments.bind((), {**given, **out}).params
@@ -68,14 +81,13 @@ def scheduling(workload: Workload) -> tuple[Any, ...]:
     return () if workload.steps else workload.options
 
 
-def fastest(found: Programs, calls: int) -> tuple[str, Run]:
-    """The fastest of several programs: each gets a few calls, and the best three of them some more."""
+def fastest(found: Programs, calls: int, count: int = BEST) -> dict[str, Run]:
+    """The fastest of several programs by a few calls of each, the best first."""
     made = {name: make() for name, make in found.items()}
+    if len(made) == 1:
+        return made
     times = {name: least(run, calls) for name, run in made.items()}
-    for name in sorted(times, key=lambda each: times[each])[:3] if len(made) > 1 else ():
-        times[name] = min(times[name], least(made[name], 2 * calls))
-    name = min(times, key=lambda each: times[each])
-    return name, made[name]
+    return {name: made[name] for name in sorted(times, key=lambda each: times[each])[:count]}
 
 
 def least(run: Run, calls: int) -> float:
@@ -108,6 +120,29 @@ def shared(folder: Path) -> dict[str, Any]:
     return {**named["numbers"], **all_mapped(folder, named["shapes"])}
 
 
+def programs(asked: argparse.Namespace, workload: Workload, forms: Sequence[str]) -> dict[str, Run]:
+    """A contender's forms by name, on arrays of their own; `forms` of them, or those that are fastest. The results of
+    the first are kept for the comparison.
+    """
+    results = all_mapped(beside(asked.folder), workload.outputs(*asked.size))
+    arrays = {**shared(asked.folder), **results}
+    copies = {
+        name: own(each, number) if isinstance(each, np.ndarray) else each
+        for number, (name, each) in enumerate(arrays.items())
+    }
+    given = {name: each for name, each in copies.items() if name not in results}
+    out = {name: copies[name] for name in results}
+    if asked.contender in PEERS:
+        every = PEERS[asked.contender](workload.name, given, out)
+        found = fastest({name: every[name] for name in forms or every}, asked.calls)
+    else:
+        found = {asked.contender: ours(asked.contender, workload, given, out)}
+    next(iter(found.values()))()
+    for name, result in results.items():
+        result[...] = out[name]
+    return {name: holding(run, copies) for name, run in found.items()}
+
+
 def main() -> None:
     """Run as one contender."""
     answers = answers_apart()
@@ -118,24 +153,15 @@ def main() -> None:
     options.add_argument("--folder", type=Path, required=True)
     options.add_argument("--calls", type=int, default=3)
     asked = options.parse_args()
-    workload = WORKLOADS[asked.workload]
-    results = all_mapped(beside(asked.folder), workload.outputs(*asked.size))
-    arrays = {**shared(asked.folder), **results}
-    copies = {
-        name: own(each, number) if isinstance(each, np.ndarray) else each
-        for number, (name, each) in enumerate(arrays.items())
-    }
-    given = {name: each for name, each in copies.items() if name not in results}
-    out = {name: copies[name] for name in results}
-    about = ""
-    if asked.contender in PEERS:
-        about, run = fastest(PEERS[asked.contender](workload.name, given, out), asked.calls)
-    else:
-        run = ours(asked.contender, workload, given, out)
-    run()
-    for name, result in results.items():
-        result[...] = out[name]
-    serve(run, asked.calls, about, answers)
+    workload, forms = WORKLOADS[asked.workload], dict[str, str]()
+
+    def made() -> list[Run]:
+        found = programs(asked, workload, list(forms))
+        forms.update(dict.fromkeys(found, asked.contender))
+        return list(found.values())
+
+    runs = each_alignment(made)
+    serve(runs, asked.calls, next(iter(forms)) if asked.contender in PEERS else "", answers)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tiramisu_py as tm
-from benchmarks.common.rounds import answers_apart, serve
+from benchmarks.common.rounds import Run, answers_apart, each_alignment, holding, serve
 from benchmarks.common.shared_arrays import own
 from benchmarks.gradients.peers import jax_step, torch_step
 from benchmarks.gradients.programs import PROGRAMS, Differentiated
@@ -32,22 +31,27 @@ def listed(found: Any) -> list[Any]:
 
 
 def ours(program: Differentiated, arguments: dict[str, Any], weight: Any, threads: int) -> tuple[Any, ...]:
-    """Our step, scheduled automatically: the call, its results, and the number of commands."""
+    """Our step, scheduled automatically: its calls, its results, and the number of commands."""
     step = tm.vjp(program.make(), wrt=program.wrt).step
     step.auto_schedule(threads=threads)
     (name,) = [each for each in step.algorithm.inputs if each not in program.make().algorithm.inputs]
     return (*called(step, {**arguments, name: weight}, threads), len(step.commands))
 
 
-def called(f: tm.Function, arguments: dict[str, Any], threads: int) -> tuple[Callable[[], Any], list[Any]]:
-    """A call of a compiled function without checks of its arguments, and its results."""
+def called(f: tm.Function, arguments: dict[str, Any], threads: int) -> tuple[list[list[Run]], list[Any]]:
+    """Calls of a compiled function without checks of its arguments, with arrays of each alignment, and its results."""
     kernel = f.compile(fast=FAST, threads=threads)
-    placed = {name: own(each, k) if isinstance(each, np.ndarray) else each for k, (name, each) in
-              enumerate(arguments.items(), 1)}  # fmt: skip
-    results = [own(np.zeros_like(each), len(placed) + k) for k, each in enumerate(listed(kernel(**placed)), 1)]
-    run = bound_call(kernel, {**placed, **dict(zip(kernel.function.outputs, results, strict=True))})
-    run()
-    return run, results
+
+    def made() -> tuple[Run, list[Any]]:
+        placed = {name: own(each, k) if isinstance(each, np.ndarray) else each for k, (name, each) in
+                  enumerate(arguments.items(), 1)}  # fmt: skip
+        results = [own(np.zeros_like(each), len(placed) + k) for k, each in enumerate(listed(kernel(**placed)), 1)]
+        run = bound_call(kernel, {**placed, **dict(zip(kernel.function.outputs, results, strict=True))})
+        run()
+        return holding(run, placed, results), results
+
+    found = each_alignment(made)
+    return [[run] for run, _ in found], found[0][1]
 
 
 def contender(name: str, program: Differentiated, arguments: dict[str, Any], weight: Any, threads: int) -> Any:
@@ -63,7 +67,7 @@ def contender(name: str, program: Differentiated, arguments: dict[str, Any], wei
     else:
         importlib.import_module("torch").set_num_threads(threads)
         run = torch_step(program.name, arguments, program.wrt, weight, compiled=name == COMPILED)
-    return run, [np.asarray(each) for each in run()], 0
+    return [[run]], [np.asarray(each) for each in run()], 0
 
 
 def check(name: str, program: Differentiated, results: list[Any], folder: Path) -> None:
@@ -99,10 +103,10 @@ def main() -> None:
         np.save(asked.folder / "shape.npy", shape)
     weight = np.random.default_rng(1).standard_normal(tuple(shape)).astype(np.float32)
     start = time.perf_counter()
-    run, results, commands = contender(asked.contender, program, arguments, weight, threads)
+    runs, results, commands = contender(asked.contender, program, arguments, weight, threads)
     check(asked.contender, program, results, asked.folder)
     about = json.dumps({"ready": time.perf_counter() - start, "commands": commands})
-    serve(run, about=about, answers=answers)
+    serve(runs, about=about, answers=answers)
 
 
 if __name__ == "__main__":

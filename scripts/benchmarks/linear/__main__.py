@@ -10,9 +10,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 
 from benchmarks.common import one_processor
 from benchmarks.common.rounds import Contender, least, speedup, turns
+from benchmarks.common.shared_arrays import folder
 from benchmarks.common.tables import keep, milliseconds, report, table, versions
 from benchmarks.linear.peers import missing
 from benchmarks.linear.worker import OURS, contenders
@@ -51,12 +55,22 @@ class Measured:
         return speedup(self.rounds, OURS, program)
 
 
-def measured(workload: Workload, threads: int, seconds: float, least: int) -> Measured:
-    """One workload with one number of threads."""
+def exact_values(workload: Workload, place: Path) -> Path:
+    """The file of the exact values of a workload, with the error that each may have; made once."""
+    file = place / f"{workload.name}.npz"
+    if not file.exists():
+        values, bound = workload.exact(workload.given())
+        np.savez(file, values=values, bound=bound)
+    return file
+
+
+def measured(workload: Workload, threads: int, seconds: float, least: int, place: Path) -> Measured:
+    """One workload with one number of threads; its exact values are in a folder."""
+    arguments = ["--workload", workload.name, "--exact", str(exact_values(workload, place))]
     with ExitStack() as stack:
         processes = []
         for name in contenders(workload):
-            processes.append(Contender(WORKER, name, ["--workload", workload.name], threads))
+            processes.append(Contender(WORKER, name, arguments, threads))
             stack.callback(processes[-1].close)
         return Measured(workload, threads, turns(processes, seconds, least))
 
@@ -118,11 +132,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.error(f"there is no {', '.join(unknown)}: {', '.join(WORKLOADS)} are the workloads")
     asked = [(name, int(number)) for name in chosen for number in given.threads.split(",")]
     found = list[Measured]()
-    for position, (name, count) in enumerate(asked, 1):
-        print(f"{position} of {len(asked)}: {name}, threads: {count} ...", file=sys.stderr, flush=True)
-        found.append(measured(WORKLOADS[name], count, given.seconds, given.rounds))
-        if given.save:
-            keep("linear", TITLE, page(found), "scripts/bench linear")
+    with folder() as place:
+        for position, (name, count) in enumerate(asked, 1):
+            print(f"{position} of {len(asked)}: {name}, threads: {count} ...", file=sys.stderr, flush=True)
+            found.append(measured(WORKLOADS[name], count, given.seconds, given.rounds, Path(place)))
+            if given.save:
+                keep("linear", TITLE, page(found), "scripts/bench linear")
     report("linear", TITLE, page(found), given.save)
 
 

@@ -374,6 +374,7 @@ PEERS: dict[str, dict[str, Maker]] = {
     "spmv slices": SPARSE,
     "spmm": {**SPARSE, "MKL": mkl_sparse_matrix},
     "int8_product": {"MKL": mkl_bytes},
+    "byte_tiles": {"MKL": mkl_bytes},
     "convolution_nchw": {"PyTorch": torch_run(torch_planes)},
     "depthwise": {"NumPy": numpy_depthwise, "PyTorch, fused": torch_run(torch_fused(depthwise=True))},
 }

@@ -132,6 +132,10 @@ WORKLOADS = {
             "int8_product", (1024, 1024, 1024), product, "Gop/s", calls=30, result="int32",
         ),
         Workload(
+            "int8 tiles 1024", "the same in tiles of matrix registers, where the processor has AMX",
+            "byte_tiles", (1024, 1024, 1024), product, "Gop/s", calls=30, result="int32",
+        ),
+        Workload(
             "convolution planes", "the same with channels as planes, NCHW", "convolution_nchw", (8, 56, 56, 64, 64),
             lambda size: 2 * 9 * size[0] * size[1] * size[2] * size[3] * size[4], calls=5,
         ),

@@ -8,20 +8,18 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from benchmarks.common.tables import RESULTS
 from benchmarks.cpu.workloads import WORKLOADS
 from benchmarks.machine_code import halide_loops
-from benchmarks.machine_code.assembly import Loop, innermost_loops
+from benchmarks.machine_code.assembly import Loop
 from benchmarks.machine_code.compiled_loops import Processor, assembly, hot_loop, work
 from benchmarks.machine_code.machines import MACHINES, Machine
-from benchmarks.machine_code.mca import INSTALL, Estimate, estimate, program
+from benchmarks.machine_code.mca import INSTALL, Estimate, Model, across_lines, estimate, program
 from benchmarks.machine_code.page import changes, page, saved
 from tiramisu_py.ir import LoopFunction
 
@@ -30,17 +28,21 @@ NAME = "machine_code"
 
 @dataclass(frozen=True)
 class Timed:
-    """A loop with its estimate, and the points that an iteration computes; `name` is that of the schedule."""
+    """A loop with its estimate, and the points that an iteration computes; `name` is that of the schedule.
+
+    `others` are the cycles a point of the other loops of a program whose stages have a loop each.
+    """
 
     name: str
     loop: Loop
     estimate: Estimate
-    points: int
+    points: float
+    others: float = 0.0
 
     @property
     def cycles(self) -> float:
         """The cycles of a point."""
-        return self.estimate.cycles / self.points
+        return self.estimate.cycles / self.points + self.others
 
 
 @dataclass(frozen=True)
@@ -60,23 +62,36 @@ def lowered(workload: str, processor: Processor) -> LoopFunction:
     return loops
 
 
-def ours(workload: str, machine: Machine, processor: Processor) -> Timed:
+def estimated(loop: Loop, model: Model, lines: bool) -> Estimate:
+    """The estimate of a loop; with `lines`, loads of vectors that cross a line of the cache count twice."""
+    return estimate(across_lines(loop.usual, loop.is_of_stack) if lines else loop.usual, model)
+
+
+def ours(workload: str, machine: Machine, processor: Processor, lines: bool = False) -> Timed:
     """The hot loop of our schedule."""
     function = lowered(workload, processor)
     done = work(function)
     loop = hot_loop(assembly(function, processor, fast=WORKLOADS[workload].fast), done.stored)
     if loop is None:
         raise SystemExit(f"{workload} for {machine.title}: no loop stores the {done.stored} bytes of an iteration")
-    return Timed("tiramisu_py", loop, estimate(loop.usual, machine.model), done.points)
+    return Timed("tiramisu_py", loop, estimated(loop, machine.model, lines), done.points)
+
+
+def forms(workload: str, model: Model, target: str, lines: bool = False) -> Iterator[Timed]:
+    """Halide's schedules with code for a target, on a model: the longest loop of each, and what the others take."""
+    for name, text in halide_loops.assemblies(workload, target):
+        loops = halide_loops.hot_loops(workload, name, text)
+        made = [(share, loop, estimated(loop, model, lines)) for share, loop in loops]
+        if made:
+            share, loop, longest = max(made, key=lambda each: each[0] * each[2].cycles)
+            every = sum(share * cost.cycles for share, _, cost in made)
+            yield Timed(name, loop, longest, 1 / share, every - share * longest.cycles)
 
 
 def halide(workload: str, machine: Machine) -> Timed | None:
-    """The loop with the fewest cycles a point of Halide's schedules that have one hot loop."""
-    found = []
-    for name, text in halide_loops.assemblies(workload, machine.model.processor):
-        loop = max(innermost_loops(text), key=lambda each: len(each.usual) if each.vector_bytes else 0)
-        points = prod(int(number) for number in re.findall(r"(\d+) (?:rows|lanes)", name))
-        found.append(Timed(name, loop, estimate(loop.usual, machine.model), points))
+    """The schedule of Halide with the fewest cycles a point."""
+    model = machine.model
+    found = forms(workload, model, halide_loops.TARGETS[model.processor])
     return min(found, key=lambda each: each.cycles, default=None)
 
 

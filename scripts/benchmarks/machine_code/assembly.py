@@ -162,6 +162,11 @@ def innermost_loops(assembly: str) -> list[Loop]:
     return [loop for name, lines in _functions(assembly) for loop in _Graph(name, lines).innermost()]
 
 
+def all_loops(assembly: str) -> list[Loop]:
+    """All loops of all functions; the usual path of one with loops inside passes each of these once."""
+    return [loop for name, lines in _functions(assembly) for loop in _Graph(name, lines).every()]
+
+
 #: Labels and instructions in order.
 _Lines = Sequence[str | Instruction]
 
@@ -215,13 +220,22 @@ class _Graph:
 
     def innermost(self) -> list[Loop]:
         """The natural loops that contain no other, in order."""
+        loops = self._natural()
+        return [self._loop(head, body) for head, body in sorted(loops.items()) if not (loops.keys() & body) - {head}]
+
+    def every(self) -> list[Loop]:
+        """The natural loops, in order."""
+        return [self._loop(head, body) for head, body in sorted(self._natural().items())]
+
+    def _natural(self) -> dict[int, set[int]]:
+        """The blocks of each natural loop, by its head."""
         loops: dict[int, set[int]] = {}
         dominators = self._dominators()
         for k, after in enumerate(self.after):
             for head in after:
                 if head in dominators[k]:
                     loops.setdefault(head, {head}).update(self._body(head, k))
-        return [self._loop(head, body) for head, body in sorted(loops.items()) if not (loops.keys() & body) - {head}]
+        return loops
 
     def _loop(self, head: int, body: set[int]) -> Loop:
         inside = tuple(each for k in sorted(body) for each in self.blocks[k])

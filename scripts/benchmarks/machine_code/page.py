@@ -39,8 +39,9 @@ the compiler does not know `znver4`. Compare a row with itself, before and after
 --compare` says by how much it changed.
 """
 BESIDE = """\
-Halide's schedules are those of `scripts/bench cpu`, compiled for the same processor, as far as their work is in one
-loop; the one with the fewest cycles a point stands here.
+Halide's schedules are all of `scripts/bench cpu`, compiled for the same processor; the one with the fewest cycles a
+point stands here. Where its stages have a loop each, the cycles are those of all, by the values that each computes for
+a point, and the last columns are of the loop that takes most.
 """
 HEADER = (
     "workload", "processor", "points", "cycles a point", "busiest", "bound by", "most of it", "instructions",

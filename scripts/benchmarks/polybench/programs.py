@@ -7,6 +7,7 @@ loops by two compilers, and Pluto's transformation of them. A C function has the
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import re
 import shutil
@@ -76,8 +77,14 @@ class Bench:
         return made
 
     def kernel(self, form: str) -> tm.Kernel:
-        """The same, compiled."""
-        return self.function(form).compile(fast=imported(KERNELS, STORY).FAST)
+        """The same, compiled once in a process."""
+        return compiled(self.name, form)
+
+
+@functools.cache
+def compiled(name: str, form: str) -> tm.Kernel:
+    """A kernel in one of our forms, compiled."""
+    return all_kernels()[name].function(form).compile(fast=imported(KERNELS, STORY).FAST)
 
 
 def all_kernels() -> dict[str, Bench]:

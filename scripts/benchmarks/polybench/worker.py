@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
-from benchmarks.common.rounds import answers_apart
+from benchmarks.common.rounds import answers_apart, each_alignment
 from benchmarks.common.shared_arrays import beside
 from benchmarks.polybench.programs import Array, Bench, Program, all_kernels
 
@@ -58,11 +59,21 @@ def seconds(program: Program) -> float:
     return time.perf_counter() - start
 
 
-def serve(program: Program, about: float, answers: TextIO) -> None:
+def checked(bench: Bench, contender: str, size: str, folder: Path) -> tuple[Program, float]:
+    """A program on arrays of its own, whose values are those of the first one, and the time of a call."""
+    place = beside(folder)
+    program = Program(bench, contender, bench.story.SIZES[size], place)
+    once = seconds(program)
+    check_large(bench, contender, program, place)
+    return program, once
+
+
+def serve(programs: Sequence[Program], about: float, answers: TextIO) -> None:
     """One turn for each line of input."""
     print(about, file=answers, flush=True)
+    calls = CALLS if about < SHORT else 1
     for _ in sys.stdin:
-        print(min(seconds(program) for _ in range(CALLS if about < SHORT else 1)), file=answers, flush=True)
+        print(*(min(seconds(program) for _ in range(calls)) for program in programs), file=answers, flush=True)
 
 
 def main() -> None:
@@ -74,13 +85,10 @@ def main() -> None:
     options.add_argument("--size", required=True)
     options.add_argument("--folder", type=Path, required=True, help="where results and libraries are")
     asked = options.parse_args()
-    place = beside(asked.folder)
     bench = all_kernels()[asked.kernel]
-    check_small(bench, asked.contender, place)
-    program = Program(bench, asked.contender, bench.story.SIZES[asked.size], place)
-    about = seconds(program)
-    check_large(bench, asked.contender, program, place)
-    serve(program, about, answers)
+    check_small(bench, asked.contender, asked.folder)
+    made = each_alignment(lambda: checked(bench, asked.contender, asked.size, asked.folder))
+    serve([program for program, _ in made], max(once for _, once in made), answers)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import os
 import re
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import tiramisu_py as tm
-from benchmarks.common.rounds import answers_apart, serve
+from benchmarks.common.rounds import Run, answers_apart, each_alignment, holding, serve
 from benchmarks.common.shared_arrays import own
 from benchmarks.reductions.peers import PEERS, peers
 from benchmarks.reductions.workloads import Arrays, Single, Workload, workloads
@@ -41,9 +42,16 @@ def contenders(workload: Workload, threads: int) -> list[str]:
     return [OURS, *([COPIES] if copies else []), *peers(workload)]
 
 
-def ours(f: tm.Function, given: Arrays, repeat: int) -> tuple[Callable[[], object], Arrays]:
+@functools.cache
+def compiled(workload: Workload, private: bool) -> tuple[tm.Function, tm.Kernel]:
+    """Our schedule of a workload, with private copies of threads or without, and its kernel."""
+    program = workload.program
+    f = program.scheduled(private=True) if private else program.scheduled()
+    return f, f.compile(fast=FAST)
+
+
+def ours(f: tm.Function, kernel: tm.Kernel, given: Arrays, repeat: int) -> tuple[Run, Arrays]:
     """A run of the kernel, many calls of it from C, and the arrays that it fills."""
-    kernel = f.compile(fast=FAST)
     found = kernel(*given)
     out = [own(np.asarray(each), 7 + k) for k, each in enumerate(found if isinstance(found, tuple) else (found,))]
     named = {**dict(zip(f.algorithm.inputs, given, strict=True)), **dict(zip(f.algorithm.outputs, out, strict=True))}
@@ -77,6 +85,21 @@ def again(run: Callable[[], object], times: int) -> Callable[[], None]:
     return every
 
 
+def checked(workload: Workload, contender: str) -> Run:
+    """A contender's program on arrays of its own, whose values are right."""
+    program = workload.program
+    given = [own(each, number) for number, each in enumerate(program.sample(), 1)]
+    if contender in (OURS, COPIES):
+        run, found = ours(*compiled(workload, contender == COPIES), given, workload.repeat)
+    else:
+        once = PEERS[contender](workload, given)
+        found, run = [np.asarray(each) for each in once()], again(once, workload.repeat)
+    run()
+    if difference := workload.differs(found, program.exact(given)):
+        raise SystemExit(f"{workload.name}: {contender} differs from the exact values in {difference}")
+    return holding(run, given, found)
+
+
 def main() -> None:
     """Run as one contender."""
     answers = answers_apart()
@@ -88,18 +111,7 @@ def main() -> None:
     workload = workloads()[asked.workload]
     if asked.cut:
         workload = workload.cut(asked.cut)
-    program = workload.program
-    given = [own(each, number) for number, each in enumerate(program.sample(), 1)]
-    if asked.contender in (OURS, COPIES):
-        f = program.scheduled(private=True) if asked.contender == COPIES else program.scheduled()
-        run, found = ours(f, given, workload.repeat)
-    else:
-        once = PEERS[asked.contender](workload, given)
-        found, run = [np.asarray(each) for each in once()], again(once, workload.repeat)
-    run()
-    if difference := workload.differs(found, program.exact(given)):
-        raise SystemExit(f"{workload.name}: {asked.contender} differs from the exact values in {difference}")
-    serve(run, 3, "", answers)
+    serve(each_alignment(lambda: [checked(workload, asked.contender)]), 3, "", answers)
 
 
 if __name__ == "__main__":

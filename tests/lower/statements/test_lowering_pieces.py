@@ -10,10 +10,10 @@ import pytest
 from tests.oracle.judges.executed_instances import asked_for, executions
 from tests.programs.by_hand import Author, computed, every, iters, text
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.expressions import Expr, Select, select
+from tiramisu_py.algorithm.expressions import Expr, Iter, Select, select
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.dependence.cases import MOST_BODIES
-from tiramisu_py.ir import For, If, LoopFunction, Store
+from tiramisu_py.ir import For, If, Load, LoopFunction, Store
 from tiramisu_py.lower.lowering import lower
 from tiramisu_py.lower.statements.index_set_splitting import pieces_of
 from tiramisu_py.program.loops import Parallel, Vector
@@ -129,13 +129,39 @@ def test_independent_conditions_are_split_up_to_a_limit_interior_first():
     pieces = pieces_of(program, program.statements["y"])
     assert len({id(piece.body) for piece in pieces}) <= MOST_BODIES
     function = lower(program)
-    interior = max(every(function.body, Store), key=lambda store: len(str(store.indices)))
-    assert not any(isinstance(node, Select) for node in walk(interior.value))
+    reads = [[type(e) for e in walk(store.value)] for store in every(function.body, Store)]
+    assert any(Select not in kinds and kinds.count(Load) == 4 for kinds in reads)  # all four, without a condition
     for rows, columns in [(1, 1), (3, 5), (6, 2)]:
         x = np.random.default_rng(0).random((rows, columns), dtype=np.float32)
         edge = np.pad(x, 1)
         want = ((edge[:-2, 1:-1] + edge[2:, 1:-1]) + edge[1:-1, :-2]) + edge[1:-1, 2:]
         np.testing.assert_array_equal(computed(function, {"R": rows, "C": columns}, {"x": x})["y"], want)
+
+
+@pytest.mark.parametrize("change", [lambda p: p, tiled])
+def test_more_cases_than_are_cut_have_conditions_that_are_the_same_along_the_innermost_loop(change):
+    author = Author("terms", "R C", "R >= 5 and C >= 5")
+    R, C = author.params()
+    r, c = iters("r c")
+    x = author.input("x", ty.float32, [R, C])
+    near = [(a, b) for a in range(-2, 3) for b in range(-2, 3)]
+    held = [(r + a >= 0) & (r + a < R) & (c + b >= 0) & (c + b < C) for a, b in near]
+    terms = [select(where, x[r + a, c + b], 0) for where, (a, b) in zip(held, near, strict=True)]
+    author.computation("y", "r c", "0 <= r < R and 0 <= c < C", sum(terms[1:], start=terms[0]))
+    program = change(author.program("y"))
+    function = lower(program)
+    stores = every(function.body, Store)
+    assert len(stores) <= 25
+    assert any(not any(isinstance(e, Select) for e in walk(store.value)) for store in stores)  # the inside
+    left = [e.condition for store in stores for e in walk(store.value) if isinstance(e, Select)]
+    assert left and not any(isinstance(e, Iter) and e.name.startswith("c") for each in left for e in walk(each))
+    for rows, columns in [(5, 5), (6, 9), (35, 67)]:
+        sizes = {"R": rows, "C": columns}
+        assert executions(program, sizes) == asked_for(program, sizes)
+        given = np.random.default_rng(0).integers(-4, 5, (rows, columns)).astype(np.float32)
+        edge = np.pad(given, 2)
+        want = sum(edge[2 + a : 2 + a + rows, 2 + b : 2 + b + columns] for a, b in near)
+        np.testing.assert_array_equal(computed(function, sizes, {"x": given})["y"], want)
 
 
 def test_a_condition_that_always_holds_leaves_one_branch():

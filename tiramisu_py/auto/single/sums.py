@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from tiramisu_py import Combine, Function, Iter
-from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
+from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
 from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles, roles_of
+from tiramisu_py.auto.single.few_values import few_values
 from tiramisu_py.auto.single.one_pass import one_pass, pair_of
 from tiramisu_py.auto.single.windows import filled_lanes, windowed
 from tiramisu_py.queries import (
@@ -23,6 +24,7 @@ from tiramisu_py.queries import (
     walk,
 )
 from tiramisu_py.recipes import columns, convolution, matmul, rows, spmv
+from tiramisu_py.recipes.cpu import MOST_LANES
 from tiramisu_py.recipes.reductions.rows import accumulating
 from tiramisu_py.recipes.spmv import MOST_LANES as MOST_ENTRIES
 
@@ -53,6 +55,7 @@ def reduced(problem: Problem, name: str) -> Iterator[Offer]:
             problem.work(name, declared.over[0], problem.lanes(name)),
         )  # fmt: skip
     yield from windowed(problem, name)
+    yield from few_values(problem, name)
     vector = best_iterator(problem.touches(name), declared, _filling(problem, name))
     if vector is None:
         return

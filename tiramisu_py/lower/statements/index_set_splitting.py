@@ -8,14 +8,15 @@ So does one whose indices are clipped, or wrap around.
 The pieces keep the time of their statement, so that nothing is reordered; inner loops are generated without branches.
 Executions that store an element where they load it are no piece. What is around a point, ``(i == N // 2) & (j == 0)``,
 would be many pieces: in a vector loop, whose code tests it for each vector, such a select stays. Plain loops are cut,
-so that a C compiler can make vectors of them; they are said to have copies.
+so that a C compiler can make vectors of them; they are said to have copies. A body of more cases than are cut is cut
+along the innermost loop alone (`cases_along_lanes`).
 """
 
 from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import islpy as isl
@@ -25,9 +26,10 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, Select
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import bool_
-from tiramisu_py.dependence.cases import Part, chooses, split_by_cases
+from tiramisu_py.dependence.cases import Part, chooses, is_decided, split_by_cases
 from tiramisu_py.dependence.idle_stores import may_be_idle
 from tiramisu_py.dependence.strided_lanes import vector_loop
+from tiramisu_py.lower.statements.cases_along_lanes import split_along
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.records import dataclass
@@ -81,7 +83,8 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
     if instances.is_empty():
         return []
     parts: list[Part] = [(instances, statement.body)]
-    in_vectors = vector_loop(program, statement) is not None
+    lanes = vector_loop(program, statement)
+    in_vectors = lanes is not None
     around: dict[Any, Expr] = {}
 
     def cuts(condition: Expr, body: Expr) -> bool:
@@ -96,6 +99,10 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
         body = indices.as_selects(statement.body)
         if chooses(body):
             parts = split_by_cases(reader, instances, body, cuts)
+            if not all(is_decided(reader, part, own, cuts) for part, own in parts):
+                around.clear()
+                depth = max(0, len(statement.loops) - 1) if lanes is None else statement.loops.index(lanes)
+                parts = _inside_and_rest(reader, instances, body, parts, _moving_from(statement, forms, depth))
             parts = [(part, indices.as_written(body)) for part, body in parts]
         kept = [(changing(program, statement, reader, part, body), body) for part, body in parts]
         parts = [(part, body) for part, body in kept if not part.is_empty()]
@@ -113,12 +120,33 @@ def pieces_of(program: Program, statement: Statement, split: bool = True) -> lis
     ]
 
 
+def _inside_and_rest(
+    reader: Affine, instances: isl.Set, body: Expr, parts: Sequence[Part], moving: Collection[str]
+) -> list[Part]:
+    """The parts that are decided and as large as all instances; what is left is cut along the innermost loop alone."""
+    least = sets.thin_dimensions(instances)
+    large = [
+        (points, own)
+        for points, own in parts
+        if sets.thin_dimensions(points) <= least and is_decided(reader, points, own)
+    ]
+    for points, _ in large:
+        instances = instances.subtract(points)
+    instances = instances.coalesce()
+    return large if instances.is_empty() else [*large, *split_along(reader, instances, body, moving)]
+
+
 def _moving(statement: Statement, forms: Mapping[str, isl.Aff]) -> list[str]:
     """The iterators that move in the innermost loop that is long, and in short loops inside, which may be unrolled."""
     own = sets.graph(statement.coords, statement.instances)
     depth = max(0, len(statement.loops) - 1)
     while depth > 0 and _is_short(own, depth):
         depth -= 1
+    return _moving_from(statement, forms, depth)
+
+
+def _moving_from(statement: Statement, forms: Mapping[str, isl.Aff], depth: int) -> list[str]:
+    """The iterators that move in the loop at a depth, and inside."""
     around = sets.graph(statement.prefix(depth), statement.instances).reverse()
     found = []
     for name, form in forms.items():
