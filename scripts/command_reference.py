@@ -15,7 +15,7 @@ from types import FunctionType, MethodType, ModuleType
 
 import tiramisu_py as tm
 from tiramisu_py.fronts import names_of
-from tiramisu_py.function.handles.old_words import OLD_WORDS, OldOrders, OldWords
+from tiramisu_py.function.handles.old_words import FORMER_CALLS, OLD_WORDS, OldArrays, OldOrders, OldWords
 from tiramisu_py.program.command import every_command, name_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,7 +37,7 @@ An element of a buffer has the number of values that it holds in turn. `scripts/
 CLASSES = (
     "Function", "Group", "Input", "Segments", "Computation", "Reduction", "Selection", "Band", "Goal",
     "Transfer", "Exchange", "Half", "Wait",
-    "Barrier", "Direction", "Mode", "Property", "Cores", "Gpu", "GpuTarget", "Shares", "Partition",
+    "Barrier", "Direction", "Mode", "Property", "Cores", "GpuThreads", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray",
     "HostPool", "ArrayTraffic", "SimulatedDisk", "Memory",
     "Combine", "InTurn", "Jit", "Autotuned", "Config", "Operator",
@@ -75,7 +75,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ),
     ("ORDERED", "how programs of a kernel add to one place, `tl.accumulate`: in the order of their numbers"),
     (
-        "HOST REGISTER GPU SHARED PINNED HOST_MAPPED FILE",
+        "HOST REGISTER GPU_MEMORY SHARED PINNED HOST_MAPPED FILE",
         "kinds of memory, for `store_in`, `copy` and `tm.Buffer`: see [Memory](#memory)",
     ),
     ("LOCAL INTERLEAVE BIND", "on which memory nodes the pages of a temporary are, for `place`: see [Policy](#policy)"),
@@ -100,7 +100,7 @@ def members(cls: type) -> Iterator[tuple[str, object]]:
     if cls is not tm.Selection:
         shown |= set(tm.Selection.__mro__[1:])
     hidden = [base for base in cls.__mro__[1:] if base.__module__.startswith("tiramisu_py") and base not in shown]
-    for owner in (each for each in (*hidden, cls) if each not in (OldWords, OldOrders)):
+    for owner in (each for each in (*hidden, cls) if each not in (OldWords, OldOrders, OldArrays)):
         for name, given in vars(owner).items():
             member = getattr(cls, name) if isinstance(given, classmethod) else given
             shown_so = isinstance(member, property | FunctionType | MethodType)
@@ -164,7 +164,8 @@ def of_values(names: list[str]) -> Iterator[str]:
 def of_old_words() -> Iterator[str]:
     """The words of older versions, and what to write."""
     yield "## Old words\n\nThese work in this version, with a `DeprecationWarning`; the next one has them no more.\n"
-    lines = [f"- `{old}`: write `{new}`" for old, new in OLD_WORDS.items()]
+    lines = [f"- `tm.{old}`: write `tm.{new}`" for old, new in vars(tm)["_former"].items()]
+    lines += [f"- `{old}`: write `{new}`" for old, new in {**OLD_WORDS, **FORMER_CALLS}.items()]
     renamed = [
         (name, old, new)
         for name, method in inspect.getmembers(tm.Computation)

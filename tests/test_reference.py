@@ -57,7 +57,8 @@ def test_each_public_method_is_explained() -> None:
 
 #: The commands of a function, which change its schedule or its places.
 OF_FUNCTIONS = (
-    "apply", "barrier", "create_xfer", "derive_transfers", "grid", "order", "remove", "schedule", "skew_for",
+    "apply", "barrier", "create_exchange", "create_xfer", "derive_transfers", "grid", "order", "remove", "schedule",
+    "skew_for",
 )  # fmt: skip
 
 
@@ -67,8 +68,8 @@ def commands_of_the_reference() -> list[str]:
     assert len(of_computations) > 40
     return [
         *of_computations,
-        "Computation.distribute",
-        "Input.distribute",
+        "Computation.distribute_array",
+        "Input.distribute_array",
         *(f"Function.{name}" for name in OF_FUNCTIONS),
     ]
 

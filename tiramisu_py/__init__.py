@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     from tiramisu_py.program.machine.instruction_costs import InstructionCosts
     from tiramisu_py.program.machine.pages import Policy
     from tiramisu_py.program.storage import Buffer, Memory
-    from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares
+    from tiramisu_py.program.targets import Cores, GpuThreads, Partition, Shares
     from tiramisu_py.proof import Report
     from tiramisu_py.schedule.devices.transfers import Direction, Mode
     from tiramisu_py.schedule.instances.target_kinds import cores, gpu, shares
@@ -200,7 +200,7 @@ if TYPE_CHECKING:
     ORDERED = InTurn.ORDERED
     HOST = Memory.HOST
     REGISTER = Memory.REGISTER
-    GPU = Memory.GPU
+    GPU_MEMORY = Memory.GPU
     SHARED = Memory.SHARED
     PINNED = Memory.PINNED
     HOST_MAPPED = Memory.HOST_MAPPED
@@ -275,11 +275,11 @@ front(
             "Policy, Policy.LOCAL as LOCAL, Policy.INTERLEAVE as INTERLEAVE, Policy.BIND as BIND"
         ),
         "tiramisu_py.program.storage": (
-            "Buffer, Memory, Memory.HOST as HOST, Memory.REGISTER as REGISTER, Memory.GPU as GPU, "
+            "Buffer, Memory, Memory.HOST as HOST, Memory.REGISTER as REGISTER, Memory.GPU as GPU_MEMORY, "
             "Memory.SHARED as SHARED, Memory.PINNED as PINNED, Memory.HOST_MAPPED as HOST_MAPPED, "
             "Memory.FILE as FILE"
         ),
-        "tiramisu_py.program.targets": "Cores, Gpu, Partition, Shares",
+        "tiramisu_py.program.targets": "Cores, GpuThreads, Partition, Shares",
         "tiramisu_py.proof": "Report",
         "tiramisu_py.schedule.devices.transfers": (
             "Direction, Mode, Direction.CPU2GPU as CPU2GPU, Direction.GPU2CPU as GPU2CPU, "
@@ -309,6 +309,7 @@ front(
         "ir language lower passes patterns program progress proof queries recipes rewriting schedule sets sparse "
         "styles toolchain tuning view"
     ),
+    former={"GPU": "GPU_MEMORY", "Gpu": "GpuThreads"},
 )
 
 __version__ = "0.1.0"
@@ -357,14 +358,14 @@ __all__ = [
     "Equivalence",
     "Function",
     "Group",
-    "GPU",
+    "GPU_MEMORY",
     "GPU2CPU",
     "GPU2GPU",
     "CPU2FILE",
     "FILE2CPU",
     "GPU2FILE",
     "FILE2GPU",
-    "Gpu",
+    "GpuThreads",
     "GpuTarget",
     "GradientCheck",
     "Gradients",

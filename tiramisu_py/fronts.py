@@ -29,9 +29,15 @@ class _Front(ModuleType):
 
     #: The module of each name, and what it is called there.
     _places: dict[str, tuple[str, str]]
+    #: The name of now, by that of older versions.
+    _former: dict[str, str]
 
     def __getattr__(self, name: str) -> Any:
         places = vars(self).get("_places", {})
+        if (now := vars(self).get("_former", {}).get(name)) is not None:
+            say = import_module("tiramisu_py.former_words").warn_of_old_word
+            say(f"{self.__name__}.{name} is an old word: write {self.__name__}.{now}")
+            return getattr(self, now)
         if name not in places:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
         module, path = places[name]
@@ -50,11 +56,12 @@ class _Front(ModuleType):
         return sorted(own | set(vars(self)["_places"]))
 
 
-def front(room: str, names: Mapping[str, str], modules: str = "") -> None:
+def front(room: str, names: Mapping[str, str], modules: str = "", former: Mapping[str, str] | None = None) -> None:
     """Make a room's package a front: `names` are those of each module, as an import of them would list them.
 
     ``{"tiramisu_py.algorithm.types": "DType, bool_ as bool"}``; a name may have dots, as in ``"Goal, Goal.PARALLEL as
-    PARALLEL"``. `modules` are rooms or modules of the room which are themselves names of the front.
+    PARALLEL"``. `modules` are rooms or modules of the room which are themselves names of the front. `former` has
+    names of older versions, which warn, and the name of now for each.
     """
     places = {name: (f"{room}.{name}", "") for name in modules.split()}
     for module, listed in names.items():
@@ -63,6 +70,7 @@ def front(room: str, names: Mapping[str, str], modules: str = "") -> None:
             places[shown or called] = (module, called)
     package = sys.modules[room]
     vars(package)["_places"] = places
+    vars(package)["_former"] = dict(former or {})
     package.__class__ = _Front
 
 

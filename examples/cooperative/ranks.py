@@ -30,7 +30,7 @@ def three_ways() -> tm.Function:
     for stage in (bx, by):
         stage.partition(r, [G, H], [tm.gpu(tile=(4, 64), ranks=0), tm.cores(ranks=0), tm.cores(ranks=1)])
     for picture in (image, by):
-        picture.distribute([r, c], rank=tm.pieces(r, [H]))
+        picture.distribute_array([r, c], rank=tm.pieces(r, [H]))
     f.derive_transfers()
     return f
 

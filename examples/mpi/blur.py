@@ -24,7 +24,7 @@ def algorithm(ranks: int, rows: int) -> tuple[tm.Function, tm.Computation, tm.Co
     by = f.computation("by", {r: (1, rows - 1), c: C}, (bx[r - 1, c] + bx[r, c] + bx[r + 1, c]) / 3, shape=[rows, C])
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // size)
+        array.distribute_array([r, c], rank=r // size)
     for stage in (bx, by):
         stage.split(r, size, q, r1)
         stage.tag_distribute(q)
@@ -49,13 +49,13 @@ def overlapped(ranks: int, rows: int) -> tm.Function:
 def exchanges(ranks: int, rows: int, props: list[object]) -> tuple[tm.Function, list[object], object, object]:
     """Both exchanges, by hand: the last row of each rank goes down, the first one up."""
     f, bx, by, count, size = algorithm(ranks, rows)
-    down = f.create_xfer(
+    down = f.create_exchange(
         bx[r, c],
         send={q: (0, count - 1), r: (q * size + size - 1, q * size + size), c: C}, to=q + 1,
         recv={q: (1, count), r: (q * size - 1, q * size), c: C}, source=q - 1,
         send_props=props, recv_props=props, name="down",
     )  # fmt: skip
-    up = f.create_xfer(
+    up = f.create_exchange(
         bx[r, c],
         send={q: (1, count), r: (q * size, q * size + 1), c: C}, to=q - 1,
         recv={q: (0, count - 1), r: (q * size + size, q * size + size + 1), c: C}, source=q + 1,

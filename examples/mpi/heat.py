@@ -33,7 +33,7 @@ def algorithm(ranks: int, rows: int) -> tuple[tm.Function, tm.Computation, tm.Co
     result = f["heat_out"]
     heat.store_in(tm.Buffer("two", [2, rows, COLUMNS], tm.float32), [t % 2, i, j])
     for array in (start, result):
-        array.distribute([i, j], rank=(i // high, j // wide))
+        array.distribute_array([i, j], rank=(i // high, j // wide))
     for stage in (heat, result):
         stage.tile(i, j, high, wide, qi, qj, i1, j1)
         stage.tag_distribute(qi, qj)

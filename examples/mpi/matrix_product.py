@@ -25,7 +25,7 @@ def algorithm(size: int, high: int, wide: int) -> tuple[tm.Function, tm.Input, t
     product = f.reduction("c", {i: size, j: size}, {k: size}, tm.sum, a[i, k] * b[k, j])
     f.outputs(product)
     for array in (a, b, product):
-        array.distribute([i, j], rank=(i // high, j // wide))
+        array.distribute_array([i, j], rank=(i // high, j // wide))
     product.tile(i, j, high, wide, qi, qj, i1, j1)
     product.tag_distribute(qi, qj)
     return f, a, b, product
@@ -58,13 +58,13 @@ def summa(ranks: int, size: int) -> tm.Function:
 
     others_j = [{x: (0, qj)}, {x: (qj + 1, columns)}]
     others_i = [{x: (0, qi)}, {x: (qi + 1, rows)}]
-    along_row = f.create_xfer(
+    along_row = f.create_exchange(
         a[i, k],
         send=[{**grid, **other, i: mine_i, k: in_panel(qj, wide)} for other in others_j], to=(qi, x),
         recv=[{**grid, **other, i: mine_i, k: in_panel(x, wide)} for other in others_j], source=(qi, x),
         send_props=NONBLOCKING, recv_props=NONBLOCKING, name="along_row",
     )  # fmt: skip
-    along_column = f.create_xfer(
+    along_column = f.create_exchange(
         b[k, j],
         send=[{**grid, **other, k: in_panel(qi, high), j: mine_j} for other in others_i], to=(x, qj),
         recv=[{**grid, **other, k: in_panel(x, high), j: mine_j} for other in others_i], source=(x, qj),
@@ -89,7 +89,7 @@ def cannon(ranks: int, size: int) -> tm.Function:
     product = f.reduction("c", {i: whole, j: whole}, {s: side, k: tile}, tm.sum, a[i, inner] * b[inner, j])
     f.outputs(product)
     for array in (a, b, product):
-        array.distribute([i, j], rank=(i // tile, j // tile))
+        array.distribute_array([i, j], rank=(i // tile, j // tile))
     product.tile(i, j, tile, tile, qi, qj, i1, j1)
     product.tag_distribute(qi, qj)
     product.update.reorder(s, qi, qj, i1, j1, k)
@@ -102,23 +102,23 @@ def cannon(ranks: int, size: int) -> tm.Function:
     grid = {qi: side, qj: side}
     props = {"send_props": NONBLOCKING, "recv_props": NONBLOCKING}
     i_own, j_own, k_own = {i: tile_of(qi)}, {j: tile_of(qj)}, (qi + qj) % side
-    first_a = f.create_xfer(
+    first_a = f.create_exchange(
         a[i, k], name="first_a", **props,
         send=[{**grid, qi: (1, side), **i_own, k: tile_of(qj)}], to=(qi, (qj - qi) % side),
         recv=[{**grid, qi: (1, side), **i_own, k: tile_of(k_own)}], source=(qi, k_own),
     )  # fmt: skip
-    first_b = f.create_xfer(
+    first_b = f.create_exchange(
         b[k, j], name="first_b", **props,
         send=[{**grid, qj: (1, side), k: tile_of(qi), **j_own}], to=((qi - qj) % side, qj),
         recv=[{**grid, qj: (1, side), k: tile_of(k_own), **j_own}], source=(k_own, qj),
     )  # fmt: skip
     now, before = (qi + qj + s) % side, (qi + qj + s - 1) % side
-    next_a = f.create_xfer(
+    next_a = f.create_exchange(
         a[i, k], name="next_a", **props,
         send={s: (1, side), **grid, **i_own, k: tile_of(before)}, to=(qi, (qj - 1) % side),
         recv={s: (1, side), **grid, **i_own, k: tile_of(now)}, source=(qi, (qj + 1) % side),
     )  # fmt: skip
-    next_b = f.create_xfer(
+    next_b = f.create_exchange(
         b[k, j], name="next_b", **props,
         send={s: (1, side), **grid, k: tile_of(before), **j_own}, to=((qi - 1) % side, qj),
         recv={s: (1, side), **grid, k: tile_of(now), **j_own}, source=((qi + 1) % side, qj),

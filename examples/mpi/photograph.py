@@ -25,7 +25,7 @@ def box_blur_ranks(radius: int, rows: int, ranks: int) -> tm.Function:
     blur, across, down = algorithm(radius, rows)
     block = -(-(rows + 2 * radius) // ranks)
     for array in (blur["image"], down):
-        array.distribute([k, r, c], rank=r // block)
+        array.distribute_array([k, r, c], rank=r // block)
     for stage in (across, down):
         stage.split(r, block, q, r1)
         stage.tag_distribute(q)

@@ -15,7 +15,7 @@ def on_ranks(f: tm.Function, ranks: int, rows: int, arrays: list[object], stages
     """Rows of arrays and of computations distributed in blocks; the missing rows are exchanged."""
     size = blocks(rows, ranks)
     for array, iterators in arrays:
-        array.distribute(iterators, rank=r // size)
+        array.distribute_array(iterators, rank=r // size)
     for stage in stages:
         stage.split(r, size, q, r1)
         stage.tag_distribute(q)

@@ -17,7 +17,7 @@ def algorithm(ranks: int, length: int) -> tuple[tm.Function, tm.Reduction, int]:
     f = tm.Function("total", params=[])
     x = f.input("x", tm.float64, [length])
     partial = f.reduction("partial", {q: count}, {i: length}, tm.sum, x[i], where=i // size == q)
-    x.distribute([i], rank=i // size)
+    x.distribute_array([i], rank=i // size)
     partial.tag_distribute(q)
     return f, partial, count
 
@@ -36,7 +36,7 @@ def on_one_rank(ranks: int, length: int) -> tm.Function:
     f, partial, count = algorithm(ranks, length)
     total = f.reduction("total_of_all", {z: 1}, {k: count}, tm.sum, partial[k])
     f.outputs(total)
-    total.distribute([z], rank=0)
+    total.distribute_array([z], rank=0)
     total.tag_distribute(z)
     f.derive_transfers()
     return f
@@ -49,7 +49,7 @@ def reduced(ranks: int, length: int) -> tm.Function:
     x = f.input("x", tm.float64, [length])
     total = f.reduction("total_of_all", {z: 1}, {i: length}, tm.sum, x[i])
     f.outputs(total)
-    x.distribute([i], rank=i // size)
+    x.distribute_array([i], rank=i // size)
     total.update.split(i, size, q, i1)
     total.update.tag_distribute(q, combine=tm.PRIVATE)
     return f
@@ -70,7 +70,7 @@ def shares(ranks: int, length: int) -> tm.Function:
     total = f.reduction("total_of_all", {z: 1}, {k: count}, tm.sum, partial[k])
     share = f.computation("share", {q: count}, partial[q] / total[0])
     f.outputs(share)
-    share.distribute([q], rank=q)
+    share.distribute_array([q], rank=q)
     share.tag_distribute(q)
     total.tag_distribute(z)
     f.derive_transfers(collectives=True)

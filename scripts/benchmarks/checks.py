@@ -142,8 +142,8 @@ def on_ranks(stages: int) -> Long:
     """The same on ranks, with derived messages."""
     long = on_cores(stages)
     i, j, q, i1 = tm.iters("i j q i1")
-    long.function["v0"].distribute([i, j], rank=i // 64)
-    long.stages[-1].distribute([i, j], rank=i // 64)
+    long.function["v0"].distribute_array([i, j], rank=i // 64)
+    long.stages[-1].distribute_array([i, j], rank=i // 64)
     for each in long.stages:
         each.split(i, 64, q, i1)
         each.tag_distribute(q)

@@ -200,7 +200,7 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], said: s
 
 def test_functions_on_gpus_and_ranks_and_without_outputs_are_refused() -> None:
     f = tm.Function("f", params=[N])
-    a = f.input("a", D, [N], memory=tm.GPU)
+    a = f.input("a", D, [N], memory=tm.GPU_MEMORY)
     f.outputs(f.computation("b", {i: N}, a[i]))
     with pytest.raises(tm.ArgumentError, match="in the memory of a GPU"):
         f.auto_schedule()

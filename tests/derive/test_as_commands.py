@@ -17,7 +17,7 @@ def gathered() -> tm.Function:
     a = f.input("a", tm.float32, [12, C])
     b = f.computation("b", {r: 12, c: C}, 2 * a[r, c])
     f.outputs(b)
-    a.distribute([r, c], rank=0)
+    a.distribute_array([r, c], rank=0)
     b.split(r, 3, q, r1)
     b.tag_distribute(q)
     return f
@@ -81,6 +81,16 @@ def test_the_commands_can_be_edited() -> None:
     exec("\n".join(commands), {"f": written, "tm": tm})
     assert exchanges(written) == ["bx_to_previous"]
     assert written.check().violations[0].kind == "communication"
+
+
+def test_long_commands_have_a_line_for_each_argument_and_short_ones_one_line() -> None:
+    f = blur()
+    f.derive_transfers()
+    exchange, *others = [line for line in f.derived() if ".create_exchange(" in line]
+    assert exchange.splitlines()[:2] == ["f.create_exchange(", "    bx[r, c],"]
+    assert exchange.splitlines()[-1] == ")"
+    assert all(len(line) <= 120 for line in others[0].splitlines())
+    assert "bx_to_previous_send.collapse_many(r, c)" in f.derived()
 
 
 def test_there_are_no_commands_for_nothing() -> None:

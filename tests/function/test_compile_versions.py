@@ -271,7 +271,7 @@ def test_functions_on_ranks_have_no_versions() -> None:
         twice = f.computation("twice", {r: R, c: 4}, 2 * image[r, c])
         f.outputs(twice)
         for array in (image, twice):
-            array.distribute([r, c], rank=r // 8)
+            array.distribute_array([r, c], rank=r // 8)
         twice.split(r, 8, r0, r1)
         twice.tag_distribute(r0)
         return f

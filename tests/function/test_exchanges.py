@@ -83,13 +83,13 @@ def by_hand(s: SimpleNamespace) -> None:
 
 def by_its_own_number(s: SimpleNamespace) -> None:
     rows = {r: (R * B + B - 1, R * B + B), c: s.C}
-    s.down = s.f.create_xfer(
+    s.down = s.f.create_exchange(
         s.bx[r, c], send=(rows, (R < P - 1) & (c >= 0)), to=R + 1, recv=[{R: (1, P), r: (R * B - 1, R * B), c: s.C}],
         source=(R - 1) % P, name="down",
     )  # fmt: skip
     s.f.remove(s.down.send)
     s.f.remove(s.down)
-    s.f.create_xfer(
+    s.f.create_exchange(
         s.bx[r, c], send={q: P, r: (tm.maximum(q * B, 1), q * B + B), c: s.C}, to=0,
         recv={q: 1, r: (1, P * B), c: s.C}, source=r // B,
     ).recv.collapse_many(c)  # fmt: skip
@@ -97,11 +97,11 @@ def by_its_own_number(s: SimpleNamespace) -> None:
 
 def on_a_grid(s: SimpleNamespace) -> None:
     s.f.grid(2, 2)
-    s.a.distribute([i, j], rank=(i // 4, None))
-    s.b.distribute([i, j], rank=(i // 4, j // 4))
+    s.a.distribute_array([i, j], rank=(i // 4, None))
+    s.b.distribute_array([i, j], rank=(i // 4, j // 4))
     s.b.tag_distribute(q0, q1, drop_rank_iter=False)
     p, q_ = tm.ranks(2)
-    made = s.f.create_xfer(
+    made = s.f.create_exchange(
         s.p[i, j], send={q1: 2, i: (4 * p, 4 * p + 4), j: (4 * q1, 4 * q1 + 4)}, to=(1 - p, q1),
         recv={p: 2, q_: 2, i: 4, j: 4}, source=(p, (q_ + 1) % 2), name="swap",
     )  # fmt: skip
@@ -109,7 +109,7 @@ def on_a_grid(s: SimpleNamespace) -> None:
 
 
 def over_time(s: SimpleNamespace) -> None:
-    made = s.f.create_xfer(
+    made = s.f.create_exchange(
         s.h[t - 1, i], send={t: (1, s.T + 1), q: (0, P - 1), i: (q * B + B - 1, q * B + B)}, to=q + 1,
         recv={t: (1, s.T + 1), q: (1, P), i: (q * B - 1, q * B)}, source=q - 1,
         send_props=[tm.NONBLOCK, tm.PERSISTENT], recv_props=[tm.BLOCK], name="down",
@@ -121,8 +121,8 @@ def over_time(s: SimpleNamespace) -> None:
 
 
 def loops_of_ranks(s: SimpleNamespace) -> None:
-    s.image.distribute([r, c], rank=None)
-    s.by.distribute([r, c], rank=(r // 10) % 3)
+    s.image.distribute_array([r, c], rank=None)
+    s.by.distribute_array([r, c], rank=(r // 10) % 3)
     s.bx.split(r, B, q, x).tag_distribute(q, axis=0).interchange(x, c)
     s.by.split(r, B, q, x).tag_distribute(q)
     s.by.separate_at(q, [1])[0].parallelize(x)
@@ -180,7 +180,7 @@ def test_commands_on_an_exchange_are_undone_one_by_one():
     s.f.undo()
     s.f.undo()
     s.f.undo()
-    assert texts(s.f)[-1].startswith("blur.create_xfer(bx[r, c], send={q: (0, 3), ")
+    assert texts(s.f)[-1].startswith("blur.create_exchange(bx[r, c], send={q: (0, 3), ")
     assert "name='down'" in texts(s.f)[-1]
     other = s.f.copy()
     other.remove(other["down"])
@@ -207,7 +207,7 @@ def test_ranks_have_no_place_in_the_algorithm():
 def test_an_input_takes_no_messages_of_its_own_but_an_exchange_does():
     s = ranked.blur()
     assert not hasattr(s.image, "wait")
-    made = s.f.create_xfer(
+    made = s.f.create_exchange(
         s.image[r, c], send={q: 1, r: 1, c: 1}, to=1, recv={q: (1, 2), r: 1, c: 1}, source=0, name="row"
     )
     assert made.send.statement_names() == ("row_send",)

@@ -42,6 +42,8 @@ PAIRS: list[tuple[str, Callable[[], SimpleNamespace], Schedule, Schedule, Schedu
     ("level", pl.blur, lambda s: None, lambda s: s.by.after(s.bx, level=r), lambda s: s.by.after(s.bx, at=r)),
     ("level", pl.pair, lambda s: None, lambda s: s.q.fuse(s.p, level=i), lambda s: s.q.fuse(s.p, i)),
     ("then", pl.pair, lambda s: None, lambda s: s.p.then(s.q, i), lambda s: s.q.after(s.p, i)),
+    ("distribute", pl.blur, lambda s: None, lambda s: s.by.distribute([r, c], rank=r // 5),
+        lambda s: s.by.distribute_array([r, c], rank=r // 5)),
     ("between", pl.chain, lambda s: None, lambda s: s.q.between(s.p, i, s.z, tm.root),
         lambda s: s.q.after(s.p, i).before(s.z, tm.root)),
     ("level", pl.blur, lambda s: s.bx.compute_at(s.by, r), lambda s: s.bx.slide(level=r), lambda s: s.bx.slide(loop=r)),
@@ -101,6 +103,43 @@ def test_a_named_argument_in_an_older_file_is_that_of_now() -> None:
     older = plain(command)
     older["level"] = older.pop("at")
     assert Reader(s.f.owner, {}).value(older) == command
+
+
+@pytest.mark.parametrize(("old", "now"), [("GPU", "GPU_MEMORY"), ("Gpu", "GpuThreads")])
+def test_a_name_of_the_package_warns_and_is_that_of_now(old: str, now: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"tiramisu_py.{old} is an old word: write tiramisu_py.{now}") as warned:
+        found = getattr(tm, old)
+    assert Path(warned[0].filename) == Path(__file__)
+    assert found is getattr(tm, now)
+    assert old not in dir(tm)
+
+
+def on_four_ranks() -> tuple[tm.Function, tm.Computation]:
+    f = tm.Function("line")
+    a = f.input("a", tm.float32, [4])
+    b = f.computation("b", {i: 4}, 2 * a[i])
+    f.outputs(b)
+    b.tag_distribute(i)
+    return f, b
+
+
+def test_an_exchange_by_its_old_word_is_that_of_now() -> None:
+    (f, b), (g, d) = on_four_ranks(), on_four_ranks()
+    halves = {"send": {i: (1, 2)}, "to": i - 1, "recv": {i: (1, 2)}, "source": i - 1}
+    with pytest.warns(DeprecationWarning, match="create_xfer with send= is an old word: write create_ex") as warned:
+        f.create_xfer(b[i], **halves, name="down")
+    assert Path(warned[0].filename) == Path(__file__)
+    g.create_exchange(d[i], **halves, name="down")
+    assert f.commands == g.commands
+    assert f.commands[-1].text.startswith("line.create_exchange(b[i], send=")
+
+
+def test_a_transfer_with_halves_and_a_direction_is_refused() -> None:
+    s = pl.blur()
+    with pytest.raises(tm.CommandError, match="take no direction: create_exchange"):
+        s.f.create_xfer({r: 1, c: 1}, s.bx[r, c], tm.CPU2GPU, send={r: 1})
+    with pytest.raises(tm.CallError, match="create_xfer has no argument quickly=: it takes domain, access, direction"):
+        s.f.create_xfer({r: 1, c: 1}, s.bx[r, c], tm.CPU2GPU, quickly=True)
 
 
 def test_gpu_tile_has_no_other_arguments() -> None:

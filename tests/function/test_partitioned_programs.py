@@ -29,7 +29,7 @@ def blur(where: object, targets: Sequence[object], ranks: bool = False) -> tm.Fu
     for computation in (bx, by):
         computation.partition(r, where, targets)
     for array in (image, by) if ranks else ():
-        array.distribute([r, c], rank=0)
+        array.distribute_array([r, c], rank=0)
     f.derive_transfers()
     return f
 
@@ -64,7 +64,7 @@ def test_a_rank_whose_part_is_empty_is_not_needed() -> None:
     f.outputs(by)
     by.partition(r, [G, H], [tm.gpu(tile=(2, 4), ranks=0), tm.cores(ranks=0), tm.cores(ranks=1)])
     for array in (image, by):
-        array.distribute([r, c], rank=0)
+        array.distribute_array([r, c], rank=0)
     f.derive_transfers()
     assert f.process_grid(R=10, C=7, G=4, H=6) == (2,)
     assert f.process_grid(R=10, C=7, G=4, H=10) == (1,)
@@ -138,7 +138,7 @@ def plate(targets: Sequence[object], ranks: bool = False) -> tm.Function:
     for computation in (heat, f["heat_out"]):
         computation.partition(r, [G], targets)
     for name in ("start", "heat_out") if ranks else ():
-        f[name].distribute([r, c], rank=0)
+        f[name].distribute_array([r, c], rank=0)
     f.derive_transfers()
     return f
 

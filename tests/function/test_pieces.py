@@ -65,8 +65,8 @@ def test_shares_are_cut_at_parts_of_an_extent() -> None:
     a = f.input("a", tm.float32, [R])
     b = f.computation("b", {r: R}, a[r] * 2)
     f.outputs(b)
-    a.distribute([r], rank=tm.pieces(r, tm.shares(1, 1, 2), of=R))
-    b.distribute([r], rank=tm.pieces(r, tm.shares(1, 1, 2), of=R))
+    a.distribute_array([r], rank=tm.pieces(r, tm.shares(1, 1, 2), of=R))
+    b.distribute_array([r], rank=tm.pieces(r, tm.shares(1, 1, 2), of=R))
     assert [f.part("a", np.zeros(11, np.float32), k).shape[0] for k in range(4)] == [2, 3, 6, 0]
     assert f.process_grid() == (3,)
 

@@ -37,7 +37,7 @@ def over_ranks(operator: str, dtype: tm.DType, form: str, extent: int, ranks: in
     s = f.reduction("s", {i: shape[1 - axis]}, {k: extent}, OPERATORS[operator][0], term, dtype=dtype)
     f.outputs(s)
     share = -(-extent // ranks)
-    a.distribute([k, i] if axis == 0 else [i, k], rank=k // share)
+    a.distribute_array([k, i] if axis == 0 else [i, k], rank=k // share)
     s.update.split(k, share, q, k1)
     s.update.reorder(q, i, k1)
     s.update.tag_distribute(q, combine=combine)

@@ -386,7 +386,7 @@ def on_ranks(operator: str, extent: int, ranks: int, threads: bool = False) -> t
     a = f.input("a", dtype, [3, extent])
     s = f.reduction("s", {i: 3}, {k: extent}, op, term(a[i, k]))
     f.outputs(s)
-    a.distribute([i, k], rank=k // share)
+    a.distribute_array([i, k], rank=k // share)
     s.update.split(k, share, q, k1)
     s.update.reorder(q, i, k1)
     s.update.tag_distribute(q, combine=tm.TREE)

@@ -147,7 +147,7 @@ def test_threads_of_ranks_have_their_shares(threads: int) -> None:
     x = f.input("x", tm.float32, [103])
     s = f.reduction("s", {}, {i: 103}, tm.sum, x[i], determinism="run_to_run")
     f.outputs(s)
-    x.distribute([i], rank=i // 26)
+    x.distribute_array([i], rank=i // 26)
     s.update.split(i, 26, i0, i1)
     s.update.tag_distribute(i0, combine=tm.TREE)
     s.update.parallelize(i1, combine=tm.PRIVATE)

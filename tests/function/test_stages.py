@@ -196,7 +196,7 @@ def test_each_rank_calls_on_its_own_part() -> None:
     d = f.computation("d", {n: ranks, i: M, j: N}, tm.select(n >= 1, c[n - 1, i, j], 0) + c[n, i, j])
     f.outputs(d)
     for array in (a, d):
-        array.distribute([n, i, j], rank=n)
+        array.distribute_array([n, i, j], rank=n)
     for each in (c, d):
         each.tag_distribute(n)
     assert "communication" in {violation.kind for violation in f.check().violations}
@@ -550,7 +550,7 @@ def test_an_update_of_another_layout_is_kept_in_its_own() -> None:
 
 def test_a_call_is_not_sent_to_the_gpu() -> None:
     f = scanned(0)
-    f["p"].store_in(tm.GPU)
+    f["p"].store_in(tm.GPU_MEMORY)
     f["s"].store_in(f["p"], [i])
     of_calls = [each for each in f.check().violations if each.message.startswith("s ")]
     assert of_calls and all("tag_gpu" not in str(each.repair) for each in of_calls)

@@ -52,7 +52,7 @@ def on_ranks(f: tm.Function, image: tm.Input, bx: tm.Computation, by: tm.Computa
     """As in the figure each rank is given the rows that it reads: no messages."""
     by.partition(r, [G], [tm.gpu(tile=(4, 64), ranks=0), tm.cores(vector=16, ranks=1)])
     bx.inline()
-    by.distribute([r, c], rank=tm.pieces(r, [G]))
+    by.distribute_array([r, c], rank=tm.pieces(r, [G]))
     f.derive_transfers()
 
 

@@ -61,7 +61,7 @@ def test_memory_that_may_only_be_read_is_copied_as_it_is(tmp_path: Path) -> None
 @pytest.mark.gpu
 def test_what_is_copied_to_a_gpu_has_arrived_when_a_function_is_called() -> None:
     f = tm.Function("twice", params=[R])
-    a = f.input("a", tm.float32, [R], memory=tm.GPU)
+    a = f.input("a", tm.float32, [R], memory=tm.GPU_MEMORY)
     o = f.computation("o", {r: R}, 2 * a[r])
     f.outputs(o)
     o.split(r, 32, c0, c1)

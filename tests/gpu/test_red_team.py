@@ -63,7 +63,7 @@ def two_stages() -> tuple[tm.Function, tm.Input, tm.Computation, tm.Computation]
 def pipeline_with_two_rows_of_memory(late: int) -> tm.Function:
     """A row at a time on four operation sequences; p keeps two rows, and waits until `late` rows ago are used up."""
     f, a, p, q = two_stages()
-    p.store_in(tm.Buffer("rows", [2, C], tm.int32, tm.GPU), [r % 2, c])
+    p.store_in(tm.Buffer("rows", [2, C], tm.int32, tm.GPU_MEMORY), [r % 2, c])
     into = f.create_xfer({r: R, c: C}, a[r, c], tm.CPU2GPU, tm.ASYNC, stream=1).collapse_many(c)
     for stream, stage in ((0, p), (3, q)):
         on_gpu(stage, 16, c, stream=stream)

@@ -91,9 +91,9 @@ def test_a_distributed_output_may_be_in_a_buffer_of_another_name() -> None:
     w = f.computation("w", {i: (1, 103)}, y[i] + y[i - 1])
     f.outputs(y, w)
     for array in (x, y):
-        array.distribute([i], rank=i // 26)
+        array.distribute_array([i], rank=i // 26)
     y.store_in(tm.Buffer("result", [103], tm.int64), [i])
-    w.distribute([i], rank=i // 26)
+    w.distribute_array([i], rank=i // 26)
     w.store_in(tm.Buffer("sums", [103], tm.int64), [i])
     for stage in (y, w):
         stage.split(i, 26, q, i1)
@@ -120,7 +120,7 @@ def test_partial_results_without_terms_are_not_read(operator: tm.Operator, threa
     f.outputs(s)
     if not alone:
         f.grid(4)
-    x.distribute([j, i], rank=i // 8)
+    x.distribute_array([j, i], rank=i // 8)
     s.update.split(i, 8, q, i1)
     s.update.reorder(q, j, i1)
     s.update.tag_distribute(q, combine=tm.PRIVATE)

@@ -182,6 +182,22 @@ def assumed(X, Y, B: tl.constexpr):
     tl.store(Y[tl.arange(0, B)], 0)
 
 
+@tm.jit
+def grouped_order(X, Y, B: tl.constexpr):
+    """The order of programs of Triton's tutorial of matrix products."""
+    N = X.shape[0]
+    rows, columns = tl.cdiv(N, B), tl.cdiv(N, 2 * B)
+    in_group = 4 * columns
+    first = tl.program_id(0) // in_group * 4
+    size = tl.minimum(rows - first, 4)
+    tl.store(Y[first + (tl.program_id(0) % in_group) % size], 0)
+
+
+@tm.jit
+def through_a_table(X, Y, B: tl.constexpr):
+    tl.store(Y[tl.load(X[tl.arange(0, B)]).to(tl.int64)], 0)
+
+
 SOURCES: list[tuple[Any, str]] = [
     (loop_without_end, "while has no bound: write for k in tl.range"),
     (early_end, "break leaves a loop at a value"),
@@ -210,6 +226,11 @@ SOURCES: list[tuple[Any, str]] = [
     (fewer_bits, 'input_precision="tf32" is for factors of float32: leave it out for float16'),
     (more_products, 'input_precision=\'tf32x3\': give "ieee" or "tf32"'),
     (stages, "num_stages=3 of a loop: give num_stages= to tm.recipes.blocks"),
+    (
+        grouped_order,
+        r"no form of the numbers of programs.*: launch a grid .* tl.swizzle2d\(\.\.\.\) numbers",
+    ),
+    (through_a_table, r"because of int64\(x\[.*: let the programs that fill an element follow from its index"),
     (constants_that_do_not_hold, "tl.static_assert does not hold: three at a time"),
     (assumed, r"assumes N > 4: say so of refused, assume=\"N > 4\""),
 ]
@@ -272,6 +293,24 @@ def test_what_a_program_does_wrong_is_shown_at_the_smallest_sizes(
     (violation, *_) = f.check().violations
     assert violation.kind == kind and violation.witness.params["N"] == size, violation
     assert re.search(words, " ".join(str(violation).split())), violation
+
+
+@tm.jit
+def squared(X, Y, B: tl.constexpr):
+    i, j = tl.program_id(0) * B + tl.arange(0, B), tl.arange(0, B)
+    x = tl.load(X[i[:, None], j], mask=i[:, None] < X.shape[0], other=0)
+    tl.store(Y[i[:, None], j], tl.dot(x, tl.trans(x)), mask=i[:, None] < X.shape[0])
+
+
+def test_blocks_that_do_not_fit_into_shared_memory_are_named() -> None:
+    (n,) = tm.params("N")
+    f = tm.Function("squares", params=[n])
+    x, y = f.input("x", tm.float32, [n, 128]), f.array("y", tm.float32, [n, 128])
+    run = squared[tl.cdiv(n, 128)](x, y, B=128)
+    f.outputs(y)
+    with pytest.raises(tm.CommandError, match=r"needs 131072 bytes of shared memory .*\(product 65536, x_2 65536\)"):
+        tm.recipes.blocks(run, on=tm.gpu())
+    assert not f.commands
 
 
 CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [

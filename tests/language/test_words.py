@@ -180,3 +180,24 @@ def test_numbers_and_integers_of_a_call_take_the_type_of_the_other_operand() -> 
         np.testing.assert_array_equal(y, z)
         np.testing.assert_array_equal(y, x * np.float32(factor) + np.float32(shift))
     assert len(scaled.compiled) == 1
+
+
+@tm.jit
+def of_any_name(X, Y, B: tl.constexpr):
+    int = tl.program_id(0) * B + tl.arange(0, B)
+    do = tl.load(X[int], mask=int < X.shape[0], other=0)
+    for long in tl.range(0, 3):
+        do = do * 2 + long.to(tl.float32)
+    tl.store(Y[int], do, mask=int < X.shape[0])
+
+
+def test_a_variable_may_have_a_name_that_c_keeps_to_itself() -> None:
+    (n,) = tm.params("N")
+    f = tm.Function("names", params=[n])
+    x, y = f.input("x", tm.float32, [n]), f.array("y", tm.float32, [n])
+    run = of_any_name[tl.cdiv(n, 4)](x, y, B=4)
+    f.outputs(y)
+    assert run["do"].name.startswith("do_")
+    tm.recipes.blocks(run, on=tm.cores())
+    given = np.arange(9, dtype=np.float32)
+    np.testing.assert_array_equal(f.compile()(given), 8 * given + 4)

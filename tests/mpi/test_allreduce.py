@@ -101,5 +101,5 @@ def test_the_runtime_is_there_where_something_is_combined():
     plain = tm.Function("plain", params=[])
     y = plain.computation("y", {i: 8}, 2 * plain.input("x", tm.int32, [8])[i])
     plain.outputs(y)
-    y.tag_distribute(i).distribute([i], rank=i)
+    y.tag_distribute(i).distribute_array([i], rank=i)
     assert RUNTIME not in plain.source()

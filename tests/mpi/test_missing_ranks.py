@@ -37,7 +37,7 @@ f.outputs(y)
 if blocks:
     f.blocks(R, lo, hi)
 for array in (x, y):
-    array.distribute([r], rank=r, bounds=(lo, hi)) if blocks else array.distribute([r], rank=r // 4)
+    array.distribute_array([r], rank=r, bounds=(lo, hi)) if blocks else array.distribute_array([r], rank=r // 4)
 if blocks:
     y.tag_distribute(r, bounds=(lo, hi))
 else:

@@ -24,7 +24,7 @@ def affinities(ranks: int) -> tm.Function:
     out = f.computation("out", {r: ROWS * ranks, c: C}, own(x[r, c]))
     f.outputs(out)
     for array in (x, out):
-        array.distribute([r, c], rank=r // ROWS)
+        array.distribute_array([r, c], rank=r // ROWS)
     out.split(r, ROWS, q, r1)
     out.tag_distribute(q)
     return f
@@ -72,7 +72,7 @@ def test_temporaries_of_ranks_can_be_placed():
     out = f.computation("out", {r: 2 * ROWS, c: C}, y[r, c] * y[r, c])
     f.outputs(out)
     for array in (x, out):
-        array.distribute([r, c], rank=r // ROWS)
+        array.distribute_array([r, c], rank=r // ROWS)
     for stage in (y, out):
         stage.split(r, ROWS, q, r1)
         stage.tag_distribute(q)

@@ -20,7 +20,7 @@ def stages() -> tm.Function:
     by = f.computation("by", {r: (1, P * B - 1), c: C}, bx[r - 1, c] + bx[r + 1, c], shape=[P * B, C])
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // B)
+        array.distribute_array([r, c], rank=r // B)
     for stage in (bx, by):
         stage.split(r, B, q, r1)
         stage.tag_distribute(q)

@@ -19,7 +19,7 @@ a = f.input("a", tm.float32, [8, 3])
 b = f.computation("b", {{r: 8, c: 3}}, a[r, c] * 2)
 f.outputs(b)
 for array in (a, b):
-    array.distribute([r, c], rank=r // 8)
+    array.distribute_array([r, c], rank=r // 8)
 b.split(r, 8, q, r1)
 b.tag_distribute(q)
 b.parallelize(r1)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from tests.oracle.agreeing import (
     agreement,
+    block_agreement,
     cooperative_agreement,
     gpu_agreement,
     gradient_agreement,
@@ -28,6 +29,7 @@ from tests.oracle.agreeing.cooperative_ranks import is_damaged, random_ranked_sc
 from tests.oracle.agreeing.fact_judge import calls, compiled_facts, of_facts
 from tests.oracle.agreeing.one_source import kernels
 from tests.oracle.agreeing.rank_agreement import RankCall
+from tests.oracle.generators.block_random import random_block_script
 from tests.oracle.generators.cooperative_random import random_cooperative_script
 from tests.oracle.generators.cpu_random import random_cpu_script
 from tests.oracle.generators.fact_random import random_fact_script
@@ -204,6 +206,24 @@ def on_machine(programs: Sequence[Drawn]) -> list[str]:
     return ptx_agreement.wrong_on_machine([each.script for each in programs], [each.seed for each in programs])
 
 
+# -- block programs
+
+
+def block_loops(drawn: Drawn) -> str:
+    """At a few of the sizes at which programs are interpreted."""
+    return _wrong_at(drawn, random.Random(drawn.seed).sample(block_agreement.small(drawn.script), 3))
+
+
+def block_code(programs: Sequence[Drawn]) -> list[str]:
+    """On cores from one source, and on simulated GPUs."""
+    cores = [each for each in programs if not gpu_agreement.uses_gpu(each.script)]
+    found = {id(each): said for each, said in zip(cores, compiled_together(cores) if cores else [], strict=True)}
+    return [
+        found[id(each)] if id(each) in found else cooperative_agreement.wrong_kernel(each.script, each.seed, 3)
+        for each in programs
+    ]
+
+
 # -- ranks
 
 
@@ -322,6 +342,7 @@ KINDS: Mapping[str, Kind] = {
         ptx_agreement.random_ptx_script, cooperative_agreement.compared, cooperative_loops, on_machine,
         runs=gpu_agreement.uses_gpu, compiles=ptx_agreement.has_kernels,
     ),
+    "blocks": Kind(random_block_script, block_agreement.compared, block_loops, block_code, wrong=("unsound",)),
     "ranks": _of_ranks(random_rank_script, _rank_verdict),
     "patterns": _of_ranks(random_pattern_script, _rank_verdict),
     "derived": _of_ranks(random_derived_script, derived, "not proven", "unneeded"),

@@ -157,13 +157,13 @@ def test_what_is_sent_in_a_loop_has_arrived_in_memory_before() -> None:
     by = f.computation("by", {r: (1, 4), k: C, c: 16}, bx[r, k, c] + bx[r - 1, k, c], shape=[4, C, 16])
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, k, c], rank=r)
+        array.distribute_array([r, k, c], rank=r)
     for computation in (bx, by):
         computation.tag_distribute(r)
     bx.vectorize(c, 16)
     bx.store_nontemporal(above=0)
     own, left = {r: 3, q: (r, r + 1), k: C, c: 16}, {r: (1, 4), q: (r - 1, r), k: C, c: 16}
-    down = f.create_xfer(bx[q, k, c], send=own, to=r + 1, recv=left, source=r - 1, name="down")
+    down = f.create_exchange(bx[q, k, c], send=own, to=r + 1, recv=left, source=r - 1, name="down")
     down.send.interchange(q, k)
     down.send.after(bx, k)
     source = f.source()["sent.c"]

@@ -15,16 +15,16 @@ a = f.input('a', tm.int64, [12])
 p = f.computation('p', {i: 12}, 2 * a[i])
 s = f.computation('s', {i: (1, 11)}, p[i - 1] + p[i + 1], shape=[12])
 f.outputs(s)
-a.distribute([i], rank=i // 4)
-s.distribute([i], rank=i // 4)
+a.distribute_array([i], rank=i // 4)
+s.distribute_array([i], rank=i // 4)
 for computation in (p, s):
     computation.split(i, 4, q, x)
     computation.tag_distribute(q)
 """
-DOWN = """down = f.create_xfer(p[i], send={q: (0, 2), i: (4 * q + 3, 4 * q + 4)}, to=q + 1,
+DOWN = """down = f.create_exchange(p[i], send={q: (0, 2), i: (4 * q + 3, 4 * q + 4)}, to=q + 1,
     recv={q: (1, 3), i: (4 * q - 1, 4 * q)}, source=q - 1, name='down'%s)
 """
-UP = """up = f.create_xfer(p[i], send={q: (1, 3), i: (4 * q, 4 * q + 1)}, to=q - 1,
+UP = """up = f.create_exchange(p[i], send={q: (1, 3), i: (4 * q, 4 * q + 1)}, to=q - 1,
     recv={q: (0, 2), i: (4 * q + 4, 4 * q + 5)}, source=q + 1, name='up'%s)
 """
 BOTH = DOWN % "" + UP % ""
@@ -44,7 +44,7 @@ f.order(p, down.recv, up.recv, down.send, up.send, *waits, s, *late, at=tm.root)
 a = f.input('a', tm.int64, [12])
 s = f.computation('s', {i: 12}, 2 * a[i])
 f.outputs(s)
-s.distribute([i], rank=i // 4)
+s.distribute_array([i], rank=i // 4)
 f.grid(3)""",
 }
 
@@ -75,7 +75,7 @@ f.order(p, *waits, down.recv, up.recv, down.send, up.send, s, at=tm.root)""",
         "order",
     ),
     "the output is elsewhere": (
-        BOTH + "f.order(p, down.send, down.recv, up.send, up.recv, s, at=tm.root)\ns.distribute([i], rank=0)",
+        BOTH + "f.order(p, down.send, down.recv, up.send, up.recv, s, at=tm.root)\ns.distribute_array([i], rank=0)",
         "order",
     ),
 }
@@ -85,7 +85,7 @@ a = f.input('a', tm.int64, [12])
 s = f.reduction('s', {i: 2}, {j: 12}, tm.sum, a[j])
 t = f.computation('t', {i: 2}, s[i])
 f.outputs(t)
-a.distribute([i], rank=i // 4)
+a.distribute_array([i], rank=i // 4)
 s.update.split(j, 4, q, x)
 s.update.reorder(q, i, x)
 s.update.tag_distribute(q%s)

@@ -33,14 +33,14 @@ def tiles_on_gpus() -> None:
     on_gpu(f, (given + np.arange(5)[:, None, None], 2 * given[0]), given)
 
 
-@group("98", "work on ranks", "`tag_distribute`, `distribute`")
+@group("98", "work on ranks", "`tag_distribute`, `distribute_array`")
 def on_ranks() -> None:
     f = tm.Function("f", params=[M])
     a = f.input("a", T, [P * B, M])
     s = f.computation("s", {r: P * B, j: M}, a[r, j] * 2)
     f.outputs(s)
     for array in (a, s):
-        array.distribute([r, j], rank=r // B)
+        array.distribute_array([r, j], rank=r // B)
     s.split(r, B, q, i)
     s.tag_distribute(q)
     given = numbers(P * B, 5)
@@ -50,7 +50,7 @@ def on_ranks() -> None:
 @group(
     "99, 100",
     "a ring of ranks, with messages that block, or not and a wait",
-    "`create_xfer(send=, recv=)`, `NONBLOCK`, `wait`",
+    "`create_exchange(send=, recv=)`, `NONBLOCK`, `wait`",
 )
 def ring() -> None:
     for properties in ((), (tm.NONBLOCK,)):
@@ -60,11 +60,11 @@ def ring() -> None:
         s = f.computation("s", {q: (1, P)}, p[q - 1] * 10, shape=[P])
         f.outputs(s)
         for array in (a, s):
-            array.distribute([q], rank=q)
+            array.distribute_array([q], rank=q)
         for each in (p, s):
             each.tag_distribute(q)
         names = {"send_props": properties, "recv_props": properties}
-        ring = f.create_xfer(
+        ring = f.create_exchange(
             p[r], send={q: P - 1, r: (q, q + 1)}, to=q + 1, recv={q: (1, P), r: (q - 1, q)}, source=q - 1, **names
         )
         f.order(p, ring.send, ring.recv, s, at=tm.root)
@@ -82,7 +82,7 @@ def fan_in() -> None:
     a = f.input("a", T, [P, M])
     total = f.reduction("total", {j: M}, {q: P}, tm.sum, a[q, j])
     f.outputs(total)
-    a.distribute([q, j], rank=q)
+    a.distribute_array([q, j], rank=q)
     total.update.tag_distribute(q, combine=tm.PRIVATE)
     given = numbers(P, 4)
     np.testing.assert_array_equal(f.simulate(a=given), given.sum(axis=0))
@@ -96,7 +96,7 @@ def derived() -> None:
     s = f.computation("s", {r: (1, P * B - 1), j: M}, p[r - 1, j] + p[r, j] + p[r + 1, j], shape=[P * B, M])
     f.outputs(s)
     for array in (a, s):
-        array.distribute([r, j], rank=r // B)
+        array.distribute_array([r, j], rank=r // B)
     for each in (p, s):
         each.split(r, B, q, i)
         each.tag_distribute(q)

@@ -91,6 +91,6 @@ def test_dimensions_of_what_messages_take_stay() -> None:
     a = f.input("a", tm.int16, [N + 4, 5])
     o = f.reduction("o", {}, {n: N + 2}, tm.sum, a.reshape([-1])[n + 5])
     f.outputs(o)
-    a.distribute([y0, y1], rank=y0)
+    a.distribute_array([y0, y1], rank=y0)
     f.derive_transfers()
     f.compile()

@@ -21,7 +21,7 @@ def held(ranks: list[int], points: list[tm.Expr | int]) -> tuple[tm.Function, Di
     f = tm.Function("f", params=[R, G, H])
     a = f.input("a", tm.float32, [R])
     f.outputs(f.computation("b", {r: R}, a[r] + 1))
-    a.distribute([r], rank=tm.pieces(r, points, ranks=ranks))
+    a.distribute_array([r], rank=tm.pieces(r, points, ranks=ranks))
     return f, f._program.distributions["a"]
 
 

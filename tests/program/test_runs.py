@@ -86,7 +86,7 @@ def test_gpus_keep_values_by_position() -> None:
 
 def test_runs_that_only_a_gpu_knows_have_all_indices_there() -> None:
     f = tm.Function("there", params=[N, E])
-    start = f.input("start", tm.int32, [N + 1], values=(0, E + 1), monotone=True, memory=tm.GPU)
+    start = f.input("start", tm.int32, [N + 1], values=(0, E + 1), monotone=True, memory=tm.GPU_MEMORY)
     y = f.computation("y", {n: N, p: (start[n], start[n + 1])}, 1.0 * p)
     f.outputs(y)
     y.split(n, 2, q0, q1).tag_gpu([q0], [q1])

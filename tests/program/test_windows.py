@@ -26,7 +26,7 @@ def doubled(reach: int = 1) -> Any:
     f.outputs(b)
     f.blocks(R, lo, hi)
     b.tag_distribute(r, bounds=(lo, hi))
-    f.create_xfer(b[r], send=({r: (hi - reach, hi)}, hi < R), to=tm.rank + 1,
+    f.create_exchange(b[r], send=({r: (hi - reach, hi)}, hi < R), to=tm.rank + 1,
                   recv=({r: (lo - reach, lo)}, lo > 0), source=tm.rank - 1, name="down")  # fmt: skip
     return f
 
@@ -118,6 +118,6 @@ def test_blocks_that_make_no_sense_are_refused() -> None:
         f.blocks(R, lo, lo)
     f.blocks(R, lo, hi)
     with pytest.raises(CommandError, match="give the iterator that is dealt out"):
-        b.distribute([r], rank=q, bounds=(lo, hi))
+        b.distribute_array([r], rank=q, bounds=(lo, hi))
     with pytest.raises(CommandError, match="is not a known neighbour"):
-        f.create_xfer(b[r], send={r: (lo, hi)}, to=0, recv={r: (lo, hi)}, source=tm.rank - 1)
+        f.create_exchange(b[r], send={r: (lo, hi)}, to=0, recv={r: (lo, hi)}, source=tm.rank - 1)

@@ -53,6 +53,6 @@ def on_ranks(stages: int, overlap: bool = False, ranks: int = 3, rows: int = 2) 
         value.tag_distribute(q)
     f.outputs(value)
     for array in (a, value):
-        array.distribute([i, j], rank=i // rows)
+        array.distribute_array([i, j], rank=i // rows)
     f.derive_transfers(overlap=overlap)
     return f

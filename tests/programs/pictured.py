@@ -94,7 +94,7 @@ def distributed() -> tm.Function:
     by = f.computation("by", {r: (1, 11), c: C}, (bx[r - 1, c] + bx[r, c] + bx[r + 1, c]) / 3, shape=[12, C])
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // 4)
+        array.distribute_array([r, c], rank=r // 4)
     for stage in (bx, by):
         stage.split(r, 4, q, r1)
         stage.tag_distribute(q)

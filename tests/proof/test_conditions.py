@@ -49,7 +49,7 @@ def in_half_precision() -> tm.Function:
     h = f.reduction("h", {z: 1}, {i: 103}, tm.sum, y[i])
     f.outputs(s, h)
     for array in (x, y):
-        array.distribute([i], rank=i // 26)
+        array.distribute_array([i], rank=i // 26)
     for part in (s.update, h.update):
         part.split(i, 26, q, i1)
         part.reorder(q, z, i1)

@@ -153,7 +153,7 @@ def test_what_ranks_combine_is_few_pieces() -> None:
     c0.tag_distribute(i)
     total.update.split(k, 1, x0, x1)
     total.update.tag_distribute(x0, combine=tm.PRIVATE)
-    last.distribute([y0, y1], rank=y0)
+    last.distribute_array([y0, y1], rank=y0)
     f.derive_transfers()
     flow = Flow(MemoryAccesses(spread(f.completed)))
     chains = Chains.of(flow, f.algorithm.computations["total"])

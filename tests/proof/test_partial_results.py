@@ -55,7 +55,7 @@ def test_the_partial_result_of_a_rank_is_called_so() -> None:
     x = f.input("x", tm.float64, [N, 64])
     s = f.reduction("s", {i: N}, {k: 64}, tm.sum, x[i, k])
     f.outputs(s)
-    x.distribute([i, k], rank=k // 16)
+    x.distribute_array([i, k], rank=k // 16)
     s.update.split(k, 16, q, k1)
     s.update.tag_distribute(q, combine=tm.PRIVATE)
     s.update.parallelize(k1)

@@ -91,7 +91,7 @@ def test_tiramisu_111_a_vector_loop_leaves_the_loop_over_ranks() -> None:
     b = f.computation("b", {i: 4, j: 20}, a[i, j] + 1)
     f.outputs(b)
     for array in (a, b):
-        array.distribute([i, j], rank=i)
+        array.distribute_array([i, j], rank=i)
     b.tag_distribute(i)
     b.vectorize(j, 8)
     whole = line(80).reshape(4, 20)
@@ -245,7 +245,7 @@ def test_devito_836_1331_1896_a_halo_wider_than_a_part_takes_values_of_several_r
     b = f.computation("b", {i: 12 - reach}, a[i] + a[i + reach])
     f.outputs(b)
     for array in (a, b):
-        array.distribute([i], rank=i // 2)
+        array.distribute_array([i], rank=i // 2)
     b.split(i, 2, q, i1)
     b.tag_distribute(q)
     f.derive_transfers()
@@ -264,8 +264,8 @@ def test_devito_1459_a_halo_is_exchanged_after_the_last_change_of_its_values() -
     for stage in (u, v):
         stage.split(i, 2, q, i1)
         stage.tag_distribute(q)
-    v.distribute([t, i], rank=i // 2)
-    a.distribute([i], rank=i // 2)
+    v.distribute_array([t, i], rank=i // 2)
+    a.distribute_array([i], rank=i // 2)
     f.derive_transfers()
     whole = line(8) ** 2
     np.testing.assert_array_equal(f.simulate(4, a=whole), f.evaluate(a=whole))

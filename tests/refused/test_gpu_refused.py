@@ -371,7 +371,7 @@ def gpu_from_host() -> SimpleNamespace:
     s = stencil()
     s.p.split(i, 32, i0, i1)
     s.p.tag_gpu(blocks=[i0], threads=[i1])
-    s.p.store_in(tm.GPU)
+    s.p.store_in(tm.GPU_MEMORY)
     return s
 
 
@@ -816,9 +816,9 @@ def kept_on_gpus(buffer: bool) -> SimpleNamespace:
     q = f.computation("q", {i: N}, p[i] + 1)
     f.outputs(p, q)
     if buffer:
-        p.store_in(tm.Buffer("there", [N], tm.float32, memory=tm.GPU), [i])
+        p.store_in(tm.Buffer("there", [N], tm.float32, memory=tm.GPU_MEMORY), [i])
     else:
-        p.store_in(tm.GPU)
+        p.store_in(tm.GPU_MEMORY)
     p.split(i, 32, i0, i1)
     p.tag_gpu(blocks=[i0], threads=[i1])
     return SimpleNamespace(f=f, a=a, p=p, q=q)
@@ -827,7 +827,7 @@ def kept_on_gpus(buffer: bool) -> SimpleNamespace:
 def read_by_host() -> SimpleNamespace:
     """The host reads an input that is on the GPU."""
     f = tm.Function("twice", params=[N])
-    a = f.input("a", tm.float32, [N], memory=tm.GPU)
+    a = f.input("a", tm.float32, [N], memory=tm.GPU_MEMORY)
     q = f.computation("q", {i: N}, 2 * a[i])
     f.outputs(q)
     return SimpleNamespace(f=f)
@@ -864,7 +864,11 @@ REPAIRS: list[tuple[str, Callable[[], Any], str]] = [
     ("terms of blocks", total, "combine=tm.ATOMIC), or tm.TREE where all threads of a block"),
     ("an output on the GPU", lambda: kept_on_gpus(False), "p.store_in(tm.HOST) and kept.derive_transfers()"),
     ("a buffer on the GPU", lambda: kept_on_gpus(True), "p.store_in(tm.HOST) and kept.derive_transfers()"),
-    ("an input on the GPU", read_by_host, "declare a without memory=tm.GPU: twice.derive_transfers() then copies it"),
+    (
+        "an input on the GPU",
+        read_by_host,
+        "declare a without memory=tm.GPU_MEMORY: twice.derive_transfers() then copies it",
+    ),
     ("a halo", without_halo, "or declare a with [N, M + 2]"),
 ]
 

@@ -51,7 +51,7 @@ def gpu_memory() -> SimpleNamespace:
     s = program()
     s.p.partition(r, [G], [tm.gpu(), tm.gpu()])
     s.q.partition(r, [G], [tm.gpu(), tm.cores()])
-    s.p.store_in(tm.Buffer("kept", [R + 1, C], tm.float32, memory=tm.GPU), [r, c])
+    s.p.store_in(tm.Buffer("kept", [R + 1, C], tm.float32, memory=tm.GPU_MEMORY), [r, c])
     return s
 
 

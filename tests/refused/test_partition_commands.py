@@ -208,12 +208,12 @@ def test_a_name_that_a_part_would_have_is_free() -> None:
 @pytest.mark.parametrize(
     ("targets", "words"),
     [
-        ([tm.Gpu(device=-1), tm.Cores()], "tm.gpu: device"),
-        ([tm.Gpu(chunk=0), tm.Cores()], "tm.gpu: chunk"),
-        ([tm.Gpu(tile=(64, 64)), tm.Cores()], "at most 1024 threads"),
-        ([tm.Gpu(), tm.Cores(vector=3)], "tm.cores: vector is 3"),
-        ([tm.Gpu(ranks=-1), tm.Cores(ranks=0)], "tm.gpu: ranks"),
+        ([tm.GpuThreads(device=-1), tm.Cores()], "tm.gpu: device"),
+        ([tm.GpuThreads(chunk=0), tm.Cores()], "tm.gpu: chunk"),
+        ([tm.GpuThreads(tile=(64, 64)), tm.Cores()], "at most 1024 threads"),
+        ([tm.GpuThreads(), tm.Cores(vector=3)], "tm.cores: vector is 3"),
+        ([tm.GpuThreads(ranks=-1), tm.Cores(ranks=0)], "tm.gpu: ranks"),
     ],
 )
-def test_targets_are_checked_however_they_are_made(targets: list[tm.Gpu | tm.Cores], words: str) -> None:
+def test_targets_are_checked_however_they_are_made(targets: list[tm.GpuThreads | tm.Cores], words: str) -> None:
     assert words in apply(r, [G], targets)

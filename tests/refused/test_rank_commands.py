@@ -35,7 +35,7 @@ def xfer(s: SimpleNamespace, **changed: Any) -> Any:
         "recv": {q: (1, P), r: (q * B - 1, q * B), c: s.C}, "source": q - 1, "name": "down",
     }  # fmt: skip
     access = changed.pop("access", s.bx[r, c])
-    return s.f.create_xfer(access, **{**given, **changed})
+    return s.f.create_exchange(access, **{**given, **changed})
 
 
 LOOPS: list[Case] = [
@@ -75,47 +75,46 @@ GRIDS: list[Case] = [
     ("an iterator", lambda s: s.f.grid(q), "the number of ranks q is neither"),
     ("a loop along a further axis", lambda s: (s.f.grid(4), s.bx.tag_distribute(q, axis=1)), r"loop q runs along axis 1 \(bx\.tag_distribute\(q, axis=1\)\), but the process grid \(4\) has 1 axis"),
     ("fewer axes than loops use", lambda s: (s.bx.tag_distribute(q, r1), s.f.grid(4)), r"loop r1 runs along axis 1 .*, but the process grid \(4\) has 1 axis"),
-    ("fewer axes than arrays use", lambda s: (s.image.distribute([r, c], rank=(r // B, None)), s.f.grid(4)), r"image is distributed along 2 axes, but the process grid has"),
-    ("an array on a rank that is not there", lambda s: (s.image.distribute([r, c], rank=7), s.f.grid(4)), "image is held by rank 7 along axis 0, but the process grid has ranks 0 to 3"),
-    ("an array dealt out to more ranks", lambda s: (s.f.grid(4), s.image.distribute([r, c], rank=r % 5)), "image is dealt out to 5 ranks along axis 0, but the process grid has 4 there"),
+    ("fewer axes than arrays use", lambda s: (s.image.distribute_array([r, c], rank=(r // B, None)), s.f.grid(4)), r"image is distributed along 2 axes, but the process grid has"),
+    ("an array on a rank that is not there", lambda s: (s.image.distribute_array([r, c], rank=7), s.f.grid(4)), "image is held by rank 7 along axis 0, but the process grid has ranks 0 to 3"),
+    ("an array dealt out to more ranks", lambda s: (s.f.grid(4), s.image.distribute_array([r, c], rank=r % 5)), "image is dealt out to 5 ranks along axis 0, but the process grid has 4 there"),
 ]  # fmt: skip
 
 ARRAYS: list[Case] = [
-    ("a temporary", lambda s: s.bx.distribute([r, c], rank=r // B), r"bx is a temporary, neither an input nor an output: its values are held by the ranks that compute them; say which with bx\.tag_distribute"),
-    ("too few iterators", lambda s: s.image.distribute([r], rank=r // B), "image has 2 dimensions, and 1 iterator is named: name one for each dimension"),
-    ("an iterator twice", lambda s: s.image.distribute([r, r], rank=r // B), "an iterator is named twice: r, r"),
-    ("no list", lambda s: s.image.distribute(r, rank=r // B), "the list of iterators is r: give a list"),
-    ("an expression for an iterator", lambda s: s.image.distribute([r + 1, c], rank=0), "cannot name an iterator"),
-    ("another iterator", lambda s: s.image.distribute([r, c], rank=q // B), r"rank=q // 25: give blocks .* the iterators are r, c"),
-    ("blocks of a size not known", lambda s: s.image.distribute([r, c], rank=r // s.C), r"rank=r // C: give blocks \(r // B, with a number B\)"),
-    ("moved blocks", lambda s: s.image.distribute([r, c], rank=(r + 1) // B), r"rank=\(r \+ 1\) // 25"),
-    ("a negative rank", lambda s: s.image.distribute([r, c], rank=-1), "rank=-1: give blocks"),
-    ("no entry", lambda s: s.image.distribute([r, c], rank=()), r"rank=\(\) names no axis"),
+    ("a temporary", lambda s: s.bx.distribute_array([r, c], rank=r // B), r"bx is a temporary, neither an input nor an output: its values are held by the ranks that compute them; say which with bx\.tag_distribute"),
+    ("too few iterators", lambda s: s.image.distribute_array([r], rank=r // B), "image has 2 dimensions, and 1 iterator is named: name one for each dimension"),
+    ("an iterator twice", lambda s: s.image.distribute_array([r, r], rank=r // B), "an iterator is named twice: r, r"),
+    ("no list", lambda s: s.image.distribute_array(r, rank=r // B), "the list of iterators is r: give a list"),
+    ("an expression for an iterator", lambda s: s.image.distribute_array([r + 1, c], rank=0), "cannot name an iterator"),
+    ("another iterator", lambda s: s.image.distribute_array([r, c], rank=q // B), r"rank=q // 25: give blocks .* the iterators are r, c"),
+    ("blocks of a size not known", lambda s: s.image.distribute_array([r, c], rank=r // s.C), r"rank=r // C: give blocks \(r // B, with a number B\)"),
+    ("moved blocks", lambda s: s.image.distribute_array([r, c], rank=(r + 1) // B), r"rank=\(r \+ 1\) // 25"),
+    ("a negative rank", lambda s: s.image.distribute_array([r, c], rank=-1), "rank=-1: give blocks"),
+    ("no entry", lambda s: s.image.distribute_array([r, c], rank=()), r"rank=\(\) names no axis"),
     ("pieces without a point", lambda s: tm.pieces(r, []), r"tm\.pieces\(r, \[\]\) needs at least one point to cut at"),
     ("more pieces than ranks", lambda s: tm.pieces(r, [s.C, 7], ranks=[0, 1]), r"2 points make 3 pieces, and 2 ranks are named: name one for each piece"),
     ("pieces of a rank with others between", lambda s: tm.pieces(r, [3, s.C], ranks=[0, 1, 0]), r"rank 0 has pieces 0 and 2, with those of other ranks between them"),
     ("a piece on a negative rank", lambda s: tm.pieces(r, [3], ranks=[0, -1]), r"a rank is -1: give an integer of at least 0"),
     ("a point that is no number", lambda s: tm.pieces(r, ["x"]), r"a point is an integer, or affine in the parameters"),
-    ("a point that is not affine", lambda s: s.image.distribute([r, c], rank=tm.pieces(r, [s.C * s.C])), r"the point C \* C is neither an integer nor affine in the parameters \(C\)"),
-    ("a point with an iterator", lambda s: s.image.distribute([r, c], rank=tm.pieces(r, [c + 1])), r"the point c \+ 1 is neither an integer nor affine"),
-    ("pieces of another iterator", lambda s: s.image.distribute([r, c], rank=tm.pieces(q, [3])), r"rank=tm\.pieces\(q, \[3\]\): q is not among the iterators r, c"),
-    ("pieces and blocks of one dimension", lambda s: s.image.distribute([r, c], rank=(tm.pieces(r, [3]), r // B)), "r is dealt out along two axes of the process grid"),
-    ("pieces on a rank that is not there", lambda s: (s.f.grid(2), s.image.distribute([r, c], rank=tm.pieces(r, [3, 5]))), "image is held by rank 2 along axis 0, but the process grid has ranks 0 to 1"),
+    ("a point that is not affine", lambda s: s.image.distribute_array([r, c], rank=tm.pieces(r, [s.C * s.C])), r"the point C \* C is neither an integer nor affine in the parameters \(C\)"),
+    ("a point with an iterator", lambda s: s.image.distribute_array([r, c], rank=tm.pieces(r, [c + 1])), r"the point c \+ 1 is neither an integer nor affine"),
+    ("pieces of another iterator", lambda s: s.image.distribute_array([r, c], rank=tm.pieces(q, [3])), r"rank=tm\.pieces\(q, \[3\]\): q is not among the iterators r, c"),
+    ("pieces and blocks of one dimension", lambda s: s.image.distribute_array([r, c], rank=(tm.pieces(r, [3]), r // B)), "r is dealt out along two axes of the process grid"),
+    ("pieces on a rank that is not there", lambda s: (s.f.grid(2), s.image.distribute_array([r, c], rank=tm.pieces(r, [3, 5]))), "image is held by rank 2 along axis 0, but the process grid has ranks 0 to 1"),
     ("shares of nothing", lambda s: tm.pieces(r, tm.shares(1, 2)), r"tm\.pieces\(r, tm\.shares\(1, 2\)\) needs the extent that is shared: of=R, say"),
     ("an extent without shares", lambda s: tm.pieces(r, [3], of=s.C), r"of=C is for shares"),
-    ("one dimension on two axes", lambda s: s.image.distribute([r, c], rank=(r // B, r % 2)), "r is dealt out along two axes of the process grid"),
-    ("one entry for two axes", lambda s: (s.bx.tag_distribute(q, r1), s.image.distribute([r, c], rank=r // B)), r"image is distributed along 1 axis, but the process grid has 2 axes: give image\.distribute\(\.\.\., rank=\(\.\.\.\)\) one entry for each"),
-    ("a loop along an axis that arrays do not have", lambda s: (s.image.distribute([r, c], rank=r // B), s.bx.tag_distribute(q, r1)), "image is distributed along 1 axis, but the process grid has 2 axes"),
-    ("an output that is laid out otherwise", lambda s: (s.by.store_in([c, r]), s.by.distribute([r, c], rank=r // B)), r"by has a layout of its own \(store_in\)"),
-    ("another layout later", lambda s: (s.by.distribute([r, c], rank=r // B), s.by.store_in([c, r])), r"by has a layout of its own \(store_in\): ranks hold parts of an array at its plain indices"),
-    ("an output on a GPU", lambda s: (s.by.distribute([r, c], rank=r // B), s.by.store_in(tm.GPU)), "by is in the memory of a GPU: ranks hold parts of arrays in host memory"),
+    ("one dimension on two axes", lambda s: s.image.distribute_array([r, c], rank=(r // B, r % 2)), "r is dealt out along two axes of the process grid"),
+    ("one entry for two axes", lambda s: (s.bx.tag_distribute(q, r1), s.image.distribute_array([r, c], rank=r // B)), r"image is distributed along 1 axis, but the process grid has 2 axes: give image\.distribute\(\.\.\., rank=\(\.\.\.\)\) one entry for each"),
+    ("a loop along an axis that arrays do not have", lambda s: (s.image.distribute_array([r, c], rank=r // B), s.bx.tag_distribute(q, r1)), "image is distributed along 1 axis, but the process grid has 2 axes"),
+    ("an output that is laid out otherwise", lambda s: (s.by.store_in([c, r]), s.by.distribute_array([r, c], rank=r // B)), r"by has a layout of its own \(store_in\)"),
+    ("another layout later", lambda s: (s.by.distribute_array([r, c], rank=r // B), s.by.store_in([c, r])), r"by has a layout of its own \(store_in\): ranks hold parts of an array at its plain indices"),
+    ("an output on a GPU", lambda s: (s.by.distribute_array([r, c], rank=r // B), s.by.store_in(tm.GPU_MEMORY)), "by is in the memory of a GPU: ranks hold parts of arrays in host memory"),
 ]  # fmt: skip
 
 EXCHANGES: list[Case] = [
-    ("no half", lambda s: s.f.create_xfer(s.bx[r, c]), "an exchange has two halves, and send=, to=, recv=, source= are missing"),
+    ("no half", lambda s: s.f.create_exchange(s.bx[r, c]), "an exchange has two halves, and send=, to=, recv=, source= are missing"),
     ("no receive", lambda s: xfer(s, recv=None, source=None), "recv=, source= are missing: send= says which values go, to= to which rank"),
     ("no peer", lambda s: xfer(s, to=None), "and to= is missing"),
-    ("a direction too", lambda s: xfer(s, direction=tm.CPU2GPU), "messages between ranks, and take no direction"),
     ("both forms at once", lambda s: s.f.create_xfer({r: 2, c: 2}, s.bx[r, c], tm.CPU2GPU, send={r: 2}), "messages between ranks, and take no direction"),
     ("no value", lambda s: xfer(s, access=s.bx), "bx names no value to transfer: give one such as"),
     ("a sum of values", lambda s: xfer(s, access=s.bx[r, c] + 1), "names no value to transfer"),
@@ -246,18 +245,18 @@ def test_partial_results_are_combined_by_operators_and_in_types_that_mpi_has():
 
 def test_the_output_that_stands_for_a_temporary_is_named():
     s = halo(recurrent=True)
-    with pytest.raises(tm.CommandError, match=r'what heat returns is h_out: heat\["h_out"\]\.distribute'):
-        s.h.distribute([t, i], rank=None)
+    with pytest.raises(tm.CommandError, match=r'what heat returns is h_out: heat\["h_out"\]\.distribute_array'):
+        s.h.distribute_array([t, i], rank=None)
 
 
 def test_an_array_of_two_names_is_distributed_alike():
     s = tiles(in_place=True)
-    s.a.distribute([i, j], rank=(i // 4, j // 4))
+    s.a.distribute_array([i, j], rank=(i // 4, j // 4))
     assert s.f.program.distributions["b"] == s.f.program.distributions["a"]
     with pytest.raises(
         tm.CommandError, match=r"tm\.rank is for a process grid of 1 axes, and this has 2: name its coord"
     ):
-        s.f.create_xfer(s.a[i, j], send={i: 4, j: 4}, to=(tm.rank, 0), recv={i: 4, j: 4}, source=(0, R))
+        s.f.create_exchange(s.a[i, j], send={i: 4, j: 4}, to=(tm.rank, 0), recv={i: 4, j: 4}, source=(0, R))
 
 
 def test_iterators_of_loops_along_several_axes_are_ambiguous():
@@ -270,4 +269,4 @@ def test_iterators_of_loops_along_several_axes_are_ambiguous():
     other = s.f["z"].split(i, 4, q, x).tag_distribute(q, axis=1)
     assert other.name == "z"
     with pytest.raises(tm.CommandError, match="loops called q run along the axes 0, 1 of the process grid: give the"):
-        s.f.create_xfer(s.p[i, j], send={q: 2, i: 4, j: 4}, to=(q, 0), recv={q: 2, i: 4, j: 4}, source=(q, 0))
+        s.f.create_exchange(s.p[i, j], send={q: 2, i: 4, j: 4}, to=(q, 0), recv={q: 2, i: 4, j: 4}, source=(q, 0))

@@ -38,8 +38,8 @@ def blur(
         "recv": {q: (1, P), r: (q * B - 1, q * B), c: C}, "source": q - 1,
         "send_props": sends, "recv_props": recvs, **changes,
     }  # fmt: skip
-    down = f.create_xfer(bx[r, c], name="down", **given)
-    up = f.create_xfer(
+    down = f.create_exchange(bx[r, c], name="down", **given)
+    up = f.create_exchange(
         bx[r, c], send={q: (1, P), r: (q * B, q * B + 1), c: C}, to=q - 1,
         recv={q: (0, P - 1), r: (q * B + B, q * B + B + 1), c: C}, source=q + 1, name="up",
         send_props=sends, recv_props=recvs,
@@ -124,7 +124,7 @@ def test_a_transposed_message() -> None:
     f.outputs(bx)
     bx.split(r, 2, q, r1)
     bx.tag_distribute(q)
-    down = f.create_xfer(
+    down = f.create_exchange(
         bx[r, c], send={q: (0, P - 1), r: (2 * q, 2 * q + 2), c: C}, to=q + 1,
         recv={q: (1, P), c: C, r: (2 * q - 2, 2 * q)}, source=q - 1, name="down",
     )  # fmt: skip
@@ -147,14 +147,14 @@ def test_a_ring_of_sends_is_refused_for_two_ranks_and_more_and_proven_when_even_
         n = f.computation("n", {q: P}, s[(q + P - 1) % P] + 1)
         f.outputs(n)
         for array in (a, n):
-            array.distribute([q], rank=q)
+            array.distribute_array([q], rank=q)
         s.tag_distribute(q)
         n.tag_distribute(q)
         steps: list[Any] = []
         for first in (0, 1) if parity else (None,):
             which = "" if first is None else f" and x mod 2 = {first}"
             text = f"{{ [q, x] : 0 <= q < {P} and 0 <= x < {P}{which} and"
-            pair = f.create_xfer(
+            pair = f.create_exchange(
                 s[x], send=f"{text} x = q }}", to=(q + 1) % P, recv=f"{text} x = (q + {P - 1}) mod {P} }}",
                 source=(q + P - 1) % P, name=f"next{'' if first is None else first}",
             )  # fmt: skip

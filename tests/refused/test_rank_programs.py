@@ -71,7 +71,7 @@ def one_row_short() -> SimpleNamespace:
     by = f.computation("by", {r: (3, P * B), c: C}, bx[r - 3, c] + bx[r, c], shape=[P * B, C])
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // B)
+        array.distribute_array([r, c], rank=r // B)
     for computation in (bx, by):
         computation.split(r, B, q, r1)
         computation.tag_distribute(q)
@@ -83,7 +83,7 @@ def one_row_short() -> SimpleNamespace:
 def into_the_wrong_place() -> SimpleNamespace:
     """The row that comes from the rank above is kept as the row two above."""
     s = blur()
-    s.f.create_xfer(
+    s.f.create_exchange(
         s.bx[r, c], send={q: (0, P - 1), r: (q * B + B - 1, q * B + B), c: C}, to=q + 1,
         recv={q: (1, P), r: (q * B - 2, q * B - 1), c: C}, source=q - 1, name="down",
     )  # fmt: skip
@@ -94,7 +94,7 @@ def into_the_wrong_place() -> SimpleNamespace:
 def from_the_wrong_rank() -> SimpleNamespace:
     """What is sent down is the first row of the next rank, not the last one of this."""
     s = blur()
-    s.f.create_xfer(
+    s.f.create_exchange(
         s.bx[r, c], send={q: (0, P - 1), r: (q * B + B, q * B + B + 1), c: C}, to=q + 1,
         recv={q: (1, P), r: (q * B, q * B + 1), c: C}, source=q - 1, name="down",
     )  # fmt: skip
@@ -122,7 +122,7 @@ def of_an_input() -> SimpleNamespace:
     by = f.computation("by", {r: P * B - 1, c: C}, image[r + 1, c] - image[r, c], shape=[P * B, C])
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // B)
+        array.distribute_array([r, c], rank=r // B)
     by.split(r, B, q, r1)
     by.tag_distribute(q)
     return SimpleNamespace(f=f)
@@ -130,7 +130,7 @@ def of_an_input() -> SimpleNamespace:
 
 def too_few_ranks() -> SimpleNamespace:
     """Rows in blocks of 20, for 5 ranks, where 4 are declared."""
-    s = scaled(lambda by: by.distribute([r, c], rank=r // 20))
+    s = scaled(lambda by: by.distribute_array([r, c], rank=r // 20))
     s.f.grid(P)
     return s
 
@@ -141,7 +141,7 @@ def scaled(distribute: Callable[[Any], Any], in_place: bool = False) -> SimpleNa
     image = f.input("image", tm.float32, [P * B, C])
     by = f.computation("by", {r: P * B, c: C}, 2 * image[r, c])
     f.outputs(by)
-    image.distribute([r, c], rank=r // B)
+    image.distribute_array([r, c], rank=r // B)
     distribute(by)
     if in_place:
         by.store_in(image, [r, c])
@@ -198,10 +198,10 @@ def in_a_scope() -> SimpleNamespace:
     d = f.computation("d", {t: T, q: (1, P)}, b[t, q - 1] + b[t, q], shape=[T, P])
     f.outputs(d)
     for array in (a, d):
-        array.distribute([t, q], rank=q)
+        array.distribute_array([t, q], rank=q)
     for computation in (b, d):
         computation.tag_distribute(q)
-    down = f.create_xfer(
+    down = f.create_exchange(
         b[t, p], send={t: T, q: (0, P - 1), p: (q, q + 1)}, to=q + 1,
         recv={t: T, q: (1, P), p: (q - 1, q)}, source=q - 1, send_props=LATER, name="down",
     )  # fmt: skip
@@ -218,9 +218,9 @@ def partial_sums(copied: bool) -> SimpleNamespace:
     s = f.reduction("s", {r: 1}, {k: B}, tm.sum, x[k])
     own = f.computation("own", {q: P}, x[q])
     f.outputs(s, own)
-    own.distribute([q], rank=q)
+    own.distribute_array([q], rank=q)
     own.tag_distribute(q)
-    cast = f.create_xfer(
+    cast = f.create_exchange(
         s[r], send={q: (0, 1), p: (1, P), r: 1}, to=p, recv={q: (1, P), r: 1}, source=0, name="cast"
     )  # fmt: skip
     if copied:
@@ -245,7 +245,7 @@ def started_on_one_rank() -> SimpleNamespace:
 def threads_exchange() -> SimpleNamespace:
     """The elements of a row are sent by threads."""
     s = blur()
-    s.f.create_xfer(
+    s.f.create_exchange(
         s.bx[r, c], send={q: (0, P - 1), r: (q * B + B - 1, q * B + B), c: C}, to=q + 1,
         recv={q: (1, P), r: (q * B - 1, q * B), c: C}, source=q - 1, name="down",
     )  # fmt: skip
@@ -257,7 +257,7 @@ def threads_exchange() -> SimpleNamespace:
 
 
 def one_axis_twice() -> SimpleNamespace:
-    s = scaled(lambda by: by.distribute([r, c], rank=r // B))
+    s = scaled(lambda by: by.distribute_array([r, c], rank=r // B))
     program = s.f.program
     loop = program.statements["by"].loops[-1]
     s.f._program = program.with_loop(replace(program.loops[loop], tag=Rank(0)))
@@ -265,7 +265,7 @@ def one_axis_twice() -> SimpleNamespace:
 
 
 def two_distributions() -> SimpleNamespace:
-    s = scaled(lambda by: by.distribute([r, c], rank=r // B), in_place=True)
+    s = scaled(lambda by: by.distribute_array([r, c], rank=r // B), in_place=True)
     dealt = s.f.program.distributions
     s.f._program = s.f.program.with_(distributions={"image": dealt["image"]})
     return s
@@ -314,7 +314,7 @@ CASES: dict[str, tuple[Callable[[], SimpleNamespace], str, dict[str, int], Point
         "the caller finds by[0, 0] on rank 1, but it is only on rank 0: no message brings it",
     ),
     "an output for one rank": (
-        lambda: scaled(lambda by: by.distribute([r, c], rank=0)), "communication", {"C": 1},
+        lambda: scaled(lambda by: by.distribute_array([r, c], rank=0)), "communication", {"C": 1},
         ("by", (25, 0)), ("by", (25, 0)), "the caller finds by[25, 0] on rank 0, but it is only on rank 1",
     ),
     "an output for a rank that does not exist": (

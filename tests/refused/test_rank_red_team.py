@@ -24,11 +24,11 @@ def rows(later: str) -> SimpleNamespace:
     s = f.computation("s", {i: (1, P * B), j: N}, p[i - 1, j] + p[i, j], shape=[P * B, N])
     f.outputs(s)
     for array in (a, s):
-        array.distribute([i, j], rank=i // B)
+        array.distribute_array([i, j], rank=i // B)
     for stage in (p, s):
         stage.split(i, B, q, x)
         stage.tag_distribute(q)
-    m = f.create_xfer(
+    m = f.create_exchange(
         p[i, j], send={q: (0, P - 1), i: (q * B + B - 1, q * B + B), j: N}, to=q + 1,
         recv={q: (1, P), i: (q * B - 1, q * B), j: N}, source=q - 1, name="m",
         send_props=LATER if later == "send" else (), recv_props=LATER if later == "recv" else (),
@@ -104,8 +104,8 @@ def row_sums(where: str) -> SimpleNamespace:
     a = f.input("a", tm.int64, [P * B, N])
     s = f.reduction("s", {i: P * B}, {j: N}, tm.sum, a[i, j])
     f.outputs(s)
-    a.distribute([i, j], rank=i // B)
-    s.distribute([i], rank=i // B)
+    a.distribute_array([i, j], rank=i // B)
+    s.distribute_array([i], rank=i // B)
     for part in (s.init, s.update) if where == "there" else (s.update,):
         part.split(i, B, q, x)
         part.tag_distribute(q)
@@ -122,7 +122,7 @@ def test_sums_that_are_started_on_ranks_that_have_no_use_for_them() -> None:
 
 def test_sums_that_are_started_everywhere_and_read_where_terms_are_missing() -> None:
     s = row_sums("everywhere")
-    s.s.distribute([i], rank=None)
+    s.s.distribute_array([i], rank=None)
     words = "s[2] lacks a term on rank 0: the term j = 0 is added on rank 1"
     assert any(words in violation.message for violation in s.f.check().violations)
 
@@ -145,7 +145,7 @@ def blocks(value: Any = None, declared: bool = True) -> SimpleNamespace:
 
 def dealt(s: SimpleNamespace) -> SimpleNamespace:
     for array in (s.a, s.s):
-        array.distribute([r], rank=r, bounds=(lo, hi))
+        array.distribute_array([r], rank=r, bounds=(lo, hi))
     for stage in (s.p, s.s):
         stage.tag_distribute(r, bounds=(lo, hi))
     s.f.derive_transfers()
@@ -172,8 +172,8 @@ def test_a_value_that_depends_on_who_computes_it_is_declared_later() -> None:
     "command",
     [
         lambda s: s.p.split(r, 2, q, x).tag_distribute(q),
-        lambda s: s.a.distribute([r], rank=r // 2),
-        lambda s: s.a.distribute([r], rank=0),
+        lambda s: s.a.distribute_array([r], rank=r // 2),
+        lambda s: s.a.distribute_array([r], rank=0),
         lambda s: s.f.grid(4),
     ],
 )
@@ -184,7 +184,7 @@ def test_constant_ranks_beside_blocks_with_bounds(command: Any) -> None:
 
 def test_arrays_in_full_beside_blocks_with_bounds() -> None:
     s = blocks()
-    s.a.distribute([r], rank=None)
+    s.a.distribute_array([r], rank=None)
     s.p.compute_at(s.s, r)
-    s.s.distribute([r], rank=r, bounds=(lo, hi)).tag_distribute(r, bounds=(lo, hi))
+    s.s.distribute_array([r], rank=r, bounds=(lo, hi)).tag_distribute(r, bounds=(lo, hi))
     assert proven(s.f)

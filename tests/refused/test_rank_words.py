@@ -21,7 +21,7 @@ def exchanged(**changed: object) -> SimpleNamespace:
         "send": {q: (0, P - 1), r: (q * B + B - 1, q * B + B), c: s.C}, "to": q + 1,
         "recv": {q: (1, P), r: (q * B - 1, q * B), c: s.C}, "source": q - 1, "name": "down",
     }  # fmt: skip
-    s.down = s.f.create_xfer(s.bx[r, c], **{**given, **changed})
+    s.down = s.f.create_exchange(s.bx[r, c], **{**given, **changed})
     return s
 
 
@@ -45,11 +45,11 @@ def to_all(own: bool) -> tm.Function:
     x = f.input("x", tm.float64, [P * B])
     y = f.computation("y", {q: P, i: P * B}, x[i] + 1)
     f.outputs(y)
-    x.distribute([i], rank=i // B)
-    y.distribute([q, i], rank=q)
+    x.distribute_array([i], rank=i // B)
+    y.distribute_array([q, i], rank=q)
     y.tag_distribute(q)
     others = [{q: P, k: P}] if own else [{q: P, k: (0, q)}, {q: P, k: (q + 1, P)}]
-    e = f.create_xfer(
+    e = f.create_exchange(
         x[i], send=[{**d, i: (q * B, q * B + B)} for d in others], to=k,
         recv=[{**d, i: (k * B, k * B + B)} for d in others], source=k,
         send_props=NONBLOCK, recv_props=NONBLOCK, name="e",
@@ -71,7 +71,7 @@ def chain() -> tuple[tm.Function, tm.Computation, tm.Computation]:
     off = f.computation("off", {q: P}, lambda o: tm.select(q == 0, a[q], o[q - 1] + a[q]))
     f.outputs(off)
     for array in (a, off):
-        array.distribute([q], rank=q)
+        array.distribute_array([q], rank=q)
     off.tag_distribute(q)
     return f, a, off
 
@@ -82,14 +82,14 @@ def test_a_repair_by_hand_is_named_where_deriving_has_brought_nothing() -> None:
     if not (found := repairs(f)):
         pytest.skip("it is derived")
     assert found == [
-        "chain.create_xfer(off[q_], send={q: 3, q_: (q, q + 1)}, to=q + 1, recv={q: (1, 4), q_: (q - 1, q)}, "
+        "chain.create_exchange(off[q_], send={q: 3, q_: (q, q + 1)}, to=q + 1, recv={q: (1, 4), q_: (q - 1, q)}, "
         "source=q - 1)"
     ]
 
 
 def test_the_repair_of_a_chain_is_right() -> None:
     f, _, off = chain()
-    x = f.create_xfer(
+    x = f.create_exchange(
         off[k], send={q: 3, k: (q, q + 1)}, to=q + 1, recv={q: (1, 4), k: (q - 1, q)}, source=q - 1, name="x"
     )
     f.order(x.recv, off, x.send, at=tm.root)
@@ -139,16 +139,16 @@ def wave(slots: bool) -> tm.Function:
     f.outputs(u[T, i])
     u.store_in(tm.Buffer("three", [3, n], tm.float64), [t % 3, i])
     for array in (a, f["u_out"]):
-        array.distribute([i], rank=i // B)
+        array.distribute_array([i], rank=i // B)
     for stage in (u, f["u_out"]):
         stage.split(i, B, q, i1)
         stage.tag_distribute(q)
     props = {"send_props": [tm.NONBLOCK, tm.PERSISTENT], "recv_props": [tm.NONBLOCK, tm.PERSISTENT]}
-    down = f.create_xfer(
+    down = f.create_exchange(
         u[t, i], send={t: T, q: (0, P - 1), i: (q * B + B - 1, q * B + B)}, to=q + 1,
         recv={t: T, q: (1, P), i: (q * B - 1, q * B)}, source=q - 1, name="down", **props,
     )  # fmt: skip
-    up = f.create_xfer(
+    up = f.create_exchange(
         u[t, i], send={t: T, q: (1, P), i: (q * B, q * B + 1)}, to=q - 1,
         recv={t: T, q: (0, P - 1), i: (q * B + B, q * B + B + 1)}, source=q + 1, name="up", **props,
     )  # fmt: skip
@@ -174,7 +174,7 @@ def test_a_report_says_what_every_rank_computes() -> None:
     s.by.split(r, B, q, i1)
     s.by.tag_distribute(q)
     for array in (s.image, s.by):
-        array.distribute([r, c], rank=None if array is s.image else r // B)
+        array.distribute_array([r, c], rank=None if array is s.image else r // B)
     assert "every rank computes bx" in s.f.check().proven
 
 
@@ -205,12 +205,12 @@ def test_what_is_passed_wrongly_is_named(call: object, words: str) -> None:
 def in_time() -> SimpleNamespace:
     """A recurrence on ranks, with nonblocking messages in both directions and nothing ordered."""
     s = halo(recurrent=True)
-    s.right = s.f.create_xfer(
+    s.right = s.f.create_exchange(
         s.h[t, i], send={t: s.T, q: (0, P - 1), i: (q * B + B - 1, q * B + B)}, to=q + 1,
         recv={t: s.T, q: (1, P), i: (q * B - 1, q * B)}, source=q - 1, name="right",
         send_props=NONBLOCK, recv_props=NONBLOCK,
     )  # fmt: skip
-    s.left = s.f.create_xfer(
+    s.left = s.f.create_exchange(
         s.h[t, i], send={t: s.T, q: (1, P), i: (q * B, q * B + 1)}, to=q - 1,
         recv={t: s.T, q: (0, P - 1), i: (q * B + B, q * B + B + 1)}, source=q + 1, name="left",
         send_props=NONBLOCK, recv_props=NONBLOCK,
@@ -243,8 +243,8 @@ def test_an_output_that_every_rank_must_return_is_told_to_be_distributed() -> No
     for computation in (s.bx, s.by):
         computation.split(r, B, q, i1)
         computation.tag_distribute(q)
-    s.image.distribute([r, c], rank=r // B)
-    advice = "by.distribute([r, c], rank=...) if each rank is to return a part of it, or blur.derive_transfers()"
+    s.image.distribute_array([r, c], rank=r // B)
+    advice = "by.distribute_array([r, c], rank=...) if each rank is to return a part of it, or blur.derive_transfers()"
     assert advice in repairs(s.f)
 
 
@@ -255,7 +255,7 @@ def test_bounds_of_other_blocks_are_named() -> None:
     f.outputs(f.computation("b", {i: n}, a[i]))
     f.blocks(n, low, high)
     with pytest.raises(tm.CommandError, match=r"bounds=\(high, low\): blocks have the bounds \(low, high\)"):
-        a.distribute([i], rank=i, bounds=(high, low))
+        a.distribute_array([i], rank=i, bounds=(high, low))
 
 
 def test_blocks_of_a_size_that_is_a_parameter_are_told_of_blocks() -> None:
@@ -263,7 +263,7 @@ def test_blocks_of_a_size_that_is_a_parameter_are_told_of_blocks() -> None:
     f = tm.Function("f", params=[n], assume="n >= 1")
     a = f.input("a", tm.float32, [10])
     with pytest.raises(tm.CommandError, match=r"for blocks whose size is known at run time only .* Function\.blocks"):
-        a.distribute([i], rank=i // n)
+        a.distribute_array([i], rank=i // n)
 
 
 def test_derived_messages_between_blocks_are_written_with_this_rank_s_number() -> None:
@@ -274,7 +274,7 @@ def test_derived_messages_between_blocks_are_written_with_this_rank_s_number() -
     f.outputs(b)
     f.blocks(n, low, high)
     for array in (a, b):
-        array.distribute([i], rank=i, bounds=(low, high))
+        array.distribute_array([i], rank=i, bounds=(low, high))
     b.tag_distribute(i, bounds=(low, high))
     other = f.copy()
     f.derive_transfers()

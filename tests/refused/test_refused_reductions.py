@@ -106,7 +106,7 @@ def on_ranks(asked: str) -> tm.Function:
     x = f.input("x", tm.float32, [100])
     s = f.reduction("s", {z: 1}, {i: 100}, tm.sum, x[i], determinism=asked)
     f.outputs(s)
-    x.distribute([i], rank=i // 25)
+    x.distribute_array([i], rank=i // 25)
     s.update.split(i, 25, q, j)
     s.update.tag_distribute(q, combine=tm.PRIVATE)
     return f

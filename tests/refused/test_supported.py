@@ -28,7 +28,7 @@ def test_ranks_combine_as_many_columns_as_there_are(terms: str, rows: int, block
     chosen = {} if where is None else {"where": where}
     s = f.reduction("s", {j: C}, over={i: rows}, op=tm.sum, expr=a[i, j], **chosen)
     f.outputs(s)
-    a.distribute([i, j], rank=i // block)
+    a.distribute_array([i, j], rank=i // block)
     s.update.split(i, block, q, i1).reorder(q, j, i1).tag_distribute(q, combine=tm.PRIVATE)
     f.derive_transfers()
     given = np.arange(rows * 3, dtype=np.int32).reshape(rows, 3)
@@ -41,7 +41,7 @@ def test_partial_results_begin_at_the_lesser_of_two_parameters() -> None:
     domain = "[A, B, C] -> { s[j] : 0 <= j < C and (j >= A or j >= B) }"
     s = f.reduction("s", domain, over={i: 12}, op=tm.sum, expr=a[i, j])
     f.outputs(s)
-    a.distribute([i, j], rank=i // 4)
+    a.distribute_array([i, j], rank=i // 4)
     s.update.split(i, 4, q, i1).reorder(q, j, i1).tag_distribute(q, combine=tm.PRIVATE)
     f.derive_transfers()
     for low, other, end in ((1, 2, 5), (3, 2, 5), (0, 4, 5), (4, 5, 5)):

@@ -164,7 +164,7 @@ def versions_on_ranks(repaired: bool) -> tm.Function:
         f.specialize(N=64)
     b.split(i, 16, i0, i1)
     for array in (a, b):
-        array.distribute([i], rank=i // 16)
+        array.distribute_array([i], rank=i // 16)
     b.tag_distribute(i0)
     f.derive_transfers()
     return f
@@ -194,7 +194,7 @@ def rows_in_registers(repaired: bool) -> tm.Function:
     b.split(i, 8, i0, i1).tag_gpu(blocks=[i0], threads=[i1])
     if repaired:
         p.split(i, 8, i0, i1).tag_gpu(blocks=[i0], threads=[i1])
-        p.store_in(tm.GPU)
+        p.store_in(tm.GPU_MEMORY)
     else:
         p.compute_at(b, i1)
         p.store_in(tm.REGISTER)
@@ -232,7 +232,7 @@ def one_array(repaired: bool) -> tm.Function:
         b.store_in(both, [i])
         c.store_in(both, [i + 16])
     for array in (a, b):
-        array.distribute([i], rank=i // 4)
+        array.distribute_array([i], rank=i // 4)
     b.split(i, 4, q, i1)
     b.tag_distribute(q)
     f.derive_transfers()
@@ -244,7 +244,7 @@ def summed_on_ranks(repaired: bool) -> tm.Function:
     a = f.input("a", tm.int32, [16, N])
     b = f.reduction("b", {j: N}, over={i: 16}, op=tm.sum, expr=a[i, j])
     f.outputs(b)
-    a.distribute([i, j], rank=i // 4)
+    a.distribute_array([i, j], rank=i // 4)
     b.update.split(i, 4, q, i1).reorder(q, j, i1)
     b.update.tag_distribute(q, combine=tm.PRIVATE)
     if not repaired:
@@ -260,7 +260,7 @@ def ranks_inside(repaired: bool) -> tm.Function:
     t = f.reduction("t", {j: 8, k: N}, over={i: 16}, op=tm.sum, expr=a[i, j, k])
     b = f.computation("b", {j: 8, k: N}, t[j, k] + 1)
     f.outputs(b)
-    a.distribute([i, j, k], rank=(i // 4, j // 4))
+    a.distribute_array([i, j, k], rank=(i // 4, j // 4))
     t.update.split(i, 4, q, i1).split(j, 4, q1, j1).reorder(k, q, q1, j1, i1)
     t.update.tag_distribute(q, axis=0, combine=tm.PRIVATE)
     t.update.tag_distribute(q1, axis=1)
@@ -278,10 +278,10 @@ def to_all() -> tm.Function:
     p = f.computation("p", {q: 3, i: 4}, i + q, dtype=tm.int64)
     b = f.computation("b", {q: 3, i: 4}, p[0, i] + 1)
     f.outputs(b)
-    b.distribute([q, i], rank=q)
+    b.distribute_array([q, i], rank=q)
     for stage in (p, b):
         stage.tag_distribute(q)
-    found = f.create_xfer(p[q, i], send={q: 1, i: 4, s: (1, 3)}, to=s, recv={q: (1, 3), i: 4}, source=0, name="all")
+    found = f.create_exchange(p[q, i], send={q: 1, i: 4, s: (1, 3)}, to=s, recv={q: (1, 3), i: 4}, source=0, name="all")
     found.send.collapse_many(s)
     f.order(p, found.send, found.recv, b, at=tm.root)
     return f
@@ -312,12 +312,12 @@ CASES = {
     "a prefetch whose loop is split": Case(prefetched, "reach", "b.split(i, 8, i0, i1)", "b.prefetch(a, i): the loop i is no longer there (b has the loops i0, i1)", "give it after all changes of the loops, along one of them"),
     "a prefetch of what a part does not read": Case(in_one_case, "reach", "b.separate_cases(i)", "b_0.prefetch(c, i): b_0 no longer reads c", "leave it out"),
     "versions of a function of a GPU": Case(versions_on_a_gpu, "reach", "f.specialize(N=64)", "f uses GPUs, and has versions for some calls", "leave f.specialize(N=64) out", SIMULATED),
-    "versions of a function of ranks": Case(versions_on_ranks, "reach", "a.distribute([i], rank=i // 16)", "f uses ranks, and has versions for some calls", "leave f.specialize(N=64) out", RANKS),
+    "versions of a function of ranks": Case(versions_on_ranks, "reach", "a.distribute_array([i], rank=i // 16)", "f uses ranks, and has versions for some calls", "leave f.specialize(N=64) out", RANKS),
     "pinned memory of each thread": Case(lambda r: in_threads(r, tm.PINNED), "reach", "b.parallelize(i)", "p stores to p, which is in pinned memory, once for each iteration of the concurrent loop i", "p.store_in(tm.HOST)"),
     "mapped memory of each thread": Case(lambda r: in_threads(r, tm.HOST_MAPPED), "reach", "b.parallelize(i)", "p stores to p, which is in host_mapped memory", "p.store_in(tm.HOST)"),
-    "registers of any number": Case(rows_in_registers, "bounds", "p.store_in(tm.REGISTER)", "p is in registers of the kernel of b and has the shape [1, N], which is not constant", "keep p in memory=tm.GPU, outside of the kernel", SIMULATED),
+    "registers of any number": Case(rows_in_registers, "bounds", "p.store_in(tm.REGISTER)", "p is in registers of the kernel of b and has the shape [1, N], which is not constant", "keep p in memory=tm.GPU_MEMORY, outside of the kernel", SIMULATED),
     "a tree over blocks of other elements": Case(tree_over_blocks, "reduction", "b.update.tag_gpu(threads=[j1])", "thread 1 and thread 0 add to b[1] and b[0]", "b.update.tag_gpu(blocks=[i], threads=[j1], combine=tm.ATOMIC)", SIMULATED),
-    "two outputs in one array on ranks": Case(one_array, "reach", "b.distribute([i], rank=i // 4)", "c is held by ranks in parts, but its layout in both is not that of its indices", "keep c in an array of its own", RANKS),
+    "two outputs in one array on ranks": Case(one_array, "reach", "b.distribute_array([i], rank=i // 4)", "c is held by ranks in parts, but its layout in both is not that of its indices", "keep c in an array of its own", RANKS),
     "ranks that combine on a GPU": Case(summed_on_ranks, "reach", "b.update.tag_gpu(blocks=[j0], threads=[j1])", "b.update runs on a GPU, and ranks combine its partial results at the end of loop q", "keep b.update on the host", RANKS),
     "ranks inside of a combination": Case(ranks_inside, "reach", "t.update.tag_distribute(q1, axis=1)", "the loop over ranks q1 of t.update is inside of loop q", "t.update.reorder(q1, k, q, j1, i1)", RANKS),
 }  # fmt: skip

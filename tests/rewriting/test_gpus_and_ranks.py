@@ -63,7 +63,7 @@ def on_ranks(step: tm.Function) -> None:
     inputs = [name for name, each in step.algorithm.inputs.items() if str(each.shape[0]) == "N"]
     outputs = [each for each in step.algorithm.outputs if "i" in step.algorithm.computations[each].iterators]
     for name in (*inputs, *outputs):
-        step[name].distribute([i, j], rank=i // ROWS)
+        step[name].distribute_array([i, j], rank=i // ROWS)
     step.derive_transfers()
 
 

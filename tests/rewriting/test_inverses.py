@@ -80,3 +80,29 @@ def arguments_of(f: tm.Function, arguments: dict[str, Any]) -> dict[str, Any]:
     kept = {name: each for name, each in arguments.items() if name in f.algorithm.inputs}
     into = {"into": tm.inverse(arguments["src"], 4)} if "into_order" in f.algorithm.inputs else {}
     return {**kept, **into, "N": 4, "M": arguments["h"].shape[0]}
+
+
+def test_rows_that_are_gathered_meet_their_weights_before_they_are_added_at_their_places() -> None:
+    (d,), R, draw = tm.iters("d"), tm.params("R")[0], np.random.default_rng(7)
+    f = tm.Function("typed", params=[N, E, R])
+    src, types = f.input("src", tm.int32, [E], values=(0, N)), f.input("types", tm.int32, [E], values=(0, R))
+    x, w = f.input("x", tm.float64, [N, 3]), f.input("w", tm.float64, [R, 3, 5])
+    f.outputs(f.reduction("y", {p: E, d: 5}, {k: 3}, tm.sum, x[src[p], k] * w[types[p], k, d]))
+    given = {
+        "src": draw.integers(0, 6, 40).astype(np.int32), "types": draw.integers(0, 2, 40).astype(np.int32),
+        "x": draw.standard_normal((6, 3)), "w": draw.standard_normal((2, 3, 5)),
+    }  # fmt: skip
+    weights = draw.standard_normal((40, 5))
+    g = tm.vjp(f)
+    work = {each.name: each.instances for each in g.step.cost(N=6, E=40, R=2).statements}
+    assert work["d_x_of_y.update"] == 40 * 5 * 3, work
+    rows = np.einsum("ed,ekd->ek", weights, given["w"][given["types"]])
+    right = np.zeros((6, 3))
+    np.add.at(right, given["src"], rows)
+    for has_inverse in (False, True):
+        if has_inverse:
+            f.inverse("into", f["src"])
+            g, given["into"] = tm.vjp(f), tm.inverse(given["src"], 6)
+        found = dict(zip(g.wrt, g.step.compile()(**given, d_y=weights)[1:], strict=True))
+        np.testing.assert_allclose(found["x"], right, rtol=1e-12, atol=1e-12)
+        assert g.step.check().ok

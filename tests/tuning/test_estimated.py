@@ -94,7 +94,7 @@ def test_messages_count_for_the_part_on_their_rank() -> None:
     f.outputs(b)
     b.partition(r, list(points), list(targets))
     for array in (a, b):
-        array.distribute([r, c], rank=0)
+        array.distribute_array([r, c], rank=0)
     f.derive_transfers()
     sizes = {"R": 100, "C": 50, "G": 60}
     here, there = Estimate(f.completed, levels(f.completed, ("R", "C")), MACHINE)(sizes)

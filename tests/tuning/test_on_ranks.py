@@ -20,7 +20,7 @@ def doubled() -> tm.Function:
     f.outputs(b)
     b.partition(r, [G], [tm.cores(ranks=0), tm.cores(ranks=1)])
     for array in (a, b):
-        array.distribute([r, c], rank=tm.pieces(r, [G]))
+        array.distribute_array([r, c], rank=tm.pieces(r, [G]))
     f.derive_transfers()
     return f
 

@@ -143,7 +143,7 @@ def test_a_history_tells_of_ranks_and_their_parts() -> None:
     y = f.computation("y", {i: 12}, x[i] + 1)
     f.outputs(y)
     for array in (x, y):
-        array.distribute([i], rank=i // 4)
+        array.distribute_array([i], rank=i // 4)
     y.split(i, 4, q, i1)
     y.tag_distribute(q)
     changes = f.explain(y).changes

@@ -33,6 +33,11 @@ def check_name(name: Any, what: str, linked: bool = False) -> str:
     return name
 
 
+def is_reserved(name: str) -> bool:
+    """Whether `check_name` refuses an identifier: C, isl or generated sources have it."""
+    return is_word(name) or name in ISL_WORDS or name == "tm" or name.startswith(("tm_", "__"))
+
+
 def check_extern_name(name: Any, source: str) -> str:
     """The name of an external C function, as the emitted text calls it; raises `DeclarationError`.
 

@@ -1,4 +1,4 @@
-"""Which computations are scheduled together, and the candidates of each: the structure of the schedule."""
+"""Clusters of computations that are scheduled together, and the candidates of each: the structure of the schedule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def anchors(problem: Problem) -> Iterator[str]:
 
 
 def candidates(problem: Problem, name: str) -> list[Offer]:
-    """What may be done with a computation that nothing covers yet, the best first."""
+    """The candidates for a computation that nothing covers yet, the best first."""
     declared = problem.computation(name)
     if declared.stage is not None or (declared.group and not declared.point_iterators):
         return []

@@ -22,7 +22,7 @@ Offering = Callable[[Problem, str], list[Offer]]
 
 @dataclass(frozen=True)
 class ChosenOffer:
-    """What was chosen for a computation: the candidate, its commands, and what was refused before it, with reasons."""
+    """The choice for a computation: the candidate, its commands, and what was refused before it, with reasons."""
 
     anchor: str
     chosen: Offer | None

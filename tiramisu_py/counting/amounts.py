@@ -86,8 +86,9 @@ class Moved:
 
 @dataclass(frozen=True)
 class InPlace:
-    """What kernels of a GPU read or write of an array in the host's memory, where it is: each access of each instance.
-    Accesses under conditions on values count whether or not these hold.
+    """Accesses of kernels of a GPU to an array in the host's memory, in place: each one of each instance.
+
+    Those under conditions on values count whether or not these hold.
     """
 
     name: str

@@ -80,7 +80,7 @@ def _words(device: Device) -> str:
 
 
 def _in_place(program: Program, params: Mapping[str, int]) -> Iterator[InPlace]:
-    """What kernels read and write in memory of the host: by array, GPU and verb."""
+    """The accesses of kernels in memory of the host: by array, GPU and verb."""
     accesses = MemoryAccesses(program)
     for buffer in program.buffers.values():
         if buffer.memory is not Memory.HOST_MAPPED:

@@ -1,7 +1,4 @@
-"""The derived statements as the commands that a user would write instead: to be read, pasted and edited.
-
-The commands are lines of Python over the function ``f`` and the package ``tm``; the first of them make the iterators.
-"""
+"""The derived statements as the commands that a user would write instead: to be read, pasted and edited."""
 
 from __future__ import annotations
 
@@ -11,16 +8,26 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
-from tiramisu_py.algorithm.misuse import taken_out
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr
 from tiramisu_py.derive.derive_transfers import DeriveTransfers
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.command import Command
 from tiramisu_py.program.loops import Bulk, Loop, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import FILES, Role, Statement, Transfer, Waiting
+from tiramisu_py.schedule.command_fields import Named, NamedParts, Single
+from tiramisu_py.schedule.devices.place_waits import WaitFor
+from tiramisu_py.schedule.devices.transfers import CreateTransfer, Direction, Mode
+from tiramisu_py.schedule.loops.order import InOrder, root
+from tiramisu_py.schedule.loops.transforms import Shift
+from tiramisu_py.schedule.ranks.distribute import TagDistribute
+from tiramisu_py.schedule.ranks.exchange import CollapseMany, CreateExchange
+from tiramisu_py.schedule.ranks.exchange_half import Property
+from tiramisu_py.schedule.ranks.rank_numbers import RANK
 
 
-def derived_commands(program: Program) -> list[str]:
+def derived_commands(program: Program) -> list[Command]:
     """The commands that make the derived transfers, exchanges and waits, in place of `derive_transfers`.
 
     Raises `CommandError` if there are no such commands: computations were changed too, or commands cannot name a
@@ -35,79 +42,76 @@ def derived_commands(program: Program) -> list[str]:
                 "overlap= and depth=, and cut with separate_at"
             )
     made = [s for s in program.statements.values() if s.derived]
-    names = list(dict.fromkeys(name for s in made for name in (*s.dims, *program.loop_names(s))))
-    lines = [taken_out(names, "iters")] if names else []
+    commands: list[Command] = []
     written: set[str] = set()
     for statement in sorted(made, key=lambda s: not s.acts):
         if statement.message is not None:
             if statement.message.exchange not in written:
                 written.add(statement.message.exchange)
-                lines += _exchange(program, statement.message.exchange)
+                commands += _exchange(program, statement.message.exchange)
         elif statement.transfer is not None:
-            lines += _transfer(program, statement, statement.transfer)
+            commands += _transfer(program, statement, statement.transfer)
         else:
-            lines.append(_wait(program, statement))
-    return lines + list(_orders(program, {s.name for s in made}))
+            commands += _wait(program, statement)
+    return [*commands, *_orders(program, {s.name for s in made})]
 
 
 # -- exchanges
 
 
-def _exchange(program: Program, name: str) -> Iterator[str]:
+def _exchange(program: Program, name: str) -> Iterator[Command]:
     halves = [s for s in program.acting if s.message is not None and s.message.exchange == name]
     send = next(s for s in halves if s.role is Role.SEND)
     receive = next(s for s in halves if s.receives)
-    texts = [_point(half) for half in (send, receive)]
+    moved = [_moved(program, half) for half in (send, receive)]
     expected = [f"{name}_send", f"{name}_receive"]
-    if len(halves) != 2 or texts[0] != texts[1] or [send.name, receive.name] != expected or send.sources:
-        raise CommandError(f"create_xfer cannot make the exchange {name}")
-    props = [f"[tm.ASYNC, tm.{'NONBLOCK' if h.message and h.message.asynchronous else 'BLOCK'}]" for h in halves]
-    options = f"send_props={props[halves.index(send)]}, recv_props={props[halves.index(receive)]},"
-    if send.message is not None and send.message.collective:
-        options = "collective=True,"
-    yield "\n".join(
-        [
-            "f.create_xfer(",
-            f'    f["{send.source}"][{texts[0]}],',
-            f'    send="{_domain(program, send)}", to={_peer(send)},',
-            f'    recv="{_domain(program, receive)}", source={_peer(receive)},',
-            f"    {options}",
-            f'    name="{name}",',
-            ")",
-        ]
-    )
+    alike = len(halves) == 2 and str(moved[0]) == str(moved[1])
+    if not alike or [send.name, receive.name] != expected or send.sources:
+        raise CommandError(f"create_exchange cannot make the exchange {name}")
+    collective = send.message is not None and send.message.collective
+    yield CreateExchange(
+        program.algorithm.name, moved[0], send=_domain(program, send), to=_peer(send), recv=_domain(program, receive),
+        source=_peer(receive), send_props=() if collective else _properties(send),
+        recv_props=() if collective else _properties(receive), collective=collective, name=name,
+    )  # fmt: skip
     for half in (send, receive):
         yield from _tagged(program, half)
 
 
-def _tagged(program: Program, half: Statement) -> Iterator[str]:
+def _properties(half: Statement) -> list[Mode | Property]:
+    asynchronous = half.message is not None and half.message.asynchronous
+    return [Mode.ASYNC, Property.NONBLOCK if asynchronous else Property.BLOCK]
+
+
+def _tagged(program: Program, half: Statement) -> Iterator[Command]:
     """The tags of a statement's loops; a message's loop runs on ranks if another loop of its name does."""
-    bulk, by_name = [], half.message is not None
+    bulk, by_name, handle = [], half.message is not None, _handle(program, half.name)
     known = {loop.name for s in program.storing if not s.derived for loop in _rank_loops(program, s) if by_name}
     for loop in (program.loops[number] for number in half.loops):
         if isinstance(loop.tag, Bulk):
-            bulk.append(loop.name)
+            bulk.append(Iter(loop.name))
         elif isinstance(loop.tag, Rank) and loop.name not in known:
-            yield f'f["{half.name}"].tag_distribute({loop.name}, axis={loop.tag.axis})'
+            yield TagDistribute(handle, (Iter(loop.name),), axis=loop.tag.axis)
     if bulk:
-        yield f'f["{half.name}"].collapse_many({", ".join(bulk)})'
+        yield CollapseMany(handle, tuple(bulk))
 
 
 def _rank_loops(program: Program, statement: Statement) -> list[Loop]:
     return [program.loops[number] for number in statement.loops if program.loops[number].is_rank]
 
 
-def _point(statement: Statement) -> str:
-    """The indices of the moved values."""
-    return ", ".join(_form(form, statement.dims) for form in sets.outputs(statement.point)) or "()"
+def _moved(program: Program, statement: Statement) -> Access:
+    """The moved values, by the iterators of the statement."""
+    algorithm = program.algorithm
+    indices = tuple(_form(form, statement.dims) for form in sets.outputs(statement.point))
+    return Access(statement.source, indices, algorithm.source(statement.source).dtype, algorithm.owner)
 
 
-def _peer(half: Statement) -> str:
+def _peer(half: Statement) -> Expr | tuple[Expr, ...]:
     assert half.message is not None
-    forms = [_form(form, half.dims) for form in sets.outputs(half.message.peer)]
-    if half.message.is_relative:
-        return f"tm.rank {'- ' + forms[0][1:] if forms[0].startswith('-') else '+ ' + forms[0]}"
-    return forms[0] if len(forms) == 1 else f"({', '.join(forms)})"
+    from_rank = RANK if half.message.is_relative else None
+    forms = [_form(form, half.dims, from_rank) for form in sets.outputs(half.message.peer)]
+    return forms[0] if len(forms) == 1 else tuple(forms)
 
 
 def _domain(program: Program, statement: Statement) -> str:
@@ -116,54 +120,60 @@ def _domain(program: Program, statement: Statement) -> str:
     return str(sets.with_dims(sets.named(instances, None), statement.dims))
 
 
-def _form(form: isl.Aff, dims: Sequence[str]) -> str:
-    """A form of a statement's dimensions with integer coefficients, as Python."""
+def _form(form: isl.Aff, dims: Sequence[str], total: Expr | None = None) -> Expr:
+    """A form of a statement's dimensions with integer coefficients, ``2 * q + r``, on top of `total` if it is given."""
     found = sets.terms(form)
     if found.denominator != 1 or found.divs or found.params:
         raise CommandError(f"{form} is not a sum of iterators, so no command can name it")
-    words = [(c, name if abs(c) == 1 else f"{abs(c)} * {name}") for c, name in zip(found.dims, dims, strict=True) if c]
-    if found.constant or not words:
-        words.append((found.constant, str(abs(found.constant))))
-    first, *rest = sorted(words, key=lambda word: word[0] < 0)
-    text = ("-" if first[0] < 0 else "") + first[1]
-    return text + "".join(f" {'-' if c < 0 else '+'} {word}" for c, word in rest)
+    terms = [(c, Iter(name)) for c, name in zip(found.dims, dims, strict=True) if c]
+    for c, iterator in sorted(terms, key=lambda term: term[0] < 0):
+        term = iterator if abs(c) == 1 else abs(c) * iterator
+        total = _plus(total, term, c < 0)
+    if found.constant or total is None:
+        total = _plus(total, as_expr(abs(found.constant)), found.constant < 0)
+    return total
+
+
+def _plus(total: Expr | None, term: Expr, negative: bool) -> Expr:
+    if total is None:
+        return -term if negative else term
+    return total - term if negative else total + term
 
 
 # -- transfers and waits
 
 
-def _transfer(program: Program, statement: Statement, transfer: Transfer) -> Iterator[str]:
+def _transfer(program: Program, statement: Statement, transfer: Transfer) -> Iterator[Command]:
     if statement.sources and not transfer.uses_files:
         raise CommandError(f"create_xfer cannot make the transfer {statement.name}, which moves a copy")
-    direction = {(True, False): "CPU2GPU", (False, True): "GPU2CPU", (False, False): "GPU2GPU"}[
-        transfer.source is None, transfer.target is None
-    ]
+    direction = {
+        (True, False): Direction.CPU2GPU, (False, True): Direction.GPU2CPU, (False, False): Direction.GPU2GPU
+    }[transfer.source is None, transfer.target is None]  # fmt: skip
+    of_gpu = not transfer.uses_files
     if transfer.uses_files:
         other = transfer.source if transfer.target == FILES else transfer.target
-        where = "CPU" if other is None else "GPU"
-        direction = f"{where}2FILE" if transfer.target == FILES else f"FILE2{where}"
-    options = [f"tm.{'ASYNC' if transfer.asynchronous else 'SYNC'}"]
-    options += [f"stream={transfer.stream}"] if transfer.stream and not transfer.uses_files else []
-    gpu = transfer.device if not transfer.uses_files else max(transfer.source or 0, transfer.target or 0)
-    options += [f"device={gpu}"] if gpu else []
-    options += [f"to_device={transfer.target}"] if direction == "GPU2GPU" else []
-    yield (
-        f'f.create_xfer("{_domain(program, statement)}", f["{statement.source}"][{_point(statement)}], tm.{direction}, '
-        f'{", ".join(options)}, name="{statement.name}")'
-    )
+        stored = Direction.CPU2FILE if other is None else Direction.GPU2FILE
+        loaded = Direction.FILE2CPU if other is None else Direction.FILE2GPU
+        direction = stored if transfer.target == FILES else loaded
+    gpu = transfer.device if of_gpu else max(transfer.source or 0, transfer.target or 0)
+    between = direction is Direction.GPU2GPU
+    yield CreateTransfer(
+        program.algorithm.name, _domain(program, statement), _moved(program, statement), direction,
+        mode=Mode.ASYNC if transfer.asynchronous else Mode.SYNC, stream=transfer.stream if of_gpu else 0,
+        device=gpu, to_device=transfer.target if between else None, name=statement.name,
+    )  # fmt: skip
     yield from _tagged(program, statement)
 
 
-def _wait(program: Program, statement: Statement) -> str:
+def _wait(program: Program, statement: Statement) -> Iterator[Command]:
     waits = statement.waits
     assert waits is not None
     shifts = _shifts(program, statement, waits)
-    options = [f'"{_domain(program, statement)}"'] if statement.loops else []
-    options += [] if waits.on is None else [f"on={waits.on}"]
-    options += [f"device={waits.device}"] if waits.device else []
-    options.append(f'name="{statement.name}"')
-    later = "".join(f".shift({dim}, {by})" for dim, by in zip(statement.dims, shifts, strict=True) if by)
-    return f"{_handle(program, waits.of)}.wait({', '.join(options)}){later}"
+    domain = _domain(program, statement) if statement.loops else None
+    yield WaitFor(_handle(program, waits.of), domain, waits.on, device=waits.device, name=statement.name)
+    for dim, by in zip(statement.dims, shifts, strict=True):
+        if by:
+            yield Shift(_handle(program, statement.name), Iter(dim), by)
 
 
 def _shifts(program: Program, statement: Statement, waits: Waiting) -> list[int]:
@@ -198,14 +208,14 @@ def _names_loops(program: Program, awaited: Statement, waits: Waiting) -> bool:
 # -- order
 
 
-def _orders(program: Program, derived: set[str]) -> Iterator[str]:
+def _orders(program: Program, derived: set[str]) -> Iterator[Command]:
     """The orders that what was derived is in; loops of the same name become shared by them."""
     orders = [order for order in program.orders if derived & {order.before, order.after} or order.derived]
     inside = [order for order in orders if {order.before, order.after} <= derived]
     for chain in _chains([*inside, *(order for order in orders if order not in inside)]):
-        level = "tm.root" if chain[0].level is None else program.loops[chain[0].level].name
+        level = root if chain[0].level is None else Iter(program.loops[chain[0].level].name)
         handles = [_handle(program, name) for name in (chain[0].before, *(order.after for order in chain))]
-        yield f"f.order({', '.join(handles)}, at={level})"
+        yield InOrder(program.algorithm.name, tuple(handles), at=level)
 
 
 def _chains(orders: Sequence[Order]) -> list[list[Order]]:
@@ -219,13 +229,9 @@ def _chains(orders: Sequence[Order]) -> list[list[Order]]:
     return found
 
 
-def _handle(program: Program, name: str) -> str:
-    """The Python expression for a statement: by its own name, or as a part of a computation."""
+def _handle(program: Program, name: str) -> Named:
+    """The handle of a statement, by its own name."""
     statement = program.statements.get(name)
     if statement is None or not statement.stores or statement.derived:
-        return f'f["{name}"]'
-    parts = [s.name for s in program.statements_of(statement.source)]
-    if name not in parts:
-        raise CommandError(f"{name} is a copy, and no command can name it")
-    whole = f'f["{statement.source}"]'
-    return whole if len(parts) == 1 else f"{whole}.get_update({parts.index(name)})"
+        return Single("" if statement is None else statement.source, name, name)
+    return NamedParts(statement.source, name, name, (name,))

@@ -267,7 +267,7 @@ class DeriveTransfers(OnFunction):
     that has them: one message from a rank to another in each iteration of the loops around, as far out as is legal.
     ``depth={t: 4}`` lets ranks exchange a halo four times as deep in every fourth iteration of t, and compute the
     overlap twice. With `collectives`, exchanges that loop over ranks (a broadcast, a gather, a transposition)
-    become calls of all ranks if every rank takes part (see ``collective=True`` of `create_xfer`): less to start,
+    become calls of all ranks if every rank takes part (see ``collective=True`` of `create_exchange`): less to start,
     more to wait for.
 
     If the host has work of its own, kernels and transfers are started before work that they need not follow, unless

@@ -76,5 +76,5 @@ def _precedes(a: list[isl.Aff], b: list[isl.Aff], or_equal: bool) -> isl.Set:
 
 
 def kinds_of(factors: Sequence[Factor]) -> Hashable:
-    """What the factors of a term are elements of."""
+    """The arrays whose elements the factors of a term are."""
     return tuple(each.kind for each in factors)

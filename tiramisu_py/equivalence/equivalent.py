@@ -36,7 +36,7 @@ _CLEARLY = 1e-3
 
 @dataclass(frozen=True)
 class Equivalence:
-    """What is known of two functions: `ok` if they are proven equal, else `is_different`, or neither.
+    """The relation of two functions: `ok` if they are proven equal, else `is_different`, or neither.
 
     `reason` says it in words. `params` and `element` are the witness of a difference: sizes, an output and its indices.
     `regrouped`: some product of a sum is a sum of products in the other one, ``(a + b) * c``.
@@ -57,7 +57,7 @@ class Equivalence:
 
 
 def compared(f: Algorithm, g: Algorithm) -> Equivalence:
-    """What is known of the outputs of two algorithms. Raises `DeclarationError` if their arguments differ."""
+    """The relation of the outputs of two algorithms. Raises `DeclarationError` if their arguments differ."""
     f, g = with_keys_of(f, g), with_keys_of(g, f)
     pairs = _paired(f, g)
     context = f.context.intersect(sets.in_context(g.context, f.isl_context))

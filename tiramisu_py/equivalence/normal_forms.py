@@ -90,7 +90,7 @@ class NormalForms:
 
     @deep
     def form(self, name: str) -> Form:
-        """What the value `name` is. Raises `Unknown`."""
+        """The normal form of the value `name`. Raises `Unknown`."""
         if name not in self._forms:
             if name in self._open:
                 raise Unknown(f"{name} is a recurrence that does not only add to its last value")

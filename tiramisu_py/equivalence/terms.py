@@ -38,7 +38,7 @@ class Factor:
 
     @property
     def kind(self) -> tuple[str, str, int]:
-        """What two factors have in common that are alike but for their indices."""
+        """A key that factors have in common which are alike but for their indices."""
         return self.source, self.as_type, len(self.indices)
 
     def at(self, function: isl.MultiAff) -> Factor:
@@ -71,7 +71,7 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """What a value is: the sum of `terms`, whose first `rank` coordinates are those of the value.
+    """A value as the sum of `terms`, whose first `rank` coordinates are those of the value.
 
     Of a reduction by another operator it is the combination `by` this one, and each term is one factor.
     """

@@ -27,7 +27,7 @@ from tiramisu_py.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class ArrayShape:
-    """What an array is declared as, before programs fill it."""
+    """The declaration of an array, before programs fill it."""
 
     dtype: DType
     shape: tuple[Expr, ...]
@@ -86,7 +86,7 @@ class ProgramValue:
 
 
 class ArrayDeclarations(Scheduled):
-    """What block programs fill, and what they compute."""
+    """Declarations of arrays that block programs fill, and of what they compute."""
 
     def array(self, name: str, dtype: DType, shape: Sequence[Operand], *, partial: bool = False) -> ProgramArray:
         """Declare an array that the programs of one kernel fill; it is a computation once they do.

@@ -59,14 +59,14 @@ class Declarations(Scheduled):
         decrease along the last dimension; `permutation` that they are 0 to n - 1 in some order. Such facts sharpen
         proofs: conditions such as ``start[i] <= p`` and ``p < start[i + 1]`` exclude each other in different rows if
         `start` is monotone, and ``order[i] == v`` in different i if `order` is a permutation. They are verified when a
-        kernel is called from Python. With ``memory=tm.GPU`` the array is in the
+        kernel is called from Python. With ``memory=tm.GPU_MEMORY`` the array is in the
         memory of the GPU `device`. With ``memory=tm.HOST_MAPPED`` it is a unified array (of `pinned_empty`, or
         `to_unified`), which stays on the host, and GPUs read it in place. Raises `DeclarationError`.
         """
         if as_memory(memory) not in (Memory.HOST, Memory.GPU, Memory.HOST_MAPPED):
             pinned = "; an array of tm.pinned_empty is page-locked" if as_memory(memory) is Memory.PINNED else ""
             raise DeclarationError(
-                f"memory={memory!r}: an input is in tm.HOST, tm.GPU or tm.HOST_MAPPED memory{pinned}"
+                f"memory={memory!r}: an input is in tm.HOST, tm.GPU_MEMORY or tm.HOST_MAPPED memory{pinned}"
             )
         if isinstance(device, bool) or not isinstance(device, int) or device < 0:
             raise DeclarationError(f"device={device!r}: GPUs are numbered 0, 1, ...")

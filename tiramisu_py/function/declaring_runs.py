@@ -23,7 +23,7 @@ from tiramisu_py.rewriting.compaction import keys_of
 
 
 class RunDeclarations(Declarations):
-    """What a function takes, computes and returns; runs among that."""
+    """Declarations of what a function takes, computes and returns; runs among that."""
 
     def segments(self, name: str, count: Operand, *, of: Operand, dtype: DType = int32) -> Segments:
         """Declare that positions 0 to `of` lie in `count` runs, one after the other: rows of a sparse matrix, edges of

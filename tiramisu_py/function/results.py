@@ -380,6 +380,6 @@ def emission(
 
 
 def _by_number(found: Mapping[str, _Found], gpu: GpuTarget) -> dict[int, _Found]:
-    """What is known by architecture, by the architecture's number: 90 for "sm_90"."""
+    """Findings for each architecture, by the architecture's number: 90 for "sm_90"."""
     numbers = {name.removeprefix(gpu.architecture): each for name, each in found.items()}
     return {int(number): each for number, each in numbers.items() if number.isdecimal()}

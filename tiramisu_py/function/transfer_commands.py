@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, overload
+import inspect
+from collections.abc import Mapping
+from typing import Any
 
 from tiramisu_py import counting
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.derive.as_commands import derived_commands
 from tiramisu_py.derive.derive_transfers import DeriveTransfers
+from tiramisu_py.errors import CallError, CommandError
+from tiramisu_py.former_words import warn_of_old_word
+from tiramisu_py.function.applying.as_script import script_lines
 from tiramisu_py.function.applying.public_commands import function_command
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.handles.exchange_handles import Exchange
+from tiramisu_py.function.handles.old_words import FORMER_CALLS
 from tiramisu_py.function.handles.operations import Transfer
+from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.devices.transfers import CreateTransfer, Direction, Mode
 from tiramisu_py.schedule.ranks.distribute import Grid
 from tiramisu_py.schedule.ranks.exchange import CreateExchange
-from tiramisu_py.schedule.ranks.exchange_half import Property
+
+
+def _exchange(f: TransferCommands, made: CreateExchange, before: Program) -> Exchange:
+    return Exchange(f, made.taken, made.made(before))
 
 
 class TransferCommands(Scheduled):
@@ -25,34 +34,7 @@ class TransferCommands(Scheduled):
     grid = function_command(Grid.called)
     derive_transfers = function_command(DeriveTransfers)
 
-    @overload
-    def create_xfer(
-        self,
-        domain: Any,
-        access: Expr,
-        direction: Direction,
-        mode: Mode = Mode.SYNC,
-        *,
-        stream: int = 0,
-        device: int = 0,
-        to_device: int | None = None,
-        name: str | None = None,
-    ) -> Transfer: ...
-
-    @overload
-    def create_xfer(
-        self,
-        domain: Expr,
-        *,
-        send: Any,
-        to: Any,
-        recv: Any,
-        source: Any,
-        send_props: Sequence[Mode | Property] = (),
-        recv_props: Sequence[Mode | Property] = (),
-        collective: bool = False,
-        name: str | None = None,
-    ) -> Exchange: ...
+    create_exchange = function_command(CreateExchange, gives=_exchange)
 
     def create_xfer(
         self,
@@ -65,17 +47,11 @@ class TransferCommands(Scheduled):
         device: int = 0,
         to_device: int | None = None,
         name: str | None = None,
-        send: Any = None,
-        to: Any = None,
-        recv: Any = None,
-        source: Any = None,
-        send_props: Sequence[Mode | Property] = (),
-        recv_props: Sequence[Mode | Property] = (),
-        collective: bool = False,
-    ) -> Transfer | Exchange:
-        """Move values between the memories of the host and of GPUs, or between ranks.
+        **halves: Any,
+    ) -> Transfer:
+        """Move values between the memories of the host and of GPUs, or to a file and back.
 
-        From one memory to another it copies ``access`` for each point of `domain`:
+        It copies ``access`` for each point of `domain`:
 
         ::
 
@@ -91,63 +67,52 @@ class TransferCommands(Scheduled):
         operation sequence `stream` of the GPU `device`, and `Transfer.wait` waits for it. Each point is an operation,
         until `Transfer.collapse_many` merges rows, or the whole transfer, into one. Returns the transfer, to be
         scheduled like a computation; it comes after the computation of its values, and otherwise where `order` places
-        it.
-
-        With `send` and `recv` it sends values from rank to rank::
-
-            f.create_xfer(bx[r, c], send={q: (0, P - 1), r: (q*B + B - 1, q*B + B), c: C}, to=q + 1,
-                          recv={q: (1, P), r: (q*B - 1, q*B), c: C}, source=q - 1, name="down")
-                -->   on rank q < P - 1: for r, c: send bx[r, c] to rank q + 1         (down.send)
-                      on rank q > 0:     for r, c: receive bx[r, c] from rank q - 1    (down.recv)
-
-        Both halves name the value by their own iterators. An iterator with the name of a rank loop runs on ranks too;
-        ``tm.rank`` (`tm.ranks` on a grid) is this rank's number, and need not be listed. A domain may have a condition:
-        ``send=({r: R, c: C}, tm.rank > 0)``. `to` and `source` are affine in the iterators (tuples on a grid). The k-th
-        message of an exchange from one rank to another matches the k-th receive there. As to the properties,
-        ``tm.SYNC`` sends are complete when they are being received, ``tm.ASYNC`` ones (the default) when the values may
-        be overwritten, and ``tm.BUFFERED`` ones at once; ``tm.NONBLOCK`` halves need a `Half.wait`, which ``tm.BLOCK``
-        ones (the default) do not; ``tm.PERSISTENT`` ones, in time loops, set up their requests once. Each point is a
-        message, until `Half.collapse_many` merges rows, or all points, into one. Returns the exchange, whose halves
-        ``down.send`` and ``down.recv`` are scheduled like computations. `check` refuses missing values, unmatched
-        messages and deadlocks.
-
-        With ``collective=True`` all ranks take part together, once in each iteration of the loops that both halves
-        share: MPI_Bcast if one rank sends the same values to all others, else MPI_Alltoallw. No statement may come
-        between the two halves, and no value may be received where another is sent from. A rank may send to itself.
-        Source: TIRAMISU, ``create_xfer``, one-sided and two-sided.
+        it. Values between ranks move by `create_exchange`; `halves`, as older versions have them here, are its
+        arguments. Source: TIRAMISU, ``create_xfer``, one-sided.
         """
-        two_sided = collective or any(given is not None for given in (send, to, recv, source))
-        if access is None or two_sided or send_props or recv_props:
-            both = access is not None and isinstance(domain, Mapping | list | str)
-            exchange = CreateExchange(
-                self.name, access if both else domain, send=send, to=to, recv=recv, source=source,
-                send_props=send_props, recv_props=recv_props, collective=collective, name=name, direction=direction,
-            )  # fmt: skip
-            made = exchange.made(self._program)
-            self.apply(exchange)
-            return Exchange(self, exchange.taken, made)
+        if halves:
+            older: Transfer = self._exchange_of_older_versions(domain, access, direction, name, halves)
+            return older
+        if access is None:
+            raise CallError(
+                f"{self.name}.create_xfer({domain!r}) lacks access, direction: write {self.name}.create_xfer(domain, "
+                "image[r, c], tm.CPU2GPU), or, between ranks, create_exchange(bx[r, c], send=..., to=..., recv=..., "
+                "source=...)"
+            )
         transfer = CreateTransfer(
-            self.name,
-            domain,
-            access,
-            direction,
-            mode=mode,
-            stream=stream,
-            device=device,
-            to_device=to_device,
+            self.name, domain, access, direction, mode=mode, stream=stream, device=device, to_device=to_device,
             name=name,
-        )
+        )  # fmt: skip
         made = transfer.made(self._program)
         self.apply(transfer)
         return Transfer(self, transfer.taken, made)
+
+    def _exchange_of_older_versions(
+        self, domain: Any, access: Any, direction: Any, name: str | None, halves: Mapping[str, Any]
+    ) -> Any:
+        """An exchange by the word that it had in older versions."""
+        known = inspect.signature(CreateExchange).parameters
+        for each in halves:
+            if each not in known:
+                raise CallError(
+                    f"create_xfer has no argument {each}=: it takes domain, access, direction, mode, stream, device, "
+                    "to_device and name"
+                )
+        if direction is not None or (access is not None and isinstance(domain, Mapping | list | str)):
+            raise CommandError(
+                "send= and recv= are for messages between ranks, and take no direction: "
+                "create_exchange(bx[r, c], send={...}, to=..., recv={...}, source=...)"
+            )
+        warn_of_old_word(f"create_xfer with send= is an old word: write {FORMER_CALLS['create_xfer with send=']}")
+        return self.create_exchange(domain, **halves, name=name)
 
     def derived(self) -> list[str]:
         """The additions of `derive_transfers` as equivalent commands, to be edited.
 
         The commands are Python, over the function ``f`` and the package ``tm``. Raises `CommandError` if there are
-        none: `create_xfer` cannot express computations that were cut (overlap=) or computed twice (depth=).
+        none: no command can express computations that were cut (overlap=) or computed twice (depth=).
         """
-        return derived_commands(self._program)
+        return script_lines(derived_commands(self._program))
 
     def communication(self, **params: int) -> counting.Communication:
         """The traffic of the transfers at these sizes: elements, bytes and operations, in total and of each transfer.

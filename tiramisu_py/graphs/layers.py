@@ -208,7 +208,7 @@ class GraphRun:
         return "\n".join([*lines, "gradients:", *self.step.report()])
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Array]:
-        """What the model is given, as arrays of the graph's sorted edges and of its nodes; raises `ArgumentError`."""
+        """The arguments of the model, as arrays of the graph's sorted edges and its nodes; raises `ArgumentError`."""
         trace = self.layer.trace
         names = [*trace.node, *trace.edge, *trace.weights]
         for name in given:

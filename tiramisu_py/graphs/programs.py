@@ -50,10 +50,11 @@ class LayerProgram:
     def kernel(self) -> Any:
         """The compiled program."""
         on = self.machine
-        return self.f.compile(threads=on.threads, device=on.device, sanitize=on.sanitize)
+        fast = ("contract",) if on.device is None else ()
+        return self.f.compile(threads=on.threads, device=on.device, sanitize=on.sanitize, fast=fast)
 
     def on(self, graph: Graph) -> LayerProgram:
-        """The same program, compiled once, on another graph."""
+        """This program, compiled once, on another graph."""
         made = copy(self)
         made.__dict__.pop("sizes", None)
         made.__dict__["kernel"] = self.kernel
@@ -75,7 +76,7 @@ class LayerProgram:
 
     @property
     def arrays(self) -> dict[str, Any]:
-        """What the program takes from the graph, an array for each input."""
+        """The arrays that the program takes from the graph, one for each input."""
         found: dict[str, Any] = {}
         for name, declared in self.f.algorithm.inputs.items():
             if declared.distinct is not None:
@@ -108,7 +109,7 @@ class LayerProgram:
 
 
 def _arguments_of(f: tm.Function, graph: Graph) -> dict[str, Any]:
-    """What a function takes from the graph, by name: indices, distinct pairs, inverses, sizes."""
+    """The arguments that a function takes from the graph, by name: indices, distinct pairs, inverses, sizes."""
     inputs, found, keys = f.algorithm.inputs, dict[str, Any](), dict[str, tuple[str, tuple[str, ...]]]()
     for name, declared in inputs.items():
         if declared.distinct is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import tiramisu_py as tm
 from tiramisu_py import queries, recipes
 from tiramisu_py.errors import CommandError
+from tiramisu_py.graphs.tiles import in_tiles
 from tiramisu_py.records import dataclass
 
 #: Threads of a block on a GPU.
@@ -18,7 +19,7 @@ THREADS = 256
 
 @dataclass(eq=False)
 class LayerLoops:
-    """What was made of a layer, as lines of text: its loops, and the values by kind."""
+    """The program of a layer, as lines of text: its loops, and the values by kind."""
 
     loops: list[str] = field(default_factory=list)
     products: list[str] = field(default_factory=list)
@@ -27,29 +28,37 @@ class LayerLoops:
 
 
 def scheduled(f: tm.Function) -> LayerLoops:
-    """Give each value its loops: the first of edges, nodes or types to threads, the last one to vectors.
+    """Give each value its loops on cores: edges, nodes or types are dealt out to threads, rows are in vectors.
 
-    Terms of a sum are added in their order, so that bits stay: where the last axis is that of a row, it becomes the
-    innermost loop, and lanes are elements of the row.
+    Sums grow in registers, in tiles of a few rows, and are stored once. Terms of a sum are added in their order, so
+    that bits stay.
     """
     done = LayerLoops()
     cpu = recipes.Cpu.here()
-    for name, declared in f.algorithm.computations.items():
+    for name, declared in [*f.program.algorithm.computations.items()]:
         if not declared.iterators:
             _kind(f, done, declared).append(f"{name}: {declared.expr}")
             done.loops.append(f"{name}: one sum of everything")
             continue
-        tags: list[str] = []
-        statements = [f[name].init, f[name].update] if declared.is_reduction else [f[name]]
-        for statement in statements:
-            tags = _row(f, statement, declared, cpu.lanes(declared.dtype.bytes))
-        first = declared.iterators[0]
-        if _tried(partial(f[name].parallelize, tm.Iter(first))):
-            tags.append(f"{first} on threads")
-        loops = map(str, f.program.loop_names(f.program.statements_of(name)[-1]))
-        done.loops.append("; ".join([f"{name}: loops over {', '.join(loops)}", *tags]))
+        lanes = cpu.lanes(declared.dtype.bytes)
+        if declared.is_reduction and not queries.chosen_by_values(declared):
+            done.loops.append(f"{name}: {', '.join(in_tiles(f, name, declared, lanes))}")
+        else:
+            done.loops.append(f"{name}: {', '.join(_in_rows(f, name, declared, lanes))}")
         _kind(f, done, declared).append(f"{name}: {declared.expr}")
     return done
+
+
+def _in_rows(f: tm.Function, name: str, declared: Any, lanes: int) -> list[str]:
+    """Run the first loop of a value on threads and its last axis in vectors; what was done, in words."""
+    tags: list[str] = []
+    for statement in [f[name].init, f[name].update] if declared.is_reduction else [f[name]]:
+        tags = _row(f, statement, declared, lanes)
+    first = declared.iterators[0]
+    if _tried(partial(f[name].parallelize, tm.Iter(first))):
+        tags.append(f"{first} on threads")
+    loops = map(str, f.program.loop_names(f.program.statements_of(name)[-1]))
+    return [f"loops over {', '.join(loops)}", *tags]
 
 
 def scheduled_on_gpu(f: tm.Function) -> LayerLoops:

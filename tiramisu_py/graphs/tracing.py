@@ -38,7 +38,7 @@ class Weights:
 
 @dataclass(eq=False)
 class ModelTrace:
-    """What a model has made so far: values of edges and of nodes by name, and the steps in their order."""
+    """The values that a model has made so far: values of edges and of nodes by name, and the steps in their order."""
 
     node: Mapping[str, Shape]
     edge: Mapping[str, Shape]

@@ -131,7 +131,7 @@ class Number(ModelValue):
 
 @dataclass(frozen=True, eq=False)
 class GivenValue(ModelValue):
-    """What the caller passes for each node or edge, ``v.feature``."""
+    """A value that the caller passes for each node or edge, ``v.feature``."""
 
     input: str
     shape: Shape

@@ -55,7 +55,7 @@ class Divergence:
     axes: frozenset[int] = IN_BLOCKS
 
     def inside(self, node: Node) -> Divergence:
-        """The same inside a statement."""
+        """Whether that holds inside a statement."""
         differs = any(_varies(e, self.varying, self.axes) for e in expressions(node))
         divergent, varying = self.divergent, self.varying
         match node:

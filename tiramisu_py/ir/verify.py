@@ -243,6 +243,13 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from _turn(node.buffer, node.block, scope)
             if node.buffer not in scope.arrays:
                 yield f"{node.buffer} ends, which does not exist there"
+        case _:
+            yield from _of_operations(node, scope)
+
+
+def _of_operations(node: Node, scope: KnownNames) -> Iterator[str]:
+    """The rules that break what the host tells GPUs and other ranks, and waits for."""
+    match node:
         case Requests():
             yield from expected(node.count, scope, int64)
         case Launch():

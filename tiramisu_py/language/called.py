@@ -23,7 +23,7 @@ from tiramisu_py.language.schedules.blocks import blocks
 from tiramisu_py.language.tracing.source import BlockSource
 from tiramisu_py.language.tracing.tracer import ArrayType, traced
 from tiramisu_py.language.values.uses import walked
-from tiramisu_py.program.targets import Cores, Gpu
+from tiramisu_py.program.targets import Cores, GpuThreads
 from tiramisu_py.records import dataclass
 from tiramisu_py.toolchain import Kernel
 
@@ -33,7 +33,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True, eq=False)
 class Signature:
-    """What a compiled kernel depends on: types and ranks of arrays, constants, and which axes of the grid are 1."""
+    """Types and ranks of arrays, constants, and which axes of the grid are 1: a compiled kernel depends on these."""
 
     source: BlockSource
     given: Mapping[str, Any]
@@ -191,7 +191,7 @@ class Called:
             raise refused(signature)
         if part not in self._kernels:
             f, run = signature.declared(_text(self._fits[part]))
-            on: Cores | Gpu = Cores() if self._device is None else Gpu()
+            on: Cores | GpuThreads = Cores() if self._device is None else GpuThreads()
             blocks(run, on, num_warps=self._warps, num_stages=self._stages)
             if self._device is not None:
                 f.derive_transfers()

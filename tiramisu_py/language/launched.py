@@ -145,7 +145,7 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
 def _bound(
     function: Function, source: BlockSource, given: Mapping[str, Any]
 ) -> tuple[dict[str, Bound], dict[str, Any]]:
-    """What each argument is bound to, and its kind for the reader of the source."""
+    """The binding of each argument, and its kind for the reader of the source."""
     bound: dict[str, Bound] = {}
     kinds: dict[str, Any] = {}
     for name, each in given.items():

@@ -38,7 +38,7 @@ def repeated(
     known: Sequence[str], constants: frozenset[str], arguments: Sequence[Any], named: Mapping[str, Any],
     call: tuple[Kernel, Mapping[str, int]],
 ) -> RepeatedCall:  # fmt: skip
-    """What was called, to be called again."""
+    """The kernel that was called, to be called again."""
     positions = tuple((k, known[k]) for k, each in enumerate(arguments) if _is_passed(known[k], each, constants))
     names = tuple(name for name, each in named.items() if _is_passed(name, each, constants))
     return RepeatedCall(*call, positions, names)

@@ -351,13 +351,13 @@ def multiple_of(x: Any, values: Any) -> Any:
 
 
 def assume(condition: Any) -> None:
-    """What holds of sizes: a kernel is called with no others."""
+    """Assume a condition on sizes: a kernel is called with no others."""
     if not np.all(condition):
         raise ArgumentError("tl.assume: the condition does not hold")
 
 
 def static_assert(condition: Any, message: str = "") -> None:
-    """What must hold of constants, or the kernel is refused."""
+    """Require a condition on constants, or the kernel is refused."""
     if not condition:
         raise ArgumentError(f"tl.static_assert: {message or 'the condition does not hold'}")
 

@@ -10,15 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, constant
-from tiramisu_py.algorithm.traversal import kinds, rewrite
+from tiramisu_py.algorithm.traversal import kinds
 from tiramisu_py.algorithm.traversal import walk as walk_expression
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.ir import Allocate, ArrayArgument, KernelFunction, Load, LoopFunction, Node, Store
+from tiramisu_py.ir import KernelFunction, LoopFunction, Node
 from tiramisu_py.ir.arithmetic.linear import Linear, linear
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.ir.rewriting import contents, rewrite_expressions, with_children
+from tiramisu_py.ir.rewriting import contents
 from tiramisu_py.passes.array_uses import Indices, host_shapes, kernel_shapes, places
 from tiramisu_py.passes.base import About, FunctionPass
+from tiramisu_py.passes.fewer_dimensions import with_indices, with_shapes, with_temporaries
 from tiramisu_py.records import dataclass
 
 #: The operators that divide.
@@ -44,11 +45,8 @@ class JoinDimensions(FunctionPass):
         found = _found(what.body, shapes)
         if not found:
             return what
-        joined = tuple(
-            _argument(each, found[each.name]) if isinstance(each, ArrayArgument) and each.name in found else each
-            for each in what.arguments
-        )
-        return replace(what, arguments=joined, body=_Joining(found, shapes).statement(what.body))
+        wanted = _shapes(found, shapes)
+        return replace(what, arguments=with_shapes(what.arguments, wanted), body=_joined_in(what.body, found, shapes))
 
 
 def _in_kernel(function: LoopFunction, kernel: KernelFunction) -> KernelFunction:
@@ -59,13 +57,22 @@ def _in_kernel(function: LoopFunction, kernel: KernelFunction) -> KernelFunction
     found = _found(kernel.body, shapes)
     if not found:
         return kernel
-    joined = tuple(
-        replace(each, extents=_shape(each.extents, found[each.name]), passed=each.extents)
-        if each.name in found
-        else each
-        for each in kernel.arrays
-    )
-    return replace(kernel, arrays=joined, body=_Joining(found, shapes).statement(kernel.body))
+    wanted = _shapes(found, shapes)
+    return replace(kernel, arrays=with_shapes(kernel.arrays, wanted), body=_joined_in(kernel.body, found, shapes))
+
+
+def _shapes(found: Mapping[str, Sequence[range]], shapes: Mapping[str, Indices]) -> dict[str, Indices]:
+    """The new extents of the arrays."""
+    return {name: _shape(shapes[name], groups) for name, groups in found.items()}
+
+
+def _joined_in(body: Node, found: Mapping[str, Sequence[range]], shapes: Mapping[str, Indices]) -> Node:
+    """A statement with the new extents and indices."""
+
+    def indices(name: str, place: Indices) -> Indices:
+        return tuple(_joined(place, shapes[name], group) for group in found[name])
+
+    return with_temporaries(with_indices(body, found, indices), _shapes(found, shapes))
 
 
 def _found(body: Node, shapes: Mapping[str, Indices]) -> dict[str, list[range]]:
@@ -147,10 +154,6 @@ def _without_remainders(form: Linear) -> Linear:
     return form
 
 
-def _argument(array: ArrayArgument, groups: Sequence[range]) -> ArrayArgument:
-    return replace(array, extents=_shape(array.extents, groups), passed=array.passed_extents)
-
-
 def _shape(extents: Indices, groups: Sequence[range]) -> Indices:
     """The extents of dimensions that have become one."""
     found = []
@@ -160,31 +163,3 @@ def _shape(extents: Indices, groups: Sequence[range]) -> Indices:
             extent = extent.times(constant(extents[dim]) or 0)
         found.append(extent.expression())
     return tuple(found)
-
-
-class _Joining:
-    """Rewrites what uses arrays whose dimensions have become fewer."""
-
-    def __init__(self, groups: Mapping[str, Sequence[range]], shapes: Mapping[str, Indices]) -> None:
-        self.groups = groups
-        self.shapes = shapes
-
-    def statement(self, node: Node) -> Node:
-        """A statement with the new indices and extents."""
-        return self._stored(rewrite_expressions(node, self._load))
-
-    def _stored(self, node: Node) -> Node:
-        if isinstance(node, Store) and node.buffer in self.groups:
-            node = replace(node, indices=self._indices(node.buffer, node.indices))
-        if isinstance(node, Allocate) and node.buffer in self.groups:
-            node = replace(node, extents=_shape(node.extents, self.groups[node.buffer]))
-        return with_children(node, self._stored)
-
-    def _load(self, e: Expr) -> Expr | None:
-        if not isinstance(e, Load) or e.buffer not in self.groups:
-            return None
-        inner = tuple(rewrite(index, self._load) for index in e.indices)
-        return Load(e.buffer, self._indices(e.buffer, inner), e.dtype)
-
-    def _indices(self, buffer: str, place: Indices) -> Indices:
-        return tuple(_joined(place, self.shapes[buffer], group) for group in self.groups[buffer])

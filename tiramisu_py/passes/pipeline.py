@@ -164,7 +164,7 @@ class Pipeline:
 
     @property
     def unseen(self) -> Pipeline:
-        """The same passes, with nobody who looks between them."""
+        """These passes, with nobody who looks between them."""
         return replace(self, between=None)
 
     def over(self, function: LoopFunction, passes: Iterable[FunctionPass], about: About) -> LoopFunction:

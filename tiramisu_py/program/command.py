@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tiramisu_py.algorithm.declarations import Location
-from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.expressions import Access, Expr
 from tiramisu_py.program.storage import Buffer
 from tiramisu_py.records import dataclass
 
@@ -67,6 +67,13 @@ class Command(ABC):
     def text(self) -> str:
         """The command as the user would write it: ``by.split(r, 8, r0, r1)``."""
         return f"{getattr(self, self.subject)}.{name_of(type(self))}({', '.join(self._words())})"
+
+    def text_in(self, width: int) -> str:
+        """The text as one line, or with a line for each argument where it is longer than `width`."""
+        if len(self.text) <= width:
+            return self.text
+        arguments = "".join(f"    {word},\n" for word in self._words())
+        return f"{getattr(self, self.subject)}.{name_of(type(self))}(\n{arguments})"
 
     def _words(self) -> Iterator[str]:
         """The arguments: those by position, then those by name."""
@@ -145,6 +152,8 @@ def spelled(argument: object) -> str:
         return f"[{', '.join(spelled(item) for item in argument)}]"
     if isinstance(argument, tuple):
         return f"({', '.join(spelled(item) for item in argument)}{',' if len(argument) == 1 else ''})"
+    if isinstance(argument, Access) and not argument.indices:
+        return f"{argument}[()]"
     if isinstance(argument, Expr):
         return _FUNCTIONS.sub(lambda found: f"tm.{_NAMES.get(found[1], found[1])}(", str(argument))
     if isinstance(argument, Buffer):
@@ -152,7 +161,7 @@ def spelled(argument: object) -> str:
     if isinstance(argument, Mapping):
         return "{" + ", ".join(f"{spelled(key)}: {spelled(value)}" for key, value in argument.items()) + "}"
     if isinstance(argument, Enum):
-        return f"tm.{argument.name}"
+        return f"tm.{getattr(argument, 'word', argument.name)}"
     return repr(argument)
 
 

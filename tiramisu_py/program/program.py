@@ -147,7 +147,7 @@ class Program:
         return self.storages[statement.sources.get(source, source)]
 
     def storage_loaded(self, statement: Statement, source: str) -> Storage:
-        """The same; what an update adds to is loaded from where it is stored."""
+        """The storage of a load; what an update adds to is loaded from where it is stored."""
         own = statement.role is Role.UPDATE and source == statement.source
         return self.storages[statement.target] if own else self.storage_for(statement, source)
 

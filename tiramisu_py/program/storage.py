@@ -39,7 +39,12 @@ class Memory(Enum):
     FILE = "file"
 
     def __repr__(self) -> str:
-        return self.name
+        return self.word
+
+    @property
+    def word(self) -> str:
+        """The name of the constant: ``GPU_MEMORY`` of ``tm.GPU_MEMORY``, beside ``tm.gpu``, which runs loops there."""
+        return "GPU_MEMORY" if self is Memory.GPU else self.name
 
 
 def as_memory(given: Memory | str) -> Memory:

@@ -38,7 +38,7 @@ class Cores:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuThreads:
     """The GPU `device` of a rank, or of the process: `tile` threads in a block, launched on `stream`.
 
     With a `chunk` the host starts one kernel for each `chunk` iterations of the level.
@@ -58,7 +58,7 @@ class Gpu:
         return _shown("gpu", given)
 
 
-Target = Cores | Gpu
+Target = Cores | GpuThreads
 
 
 def ranks_of(target: Target) -> range | None:

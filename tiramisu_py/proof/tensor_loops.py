@@ -159,7 +159,7 @@ class _Product:
         yield from self._in_warps(left, right, sums) if self.in_kernel else self._layout(left, right, sums)
 
     def _in_warps(self, left: MemoryAccess, right: MemoryAccess, sums: MemoryAccess) -> Iterator[Finding]:
-        """What the threads of a warp cannot do together: they load each other's factors, and keep sums of their own.
+        """Why threads of a warp cannot work together: they load each other's factors, and keep sums of their own.
 
         Each factor of a full tile is read, at the same time, by threads of the program other than its own one: by those
         of all columns, or of all rows. So the barriers that they need are there for the thread that loads it, too.

@@ -175,7 +175,8 @@ class _Check:
         return "; ".join(sentences) or PRESERVED, held
 
     def _who_reordered(self, name: str, grade: Determinism) -> str:
-        computation = self.program.algorithm.computations[name]
+        algorithm = self.program.algorithm
+        computation = bits.whole_of(algorithm, algorithm.computations[name])
         if bits.chooses(computation):
             return f"bits of {name} preserved, but for the sign of zero and the payload of NaN"
         instruction = grades.tensorized(self.program, name)

@@ -30,7 +30,7 @@ class LoopFacts:
 
 @dataclass(frozen=True, eq=False)
 class ComputationFacts:
-    """What schedules of a computation are chosen by.
+    """Facts by which schedules of a computation are chosen.
 
     `iterators` are those of its values, `terms` those of a reduction's terms. `extents` has the most values of each,
     None where parameters set no bound. `reads` are its reads as linear forms, with the step that each makes along an
@@ -63,7 +63,7 @@ class ComputationFacts:
 
 
 def facts(computation: Computation) -> ComputationFacts:
-    """What schedules of a computation are chosen by, as it stands: nothing is changed, and nothing is proven.
+    """The facts by which schedules of a computation are chosen, as it stands: nothing is changed or proven.
 
     ::
 

@@ -93,7 +93,7 @@ def _terms(reader: Affine, index: Expr) -> sets.Terms | None:
 
 
 def sources_of(computation: Computation) -> list[str]:
-    """What a computation reads, in its expression and in conditions, in order of first mention."""
+    """The names that a computation reads, in its expression and in conditions, in order of first mention."""
     parts = (computation.expr, *computation.guards)
     return list(dict.fromkeys(access.source for part in parts for access in accesses(part)))
 

@@ -10,7 +10,7 @@ from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Binary, accesses, linear, readers_of
-from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched
 from tiramisu_py.records import dataclass
 
@@ -130,8 +130,6 @@ def own_picture(recipe: Recipe, found: Convolution) -> Computation | None:
     return source if only and len(recipe.function.program.statements_of(source.name)) == 1 else None
 
 
-#: The most lanes of a vector loop.
-MOST_LANES = 64
 #: The most pixels of a tile, and rows of a block.
 MOST_PIXELS = MOST_ROWS = 14
 #: The number of channels of a pixel that lie together in the copy of the picture.

@@ -9,6 +9,9 @@ from tiramisu_py import target as described
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.records import dataclass
 
+#: The most lanes of a vector loop.
+MOST_LANES = 64
+
 
 @dataclass(frozen=True)
 class Cpu:
@@ -49,12 +52,12 @@ class Cpu:
 
     @classmethod
     def of(cls, target: Target) -> Cpu:
-        """What recipes need of `tm.target(name)`, which they take as well."""
+        """The properties that recipes need of `tm.target(name)`, which they take as well."""
         return cls(target.vector_bytes, target.vector_registers, target.first, target.second, target.cores, target.name)
 
     @property
     def costs(self) -> InstructionCosts:
-        """What vector instructions cost on it; without a name, on most processors with such vectors."""
+        """The costs of vector instructions on it; without a name, on most processors with such vectors."""
         arm = self.vector_bytes == 16 and self.registers == 32
         return InstructionCosts.of(self.name, self.vector_bytes, arm=arm)
 

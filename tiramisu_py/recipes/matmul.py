@@ -14,12 +14,10 @@ from tiramisu_py import sum as sum_
 from tiramisu_py.errors import ArgumentError, CommandError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Binary, Cast, end_of
-from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, sums_of, untouched, with_sizes
 from tiramisu_py.records import dataclass
 
-#: The most lanes of a vector loop.
-MOST_LANES = 64
 #: The most terms summed in registers before they are added: more save nothing.
 MOST_TERMS = 384
 #: The most tiles in a block of rows: threads share the blocks, so that there should be several for each.
@@ -81,16 +79,7 @@ def matmul(
     reader = None if isinstance(product, Reduction) else product
     sums = product if reader is None else sums_of(recipe, reader)
     found = _product_of(recipe, sums)
-    chosen = processor("matmul", cpu)
-    plan = Sizes.of(sums, chosen)
-    if not found.batch and not found.stack:
-        plan = plan.shared(_constant_extent(recipe, found.result, found.row), chosen.cores)
-    plan = plan.replaced(sizes or {})
-    if plan.parts > 1 and found.batch:
-        raise ArgumentError(
-            f"matmul: parts is {plan.parts}, and {sums} is a product for each {', '.join(map(str, found.batch))}, "
-            "which threads share: leave parts out"
-        )
+    plan = _planned(recipe, sums, found, processor("matmul", cpu), sizes or {})
     with recipe.together():
         if reader is not None:
             untouched(recipe, reader)
@@ -215,6 +204,23 @@ def _indices(product: Computation, access: Access) -> list[str]:
     if len(names) < len(access.indices) or len(set(names)) < len(names):
         raise ArgumentError(f"matmul: {product} reads {access}: it takes indices that are different iterators")
     return names
+
+
+def _planned(recipe: Recipe, sums: Computation, found: Product, cpu: Cpu, sizes: Mapping[str, int]) -> Sizes:
+    """The sizes that follow from the processor, with blocks of rows that are alike for all cores; those given instead.
+
+    Raises `ArgumentError` for parts of products that threads share already.
+    """
+    plan = Sizes.of(sums, cpu)
+    if not found.batch and not found.stack:
+        plan = plan.shared(_constant_extent(recipe, found.result, found.row), cpu.cores)
+    plan = plan.replaced(sizes)
+    if plan.parts > 1 and found.batch:
+        raise ArgumentError(
+            f"matmul: parts is {plan.parts}, and {sums} is a product for each {', '.join(map(str, found.batch))}, "
+            "which threads share: leave parts out"
+        )
+    return plan
 
 
 def _constant_extent(recipe: Recipe, sums: Reduction, iterator: Iter) -> int | None:

@@ -6,13 +6,11 @@ from itertools import pairwise
 
 from tiramisu_py import Computation, Target
 from tiramisu_py.public_calls import own_call_of
-from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 
 #: The block size of a computation with a single loop: threads share the blocks.
 BLOCK = 1 << 16
-#: The maximum number of lanes of a vector loop.
-MOST_LANES = 64
 
 
 @own_call_of("tm.recipes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiramisu_py import GPU, REGISTER, Combine, Computation, Gpu, Iter, Reduction, Target, root
+from tiramisu_py import GPU_MEMORY, REGISTER, Combine, Computation, GpuThreads, Iter, Reduction, Target, root
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Declared, PositionRun, chosen_by_values, run_of_positions
@@ -30,7 +30,7 @@ class TraversalSizes:
 def traversal(
     *stages: Computation,
     by: str = "runs",
-    on: Gpu | None = None,
+    on: GpuThreads | None = None,
     cpu: Cpu | Target | str | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> AppliedCommands:
@@ -108,7 +108,7 @@ class _Traversal:
             return
         stage.store_at(self.last, root)
         if on_gpu:
-            stage.store_in(GPU)
+            stage.store_in(GPU_MEMORY)
 
     def _declared(self, stage: Computation) -> Declared:
         return self.recipe.function.algorithm.computations[stage.name]

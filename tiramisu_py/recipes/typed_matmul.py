@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiramisu_py import REGISTER, Computation, Gpu, Iter, Reduction, Target
+from tiramisu_py import REGISTER, Computation, GpuThreads, Iter, Reduction, Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Declared, accesses, extents, run_of_positions
@@ -62,7 +62,7 @@ class _Form:
 def typed_matmul(
     product: Computation,
     *,
-    on: Gpu | None = None,
+    on: GpuThreads | None = None,
     cpu: Cpu | Target | str | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> AppliedCommands:

@@ -1,4 +1,4 @@
-"""Which values depend on the inputs that are asked for, and which of these reach an output."""
+"""Values that depend on the inputs that are asked for, and which of these reach an output."""
 
 from __future__ import annotations
 

@@ -287,6 +287,7 @@ class _Backward:
         name = self.adjoint_names[source]
         points = sets.with_dims(sets.named(points, name), (*dims, *over))
         if places:
+            points, over, value = self._summed_first(source, c, (points, over, guards, value), places)
             points, over, guards, value = _by_inverse(self.original, points, over, guards, value)
         self.sums[source].append(PartialSum(points, tuple(over), tuple(guards), value, c))
 
@@ -302,6 +303,42 @@ class _Backward:
         own = sets.function(frame, None, [*(variables[axis] for axis in kept), *variables[count:]])
         inside = sets.extended(sets.named(self._domain(source[0]), None), frame)
         return sets.preimage(sets.named(found.points, None), own).intersect(inside)
+
+    def _summed_first(
+        self,
+        source: Source,
+        c: Computation,
+        term: tuple[isl.Set, list[str], list[Expr], Expr],
+        places: Mapping[int, Expr],
+    ) -> tuple[isl.Set, list[str], Expr]:
+        """The terms of a scatter whose sums, over what chooses no place, are values of their own.
+
+        ``d_x[n, k] = sum over p, j of d_y[p, j] * w[k, j] where n == src[p]`` is a product for each p, and a sum of
+        these over p: the rows of ``d_y`` meet the same weights then, whatever the places are.
+        """
+        points, over, guards, value = term
+        dims = self.iterators[source[0]]
+        kept = [each for axis, each in enumerate(dims) if axis not in places]
+        inner = [each for each in over if not any(mentions(guard, [each]) for guard in guards)]
+        outer = [each for each in over if each not in inner]
+        dtype = _dtype(self.original, source)
+        if not inner or not outer or dtype.is_half or mentions(value, [dims[axis] for axis in places]):
+            return points, over, value
+        every = (*dims, *over)
+        named = dict(zip(every, sets.variables(points.get_space()), strict=True))
+        own = sets.function(points.get_space(), None, [named[each] for each in (*outer, *kept, *inner)])
+        rows = sets.function(points.get_space(), None, [named[each] for each in (*dims, *outer)])
+        terms, sums = points.apply(sets.graph(own)), points.apply(sets.graph(rows))
+        both = sets.preimage(terms, own).intersect(sets.preimage(sums, rows))
+        if not points.is_equal(both):
+            return points, over, value
+        name = self.names.fresh(f"{self.adjoint_names[source]}_of_{c.name}")
+        whole = sets.with_dims(sets.named(terms, name), (*outer, *kept, *inner))
+        domain = sets.with_dims(sets.named(sets.project_prefix(whole, len(outer) + len(kept)), name), (*outer, *kept))
+        self.sketches.append(Sketch(name, dtype, (*outer, *kept), domain, value, (), tuple(inner), whole, sum_, c))
+        read_back = read(self.original, name, map(Iter, (*outer, *kept)), dtype)
+        sums = sets.with_dims(sets.named(sums, self.adjoint_names[source]), (*dims, *outer))
+        return sums, outer, read_back
 
     # -- adjoints
 

@@ -1,4 +1,4 @@
-"""What an expression depends on, one operation deep: its operands, each with the partial derivative as a factor.
+"""Partial derivatives of an expression, one operation deep: its operands, each with the partial derivative as a factor.
 
 A partial derivative is a function of a multiplier: ``by -> by * d(node)/d(operand)``. Backwards the multiplier is the
 adjoint of the node, forwards it is the tangent of the operand. Ties and kinks are as in PyTorch: a maximum of two equal

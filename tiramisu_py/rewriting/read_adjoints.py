@@ -18,7 +18,7 @@ Path = tuple[tuple[Expr, bool], ...]
 
 @dataclass(frozen=True, eq=False)
 class ReadAdjoint:
-    """What one read adds to the adjoint of what it reads: `value`, where all conditions of the path hold."""
+    """The part that one read adds to the adjoint of what it reads: `value`, where all conditions of the path hold."""
 
     access: Access
     part: int | None
@@ -27,7 +27,7 @@ class ReadAdjoint:
 
     @property
     def source(self) -> Source:
-        """What is read."""
+        """The value that is read."""
         return self.access.source, self.part
 
 

@@ -101,7 +101,7 @@ def _factors_of_outer(algorithm: Algorithm, outer: Computation, inner: Computati
 
 
 def _factors_of_inner(outer: Computation, inner: Computation, read: Access) -> tuple[Expr, Expr]:
-    """What the inner sum multiplies: the factors without the iterators of the outer sum, and those with them."""
+    """The factors that the inner sum multiplies: those without the iterators of the outer sum, and those with them."""
     summed = [name for name, at in zip(inner.iterators, read.indices, strict=True) if mentions(at, outer.over)]
     data = [each for each in _factors(inner.expr) if not mentions(each, summed)]
     weights = [each for each in _factors(inner.expr) if mentions(each, summed)]

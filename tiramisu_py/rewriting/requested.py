@@ -1,4 +1,4 @@
-"""What a derivative is asked for: the inputs, checked by name, and the outputs that have one."""
+"""Requests for a derivative: the inputs, checked by name, and the outputs that have one."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from tiramisu_py.rewriting.sketches import FreshNames, Sketch, read
 
 @dataclass(frozen=True, eq=False)
 class PartAdjoint:
-    """What a call adds to the adjoint of a part that it reads: the values of `sketch`, an instance for each."""
+    """The terms that a call adds to the adjoint of a part: the values of `sketch`, an instance for each."""
 
     access: Access
     sketch: Sketch
@@ -62,7 +62,7 @@ def part_adjoints(
 
 
 def _given(c: Computation, call: StageCall, result: Access, weight: Expr) -> Mapping[str, Any]:
-    """What the user's function gives, by the names of parameters."""
+    """The parts that the user's function gives, by the names of parameters."""
     assert call.stage.adjoint is not None
     found = call.stage.adjoint(*call.arguments, result, weight)
     known = [name for name, _, _ in call.arrays]

@@ -101,7 +101,7 @@ def param_values(point: isl.Point, names: Sequence[str]) -> dict[str, int]:
 
 
 def in_context(of: isl.Set, context: isl.Context) -> isl.Set:
-    """The same set in another isl context: sets of two contexts cannot be combined."""
+    """A set in another isl context: those of two contexts cannot be combined."""
     return isl.Set.read_from_str(context, str(of))
 
 

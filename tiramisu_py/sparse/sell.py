@@ -302,7 +302,7 @@ class _Programs:
         return (places >= rows) & (places < rows + self.lanes) & (rows <= int(self.type.limits[1]))
 
     def _assumed(self) -> str | Expr:
-        """What the user assumes, and the number of slices."""
+        """The assumptions of the user, and the number of slices."""
         given, own = self.found.algorithm.assume, self._slices_of_rows()
         if isinstance(given, str):
             rows, places = self.found.rows, f"{self.lanes}*{self.slices}"

@@ -180,7 +180,7 @@ class Kernel:
 
     @property
     def traffic(self) -> Mapping[str, ArrayTraffic]:
-        """What this thread's last call has moved of each array, by name: copied, stored to files and loaded from them,
+        """The traffic of this thread's last call for each array, by name: copied, stored to files and loaded from them,
         and read or written in place by GPUs.
 
         ::

@@ -49,7 +49,7 @@ class Target:
 
     @property
     def costs(self) -> InstructionCosts:
-        """What vector instructions cost on it, by LLVM's models; see `InstructionCosts`."""
+        """The costs of vector instructions on it, by LLVM's models; see `InstructionCosts`."""
         return InstructionCosts.of(self.name, self.vector_bytes, arm="neon" in self.features)
 
     def lanes(self, dtype: object) -> int:

@@ -103,6 +103,13 @@ def _registered(torch: Any, calls: FrameworkCalls) -> Any:
     def _(tensors: Any, sizes: Any) -> Any:
         return empty(tensors, calls.gradient_forms(params_of(sizes)))
 
+    _let_differentiate(torch, calls, forwards, backwards)
+    return forwards
+
+
+def _let_differentiate(torch: Any, calls: FrameworkCalls, forwards: Any, backwards: Any) -> None:
+    """Tell PyTorch that the gradient of the operator `forwards` is the operator `backwards`, which has none."""
+
     def refused(ctx: Any, *gradients: Any) -> Any:
         raise UnsupportedError(
             f"the second derivative of {calls.name} through PyTorch",
@@ -126,7 +133,6 @@ def _registered(torch: Any, calls: FrameworkCalls) -> Any:
 
     forwards.register_autograd(back, setup_context=setup)
     backwards.register_autograd(refused)
-    return forwards
 
 
 #: Types that both have.

@@ -1,4 +1,4 @@
-"""Which parts of a model put their activations in files: as many as the disk can take without slowing a step.
+"""Parts of a model that put their activations in files: as many as the disk can take without slowing a step.
 
 Backwards takes twice the time of forwards. When the backward pass of part m begins, everything before m has to be
 stored, and m itself stored and loaded again. So, of parts with bytes b and seconds c forwards, storing up to m needs

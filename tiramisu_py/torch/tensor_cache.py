@@ -65,7 +65,7 @@ class Content:
 
 
 class Saved:
-    """What a graph keeps for a tensor: its content, and which part of it the tensor is."""
+    """A tensor as a graph keeps it: its content, and which part of it the tensor is."""
 
     def __init__(self, content: Content, tensor: Any, offset: int, number: int, stage: str) -> None:
         self.content = content
@@ -127,7 +127,7 @@ class TensorCache:
     # -- what PyTorch calls
 
     def pack(self, tensor: Any) -> Any:
-        """What the graph keeps for a tensor: itself, without its graph, or its place in the file."""
+        """A tensor as the graph is to keep it: itself, without its graph, or its place in the file."""
         self._settle()
         if self._process != os.getpid():
             raise KernelError("a process was forked with an open offload: open one in the process that trains")

@@ -47,7 +47,7 @@ def register_unified_device(*, device: str = "gpu") -> None:
 
 
 def _mode(torch: Any, device: str) -> Any:
-    """What intercepts functions that are given the device."""
+    """A mode that intercepts functions that are given the device."""
 
     class UnifiedDevice(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined, unused-ignore]
         """Functions on the device "unified" run on the CPU, and have unified results."""

@@ -86,24 +86,14 @@ def balance(
     Raises `ArgumentError` for a function that is not partitioned at parameters, and for sizes that do not fit;
     `LegalityError` for a program that the proof refuses.
     """
-    if not isinstance(f, Function):
-        raise ArgumentError(f"balance needs a function whose computations are partitioned, not {f!r}")
-    if type(rounds) is not int or rounds < 1:
-        raise ArgumentError(f"rounds={rounds!r}: give an integer of at least 1")
-    if comm is not None and not axes(f.program):
-        raise ArgumentError(f"{f.name} runs on no ranks: leave out comm=")
+    _check(f, rounds, comm, machine)
     program = f.completed
     known = checked_sizes(program, sizes)
     found = levels(program, known)
     _require_all(program, found, known)
     Room(program, known)
-    if machine is not None and not isinstance(machine, Machine):
-        raise ArgumentError(f'machine={machine!r}: give tm.Machine(...), or tm.Machine.here(gpu="H200")')
     if machine is not None:
-        given = {"inputs": inputs, "small": small, "device": device, "threads": threads, **options}
-        for name, value in given.items():
-            if value is not None:
-                raise ArgumentError(f"with machine= nothing is run: leave out {name}=")
+        _refuse_of_runs({"inputs": inputs, "small": small, "device": device, "threads": threads, **options})
     simulated = device is not None and as_device(device).simulated
     if machine is None and _can_run(f, found, simulated, known, comm):
         short = (
@@ -114,11 +104,34 @@ def balance(
         on = device if _uses_gpu(found) else None
         clock = Measurement(f, found, inputs or {}, comm, pinned, rounds, device=on, threads=threads, **options)
         return balanced(program, found, known, short, clock, True)
+    _require_legal(f)
+    estimate = Estimate(program, found, machine or _own(found, threads, comm))
+    return balanced(program, found, known, known, estimate, False)
+
+
+def _refuse_of_runs(given: Mapping[str, object]) -> None:
+    """Refuse arguments that are for runs, where times are estimated for a machine."""
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(f"with machine= nothing is run: leave out {name}=")
+
+
+def _require_legal(f: Function) -> None:
     report = f.check()
     if not report.ok:
         raise LegalityError(report.violations)
-    estimate = Estimate(program, found, machine or _own(found, threads, comm))
-    return balanced(program, found, known, known, estimate, False)
+
+
+def _check(f: object, rounds: object, comm: object, machine: object) -> None:
+    """Refuse arguments of `balance` that are of no use whatever the sizes are."""
+    if not isinstance(f, Function):
+        raise ArgumentError(f"balance needs a function whose computations are partitioned, not {f!r}")
+    if type(rounds) is not int or rounds < 1:
+        raise ArgumentError(f"rounds={rounds!r}: give an integer of at least 1")
+    if comm is not None and not axes(f.program):
+        raise ArgumentError(f"{f.name} runs on no ranks: leave out comm=")
+    if machine is not None and not isinstance(machine, Machine):
+        raise ArgumentError(f'machine={machine!r}: give tm.Machine(...), or tm.Machine.here(gpu="H200")')
 
 
 def _own(found: Sequence[Level], threads: int | None, comm: Any) -> Machine:

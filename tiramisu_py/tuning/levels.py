@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tiramisu_py import Gpu, Partition
+from tiramisu_py import GpuThreads, Partition
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.queries import (
     LoopId,
@@ -47,7 +47,7 @@ class Slot:
     @property
     def gpu(self) -> int | None:
         """The number of its GPU; None for threads of the host."""
-        return self.target.device if isinstance(self.target, Gpu) else None
+        return self.target.device if isinstance(self.target, GpuThreads) else None
 
     @property
     def ranks(self) -> range | None:
@@ -125,7 +125,7 @@ def levels(program: Program, known: Collection[str]) -> tuple[Level, ...]:
                     f"{partition.source}.partition({partition.level}, [G, H], ...)"
                 )
         if any(unknown):
-            where = tuple((t.device if isinstance(t, Gpu) else None, ranks_of(t)) for t in partition.targets)
+            where = tuple((t.device if isinstance(t, GpuThreads) else None, ranks_of(t)) for t in partition.targets)
             open_.setdefault((unknown, where), []).append(partition)
     if not open_:
         raise ArgumentError(_nothing_to_choose(program, known))

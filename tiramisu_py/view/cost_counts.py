@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.counting.amounts import Communication
 from tiramisu_py.counting.even_runs import with_even_runs
 from tiramisu_py.counting.lattice_points import classes, count
-from tiramisu_py.counting.work import operations
+from tiramisu_py.counting.work import ON_CHIP, operations
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.strided_lanes import strided_lanes
@@ -23,8 +23,6 @@ from tiramisu_py.program.storage import Home, Memory
 from tiramisu_py.view.memory_traffic import CacheTraffic
 from tiramisu_py.view.schedule_cost import ArrayCost, EmittedFindings, MemoryCost, ScheduleCost, StatementCost, TileCost
 
-#: Memories without traffic of their own: what is in them is in registers, or on the chip of a GPU.
-ON_CHIP = (Memory.REGISTER, Memory.SHARED)
 _WORDS = {Memory.REGISTER: "registers", Memory.SHARED: "shared memory"}
 
 

@@ -48,7 +48,7 @@ class LiveMemory:
 
     @property
     def largest(self) -> tuple[Held, ...]:
-        """What makes the peak of the host's memory, the most bytes first."""
+        """The arrays that make the peak of the host's memory, the most bytes first."""
         return _largest(self.at, "memory")
 
     def picture(self, place: str = "memory") -> str:

@@ -132,8 +132,8 @@ def timings(device: str, small: bool) -> list[Row]:
     side = 1024 if small else 8192
     blur, transpose = story("blur"), story("transpose")
     rows = [
-        against_a_copy("blur, in registers", blur.in_registers(tm.GPU), device, (side + 2, side + 2), driver),
-        against_a_copy("transpose, tiled", transpose.tiled(tm.GPU), device, (side, side), driver),
+        against_a_copy("blur, in registers", blur.in_registers(tm.GPU_MEMORY), device, (side + 2, side + 2), driver),
+        against_a_copy("transpose, tiled", transpose.tiled(tm.GPU_MEMORY), device, (side, side), driver),
         heat(device, side, driver),
         product(device, 1024 if small else 4096, driver),
         *overlapped(device, side),
@@ -144,7 +144,7 @@ def timings(device: str, small: bool) -> list[Row]:
 def heat(device: str, side: int, driver: cuda_peers.Driver) -> Row:
     """Time steps in a plate: each should cost as much as a copy of the plate."""
     steps = 100
-    kernel = story("heat").plate(tm.GPU).compile(device=device, fast=("contract",))
+    kernel = story("heat").plate(tm.GPU_MEMORY).compile(device=device, fast=("contract",))
     start = tm.to_gpu(np.random.default_rng(0).random((side, side), dtype=np.float32), device=device)
     out = tm.gpu_empty((side, side), np.float32, device=device)
     mine, copy = paired(lambda: kernel(start=start, T=steps, heat_out=out), driver.copy(out, start, side * side * 4), 5)
@@ -156,7 +156,7 @@ def heat(device: str, side: int, driver: cuda_peers.Driver) -> Row:
 def product(device: str, size: int, driver: cuda_peers.Driver) -> Row:
     """The matrix product in float32 beside cuBLAS."""
     library = cuda_peers.cublas()
-    kernel = story("matrix_product").double_buffered(tm.GPU).compile(device=device, fast=("contract",))
+    kernel = story("matrix_product").double_buffered(tm.GPU_MEMORY).compile(device=device, fast=("contract",))
     numbers = np.random.default_rng(0)
     a, b = (tm.to_gpu(numbers.random((size, size), dtype=np.float32), device=device) for _ in range(2))
     c, d = (tm.gpu_empty((size, size), np.float32, device=device) for _ in range(2))

@@ -1,12 +1,12 @@
-"""Typed products over the edges of graphs, by the recipe, beside a loop over types in NumPy and in PyTorch.
+"""Typed products over the edges of graphs, and layers, beside loops over types in NumPy and in PyTorch.
 
-scripts/bench graphs [--threads 1,2] [--only aifb,...] [--rounds N] [--save]
+scripts/bench graphs [--threads 1,2] [--only aifb,...] [--models rgcn,...] [--rounds N] [--save]
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import os
 import statistics
 import time
@@ -18,6 +18,7 @@ import numpy as np
 
 import tiramisu_py as tm
 from benchmarks.common.tables import milliseconds, report, table, versions
+from benchmarks.graphs.layers import WEIGHTS, LayerTimes, has_torch, measured_layer
 from benchmarks.graphs.shapes import SHAPES, Shape, edges
 
 N, E, R = tm.params("N E R")
@@ -30,6 +31,12 @@ Ours is `recipes.typed_matmul`, compiled with `fast=("contract",)`. The others g
 them by its matrix, type by type, into one array. All in one process, in turns; times are minima, in milliseconds.
 Results are compared. Ratios are how many times as fast ours is. The graphs have the numbers of nodes, edges and types
 of Hector's table 3.3, and types whose sizes fall as 1 / rank."""
+RULES_OF_LAYERS = """\
+Layers of `examples/graphs/models.py`, 64 wide, one head, float32: the result, and the result with its gradients by all
+that the layer is given ("step"). The peer is what a careful user writes in PyTorch, eager: edges and nodes sorted by
+type once, rows of a type times its matrix, type by type (`split`, `unbind`, `cat`), `index_add`, and autograd. Pairs
+are those of a source and a type of edges, as a part of the edges; fb15k has the printed ratio. Results and gradients
+are compared."""
 
 
 def typed_product() -> tm.Function:
@@ -61,7 +68,7 @@ def contenders(given: dict[str, Any], threads: int) -> dict[str, Callable[[], An
         return out
 
     found[NUMPY] = loop
-    if importlib.util.find_spec("torch") is not None:
+    if has_torch():
         found[TORCH] = _in_torch(given, parts, kinds, threads)
     return found
 
@@ -109,23 +116,46 @@ def rows(found: Sequence[tuple[Shape, dict[str, float]]]) -> Iterator[list[str]]
     yield ["geometric mean", *("" for _ in names), "", *(f"{mean:.2f}" for mean in means)]
 
 
+def rows_of_layers(found: Sequence[LayerTimes]) -> Iterator[list[str]]:
+    """A row for each model and graph, and the geometric means of the ratios."""
+    ratios: list[tuple[float, float]] = []
+    for each in found:
+        times = [each.forward[OURS], each.forward.get(TORCH), each.step[OURS], each.step.get(TORCH)]
+        cells = ["" if time is None else milliseconds(time) for time in times]
+        if TORCH in each.forward:
+            ratios.append((each.forward[TORCH] / each.forward[OURS], each.step[TORCH] / each.step[OURS]))
+            cells += [f"{ratio:.2f}" for ratio in ratios[-1]]
+        yield [each.model, each.shape.name, f"{each.ratio:.2f}", *cells]
+    if ratios:
+        means = [f"{statistics.geometric_mean(side):.2f}" for side in zip(*ratios, strict=True)]
+        yield ["geometric mean", "", "", "", "", "", "", *means]
+
+
 def main() -> None:
     """Measure, print, and keep the page."""
     parser = argparse.ArgumentParser(prog="scripts/bench graphs", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--threads", default="1")
     parser.add_argument("--only", default="")
+    parser.add_argument("--models", default=",".join(WEIGHTS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--save", action="store_true")
     asked = parser.parse_args()
     shapes = [shape for shape in SHAPES if not asked.only or shape.name in asked.only.split(",")]
-    parts = []
+    parts, of_layers = [], []
     for threads in map(int, asked.threads.split(",")):
         os.environ["OMP_NUM_THREADS"] = str(threads)
         found = [(shape, measured(shape, threads, asked.rounds)) for shape in shapes]
         names = [name for name in (OURS, NUMPY, TORCH) if name in found[0][1]]
         heads = ["graph", *names, "GFlop/s", *(f"of {name}" for name in names[1:])]
-        parts.append(f"### {threads} thread{'s' if threads > 1 else ''}\n\n{table(heads, list(rows(found)))}")
-    text = "\n\n".join([RULES, versions(["numpy", "torch"]), *parts])
+        number = f"{threads} thread{'s' if threads > 1 else ''}"
+        parts.append(f"### Products, {number}\n\n{table(heads, list(rows(found)))}")
+        models = [each for each in asked.models.split(",") if each]
+        layers = [measured_layer(model, shape, threads, asked.rounds) for model in models for shape in shapes]
+        if layers:
+            heads = ["layer", "graph", "pairs", OURS, TORCH, f"{OURS}, step", f"{TORCH}, step", "ratio", "of steps"]
+            heads = heads if has_torch() else heads[:-2]
+            of_layers.append(f"### Layers, {number}\n\n{table(heads, list(rows_of_layers(layers)))}")
+    text = "\n\n".join([RULES, versions(["numpy", "torch"]), *parts, RULES_OF_LAYERS, *of_layers])
     report("graphs", "Graphs", text, asked.save, f"scripts/bench graphs --threads {asked.threads}")
 
 

@@ -7,23 +7,30 @@ from typing import Any
 
 import numpy as np
 
+from tiramisu_py import graphs
+
 
 @dataclass(frozen=True)
 class Shape:
-    """A graph by its numbers of nodes, edges and types of edges."""
+    """A graph by its numbers of nodes, edges and types of edges and of nodes.
+
+    Where `pool` is given, the edges of a type begin at as many nodes as it has edges, times that.
+    """
 
     name: str
     nodes: int
     edges: int
     types: int
+    node_types: int
+    pool: float = 0.0
 
 
 #: Those that a small machine holds, with features of 64 numbers.
 SHAPES = (
-    Shape("aifb", 7_262, 48_810, 104),
-    Shape("mutag", 27_163, 148_100, 50),
-    Shape("bgs", 94_806, 672_884, 122),
-    Shape("fb15k", 14_541, 620_232, 474),
+    Shape("aifb", 7_262, 48_810, 104, 7),
+    Shape("mutag", 27_163, 148_100, 50, 5),
+    Shape("bgs", 94_806, 672_884, 122, 27),
+    Shape("fb15k", 14_541, 620_232, 474, 1, 0.27),
 )
 
 
@@ -36,3 +43,26 @@ def edges(shape: Shape) -> dict[str, Any]:
         "types": np.searchsorted(types, np.arange(shape.types + 1)).astype(np.int32),
         "src": draw.integers(0, shape.nodes, shape.edges).astype(np.int32),
     }
+
+
+def whole_graph(shape: Shape) -> graphs.Graph:
+    """A graph with both ends of its edges: a node of rank r of n is an end with the probability of ``(r / n) ** 0.4``.
+
+    Nodes are sorted by type, and have as many of each.
+    """
+    draw = np.random.default_rng(shape.edges)
+    counts = np.diff(edges(shape)["types"]).astype(np.int64)
+    kinds = np.repeat(np.arange(shape.types), counts)
+    src, dst = (_skewed(draw, shape) for _ in range(2))
+    if shape.pool:  # the printed ratio of pairs of sources and types to edges
+        size = np.clip(counts * shape.pool, 1, shape.nodes)
+        first = draw.integers(0, shape.nodes, shape.types)
+        src = (first[kinds] + draw.random(shape.edges) * size[kinds]).astype(np.int64) % shape.nodes
+    of_nodes = np.arange(shape.nodes) * shape.node_types // shape.nodes
+    return graphs.Graph(
+        src, dst, etype=kinds, ntype=of_nodes, nodes=shape.nodes, etypes=shape.types, ntypes=shape.node_types
+    )
+
+
+def _skewed(draw: Any, shape: Shape) -> Any:
+    return draw.permutation(shape.nodes)[(shape.nodes * draw.random(shape.edges) ** 2.5).astype(np.int64)]

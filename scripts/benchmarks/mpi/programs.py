@@ -28,7 +28,7 @@ def plate(ranks: int, rows: int, overlap: bool = False) -> tm.Function:
     result = f["heat_out"]
     heat.store_in(tm.Buffer("two", [2, whole, C], tm.float32), [t % 2, i, j])
     for array in (start, result):
-        array.distribute([i, j], rank=i // rows)
+        array.distribute_array([i, j], rank=i // rows)
     for stage in (heat, result):
         stage.split(i, rows, q, i1)
         stage.tag_distribute(q)
@@ -46,13 +46,13 @@ def ghost_rows(ranks: int, rows: int, packed: bool) -> tm.Function:
     by = f.computation("by", {r: whole - 2, c: C}, (bx[r, c] + bx[r + 1, c] + bx[r + 2, c]) / 3, shape=[whole, C])
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // rows)
+        array.distribute_array([r, c], rank=r // rows)
     for stage in (bx, by):
         stage.split(r, rows, q, r1)
         stage.tag_distribute(q)
         stage.vectorize(c, 16)
     props = [tm.ASYNC, tm.NONBLOCK]
-    up = f.create_xfer(
+    up = f.create_exchange(
         bx[r, c],
         send={q: (1, ranks), r: (q * rows, q * rows + 2), c: C}, to=q - 1,
         recv={q: (0, ranks - 1), r: (q * rows + rows, q * rows + rows + 2), c: C}, source=q + 1,

@@ -13,9 +13,9 @@ from benchmarks.storage.processes import Peak, kilobytes, seconds_of
 
 T, N = tm.params("T N")
 t, i = tm.iters("t i")
-SIZES = {"T": 120, "N": 1 << 16}
+SIZES = {"T": 40, "N": 1 << 18}
 WAYS = ("keep", "file", "recompute")
-EVERY = 16
+EVERY = 8
 
 
 def adjoint(way: str) -> tm.Function:

@@ -101,7 +101,7 @@ def ghost_zones(ranks: int, rows: int, how: str) -> tm.Function:
     by = f.computation("by", {r: whole - 2, c: C}, (bx[r, c] + bx[r + 1, c] + bx[r + 2, c]) / 3, shape=[whole, C])
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // rows)
+        array.distribute_array([r, c], rank=r // rows)
     by.split(r, rows, q, r1)
     by.tag_distribute(q)
     by.tile(r1, c, 32, 256, r0, c0, r2, c1)
@@ -113,7 +113,7 @@ def ghost_zones(ranks: int, rows: int, how: str) -> tm.Function:
         f.derive_transfers()
         return f
     props = [tm.ASYNC, tm.NONBLOCK]
-    up = f.create_xfer(
+    up = f.create_exchange(
         image[r, c],
         send={q: (1, ranks), r: (q * rows, q * rows + 2), c: C + 2}, to=q - 1,
         recv={q: (0, ranks - 1), r: (q * rows + rows, q * rows + rows + 2), c: C + 2}, source=q + 1,
@@ -171,7 +171,7 @@ def gaussian(ranks: int, rows: int) -> tm.Function:
     )  # fmt: skip
     f.outputs(result)
     for array in (image, result):
-        array.distribute([r, c], rank=r // size)
+        array.distribute_array([r, c], rank=r // size)
     result.split(r, size, q, r1)
     result.tag_distribute(q)
     result.tile(r1, c, 32, 256, r0, c0, r2, c1)

@@ -303,7 +303,7 @@ def test_rows_are_read_by_two_indices_too_and_have_boundary_conditions() -> None
 def test_ranks_have_parts_of_dimensions() -> None:
     f = reading(N * M, (N, M), i * M + j)
     y = f["y"]
-    y.distribute([i, j], rank=i // 4)
+    y.distribute_array([i, j], rank=i // 4)
     (violation,) = (each for each in f.check().violations if each.kind == "reach")
     assert violation.repair == "declare x with the shape [N, M]"
 

@@ -48,8 +48,8 @@ def test_a_halo_stays_messages() -> None:
     b = f.computation("b", {r: 12}, a[r] * 2)
     d = f.computation("d", {r: 11}, b[r] + b[r + 1])
     f.outputs(d)
-    a.distribute([r], rank=r // 3)
-    d.distribute([r], rank=r // 3)
+    a.distribute_array([r], rank=r // 3)
+    d.distribute_array([r], rank=r // 3)
     for stage in (b, d):
         stage.split(r, 3, q, r1)
         stage.tag_distribute(q)

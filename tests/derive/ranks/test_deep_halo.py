@@ -134,7 +134,7 @@ def test_other_reaches(reads: list[tuple[int, int | None]], slabs: bool) -> None
         f[name].split(i, 6, q, i1)
         f[name].tag_distribute(q)
     for name in ("a", "u_out"):
-        f[name].distribute([i], rank=i // 6)
+        f[name].distribute_array([i], rank=i // 6)
     f.derive_transfers(depth={t: k})
     assert f.check().ok, f.check()
     assert (len(f.program.statements["u"].instances.coalesce().get_basic_sets()) == 1) == slabs
@@ -173,7 +173,7 @@ def test_blocks_of_one_iteration_have_room_for_more() -> None:
         stage.split(i, 1, q, x)
         stage.tag_distribute(q)
     for array in (a, f["u_out"]):
-        array.distribute([i], rank=i // 1)
+        array.distribute_array([i], rank=i // 1)
     f.derive_transfers(depth={t: 2})
     assert f.check().ok
     numbers = np.arange(9)

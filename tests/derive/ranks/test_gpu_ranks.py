@@ -108,7 +108,7 @@ def test_a_rank_whose_results_nobody_needs_waits_for_them_all_the_same(overlap: 
     for stage in (p, q):
         stage.partition(r, [2], [tm.gpu(tile=2, ranks=range(2)), tm.cores(ranks=2)])
     for array in (a, q):
-        array.distribute([r], rank=0)
+        array.distribute_array([r], rank=0)
     f.derive_transfers(overlap=overlap)
     for rows in (1, 5):
         check_simulated(f, a=np.arange(rows + 4, dtype=np.int32) ** 2)

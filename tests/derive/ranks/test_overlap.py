@@ -93,7 +93,7 @@ def test_what_cannot_be_cut_is_left_in_one_piece() -> None:
     )
     f.outputs(s)
     for array in (a, s):
-        array.distribute([r, c], rank=r // 3)
+        array.distribute_array([r, c], rank=r // 3)
     s.split(r, 3, q, r1)
     s.interchange(r1, c)
     s.tag_distribute(q)

@@ -85,7 +85,7 @@ def test_all_to_all_is_counted_by_class() -> None:
     a = f.input("a", tm.float32, [4096 * 2, C])
     b = f.computation("b", {r: 4096 * 2, c: C}, 2 * a[r, c])
     f.outputs(b)
-    a.distribute([r, c], rank=r // 2)
+    a.distribute_array([r, c], rank=r // 2)
     b.split(r, 2, q, r1)
     b.tag_distribute(q)
     found = derived(f).communication(C=10)

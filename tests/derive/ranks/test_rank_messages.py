@@ -165,9 +165,9 @@ def scaled(distribute: object, result: object, block: int = 3, ranks: int = 4) -
     f.outputs(b)
     b.split(r, block, q, r1)
     b.tag_distribute(q)
-    a.distribute([r, c], rank=distribute)
+    a.distribute_array([r, c], rank=distribute)
     if result is not None:
-        b.distribute([r, c], rank=result)
+        b.distribute_array([r, c], rank=result)
     return f
 
 
@@ -218,7 +218,7 @@ def test_a_value_that_all_ranks_read_is_broadcast() -> None:
     b = f.computation("b", {r: 8, c: C}, a[r, c] - mean[c])
     f.outputs(b)
     for array in (a, b):
-        array.distribute([r, c], rank=r // 2)
+        array.distribute_array([r, c], rank=r // 2)
     b.split(r, 2, q, r1)
     b.tag_distribute(q)
     f.derive_transfers()  # every rank computes the mean: it needs two rows of rank 0
@@ -234,7 +234,7 @@ def test_the_nearest_of_several_owners_sends() -> None:
     b = f.computation("b", {i: 4, j: 2, c: C}, a[2 * i, c] + a[2 * i + 1, c])
     f.outputs(b)
     b.tag_distribute(i, j)
-    a.distribute([r, c], rank=(r // 4, None))  # rows 0 to 3 on ranks (0, 0) and (0, 1), the others on (1, 0) and (1, 1)
+    a.distribute_array([r, c], rank=(r // 4, None))  # rows 0 to 3 on ranks (0, 0) and (0, 1)
     f.derive_transfers()
     found = [e for e in moved(f, Role.SEND, C=1) if e.value[0] == "a"]
     assert len(found) == 3 * 2 * 2  # on a grid of 4 x 2, ranks (1, *), (2, *) and (3, *) lack both of their rows
@@ -247,7 +247,7 @@ def test_the_nearest_of_several_owners_sends() -> None:
 
 def test_values_that_the_user_sends_are_not_sent_again() -> None:
     f = blur(3, 4)
-    down = f.create_xfer(
+    down = f.create_exchange(
         f["bx"][r, c], send={q: (0, 2), r: (q * 4 + 3, q * 4 + 4), c: C}, to=q + 1,
         recv={q: (1, 3), r: (q * 4 - 1, q * 4), c: C}, source=q - 1, name="down",
     )  # fmt: skip
@@ -275,7 +275,7 @@ def test_nothing_is_sent_where_nothing_is_missing() -> None:
     b = f.computation("b", {r: 8, c: C}, 2 * a[r, c])
     f.outputs(b)
     for array in (a, b):
-        array.distribute([r, c], rank=r // 2)
+        array.distribute_array([r, c], rank=r // 2)
     b.split(r, 2, q, r1)
     b.tag_distribute(q)
     f.derive_transfers()
@@ -290,7 +290,7 @@ def test_what_cannot_be_exchanged_is_refused_by_the_proof() -> None:
     s = f.computation("s", {r: 8, c: C}, lambda s: tm.select(r < 1, a[r, c], s[r - 1, c] + a[r, c]))
     f.outputs(s)
     for array in (a, s):
-        array.distribute([r, c], rank=r // 2)
+        array.distribute_array([r, c], rank=r // 2)
     s.split(r, 2, q, r1)
     s.tag_distribute(q)
     f.derive_transfers()  # rank 1 goes on where rank 0 ends: no message inside of the loop r1 is early enough
@@ -315,7 +315,7 @@ def test_grids_of_tiles_take_rows_and_columns_for_matrix_products() -> None:
     m = f.reduction("m", {i: n, j: n}, {k: n}, tm.sum, a[i, k] * b[k, j])
     f.outputs(m)
     for array in (a, b, m):
-        array.distribute([i, j], rank=(i // 3, j // 3))
+        array.distribute_array([i, j], rank=(i // 3, j // 3))
     m.split(i, 3, q, i1)
     m.split(j, 3, q2, j1)
     m.interchange(i1, q2)

@@ -66,7 +66,7 @@ def test_a_broadcast_from_another_rank_in_each_step() -> None:
 
 def test_other_values_for_each_rank_are_no_broadcast() -> None:
     f, b, _ = gathered()
-    f.create_xfer(
+    f.create_exchange(
         b[r], send=({q: 1, p: (1, 3), r: 2}, r == p - 1), to=p, recv=({q: (1, 3), r: 2}, r == q - 1), source=0,
         collective=True, name="x",
     )  # fmt: skip
@@ -76,7 +76,9 @@ def test_other_values_for_each_rank_are_no_broadcast() -> None:
 
 def test_a_rank_that_gets_nothing_is_no_broadcast() -> None:
     f, b, _ = gathered()
-    f.create_xfer(b[r], send={q: 1, p: (1, 2), r: 2}, to=p, recv={q: (1, 2), r: 2}, source=0, collective=True, name="x")
+    f.create_exchange(
+        b[r], send={q: 1, p: (1, 2), r: 2}, to=p, recv={q: (1, 2), r: 2}, source=0, collective=True, name="x"
+    )
     (call,) = calls(f)
     assert call.root is None
 

@@ -69,11 +69,11 @@ def columns() -> tm.Function:
     d = f.computation("d", {i: 8, j: (1, 9)}, b[i, j - 1] + b[i, j], shape=[8, 9])
     f.outputs(d)
     for array in (a, d):
-        array.distribute([i, j], rank=(i // 4, j // 3))
+        array.distribute_array([i, j], rank=(i // 4, j // 3))
     for stage in (b, d):
         stage.tile(i, j, 4, 3, qi, qj, i1, j1)
         stage.tag_distribute(qi, qj)
-    across = f.create_xfer(
+    across = f.create_exchange(
         b[i, j], send={qi: 2, qj: (0, 2), j: (3 * qj + 2, 3 * qj + 3), i: (4 * qi, 4 * qi + 4)}, to=(qi, qj + 1),
         recv={qi: 2, qj: (1, 3), j: (3 * qj - 1, 3 * qj), i: (4 * qi, 4 * qi + 4)}, source=(qi, qj - 1), name="across",
     )  # fmt: skip
@@ -98,10 +98,10 @@ def halved(low: Any, high: Any, step: int = 1) -> tm.Function:
     a = f.computation("a", {q: 2, i: N, j: step * N}, q + i + 2 * j + 1, dtype=tm.int64)
     d = f.computation("d", {q: (1, 2), i: N, j: (low, high)}, a[q - 1, i, step * j] * 2, shape=[2, N, N])
     f.outputs(d)
-    d.distribute([q, i, j], rank=q)
+    d.distribute_array([q, i, j], rank=q)
     for stage in (a, d):
         stage.tag_distribute(q)
-    parts = f.create_xfer(
+    parts = f.create_exchange(
         a[s, i, step * j], send={q: 1, s: (q, q + 1), i: N, j: (low, high)}, to=q + 1,
         recv={q: (1, 2), s: (q - 1, q), i: N, j: (low, high)}, source=q - 1, name="parts",
     )  # fmt: skip
@@ -143,7 +143,7 @@ def in_steps() -> tm.Function:
     result = f["h_out"]
     h.store_in(tm.Buffer("two", [2, 12], tm.float32), [t % 2, i])
     for array in (a, result):
-        array.distribute([i], rank=i // 4)
+        array.distribute_array([i], rank=i // 4)
     for stage in (h, result):
         stage.split(i, 4, q, i1)
         stage.tag_distribute(q)
@@ -166,10 +166,10 @@ def by_rows(waits: Any) -> tm.Function:
     d = f.computation("d", {q: (1, 2), r: 6, c: C}, b[q - 1, r, c] + 1, shape=[2, 6, C])
     f.outputs(d)
     for array in (a, d):
-        array.distribute([q, r, c], rank=q)
+        array.distribute_array([q, r, c], rank=q)
     for stage in (b, d):
         stage.tag_distribute(q)
-    rows = f.create_xfer(
+    rows = f.create_exchange(
         b[s, r, c], send={q: 1, s: (q, q + 1), r: 6, c: C}, to=q + 1,
         recv={q: (1, 2), s: (q - 1, q), r: 6, c: C}, source=q - 1, name="rows", **NONBLOCKING,
     )  # fmt: skip
@@ -225,10 +225,10 @@ def test_a_message_has_one_peer():
     b = f.computation("b", {q: 3, i: 4}, i + q, dtype=tm.int64)
     d = f.computation("d", {q: 3, i: 4}, b[q, i] + 1)
     f.outputs(d)
-    d.distribute([q, i], rank=q)
+    d.distribute_array([q, i], rank=q)
     for stage in (b, d):
         stage.tag_distribute(q)
-    all_ = f.create_xfer(b[q, i], send={q: 1, i: 4, s: (1, 3)}, to=s, recv={q: (1, 3), i: 4}, source=0, name="all")
+    all_ = f.create_exchange(b[q, i], send={q: 1, i: 4, s: (1, 3)}, to=s, recv={q: (1, 3), i: 4}, source=0, name="all")
     all_.send.collapse_many(s)
     with pytest.raises(UnsupportedError, match="goes to several ranks"):
         lower(f.completed)
@@ -256,7 +256,7 @@ def test_small_buffers_of_messages_stay_arrays():
     b = f.computation("b", {q: 2}, q, dtype=tm.int64)
     d = f.computation("d", {q: (1, 2)}, b[q - 1] + b[q], shape=[2])
     f.outputs(d)
-    d.distribute([q], rank=q)
+    d.distribute_array([q], rank=q)
     for stage in (b, d):
         stage.tag_distribute(q)
     f.derive_transfers()
@@ -272,8 +272,8 @@ def test_a_wait_for_several_begins_at_the_first_request_that_a_rank_may_use():
     p.split(j, 1, qj, j1)
     p.reorder(qi, qj, i1, j1)
     p.tag_distribute(qi, qj)
-    a.distribute([i, j], rank=((i // 1) % 2, j // 1))
-    p.distribute([i, j], rank=(i // 1, j // 1))
+    a.distribute_array([i, j], rank=((i // 1) % 2, j // 1))
+    p.distribute_array([i, j], rank=(i // 1, j // 1))
     f.derive_transfers()
     starts = {str(node.first) for node in all_of(lower(f.completed), Complete)}
     assert starts == {"0"}  # from 2 * 0 + rank0 % 2, the last of them would be beyond the end

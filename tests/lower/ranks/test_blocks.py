@@ -125,9 +125,9 @@ def test_an_input_in_which_a_message_stores_is_copied() -> None:
     s = f.computation("s", {q: 4, j: N}, 2 * a[q, j])
     f.outputs(s)
     s.tag_distribute(q)
-    s.distribute([i, j], rank=i)
+    s.distribute_array([i, j], rank=i)
     sent, received = {q: 1, d: (1, 4), i: (d, d + 1), j: N}, {q: (1, 4), i: (q, q + 1), j: N}
-    m = f.create_xfer(a[i, j], send=sent, to=d, recv=received, source=0)
+    m = f.create_exchange(a[i, j], send=sent, to=d, recv=received, source=0)
     f.order(m.send, m.recv, s, at=tm.root)
     assert f.check().ok and wrong(f) == set()
     whole = on_one_rank(collected(f.completed).program)

@@ -66,7 +66,7 @@ def test_an_extent_is_at_least_0_where_conditions_do_not_say_that_it_is():
 
 
 def test_what_the_caller_keeps_on_the_gpu_stays_whole():
-    function = _rows(G, N, N, assume="G <= N", memory=tm.GPU).lowered()
+    function = _rows(G, N, N, assume="G <= N", memory=tm.GPU_MEMORY).lowered()
     (kernel,) = function.kernels
     extents = {array.name: [str(extent) for extent in array.extents] for array in kernel.arrays}
     assert extents == {"a": ["N", "M"], "o": ["N - G", "M"]}

@@ -47,7 +47,7 @@ def doubled(rank: Any, *, cyclic: bool = False) -> tm.Function:
     b = f.computation("b", {r: N}, a[r] * 2)
     f.outputs(b)
     for array in (a, b):
-        array.distribute([r], rank=rank)
+        array.distribute_array([r], rank=rank)
     if cyclic:
         b.split(r, 3, k, q)
     else:
@@ -106,7 +106,7 @@ def test_blocks_that_are_dealt_out_in_turn():
     b = f.computation("b", {r: N}, a[r] + 1)
     f.outputs(b)
     for array in (a, b):
-        array.distribute([r], rank=(r // 2) % 3)
+        array.distribute_array([r], rank=(r // 2) % 3)
     b.split(r, 6, k, r1)
     b.split(r1, 2, q, s)
     b.tag_distribute(q)
@@ -122,7 +122,7 @@ def test_an_array_that_ranks_use_in_turns_keeps_its_indices():
     d = f.computation("d", {r: N}, b[r] + 1)
     f.outputs(d)
     for array in (a, d):
-        array.distribute([r], rank=r % 3)
+        array.distribute_array([r], rank=r % 3)
     for stage in (b, d):
         stage.split(r, 3, k, q)
         stage.tag_distribute(q)
@@ -138,7 +138,7 @@ def test_arrays_are_kept_in_full_where_that_is_asked_for(local: bool):
     d = f.computation("d", {r: N}, b[r] + 1)
     f.outputs(d)
     for array in (a, d):
-        array.distribute([r], rank=r // 5)
+        array.distribute_array([r], rank=r // 5)
     for stage in (b, d):
         stage.split(r, 5, q, r1)
     b.tag_distribute(q, drop_rank_iter=local)
@@ -156,7 +156,7 @@ def neighbours(in_place: bool = False) -> tm.Function:
     if in_place:
         b.store_in(a)
     for array in (a, b):
-        array.distribute([r, c], rank=r // 5)
+        array.distribute_array([r, c], rank=r // 5)
     b.split(r, 5, q, r1)
     if in_place:
         b.reverse(r1)
@@ -189,7 +189,7 @@ def test_what_is_in_one_array_is_distributed_alike():
     b = f.computation("b", {r: 20, c: C}, a[r, c] * 2)
     f.outputs(b)
     b.store_in(a)
-    a.distribute([r, c], rank=r // 5)
+    a.distribute_array([r, c], rank=r // 5)
     b.split(r, 5, q, r1)
     b.tag_distribute(q)
     alike = f.completed.distributions["a"]
@@ -203,8 +203,8 @@ def test_an_array_on_one_rank_is_empty_on_the_others():
     a = f.input("a", tm.float32, [N])
     b = f.computation("b", {q: 3, i: N}, a[i] * (q + 1))
     f.outputs(b)
-    a.distribute([i], rank=1)
-    b.distribute([q, i], rank=q)
+    a.distribute_array([i], rank=1)
+    b.distribute_array([q, i], rank=q)
     b.tag_distribute(q)
     f.derive_transfers()
     found = extents(lower(f.completed))
@@ -217,7 +217,7 @@ def test_an_output_without_a_distribution_is_whole_on_every_rank():
     a = f.input("a", tm.float32, [3, N])
     b = f.computation("b", {q: 3, i: N}, a[q, i] * 2)
     f.outputs(b)
-    a.distribute([q, i], rank=q)
+    a.distribute_array([q, i], rank=q)
     b.tag_distribute(q)
     f.derive_transfers()
     assert extents(lower(f.completed)) == {"a": ["1", "N"], "b": ["3", "N"]}
@@ -229,7 +229,7 @@ def test_statements_without_ranks_run_on_every_rank():
     b = f.computation("b", {i: N}, i, dtype=tm.int64)
     d = f.computation("d", {q: 3, i: N}, b[i] + q)
     f.outputs(d)
-    d.distribute([q, i], rank=q)
+    d.distribute_array([q, i], rank=q)
     d.tag_distribute(q)
     assert lines(f)[1:4] == ["allocate b[N] in memory:", "for i in 0 .. N:", "b[i] = int64(i)"]
     agrees(f, N=5)
@@ -242,7 +242,7 @@ def test_names_of_coordinates_are_free():
     b = f.computation("b", {r: 4, rank0: N}, a[r, rank0] * 2)
     f.outputs(b)
     for array in (a, b):
-        array.distribute([r, i], rank=(r, None))
+        array.distribute_array([r, i], rank=(r, None))
     b.tag_distribute(r)
     function = lower(f.completed)
     assert function.grid is not None and function.grid.coordinates == ("rank0", "rank1_1")
@@ -254,7 +254,7 @@ def test_the_coordinate_of_the_rank_is_passed_on_to_kernels():
     f = tm.Function("kernels", params=[N], assume="N >= 1")
     b = f.computation("b", {q: 3, i: N}, q + i * 2.0)
     f.outputs(b)
-    b.distribute([q, i], rank=q)
+    b.distribute_array([q, i], rank=q)
     b.tag_distribute(q)
     b.split(i, 32, i1, j1)
     b.tag_gpu([i1], [j1])

@@ -45,7 +45,7 @@ class RankedCommands(CooperativeCommands):
         where = self._pieces()
         for name in ("a", stages[-1]):
             where = where if self.choice.random() < 0.7 else self._pieces()
-            self._attempt(f"{name}.distribute({self._iterators()}, rank={where})")
+            self._attempt(f"{name}.distribute_array({self._iterators()}, rank={where})")
         if self.choice.random() < 0.15:
             self._attempt(f"{self.choice.choice(names)}.store_in(tm.PINNED)")
         self._attempt(f"f.derive_transfers({self.choice.choice(('', '', 'overlap=True'))})")

@@ -191,7 +191,7 @@ class CooperativeCommands(GpuCommands):
         for line in commands:
             try:
                 self.script.attempt(line)
-            except tm.DeclarationError:
+            except (tm.DeclarationError, NameError):
                 continue  # it names what is gone
 
     def _edit(self, commands: list[str]) -> None:
@@ -207,8 +207,8 @@ class CooperativeCommands(GpuCommands):
             return
         line = commands[at]
         edits = [line.replace(old, new, 1) for old, new in _EDITS if old in line]
-        if "tm.SYNC" in line:
-            edits.append(line.replace("tm.SYNC", "tm.ASYNC"))
+        if "CPU2GPU" in line and "mode=" not in line:
+            edits.append(line.replace("name=", "mode=tm.ASYNC, name=", 1))
         if ".wait(" in line:
             edits.append(line.replace("name=", "on=2, name=", 1))
         edits = [edit for edit in edits if edit != line and edit.count("on=") < 2]

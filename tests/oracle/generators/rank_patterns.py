@@ -92,16 +92,16 @@ def _pattern(choice: random.Random) -> Script:
     for stage in ("p", "s") if name != "everywhere" else ("p",):
         script.attempt(f"{stage}.split(i, {block}, q, x)")
         script.attempt(f"{stage}.tag_distribute(q)")
-    script.attempt(f"a.distribute([i, j], rank={held})")
+    script.attempt(f"a.distribute_array([i, j], rank={held})")
     if kept:
-        script.attempt(f"s.distribute([i, j], rank={kept})")
+        script.attempt(f"s.distribute_array([i, j], rank={kept})")
     if choice.random() < 0.3:
         script.attempt(f"f.grid({max(1, ranks + choice.choice((-1, 0, 0, 0, 1)))})")
     first, second = choice.choice((False, True)), choice.choice((False, True))
     mode = choice.choice(("", "", "tm.SYNC", "tm.BUFFERED", "tm.ASYNC"))
     props = ", ".join(x for x in (mode, "tm.NONBLOCK" if first else "") if x)
     script.attempt(
-        f"m = f.create_xfer({access}, send={send}, to={to}, recv={receive}, source={source}, send_props=[{props}], "
+        f"m = f.create_exchange({access}, send={send}, to={to}, recv={receive}, source={source}, send_props=[{props}], "
         f"recv_props=[{'tm.NONBLOCK' if second else ''}], name='m')"
     )
     loops = choice.choice((["j"], ["j"], ["i", "j"], []))
@@ -137,7 +137,7 @@ def _mutated(choice: random.Random, script: Script) -> Script:
         choice.shuffle(names)
         lines += [f"f.order({', '.join(names)}, at=tm.root)"] if names else []
     else:
-        at = next(k for k, line in enumerate(lines) if "create_xfer" in line) if choice.random() < 0.8 else at
+        at = next(k for k, line in enumerate(lines) if "create_exchange" in line) if choice.random() < 0.8 else at
         numbers = list(re.finditer(r"\b\d\b", lines[at]))
         if numbers:
             found = choice.choice(numbers)
@@ -153,8 +153,8 @@ def random_pattern_script(seed: Seed) -> Script:
     """A pattern, or a mutant of one; the same for the same seed."""
     choice = choices(seed)
     script = _pattern(choice)
-    for _ in range(choice.choice((0, 0, 1, 1, 2)) if any("create_xfer" in line for line in script.lines) else 0):
+    for _ in range(choice.choice((0, 0, 1, 1, 2)) if any("create_exchange" in line for line in script.lines) else 0):
         script = _mutated(choice, script)
-        if not any("create_xfer" in line for line in script.lines):
+        if not any("create_exchange" in line for line in script.lines):
             break
     return script

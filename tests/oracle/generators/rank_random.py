@@ -130,7 +130,7 @@ class RankScripts:
         elif name == "a":
             source = self.sources[0]
             self._replace(Source("a", source.low, source.more, True))
-        self.script.attempt(f"{name}.distribute([{iterators}], rank=({', '.join(along)},))")
+        self.script.attempt(f"{name}.distribute_array([{iterators}], rank=({', '.join(along)},))")
 
     def _replace(self, changed: Source) -> None:
         """An input turns out to be aligned."""
@@ -242,7 +242,7 @@ class RankScripts:
         props = ", ".join(kind for kind in kinds if kind)
         received = "tm.NONBLOCK" if later[1] else ""
         return (
-            f"{name} = f.create_xfer({hop.read.source.name}[{indices}], send='{send}', to=({', '.join(to)},), "
+            f"{name} = f.create_exchange({hop.read.source.name}[{indices}], send='{send}', to=({', '.join(to)},), "
             f"recv='{receive}', source=({', '.join(source)},), send_props=[{props}], recv_props=[{received}], "
             f"name='{name}')"
         )

@@ -22,7 +22,7 @@ WANTED = Wanted(CHUNK, 1, 4)
 #: How much memory a process may have: a program that needs more raises.
 MEMORY = 6 << 30
 #: Kinds whose code runs on simulated GPUs, which reserve more addresses than they use.
-SIMULATED = ("gpu", "cooperative", "ptx")
+SIMULATED = ("gpu", "cooperative", "ptx", "blocks")
 #: How long a process may be silent, in seconds in which it was listened to: a machine that sleeps is no find.
 SILENCE = 400.0
 #: How much of the time between two looks at a process counts at most.
@@ -32,10 +32,13 @@ TURNS = (
     *("whole", "any", "whole", "cores", "whole", "whole", "groups", "whole", "facts", "whole"),
     *("whole", "cores", "whole", "stages", "whole", "lanes", "any", "whole", "gpu", "whole"),
     *("whole", "patterns", "whole", "ranks", "sums", "whole", "derived", "sums", "cooperative", "gradients"),
-    *("whole", "ranked", "ptx", "runs"),
+    *("whole", "ranked", "ptx", "runs", "blocks"),
 )
 #: Kinds that take long: fewer of them.
-SLOW = {"gpu": 4, "cooperative": 8, "ranks": 4, "patterns": 4, "derived": 6, "ranked": 12, "stages": 2, "ptx": 12}
+SLOW = {
+    "gpu": 4, "cooperative": 8, "ranks": 4, "patterns": 4, "derived": 6, "ranked": 12, "stages": 2, "ptx": 12,
+    "blocks": 4,
+}  # fmt: skip
 
 
 @dataclass

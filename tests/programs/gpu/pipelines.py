@@ -365,7 +365,7 @@ CASES = [
     Case("mapped memory of the host", pl.pair, mapped),
     Case("page-locked memory", pl.pair, _d(lambda s: (s.p.store_in(tm.PINNED), on_gpu(s.q, i)))),
     Case("memory of the GPU alone", pl.pair,
-        _d(lambda s: (s.p.store_in(tm.GPU), on_gpu(s.p, i),
+        _d(lambda s: (s.p.store_in(tm.GPU_MEMORY), on_gpu(s.p, i),
             s.q.split(i, 4, i0, i1).tag_gpu(blocks=[i0], threads=[i1])))),
     Case("half on the GPU, half on the host", pl.scale, halves),
     Case("two GPUs", pl.scale, two_gpus),

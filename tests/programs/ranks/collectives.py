@@ -19,7 +19,7 @@ def transposed(ranks: int = 3, block: int = 2) -> tuple[tm.Function, Any, Any]:
     d = f.computation("d", {r: n, c: n}, b[c, r] + 1)
     f.outputs(d)
     for array in (a, d):
-        array.distribute([r, c], rank=r // block)
+        array.distribute_array([r, c], rank=r // block)
     for stage in (b, d):
         stage.split(r, block, q, r1)
         stage.tag_distribute(q)
@@ -34,7 +34,7 @@ def all_to_all(f: tm.Function, b: Any, ranks: int = 3, block: int = 2, **changes
         "recv": ({q: ranks, p: ranks, r: other, c: mine}, p != q), "source": p,
         "collective": True, "name": "x",
     }  # fmt: skip
-    return f.create_xfer(b[r, c], **{**given, **changes})
+    return f.create_exchange(b[r, c], **{**given, **changes})
 
 
 def gathered(ranks: int = 3, block: int = 2) -> tuple[tm.Function, Any, Any]:
@@ -45,7 +45,7 @@ def gathered(ranks: int = 3, block: int = 2) -> tuple[tm.Function, Any, Any]:
     b = f.computation("b", {r: n}, a[r] * 2)
     d = f.computation("d", {r: n}, b[r] + b[n - 1 - r])
     f.outputs(d)
-    a.distribute([r], rank=r // block)
+    a.distribute_array([r], rank=r // block)
     f.grid(ranks)
     b.split(r, block, q, r1)
     b.tag_distribute(q)
@@ -59,8 +59,8 @@ def panels(ranks: int = 3, size: int = 4) -> tuple[tm.Function, Any, Any]:
     b = f.computation("b", {t: ranks, r: size}, a[t, r] * 2)
     d = f.computation("d", {q: ranks, t: ranks, r: size}, b[t, r] + q)
     f.outputs(d)
-    a.distribute([t, r], rank=t)
-    d.distribute([q, t, r], rank=q)
+    a.distribute_array([t, r], rank=t)
+    d.distribute_array([q, t, r], rank=q)
     b.tag_distribute(t)
     d.tag_distribute(q)
     return f, b, d
@@ -73,7 +73,7 @@ def broadcasts(f: tm.Function, b: Any, ranks: int = 3, size: int = 4, **changes:
         "recv": ({k: ranks, q: ranks, r: size}, q != k), "source": k,
         "collective": True, "name": "x",
     }  # fmt: skip
-    x = f.create_xfer(b[k, r], **{**given, **changes})
+    x = f.create_exchange(b[k, r], **{**given, **changes})
     x.collapse_many(r)
     return x
 

@@ -39,7 +39,7 @@ def blur(ranks: int = 4, block: int = 25, reach: int = 1) -> tm.Function:
     by = f.computation("by", {r: (reach, rows - reach), c: C}, total, shape=[rows, C])
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // block)
+        array.distribute_array([r, c], rank=r // block)
     for computation in (bx, by):
         computation.split(r, block, q, r1)
         computation.tag_distribute(q)
@@ -53,7 +53,7 @@ def heat(ranks: int = 4, block: int = 8) -> tm.Function:
         f[name].split(i, block, q, i1)
         f[name].tag_distribute(q)
     for name in ("u0", "u_out"):
-        f[name].distribute([i, j], rank=i // block)
+        f[name].distribute_array([i, j], rank=i // block)
     return f
 
 
@@ -66,7 +66,7 @@ def heat_on_grid(shape: tuple[int, int] = (2, 3), block: int = 3, corners: bool 
         f[name].interchange(i1, q2)
         f[name].tag_distribute(q, q2)
     for name in ("u0", "u_out"):
-        f[name].distribute([i, j], rank=(i // block, j // block))
+        f[name].distribute_array([i, j], rank=(i // block, j // block))
     return f
 
 

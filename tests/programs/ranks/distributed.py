@@ -68,7 +68,7 @@ def blur(ranks: int = 4, rows: int = 5, extent: Any = None) -> tuple[tm.Function
     )
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // rows)
+        array.distribute_array([r, c], rank=r // rows)
     for computation in (bx, by):
         computation.split(r, rows, q, r1)
         computation.tag_distribute(q)
@@ -78,11 +78,11 @@ def blur(ranks: int = 4, rows: int = 5, extent: Any = None) -> tuple[tm.Function
 def exchanged(ranks: int = 4, rows: int = 5, whole: bool = True, **props: Any) -> tm.Function:
     """The blur with an exchange of rows in both directions; with `whole` rows are messages."""
     f, bx, by = blur(ranks, rows)
-    down = f.create_xfer(
+    down = f.create_exchange(
         bx[r, c], send={q: (0, ranks - 1), r: (q * rows + rows - 1, q * rows + rows), c: C}, to=q + 1,
         recv={q: (1, ranks), r: (q * rows - 1, q * rows), c: C}, source=q - 1, name="down", **props,
     )  # fmt: skip
-    up = f.create_xfer(
+    up = f.create_exchange(
         bx[r, c], send={q: (1, ranks), r: (q * rows, q * rows + 1), c: C}, to=q - 1,
         recv={q: (0, ranks - 1), r: (q * rows + rows, q * rows + rows + 1), c: C}, source=q + 1, name="up", **props,
     )  # fmt: skip

@@ -92,7 +92,7 @@ def _exchange(f: Any, a: Any, link: Link, talk: Talk) -> Any:
         sending += f" and x mod 2 = {link.parity}"
     turns = "0 <= t < T" if talk.loop else "t = 0"
     common = f"[P, T] -> {{ [t, q, x] : {turns} and 0 <= q < {extent} and 0 <= x < {extent}{sending}"
-    return f.create_xfer(
+    return f.create_exchange(
         a[t, x], send=f"{common} and x = q }}", to=to, recv=f"{common} and x = {origin} }}", source=source,
         send_props=list(link.send), recv_props=list(link.recv), name=link.name,
     )  # fmt: skip
@@ -197,7 +197,7 @@ def layouts(send: Layout, recv: Layout, ranks: int | None = None) -> Any:
     f.outputs(o)
     o.tag_distribute(q)
     i, j = tm.iters("i j")
-    down = f.create_xfer(
+    down = f.create_exchange(
         a[i, j], send=send.domain("0 <= q < P - 1"), to=q + 1, recv=recv.domain("1 <= q < P"), source=q - 1,
         send_props=[tm.NONBLOCK], name="down",
     )  # fmt: skip

@@ -17,7 +17,7 @@ def blur_on_gpus(ranks: int = 2, block: int = 8, on_gpu: tuple[str, ...] = ("bx"
     by = f.computation("by", {r: (1, rows - 1), c: C}, bx[r - 1, c] + bx[r, c] + bx[r + 1, c], shape=[rows, C])
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // block)
+        array.distribute_array([r, c], rank=r // block)
     for stage in (bx, by):
         stage.split(r, block, q, r1)
         stage.tag_distribute(q)

@@ -26,7 +26,7 @@ def blur() -> tuple[tm.Function, tm.Computation, tm.Computation]:
     by = f.computation("by", {r: (1, P * B - 1), c: C}, bx[r - 1, c] + bx[r, c] + bx[r + 1, c], shape=[P * B, C])
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // B)
+        array.distribute_array([r, c], rank=r // B)
     for stage in (bx, by):
         stage.split(r, B, q, r1)
         stage.tag_distribute(q)
@@ -41,11 +41,11 @@ def picture(columns: int = 9, **more: int) -> dict[str, Any]:
 def exchanged(send: list[Any], recv: list[Any]) -> tuple[tm.Function, Any, Any, tm.Exchange, tm.Exchange]:
     """The blur with a row for each neighbour."""
     f, bx, by = blur()
-    down = f.create_xfer(
+    down = f.create_exchange(
         bx[r, c], send={q: (0, P - 1), r: (q * B + B - 1, q * B + B), c: C}, to=q + 1,
         recv={q: (1, P), r: (q * B - 1, q * B), c: C}, source=q - 1, send_props=send, recv_props=recv, name="down",
     )  # fmt: skip
-    up = f.create_xfer(
+    up = f.create_exchange(
         bx[r, c], send={q: (1, P), r: (q * B, q * B + 1), c: C}, to=q - 1,
         recv={q: (0, P - 1), r: (q * B + B, q * B + B + 1), c: C}, source=q + 1, send_props=send, recv_props=recv,
         name="up",
@@ -87,11 +87,11 @@ def by_its_number() -> Made:
     """Halves that name no loop: `tm.rank` in domains, conditions and peers."""
     f, bx, by = blur()
     mine = tm.rank * B
-    down = f.create_xfer(
+    down = f.create_exchange(
         bx[r, c], send=({r: (mine + B - 1, mine + B), c: C}, tm.rank < P - 1), to=tm.rank + 1,
         recv=({r: (mine - 1, mine), c: C}, tm.rank > 0), source=tm.rank - 1, name="down", **NB,
     )  # fmt: skip
-    up = f.create_xfer(
+    up = f.create_exchange(
         bx[r, c], send=({r: (mine, mine + 1), c: C}, tm.rank > 0), to=tm.rank - 1,
         recv=({r: (mine + B, mine + B + 1), c: C}, tm.rank < P - 1), source=tm.rank + 1, name="up", **NB,
     )  # fmt: skip
@@ -118,13 +118,13 @@ def scattered() -> Made:
     a = f.input("a", tm.float32, [P * B, C])
     c1_ = f.computation("c1", {r: P * B, c: C}, a[r, c] * 7)
     f.outputs(c1_)
-    a.distribute([r, c], rank=0)
-    c1_.distribute([r, c], rank=r // B)
+    a.distribute_array([r, c], rank=0)
+    c1_.distribute_array([r, c], rank=r // B)
     c1_.split(r, B, q, r1).tag_distribute(q)
     first, others = c1_.separate_at(tm.rank, [1])
     first.vectorize(c, 4)
     others.interchange(r1, c)
-    rows = f.create_xfer(
+    rows = f.create_exchange(
         a[r, c], send={q: 1, k: (1, P), r: (k * B, k * B + B), c: C}, to=k,
         recv={q: (1, P), r: (q * B, q * B + B), c: C}, source=0, name="rows",
     )  # fmt: skip
@@ -142,7 +142,7 @@ def several_hops() -> Made:
     s = f.computation("s", {i: (5, 8)}, b[i] + b[i - 5], shape=[8])
     f.outputs(s)
     for array in (a, s):
-        array.distribute([i], rank=i // 2)
+        array.distribute_array([i], rank=i // 2)
     for stage in (b, s):
         stage.split(i, 2, q, x)
         stage.tag_distribute(q)
@@ -158,7 +158,7 @@ def dealt_in_turn() -> Made:
     s = f.computation("s", {i: (2, 17), j: 5}, b[i, j] - b[i - 2, j], shape=[17, 5])
     f.outputs(b, s)
     for array in (a, b, s):
-        array.distribute([i, j], rank=(i // 2) % 3)
+        array.distribute_array([i, j], rank=(i // 2) % 3)
     for stage in (b, s):
         stage.split(i, 6, k, x)
         stage.split(x, 2, q, y)
@@ -174,9 +174,9 @@ def on_one_rank(holder: int, computed: bool) -> Made:
     b = f.computation("b", {i: 11, j: 3}, a[i, j] + 1)
     s = f.computation("s", {i: 11, j: 3}, b[10 - i, j])
     f.outputs(s)
-    a.distribute([i, j], rank=i // 3)
+    a.distribute_array([i, j], rank=i // 3)
     b.split(i, 3, q, x).tag_distribute(q)
-    s.distribute([i, j], rank=holder)
+    s.distribute_array([i, j], rank=holder)
     if not computed:
         s.split(i, 3, q, x).tag_distribute(q)
     f.derive_transfers()
@@ -189,8 +189,8 @@ def on_some_axes() -> Made:
     a = f.input("a", tm.int32, [7, 4])
     s = f.computation("s", {i: 7, j: 4}, a[6 - i, j] + 1)
     f.outputs(s)
-    a.distribute([i, j], rank=(i // 4, None))
-    s.distribute([i, j], rank=(i // 4, 1))
+    a.distribute_array([i, j], rank=(i // 4, None))
+    s.distribute_array([i, j], rank=(i // 4, 1))
     s.split(i, 4, q, x)
     s.tag_distribute(q, axis=0)
     f.grid(2, 2)
@@ -208,7 +208,7 @@ def bar() -> tuple[tm.Function, tm.Computation]:
     )
     f.outputs(h[T, i])
     for array in (start, f["h_out"]):
-        array.distribute([i], rank=i // B)
+        array.distribute_array([i], rank=i // B)
     for stage in (h, f["h_out"]):
         stage.split(i, B, q, x)
         stage.tag_distribute(q)
@@ -237,7 +237,7 @@ def time_outside(kept: int | None, props: list[Any], requests: bool = False) -> 
     halves = []
     for name, low, high, away, last in (("right", 0, P - 1, 1, B - 1), ("left", 1, P, -1, 0)):
         there = B * (q - away) + last
-        made = f.create_xfer(
+        made = f.create_exchange(
             h[t - 1, i], send={**steps, q: (low, high), i: (B * q + last, B * q + last + 1)}, to=q + away,
             recv={**steps, q: (low + away, high + away), i: (there, there + 1)}, source=q - away, name=name,
             send_props=props, recv_props=props,
@@ -258,11 +258,11 @@ def columns() -> Made:
     s = f.computation("s", {i: 12, j: (1, 8)}, b[i, j] - b[i, j - 1], shape=[12, 8])
     f.outputs(s)
     for array in (a, s):
-        array.distribute([i, j], rank=(i // 6, j // 4))
+        array.distribute_array([i, j], rank=(i // 6, j // 4))
     for stage in (b, s):
         stage.tile(i, j, 6, 4, q0, q1, x, y)
         stage.tag_distribute(q0, q1)
-    east = f.create_xfer(
+    east = f.create_exchange(
         b[i, j], send={q0: 2, q1: 1, i: (6 * q0, 6 * q0 + 6), j: (3, 4)}, to=(q0, 1),
         recv={q0: 2, q1: (1, 2), i: (6 * q0, 6 * q0 + 6), j: (3, 4)}, source=(q0, 0), name="east", **NB,
     )  # fmt: skip
@@ -282,7 +282,7 @@ def called() -> Made:
     sums = f.computation("sums", {q: P, i: B, j: B}, before + parts[q, i, j])
     f.outputs(sums)
     for array in (a, sums):
-        array.distribute([q, i, j], rank=q)
+        array.distribute_array([q, i, j], rank=q)
     for each in (parts, sums):
         each.tag_distribute(q)
     f.derive_transfers()

@@ -23,7 +23,7 @@ def blur(ranks: bool = True) -> SimpleNamespace:
     f.outputs(by)
     if ranks:
         for array in (image, by):
-            array.distribute([r, c], rank=r // B)
+            array.distribute_array([r, c], rank=r // B)
         for computation in (bx, by):
             computation.split(r, B, q, r1)
             computation.tag_distribute(q)
@@ -32,7 +32,7 @@ def blur(ranks: bool = True) -> SimpleNamespace:
 
 def down(s: SimpleNamespace, **props: Any) -> tm.Exchange:
     """The last row of each block goes to the next rank."""
-    return s.f.create_xfer(
+    return s.f.create_exchange(
         s.bx[r, c], send={q: (0, P - 1), r: (q * B + B - 1, q * B + B), c: s.C}, to=q + 1,
         recv={q: (1, P), r: (q * B - 1, q * B), c: s.C}, source=q - 1, name="down", **props,
     )  # fmt: skip
@@ -40,7 +40,7 @@ def down(s: SimpleNamespace, **props: Any) -> tm.Exchange:
 
 def up(s: SimpleNamespace, **props: Any) -> tm.Exchange:
     """The first row of each block goes to the rank before."""
-    return s.f.create_xfer(
+    return s.f.create_exchange(
         s.bx[r, c], send={q: (1, P), r: (q * B, q * B + 1), c: s.C}, to=q - 1,
         recv={q: (0, P - 1), r: (q * B + B, q * B + B + 1), c: s.C}, source=q + 1, name="up", **props,
     )  # fmt: skip
@@ -70,8 +70,8 @@ def heat() -> SimpleNamespace:
         ),
     )  # fmt: skip
     f.outputs(h[T, i])
-    start.distribute([i], rank=i // B)
-    f["h_out"].distribute([i], rank=i // B)
+    start.distribute_array([i], rank=i // B)
+    f["h_out"].distribute_array([i], rank=i // B)
     for computation in (h, f["h_out"]):
         computation.split(i, B, q, x)
         computation.tag_distribute(q)

@@ -28,7 +28,7 @@ def blur() -> SimpleNamespace:
                        shape=[P * B, C])  # fmt: skip
     f.outputs(by)
     for array in (image, by):
-        array.distribute([r, c], rank=r // B)
+        array.distribute_array([r, c], rank=r // B)
     for computation in (bx, by):
         computation.split(r, B, q, r1)
         computation.tag_distribute(q)
@@ -38,7 +38,7 @@ def blur() -> SimpleNamespace:
 def down(s: SimpleNamespace, props: Sequence[Any] = (), rows: int = 1, wide: Any = None, name: str = "down") -> Any:
     """The last rows of bx on each rank, sent to the next one; c ranges over `wide`."""
     wide = C if wide is None else wide
-    made = s.f.create_xfer(
+    made = s.f.create_exchange(
         s.bx[r, c], send={q: (0, P - 1), r: (q * B + B - rows, q * B + B), c: wide}, to=q + 1,
         recv={q: (1, P), r: (q * B - rows, q * B), c: wide}, source=q - 1,
         send_props=props, recv_props=props, name=name,
@@ -49,7 +49,7 @@ def down(s: SimpleNamespace, props: Sequence[Any] = (), rows: int = 1, wide: Any
 def up(s: SimpleNamespace, props: Sequence[Any] = (), rows: int = 1, wide: Any = None, name: str = "up") -> Any:
     """The first rows of bx on each rank, sent to the one before; c ranges over `wide`."""
     wide = C if wide is None else wide
-    made = s.f.create_xfer(
+    made = s.f.create_exchange(
         s.bx[r, c], send={q: (1, P), r: (q * B, q * B + rows), c: wide}, to=q - 1,
         recv={q: (0, P - 1), r: (q * B + B, q * B + B + rows), c: wide}, source=q + 1,
         send_props=props, recv_props=props, name=name,
@@ -90,17 +90,17 @@ def heat(props: Sequence[Any] = (), kept: int | None = 2) -> SimpleNamespace:
     last = f.computation("last", {i: P * B}, u[T, i])
     f.outputs(last)
     for array in (start, last):
-        array.distribute([i], rank=i // B)
+        array.distribute_array([i], rank=i // B)
     if kept is not None:
         u.store_in(tm.Buffer("kept", [kept, P * B], tm.float32), [t % kept, i])
     for computation in (u, last):
         computation.split(i, B, q, i1)
         computation.tag_distribute(q)
-    right = f.create_xfer(
+    right = f.create_exchange(
         u[t, i], send={t: T, q: (0, P - 1), i: (q * B + B - 1, q * B + B)}, to=q + 1,
         recv={t: T, q: (1, P), i: (q * B - 1, q * B)}, source=q - 1, send_props=props, recv_props=props, name="right",
     )  # fmt: skip
-    left = f.create_xfer(
+    left = f.create_exchange(
         u[t, i], send={t: T, q: (1, P), i: (q * B, q * B + 1)}, to=q - 1,
         recv={t: T, q: (0, P - 1), i: (q * B + B, q * B + B + 1)}, source=q + 1,
         send_props=props, recv_props=props, name="left",
@@ -153,7 +153,7 @@ def heat2(corners: bool = False, props: Sequence[Any] = LATER, waits: bool = Tru
     last = f.computation("last", {i: height, j: width}, u[T, i, j])
     f.outputs(last)
     for array in (start, last):
-        array.distribute([i, j], rank=(i // size, j // size))
+        array.distribute_array([i, j], rank=(i // size, j // size))
     u.store_in(tm.Buffer("kept", [2, height, width], tm.float32), [t % 2, i, j])
     for computation in (u, last):
         computation.tile(i, j, size, size, p, q, i1, j1)
@@ -164,7 +164,7 @@ def heat2(corners: bool = False, props: Sequence[Any] = LATER, waits: bool = Tru
         ("south", (p + 1, q), (p - 1, q), (r0 + size - 1, r0 + size, 0, rows - 1), (r0 - 1, r0, 1, rows)),
         ("north", (p - 1, q), (p + 1, q), (r0, r0 + 1, 1, rows), (r0 + size, r0 + size + 1, 0, rows - 1)),
     ):
-        made.append(f.create_xfer(
+        made.append(f.create_exchange(
             u[t, i, j], send={t: T, p: own[2:], q: cols, i: own[:2], j: (c0, c0 + size)}, to=there,
             recv={t: T, p: other[2:], q: cols, i: other[:2], j: (c0, c0 + size)}, source=back,
             send_props=props, recv_props=props, name=name))  # fmt: skip
@@ -172,7 +172,7 @@ def heat2(corners: bool = False, props: Sequence[Any] = LATER, waits: bool = Tru
         ("east", (p, q + 1), (p, q - 1), (c0 + size - 1, c0 + size, 0, cols - 1), (c0 - 1, c0, 1, cols)),
         ("west", (p, q - 1), (p, q + 1), (c0, c0 + 1, 1, cols), (c0 + size, c0 + size + 1, 0, cols - 1)),
     ):
-        made.append(f.create_xfer(
+        made.append(f.create_exchange(
             u[t, i, j], send={t: T, p: rows, q: own[2:], i: (r0, r0 + size), j: own[:2]}, to=there,
             recv={t: T, p: rows, q: other[2:], i: (r0, r0 + size), j: other[:2]}, source=back,
             send_props=props, recv_props=props, name=name))  # fmt: skip
@@ -193,7 +193,7 @@ def total(spread: str = "parts") -> SimpleNamespace:
     """
     f = tm.Function("total")
     x = f.input("x", tm.float32, [P * B])
-    x.distribute([k], rank=k // B)
+    x.distribute_array([k], rank=k // B)
     if spread == "terms":
         s = f.reduction("s", {r: 1}, {k: P * B}, tm.sum, x[k])
         f.outputs(s)
@@ -203,7 +203,7 @@ def total(spread: str = "parts") -> SimpleNamespace:
     part = f.reduction("part", {q: P}, {k: B}, tm.sum, x[q * B + k])
     s = f.reduction("s", {r: 1}, {p: P}, tm.sum, part[p])
     f.outputs(s)
-    s.distribute([r], rank=0)
+    s.distribute_array([r], rank=0)
     part.tag_distribute(q)
     s.split(r, 1, q, r1)
     s.tag_distribute(q)
@@ -219,7 +219,7 @@ def on_gpus() -> SimpleNamespace:
     pairs = f.computation("d", {i: P * size - 1}, twice[i] + twice[i + 1], shape=[P * size])
     f.outputs(pairs)
     for array in (a, pairs):
-        array.distribute([i], rank=i // size)
+        array.distribute_array([i], rank=i // size)
     for computation in (twice, pairs):
         computation.split(i, size, q, i1)
         computation.tag_distribute(q)
@@ -234,7 +234,7 @@ def on_gpus() -> SimpleNamespace:
         "back": f.create_xfer({q: (0, P - 1), i: mine}, pairs[i], tm.GPU2CPU, name="back"),
         "rest": f.create_xfer({q: (P - 1, P), i: (q * size, q * size + size - 1)}, pairs[i], tm.GPU2CPU, name="rest"),
     }
-    left = f.create_xfer(
+    left = f.create_exchange(
         twice[i], send={q: (1, P), i: first}, to=q - 1, recv={q: (0, P - 1), i: halo}, source=q + 1,
         send_props=LATER, name="left",
     )  # fmt: skip

@@ -38,7 +38,7 @@ def blur(
             part.set_schedule(f"{{ [r, c] -> [q, r, c] : q = {rank} }}")
             part.tag_distribute(q)
     for array in (image, by):
-        array.distribute([r, c], rank=tm.pieces(r, list(points), ranks=list(ranks)))
+        array.distribute_array([r, c], rank=tm.pieces(r, list(points), ranks=list(ranks)))
     if derived:
         f.derive_transfers()
     return f
@@ -53,8 +53,8 @@ def tiles() -> tm.Function:
     for rank, part in enumerate(b.separate_at(i, [G])):
         part.set_schedule(f"{{ [i, j] -> [p, q, i, j] : p = {rank} and q = floor(j/3) }}")
         part.tag_distribute(p, q)
-    a.distribute([i, j], rank=(tm.pieces(i, [G]), (j // 3) % 2))
-    b.distribute([i, j], rank=(tm.pieces(i, [G]), j // 3))
+    a.distribute_array([i, j], rank=(tm.pieces(i, [G]), (j // 3) % 2))
+    b.distribute_array([i, j], rank=(tm.pieces(i, [G]), j // 3))
     f.derive_transfers()
     return f
 
@@ -93,7 +93,7 @@ def all_on_the_first() -> tm.Function:
                 part.split(c, 8, c0, c1)
                 part.tag_gpu(blocks=[r, c0], threads=[c1])
     for array in (image, by):
-        array.distribute([r, c], rank=0)
+        array.distribute_array([r, c], rank=0)
     f.derive_transfers()
     return f
 
@@ -108,6 +108,6 @@ def differences() -> tm.Function:
         part.set_schedule(f"{{ [i] -> [q, i] : q = {rank} }}")
         part.tag_distribute(q)
     for array in (a, b):
-        array.distribute([i], rank=tm.pieces(i, [G]))
+        array.distribute_array([i], rank=tm.pieces(i, [G]))
     f.derive_transfers()
     return f

@@ -16,7 +16,7 @@ def sums() -> tm.Function:
     s = f.computation("s", {i: (1, 16), j: N}, x[i, j] + x[i - 1, j])
     f.outputs(s)
     for array in (x, s):
-        array.distribute([i, j], rank=i // 4)
+        array.distribute_array([i, j], rank=i // 4)
     s.split(i, 4, q, y)
     s.tag_distribute(q)
     return f
@@ -50,7 +50,7 @@ def single() -> tm.Function:
 def exchange(f: tm.Function, sent: list[tm.Property]) -> tm.Exchange:
     """The last row of each rank goes to the next one."""
     first, last = {q: 3, i: (4 * q + 3, 4 * q + 4), j: N}, {q: (1, 4), i: (4 * q - 1, 4 * q), j: N}
-    return f.create_xfer(f["x"][i, j], send=first, to=q + 1, recv=last, source=q - 1, send_props=sent, name="m")
+    return f.create_exchange(f["x"][i, j], send=first, to=q + 1, recv=last, source=q - 1, send_props=sent, name="m")
 
 
 def steps() -> tm.Function:
@@ -59,8 +59,8 @@ def steps() -> tm.Function:
     x = f.input("x", tm.float32, [16])
     u = f.computation("u", {t: T + 1, i: 16}, lambda u: tm.select(t == 0, x[i], _around(u)))
     f.outputs(u)
-    x.distribute([i], rank=i // 4)
-    u.distribute([t, i], rank=i // 4)
+    x.distribute_array([i], rank=i // 4)
+    u.distribute_array([t, i], rank=i // 4)
     u.split(i, 4, q, y)
     u.tag_distribute(q)
     f.derive_transfers()

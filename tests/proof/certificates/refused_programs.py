@@ -21,7 +21,7 @@ def in_blocks() -> tm.Function:
     f.outputs(s)
     f.blocks(N, lo, hi)
     for array in (x, s):
-        array.distribute([i], rank=i, bounds=(lo, hi))
+        array.distribute_array([i], rank=i, bounds=(lo, hi))
     s.tag_distribute(i, bounds=(lo, hi))
     f.derive_transfers()
     return f
@@ -43,11 +43,11 @@ def all_at_once() -> tm.Function:
     x = f.input("x", tm.int32, [4])
     y = f.computation("y", {i: 4, j: 4}, x[j])
     f.outputs(y)
-    x.distribute([j], rank=j)
-    y.distribute([i, j], rank=i)
+    x.distribute_array([j], rank=j)
+    y.distribute_array([i, j], rank=i)
     y.tag_distribute(i)
     sent, received = ({i: 4, k: 4, j: (i, i + 1)}, k != i), ({i: 4, k: 4, j: (k, k + 1)}, k != i)
-    m = f.create_xfer(x[j], send=sent, to=k, recv=received, source=k, collective=True, name="m")
+    m = f.create_exchange(x[j], send=sent, to=k, recv=received, source=k, collective=True, name="m")
     f.order(m.send, m.recv, y, at=tm.root)
     return f
 

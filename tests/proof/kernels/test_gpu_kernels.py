@@ -234,7 +234,7 @@ def _renamed(of: Any, name: str) -> Any:
 
 def test_an_output_that_the_caller_has_on_the_gpu_needs_no_copy_but_a_wait() -> None:
     s = twice(down=False)
-    s.q.store_in(tm.GPU)
+    s.q.store_in(tm.GPU_MEMORY)
     violation = refusal(s.f)
     assert violation.kind == "race" and "the function returns" in violation.message
     done = s.q.wait()

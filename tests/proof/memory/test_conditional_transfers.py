@@ -47,7 +47,7 @@ def test_a_transfer_of_values_under_another_condition_to_the_callers_array_is_re
     (violation,) = report.violations
     assert violation.kind == "overwritten"
     assert "m_to_cpu copies whole boxes of m to an array of the caller" in violation.message
-    assert violation.repair.startswith("leave m on the GPU, m.store_in(tm.GPU)")
+    assert violation.repair.startswith("leave m on the GPU, m.store_in(tm.GPU_MEMORY)")
     with pytest.raises(tm.LegalityError, match="m_to_cpu"):
         f.compile(device="simulator")
 
@@ -110,9 +110,9 @@ def test_an_output_that_stays_on_the_gpu_is_right(kind: str, by_index: bool) -> 
     f, m = entries(kind)
     f.outputs(m)
     if by_index:
-        m.store_in(tm.Buffer("kept", [N, P], tm.float64, memory=tm.GPU), [i, e])
+        m.store_in(tm.Buffer("kept", [N, P], tm.float64, memory=tm.GPU_MEMORY), [i, e])
     else:
-        m.store_in(tm.GPU)
+        m.store_in(tm.GPU_MEMORY)
     found = on_gpu(f, m).compile(device="simulator", sanitize=True)(START, GIVEN)
     assert isinstance(found, tm.DeviceArray)
     wanted = [[0, 4, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 6, 8, 0]] if by_index else [0, 4, 6, 8, 0]

@@ -44,7 +44,7 @@ def built(exchanges: tuple[Exchange, ...], reach: tuple[int, ...], **properties:
     f.outputs(by)
     f.blocks(R, lo, hi)
     for array in (image, by):
-        array.distribute([r], rank=r, bounds=(lo, hi))
+        array.distribute_array([r], rank=r, bounds=(lo, hi))
     for computation in (bx, by):
         computation.tag_distribute(r, bounds=(lo, hi))
     return f, {e.name: exchange(f, bx, e, **properties) for e in exchanges}
@@ -57,7 +57,7 @@ def exchange(f: Any, bx: Any, e: Exchange, **properties: Any) -> Any:
         names = {"lo": lo, "hi": hi, "R": R}
         return {r: (eval(half.low, {}, names), eval(half.high, {}, names))}, eval(half.where, {}, names)
 
-    return f.create_xfer(
+    return f.create_exchange(
         bx[r], send=rows(e.send), to=tm.rank + e.send.away, recv=rows(e.receive), source=tm.rank + e.receive.away,
         name=e.name, **properties,
     )  # fmt: skip
@@ -162,14 +162,14 @@ def test_a_time_loop_exchanges_rows_in_every_step() -> None:
     heat.store_in(tm.Buffer("two", [2, R], tm.float32), [t % 2, r])
     f.blocks(R, lo, hi)
     for array in (start, result):
-        array.distribute([r], rank=r, bounds=(lo, hi))
+        array.distribute_array([r], rank=r, bounds=(lo, hi))
     for computation in (heat, result):
         computation.tag_distribute(r, bounds=(lo, hi))
-    down = f.create_xfer(heat[t, r], send=({t: T, r: (hi - 1, hi)}, hi < R), to=tm.rank + 1,
+    down = f.create_exchange(heat[t, r], send=({t: T, r: (hi - 1, hi)}, hi < R), to=tm.rank + 1,
                          recv=({t: T, r: (lo - 1, lo)}, lo > 0), source=tm.rank - 1, name="down")  # fmt: skip
     f.order(heat, down.send, down.recv, at=t)
     assert {violation.kind for violation in f.check().violations} == {"communication"}
-    up = f.create_xfer(heat[t, r], send=({t: T, r: (lo, lo + 1)}, lo > 0), to=tm.rank - 1,
+    up = f.create_exchange(heat[t, r], send=({t: T, r: (lo, lo + 1)}, lo > 0), to=tm.rank - 1,
                        recv=({t: T, r: (hi, hi + 1)}, hi < R), source=tm.rank + 1, name="up")  # fmt: skip
     f.order(down.recv, up.send, up.recv, at=t)
     assert f.check().ok, f.check()
@@ -187,7 +187,7 @@ def test_an_output_in_nobodys_block_is_refused() -> None:
     b = f.computation("b", {r: R + 1}, 2 * image[r])
     f.outputs(b)
     f.blocks(R, lo, hi)
-    b.distribute([r], rank=r, bounds=(lo, hi))
+    b.distribute_array([r], rank=r, bounds=(lo, hi))
     b.tag_distribute(r, bounds=(lo, hi))
     (found,) = f.check().violations
     assert found.kind == "bounds" and "b[0] is in the array of no rank: blocks cover 0 to R - 1" in found.message

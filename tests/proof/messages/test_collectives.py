@@ -69,7 +69,7 @@ def in_place() -> tm.Function:
 def onto_each_other() -> tm.Function:
     f, b, _ = gathered()
     b.store_in(tm.Buffer("folded", [2], tm.float32), [(r + 2) // 4])
-    f.create_xfer(
+    f.create_exchange(
         b[r], send={q: (1, 3), r: (q * 2, q * 2 + 2)}, to=0,
         recv={q: 1, p: (1, 3), r: (p * 2, p * 2 + 2)}, source=p, collective=True, name="x",
     )  # fmt: skip
@@ -91,7 +91,7 @@ def packed_on_one_side() -> tm.Function:
 
 def a_step_late() -> tm.Function:
     f, b, _ = panels()
-    x = f.create_xfer(
+    x = f.create_exchange(
         b[k, r], send=({k: 3, q: 3, p: 3, r: 4}, (q == k) & (p != k)), to=p,
         recv=({k: 3, q: 3, r: 4}, q != k), source=k, collective=True, name="x",
     )  # fmt: skip
@@ -104,7 +104,7 @@ def around_a_message() -> tm.Function:
     """Rank 0 sends, and waits until rank 1 receives, which it does only after the call."""
     f, b, d = transposed()
     x = all_to_all(f, b)
-    y = f.create_xfer(b[0, 0], send={q: 1}, to=1, recv={q: (1, 2)}, source=0, send_props=[tm.SYNC], name="y")
+    y = f.create_exchange(b[0, 0], send={q: 1}, to=1, recv={q: (1, 2)}, source=0, send_props=[tm.SYNC], name="y")
     f.order(b, y.send, x.send, x.recv, y.recv, d, at=tm.root)
     return f
 

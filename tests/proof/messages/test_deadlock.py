@@ -172,7 +172,7 @@ def test_an_order_that_depends_on_parity(ranks: Any, monkeypatch: pytest.MonkeyP
     f.outputs(o)
     o.tag_distribute(q)
     (k,) = tm.iters("k")
-    down = f.create_xfer(
+    down = f.create_exchange(
         a[x], send=f"[P] -> {{ [q, k, x] : 0 <= q < {ranks} - 1 and x = q and k = 0 }}", to=q + 1,
         recv=f"[P] -> {{ [q, k, x] : 1 <= q < {ranks} and x = q - 1 and k = 1 - 2 * (q mod 2) }}", source=q - 1,
         name="down",
@@ -220,7 +220,7 @@ def heat(order: str, props: tuple[Any, ...]) -> Any:
             text = f"{text} and {edge} and {along}".replace("si", f"({si})").replace("sj", f"({sj})")
             return f"[X, Y, T] -> {{ [t, qi, qj, {'i, j' if di else 'j, i'}] : {text} }}"
 
-        pair = f.create_xfer(
+        pair = f.create_exchange(
             a[t, i, j], send=domain("qi", "qj"), to=(qi + di, qj + dj), recv=domain(f"qi - {di}", f"qj - {dj}"),
             source=(qi - di, qj - dj), name=name, send_props=list(props), recv_props=list(props),
         )  # fmt: skip

@@ -25,7 +25,7 @@ def shifted(send: Any, to: Any, recv: Any, source: Any, order: str = "send recv"
     o.tag_distribute(q)
     if grid is not None:
         f.grid(grid)
-    down = f.create_xfer(
+    down = f.create_exchange(
         a[x], send=send, to=to, recv=recv, source=source, send_props=[tm.NONBLOCK], name="down"
     )  # fmt: skip
     f.order(*(getattr(down, half) for half in order.split()), o, at=tm.root)
@@ -48,7 +48,7 @@ def test_a_cyclic_shift_matches() -> None:
     o = f.computation("o", {q: 4}, a[0, q] + 1)
     f.outputs(o)
     o.tag_distribute(q)
-    left = f.create_xfer(
+    left = f.create_exchange(
         a[t, x], send={t: T, q: 4, x: (q, q + 1)}, to=(q + 3) % 4, recv={t: T, q: 4, x: ((q + 1) % 4, (q + 1) % 4 + 1)},
         source=(q + 1) % 4, send_props=[tm.NONBLOCK], recv_props=[tm.NONBLOCK], name="left",
     )  # fmt: skip
@@ -64,7 +64,7 @@ def test_one_to_all(others: str, kinds: list[str]) -> None:
     o = f.computation("o", {q: P}, a[0] + q)
     f.outputs(o)
     o.tag_distribute(q)
-    out = f.create_xfer(
+    out = f.create_exchange(
         a[x], send={q: 1, p: (1, P), x: 1}, to=p if others == "p" else q + 1, recv={q: (1, P), x: 1},
         source=q - q, send_props=[tm.NONBLOCK], name="out",
     )  # fmt: skip
@@ -81,7 +81,7 @@ def test_a_grid_of_ranks() -> None:
     x0, x1 = tm.iters("x0 x1")
 
     def exchange(name: str, to: Any) -> Any:
-        return f.create_xfer(
+        return f.create_exchange(
             a[x0, x1], send={i: P, j: (0, 2), x0: (i, i + 1), x1: (j, j + 1)}, to=to,
             recv={i: P, j: (1, 3), x0: (i, i + 1), x1: (j - 1, j)}, source=(i, j - 1), name=name,
         )  # fmt: skip
@@ -111,7 +111,7 @@ def test_peers_have_as_many_coordinates_as_the_grid() -> None:
     f.outputs(o)
     o.tag_distribute(i, j)
     try:
-        f.create_xfer(a[x, 0], send={i: (0, P - 1), j: 1, x: (i, i + 1)}, to=i + 1,
+        f.create_exchange(a[x, 0], send={i: (0, P - 1), j: 1, x: (i, i + 1)}, to=i + 1,
                       recv={i: (1, P), j: 1, x: (i - 1, i)}, source=i - 1, name="down")  # fmt: skip
     except tm.CommandError as error:
         assert "coordinate" in str(error)
@@ -209,7 +209,7 @@ def test_a_deadlock_is_not_looked_for_before_messages_match() -> None:
         Talk((Link("down", 1), Link("up", -1)), (("down", "send"), ("up", "send"), ("down", "recv"), ("up", "recv")))
     )
     assert [v.kind for v in found(s.f)] == ["deadlock"]
-    s.f.create_xfer(
+    s.f.create_exchange(
         s.a[t, x], send={t: T, q: (0, P - 1), x: (q, q + 1)}, to=q + 1,
         recv={t: T, q: (2, P), x: (q - 1, q)}, source=q - 1, name="third",
     )  # fmt: skip

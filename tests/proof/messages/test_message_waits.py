@@ -172,7 +172,7 @@ def test_blocks_of_which_nothing_is_left_need_no_message() -> None:
     b = f.computation("b", {i: (0, 2 * B)}, 2 * a[i], shape=[P * B])
     f.outputs(b)
     for array in (a, b):
-        array.distribute([i], rank=i // B)
+        array.distribute_array([i], rank=i // B)
     b.split(i, B, q, tm.iters("i1")[0])
     b.tag_distribute(q)
     f.grid(P)

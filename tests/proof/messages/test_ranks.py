@@ -52,8 +52,8 @@ def pointwise(*, rank: Any, split: bool = True, held: bool = True) -> SimpleName
     b = f.computation("b", {i: P * B}, 2 * a[i])
     f.outputs(b)
     if held:
-        a.distribute([i], rank=rank)
-    b.distribute([i], rank=rank)
+        a.distribute_array([i], rank=rank)
+    b.distribute_array([i], rank=rank)
     if split:
         b.split(i, 5, j, i1)
         b.split(j, P, k, q)
@@ -68,7 +68,7 @@ def recomputed() -> SimpleNamespace:
     b = f.computation("b", {i: P * B}, 2 * a[i])
     d = f.computation("d", {i: P * B - 1}, b[i] + b[i + 1], shape=[P * B])
     f.outputs(d)
-    d.distribute([i], rank=i // B)
+    d.distribute_array([i], rank=i // B)
     d.split(i, B, q, i1)
     d.tag_distribute(q)
     return SimpleNamespace(f=f, b=b, d=d)
@@ -82,10 +82,10 @@ def line(assume: str = "N >= 1") -> SimpleNamespace:
     d = f.computation("d", {q: (1, N)}, b[q] + b[q - 1], shape=[N])
     f.outputs(d)
     for array in (a, d):
-        array.distribute([q], rank=q)
+        array.distribute_array([q], rank=q)
     for computation in (b, d):
         computation.tag_distribute(q)
-    right = f.create_xfer(
+    right = f.create_exchange(
         b[k], send={q: (0, N - 1), k: (q, q + 1)}, to=q + 1, recv={q: (1, N), k: (q - 1, q)}, source=q - 1, name="right"
     )
     return SimpleNamespace(f=f, b=b, d=d, right=right)
@@ -94,7 +94,7 @@ def line(assume: str = "N >= 1") -> SimpleNamespace:
 def gathered() -> SimpleNamespace:
     """The parts of a sum are sent to rank 0, which adds them up."""
     s = total()
-    s.gather = s.f.create_xfer(
+    s.gather = s.f.create_exchange(
         s.part[k], send={q: (1, P), k: (q, q + 1)}, to=0, recv={q: (0, 1), k: (1, P)}, source=k, name="gather"
     )
     s.f.order(s.part, s.gather.send, s.gather.recv, s.s, at=tm.root)
@@ -117,12 +117,12 @@ def brought_to_one() -> SimpleNamespace:
     image = f.input("image", tm.float32, [P * B, C])
     by = f.computation("by", {r: P * B, c: C}, 2 * image[r, c])
     f.outputs(by)
-    image.distribute([r, c], rank=r // B)
-    by.distribute([r, c], rank=0)
+    image.distribute_array([r, c], rank=r // B)
+    by.distribute_array([r, c], rank=0)
     by.split(r, B, q, i1)
     by.tag_distribute(q)
     rows = {r: (q * B, q * B + B), c: C}
-    gather = f.create_xfer(
+    gather = f.create_exchange(
         by[r, c], send={q: (1, P), **rows}, to=0, recv={q: (0, 1), p: (1, P), r: (p * B, p * B + B), c: C}, source=p,
         name="gather",
     )  # fmt: skip
@@ -190,7 +190,7 @@ def test_rows_that_come_twice_are_reported() -> None:
 
 def test_what_a_rank_computes_itself_need_not_be_sent() -> None:
     s = recomputed()
-    made = s.f.create_xfer(
+    made = s.f.create_exchange(
         s.b[i], send={q: (1, P), i: (q * B, q * B + 1)}, to=q - 1,
         recv={q: (0, P - 1), i: (q * B + B, q * B + B + 1)}, source=q + 1, name="left",
     )  # fmt: skip
@@ -257,7 +257,7 @@ def test_a_report_says_that_every_rank_computes_only_what_no_loop_of_the_user_ru
     a = f.input("a", tm.float32, [8])
     dealt, same = f.computation("dealt", {n: 8}, 2 * a[n]), f.computation("same", {n: 8}, 3 * a[n])
     f.outputs(dealt, same)
-    dealt.distribute([n], rank=n // 2)
+    dealt.distribute_array([n], rank=n // 2)
     dealt.split(n, 2, n0, n1).tag_distribute(n0)
     assert [fact for fact in f.check().proven if "every rank computes" in fact] == ["every rank computes same"]
 
@@ -272,6 +272,6 @@ def test_the_message_that_is_missing_is_for_the_loop_of_the_user_that_runs_on_ra
     f.outputs(second)
     for stage in (first, second):
         stage.split(n, 2, n0, n1).tag_distribute(n0)
-    second.distribute([n], rank=n // 2)
+    second.distribute_array([n], rank=n // 2)
     (violation,) = [v for v in f.check().violations if v.kind == "communication"]
     assert f"send={{{name}: " in violation.repair

@@ -92,13 +92,13 @@ def mixed(props: list[Any] | None = None) -> tuple[tm.Function, Any, Any, Any]:
     s = f.reduction("s", {z: 1}, {r: 4, c: 10}, tm.sum, a[r, c])
     y = f.computation("y", {r: 3, c: 10}, a[r + 1, c] + s[0])
     f.outputs(y)
-    x.distribute([r, c], rank=r)
-    y.distribute([r, c], rank=r)
+    x.distribute_array([r, c], rank=r)
+    y.distribute_array([r, c], rank=r)
     a.tag_distribute(r)
     s.update.reorder(r, z, c)
     s.update.tag_distribute(r, combine=tm.PRIVATE)
     y.tag_distribute(r)
-    up = f.create_xfer(
+    up = f.create_exchange(
         a[r_, c], send={r: (1, 4), r_: (r, r + 1), c: 10}, to=r - 1, recv={r: 3, r_: (r + 1, r + 2), c: 10},
         source=r + 1, name="up", send_props=props or [],
     )  # fmt: skip

@@ -17,8 +17,8 @@ def on_one_rank() -> tuple[tm.Function, tm.Reduction, tm.Computation]:
     total = f.reduction("total", {z: 1}, {i: 6}, tm.sum, x[i])
     y = f.computation("y", {q: 3}, total[0] * 2)
     f.outputs(y)
-    x.distribute([i], rank=0)
-    y.distribute([q], rank=q)
+    x.distribute_array([i], rank=0)
+    y.distribute_array([q], rank=q)
     y.tag_distribute(q)
     total.update.split(i, 6, q, k)
     total.update.tag_distribute(q)
@@ -28,7 +28,7 @@ def on_one_rank() -> tuple[tm.Function, tm.Reduction, tm.Computation]:
 def by_hand(order: str) -> tm.Function:
     """The sum goes from rank 0 to both others, the statements in this order."""
     f, total, y = on_one_rank()
-    out = f.create_xfer(
+    out = f.create_exchange(
         total[z], send={q: 1, j: (1, 3), z: 1}, to=j, recv={q: (1, 3), z: 1}, source=0, name="out"
     )  # fmt: skip
     named = {"init": total.init, "update": total.update, "send": out.send, "recv": out.recv, "y": y}

@@ -76,7 +76,7 @@ def test_the_terms_of_one_value_are_combined_in_a_tree_and_those_of_integers_by_
     text = tm.recipes.reduction(t, on=tm.cores(ranks=range(4)), cpu=WIDE)
     assert commands(text) == [
         "f.grid(4)",
-        "a.distribute([a0], rank=a0 // 26)",
+        "a.distribute_array([a0], rank=a0 // 26)",
         "t.update.split(h, 26, h_rank, h_part)",
         "t.update.split(h_part, 4096, h0, h1)",
         "t.update.rfactor(h_rank, h0)",

@@ -489,15 +489,15 @@ def test_a_barrier_after_the_later_statement_separates_iterations():
 
 def test_inputs_and_outputs_can_be_arrays_on_a_gpu():
     f = tm.Function("f", params=[N])
-    a = f.input("a", tm.float32, [N], memory=tm.GPU, device=1)
+    a = f.input("a", tm.float32, [N], memory=tm.GPU_MEMORY, device=1)
     f.input("b", tm.float32, [N], memory="gpu")
     q = f.computation("q", {i: N}, 2 * a[i])
     f.outputs(q)
-    q.store_in(tm.GPU, device=1)
+    q.store_in(tm.GPU_MEMORY, device=1)
     f.computation("z", {i: N}, a[i])
     buffers = f.program.buffers
     assert [(n, b.memory, b.device, b.argument) for n, b in buffers.items()] == [
-        ("a", tm.GPU, 1, True), ("b", tm.GPU, 0, True), ("q", tm.GPU, 1, True), ("z", tm.HOST, None, False),
+        ("a", tm.GPU_MEMORY, 1, True), ("b", tm.GPU_MEMORY, 0, True), ("q", tm.GPU_MEMORY, 1, True), ("z", tm.HOST, None, False),
     ]  # fmt: skip
     f.undo()
     assert f.program.buffers["a"].device == 1 and f.program.buffers["q"].memory is tm.HOST
@@ -552,7 +552,7 @@ REFUSED: list[Case] = [
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a, tm.CPU2GPU), "a names no value to transfer"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, pl.blur().image[r, c], tm.CPU2GPU), r"image\[r, c\] belongs to another function blur"),
     (pl.pair, lambda s: s.f.create_xfer({i: N + 2}, s.a[i], tm.CPU2GPU), r"values of a that do not exist: there is no a\[1\], at N = 0$"),
-    (pl.pair, lambda s: s.a.store_in(tm.GPU), "a is an input, and stored where the caller has it: give memory=tm.GPU"),
+    (pl.pair, lambda s: s.a.store_in(tm.GPU_MEMORY), "a is an input, and stored where the caller has it: give memory=tm.GPU_MEMORY"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i // 2], tm.CPU2GPU), "names a value several times"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.GPU2GPU), "to_device= is the target of a tm.GPU2GPU transfer"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU, to_device=1), "for no other direction"),

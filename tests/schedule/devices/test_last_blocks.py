@@ -181,7 +181,7 @@ def test_shared_memory_does_not_reach_the_last_block() -> None:
     f["s_blocks"].store_in(tm.SHARED)
     (violation,) = f.check().violations
     assert "in the shared memory of each block of loop b, in the last one" in violation.message
-    assert violation.repair == "keep it in memory=tm.GPU, where all blocks reach it"
+    assert violation.repair == "keep it in memory=tm.GPU_MEMORY, where all blocks reach it"
 
 
 def test_what_a_last_block_is_not_for() -> None:

@@ -303,7 +303,7 @@ def test_partial_results_on_other_ranks_have_to_be_sent() -> None:
     a = f.input("a", tm.int64, [N, 64])
     s = f.reduction("s", {i: N}, {k: 64}, tm.sum, a[i, k])
     f.outputs(s)
-    a.distribute([i, k], rank=k // 16)
+    a.distribute_array([i, k], rank=k // 16)
     s.update.split(k, 16, q, k1)
     s.rfactor(q).tag_distribute(q)
     violation = f.check().violations[0]

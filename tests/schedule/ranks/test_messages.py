@@ -1,4 +1,4 @@
-"""Exchanges between ranks: the statements that `create_xfer` makes, and what commands do to them."""
+"""Exchanges between ranks: the statements that `create_exchange` makes, and what commands do to them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_exchange_is_a_send_and_a_receive():
 )  # fmt: skip
 def test_halves_say_who_sends_what_to_whom(send, to, recv, source):
     s = blur()
-    s.f.create_xfer(s.bx[r, c], send=send, to=to, recv=recv, source=source, name="down")
+    s.f.create_exchange(s.bx[r, c], send=send, to=to, recv=recv, source=source, name="down")
     assert messages(s, "down_send", {"C": 2}) == [pair for pair in DOWN if pair[1][1] == 0]
     assert messages(s, "down_receive", {"C": 2}) == [pair for pair in CAME if pair[1][1] == 0]
 
@@ -107,7 +107,7 @@ def test_halves_say_who_sends_what_to_whom(send, to, recv, source):
 def test_the_number_of_the_rank_needs_no_loop_of_its_name():
     s = blur(ranks=False)
     s.f.grid(3)
-    s.f.create_xfer(
+    s.f.create_exchange(
         s.image[r, c], send={r: 1, c: 2}, to=(R + 1) % 3, recv={r: 1, c: 2}, source=(R - 1) % 3, name="ring"
     )
     assert messages(s, "ring_send", {"C": 2}) == [(n, (0, col), (n + 1) % 3) for n in range(3) for col in range(2)]
@@ -118,7 +118,7 @@ def test_on_a_grid_coordinates_and_peers_are_tuples():
     s = tiles()
     s.f.grid(2, 2)
     a, b = tm.ranks(2)
-    s.f.create_xfer(
+    s.f.create_exchange(
         s.p[i, j], send={a: (0, 1), i: (4 * a + 3, 4 * a + 4), j: (4 * b, 4 * b + 4)}, to=(a + 1, b),
         recv={a: (1, 2), b: 2, i: (4 * a - 1, 4 * a), j: (4 * b, 4 * b + 4)}, source=(a - 1, b), name="south",
     )  # fmt: skip
@@ -188,7 +188,7 @@ def test_in_a_time_loop_halves_share_the_loops_of_computations():
     for name, source, offset, other in (("down", -1, B - 1, -1), ("up", 1, 0, B)):
         away = -source
         low, high = (0, P - 1) if away > 0 else (1, P)
-        made = s.f.create_xfer(
+        made = s.f.create_exchange(
             s.h[t - 1, i], send={t: (1, s.T + 1), q: (low, high), i: (q * B + offset, q * B + offset + 1)}, to=q + away,
             recv={t: (1, s.T + 1), q: (low + away, high + away), i: (q * B + other, q * B + other + 1)},
             source=q + source, name=name, **NONBLOCK,
@@ -206,10 +206,10 @@ def test_in_a_time_loop_halves_share_the_loops_of_computations():
 def test_an_exchange_of_the_callers_array_brings_its_halo():
     s = blur(ranks=False)
     for array in (s.image, s.by):
-        array.distribute([r, c], rank=r // B)
+        array.distribute_array([r, c], rank=r // B)
     for computation in (s.bx, s.by):
         computation.split(r, B, q, r1).tag_distribute(q)
-    made = s.f.create_xfer(
+    made = s.f.create_exchange(
         s.image[r, c], send={q: (0, P - 1), r: (q * B + B - 1, q * B + B), c: s.C + 2}, to=q + 1,
         recv={q: (1, P), r: (q * B - 1, q * B), c: s.C + 2}, source=q - 1, name="halo",
     )  # fmt: skip
@@ -231,21 +231,21 @@ def test_requests_are_kept_where_the_user_says():
 def test_default_names_are_free_and_a_removed_exchange_gives_its_name_back():
     s = blur()
     row = {"send": {q: (0, 3), r: 1, c: s.C}, "to": q + 1, "recv": {q: (1, 4), r: 1, c: s.C}, "source": q - 1}
-    first, second = (s.f.create_xfer(s.bx[r, c], **row) for _ in range(2))
+    first, second = (s.f.create_exchange(s.bx[r, c], **row) for _ in range(2))
     assert (first.name, second.name) == ("bx_exchange", "bx_exchange2")
     s.f.remove(first)
     assert [name for name in s.f.program.statements if "exchange" in name] == [
         "bx_exchange2_send", "bx_exchange2_receive",
     ]  # fmt: skip
     assert "bx" in s.f.program.buffers
-    assert s.f.create_xfer(s.bx[r, c], **row).name == "bx_exchange"
+    assert s.f.create_exchange(s.bx[r, c], **row).name == "bx_exchange"
     s.f.remove(second.send)
     assert second.statement_names() == ("bx_exchange2_receive",)
 
 
 def test_the_loop_of_an_iterator_of_another_name_is_tagged_by_hand():
     s = blur()
-    made = s.f.create_xfer(
+    made = s.f.create_exchange(
         s.bx[r, c], send={x: (0, P - 1), r: (x * B + B - 1, x * B + B), c: s.C}, to=x + 1,
         recv={x: (1, P), r: (x * B - 1, x * B), c: s.C}, source=x - 1, name="down",
     )  # fmt: skip

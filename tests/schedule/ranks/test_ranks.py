@@ -92,11 +92,11 @@ def test_shared_loops_of_ranks_are_one_loop():
 def test_a_producer_computed_in_the_loops_of_ranks_of_its_reader_needs_no_message():
     s = blur(ranks=False)
     for array in (s.image, s.by):
-        array.distribute([r, c], rank=None)
+        array.distribute_array([r, c], rank=None)
     s.by.split(r, B, q, r1).tag_distribute(q)
     s.bx.compute_at(s.by, q)
     assert tags(s.f, "bx")["q"] == Rank(0)
-    s.by.distribute([r, c], rank=r // B)
+    s.by.distribute_array([r, c], rank=r // B)
     assert s.f.check().ok, s.f.check()
 
 
@@ -136,7 +136,7 @@ def test_a_grid_that_is_not_declared_is_as_large_as_the_loops_need():
 )
 def test_arrays_are_held_in_blocks_in_turn_by_one_rank_or_by_all(rank, held):
     s = blur(ranks=False)
-    s.image.distribute([r, c], rank=rank)
+    s.image.distribute_array([r, c], rank=rank)
     assert s.f.program.distributions["image"].axes == held
     again = blur(ranks=False)
     names = {"image": again.image, "r": r, "c": c}
@@ -146,21 +146,21 @@ def test_arrays_are_held_in_blocks_in_turn_by_one_rank_or_by_all(rank, held):
 
 def test_iterators_of_a_distribution_are_names_of_dimensions_whatever_they_are_called():
     s = blur(ranks=False)
-    s.image.distribute([i, j], rank=j // 8)
-    s.image.distribute([c, r], rank=c // 8)
+    s.image.distribute_array([i, j], rank=j // 8)
+    s.image.distribute_array([c, r], rank=c // 8)
     assert s.f.program.distributions["image"].axes == (Dealt(0, 8),)
 
 
 def test_an_output_over_an_input_is_held_as_the_input_is_whichever_comes_first():
     before, after = tiles(in_place=True), tiles()
-    before.a.distribute([i, j], rank=i // 4)
-    after.a.distribute([i, j], rank=i // 4)
+    before.a.distribute_array([i, j], rank=i // 4)
+    after.a.distribute_array([i, j], rank=i // 4)
     after.b.store_in(after.a, [i, j])
     for s in (before, after):
         assert s.f.program.distributions["a"] == s.f.program.distributions["b"]
     other = tiles()
-    other.a.distribute([i, j], rank=i // 4)
-    other.b.distribute([i, j], rank=j // 4)
+    other.a.distribute_array([i, j], rank=i // 4)
+    other.b.distribute_array([i, j], rank=j // 4)
     with pytest.raises(tm.CommandError, match="a and b are one array of the caller: distribute them alike"):
         other.b.store_in(other.a, [i, j])
 

@@ -194,4 +194,4 @@ def test_an_array_with_strides_is_on_the_host() -> None:
     f.derive_transfers()
     assert "a is declared with strides: only contiguous arrays are transferred" in str(f.check())
     with pytest.raises(DeclarationError, match="arrays in GPU memory are contiguous"):
-        f.input("g", tm.float32, [N], strides=[2], memory=tm.GPU)
+        f.input("g", tm.float32, [N], strides=[2], memory=tm.GPU_MEMORY)

@@ -61,7 +61,7 @@ def simulator():
 def ranks():
     f, image, bx, by = blur(480)
     for array in (image, by):
-        array.distribute([r, c], rank=r // 121)
+        array.distribute_array([r, c], rank=r // 121)
     for stage in (bx, by):
         stage.split(r, 121, r0, r1)
         stage.tag_distribute(r0)

@@ -260,7 +260,7 @@ def test_the_trace_of_all_ranks_has_every_message_with_its_bytes():
     d = f.computation("d", {r: (1, 7), c: C}, b[r - 1, c] + b[r + 1, c], shape=[8, C])
     f.outputs(d)
     for array in (a, d):
-        array.distribute([r, c], rank=r // 4)
+        array.distribute_array([r, c], rank=r // 4)
     for stage in (b, d):
         stage.split(r, 4, q, s)
         stage.tag_distribute(q)

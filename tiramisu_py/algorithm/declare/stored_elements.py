@@ -13,7 +13,7 @@ from tiramisu_py.sets import smallest
 
 
 def wrong_stores(c: Computation, elements: isl.Set, context: isl.Set) -> list[Violation]:
-    """What is wrong with the stores that fill an array with these elements; at most one violation of each kind."""
+    """The violations of the stores that fill an array with these elements; at most one violation of each kind."""
     if c.stored is None:
         return []
     return [

@@ -79,7 +79,7 @@ class KeptLevels:
 
     @property
     def words(self) -> str:
-        """What it does, for an offer."""
+        """A sentence of what it does, for an offer."""
         said = f"{self.source} keeps {self.levels} of {self.time}"
         return f"{said}, each followed by {', '.join(each.name for each in self.beside)}" if self.beside else said
 

@@ -21,7 +21,7 @@ LINES = 8
 
 @dataclass(frozen=True, eq=False)
 class LoopPlan:
-    """What becomes of the loops of one statement: their order, the vector loop, and the parallel one, by name."""
+    """The plan for the loops of one statement: their order, the vector loop, and the parallel one, by name."""
 
     statement: Statement
     handle: str
@@ -99,7 +99,7 @@ def swept(problem: Problem, name: str) -> Iterator[Offer]:
 
 
 def _work(problem: Problem, plans: Sequence[LoopPlan], folded: bool, vectors: bool) -> ValueWork:
-    """What the statement with most loops needs; a recurrence without vectors waits for each value."""
+    """The work of the statement with most loops; a recurrence without vectors waits for each value."""
     most = max(plans, key=lambda plan: len(plan.statement.loops))
     vector = most.iterator if vectors else None
     lanes = problem.lanes(most.statement.source) if vector else 1

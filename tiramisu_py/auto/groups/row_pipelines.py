@@ -310,7 +310,7 @@ def rows_in_turn(problem: Problem, name: str) -> Iterator[Offer]:
 
 
 def work_in_cache(problem: Problem, stages: Sequence[str]) -> ValueWork:
-    """What a value of the last stage needs, if earlier ones are neither written to memory nor read from there.
+    """The work of a value of the last stage, if earlier ones are neither written to memory nor read from there.
 
     Bytes that are saved are negative: offers without earlier stages leave these to others.
     """
@@ -384,7 +384,7 @@ def stages(problem: Problem, name: str) -> Iterator[Offer]:
 
 
 def _work(problem: Problem, name: str, ordered: Sequence[str]) -> ValueWork | None:
-    """What a value needs: rows of earlier stages are computed again for each band, and read from registers.
+    """The work of a value: rows of earlier stages are computed again for each band, and read from registers.
 
     None if the recipe does not take the stages.
     """

@@ -1,1 +1,1 @@
-"""What candidates are ranked by: accesses, dependences, and the work of a value."""
+"""Figures by which candidates are ranked: accesses, dependences, and the work of a value."""

@@ -23,7 +23,7 @@ BYTES = 4.0
 
 @dataclass(frozen=True)
 class ValueWork:
-    """What one value, or one term, needs: arithmetic `operations`, vector `accesses`, and `bytes` from memory.
+    """The work of one value, or of one term: arithmetic `operations`, vector `accesses`, and `bytes` from memory.
 
     `lanes` values are computed at once. `chain` are the cycles for which each waits for the one before.
     """

@@ -1,4 +1,4 @@
-"""What may be done with a computation: a candidate is a few commands, the reason for them, and what they cover."""
+"""Candidates for a computation: each is a few commands, the reason for them, and what they cover."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from tiramisu_py.queries import (
     unused_iterator,
 )
 from tiramisu_py.recipes import Cpu
+from tiramisu_py.recipes.cpu import MOST_LANES
 from tiramisu_py.records import dataclass
 
-#: The most lanes of a vector loop.
-MOST_LANES = 64
 #: The bytes that come from memory for an element, if its neighbours in the cache line are used much later.
 LINE = 32
 
@@ -111,7 +110,7 @@ class Problem:
         return self._extents[name]
 
     def point_extents(self, name: str) -> list[int | None]:
-        """The same for all iterators of its points, terms included."""
+        """The extents of all iterators of its points, terms included."""
         declared = self.computation(name)
         key = f"{name}, points"
         if key not in self._extents:
@@ -177,7 +176,7 @@ class Problem:
         stores: float = 1.0,
         chain: float = 0.0,
     ) -> ValueWork:
-        """What a value or term of a computation needs in a loop over `vector`.
+        """The work of a value or term of a computation in a loop over `vector`.
 
         `moved` is the share of its values that come from memory, and `stores` how often a term loads or stores its sum.
         """

@@ -15,7 +15,7 @@ NEAR = 4
 
 
 def read_cost(read: LinearRead, iterator: str) -> float:
-    """What a vector of a read costs in a loop over the iterator."""
+    """The cost of a vector of a read in a loop over the iterator."""
     step = read.step(iterator)
     if step is None:
         return COMPUTED
@@ -25,14 +25,14 @@ def read_cost(read: LinearRead, iterator: str) -> float:
 
 
 def result_cost(computation: Declared, iterator: str) -> float:
-    """What storing the result costs in a vector loop over an iterator; a sum in registers costs nothing."""
+    """The cost of storing the result in a vector loop over an iterator; a sum in registers costs nothing."""
     if iterator in computation.over:
         return 0.0
     return 1.0 if computation.iterators[-1:] == (iterator,) else APART
 
 
 def loop_cost(found: Sequence[LinearRead], computation: Declared, iterator: str) -> float:
-    """What one vector of all accesses costs in a loop over an iterator."""
+    """The cost of one vector of all accesses in a loop over an iterator."""
     return sum(read_cost(read, iterator) for read in found) + result_cost(computation, iterator)
 
 

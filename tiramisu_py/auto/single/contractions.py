@@ -53,7 +53,7 @@ def contracted(problem: Problem, name: str) -> Iterator[Offer]:
 
 
 def in_tiles(problem: Problem, name: str, vectors: int) -> ValueWork:
-    """What a term needs in a tile of so many vectors of results: each operand is loaded once for a row or a column."""
+    """The work of a term in a tile of so many vectors of results: each operand is loaded once for a row or a column."""
     work = problem.work(name, problem.computation(name).iterators[-1], problem.lanes(name), moved=1 / TERMS)
     return replace(work, accesses=work.accesses / vectors)
 

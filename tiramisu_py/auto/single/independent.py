@@ -60,7 +60,7 @@ def streamed(problem: Problem, name: str) -> Iterator[Offer]:
 
 
 def _read_across(problem: Problem, name: str, vector: str) -> list[str]:
-    """What is read at places that a vector takes from several rows, by formulas of several iterators."""
+    """Reads at places that a vector takes from several rows, by formulas of several iterators."""
     found = []
     for touch in problem.touches(name):
         used = [{node.name for node in walk(index) if isinstance(node, Iter)} for index in touch.access.indices]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from tiramisu_py import Combine, Function, Iter
-from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
+from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import best_iterator
 from tiramisu_py.auto.single.contractions import BEST_TILE, contracted, in_tiles, roles_of
 from tiramisu_py.auto.single.few_values import few_values
@@ -24,6 +24,7 @@ from tiramisu_py.queries import (
     walk,
 )
 from tiramisu_py.recipes import columns, convolution, matmul, rows, spmv
+from tiramisu_py.recipes.cpu import MOST_LANES
 from tiramisu_py.recipes.reductions.rows import accumulating
 from tiramisu_py.recipes.spmv import MOST_LANES as MOST_ENTRIES
 

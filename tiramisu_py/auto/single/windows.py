@@ -19,9 +19,10 @@ from typing import Any
 
 from tiramisu_py import Function, Iter
 from tiramisu_py.auto.model.cost import ValueWork
-from tiramisu_py.auto.model.offers import MOST_LANES, Fresh, Offer, Problem
+from tiramisu_py.auto.model.offers import Fresh, Offer, Problem
 from tiramisu_py.auto.model.strides import APART, read_cost
 from tiramisu_py.queries import Declared, congruences
+from tiramisu_py.recipes.cpu import MOST_LANES
 from tiramisu_py.records import dataclass
 
 #: The most terms of a value that are written out, and operations of them.
@@ -108,7 +109,7 @@ def _phases(declared: Declared, terms: Sequence[str]) -> dict[str, int] | None:
 
 
 def _work(problem: Problem, name: str, window: TermWindow, lanes: int) -> ValueWork:
-    """What a term needs: a sum is stored once for all terms that are written out, and loaded unless it begins there."""
+    """The work of a term: a sum is stored once for all terms written out, and loaded unless it begins there."""
     declared = problem.computation(name)
     extents = dict(zip(declared.point_iterators, problem.point_extents(name), strict=True))
     share = math.prod(extents[each] or 1 for each in window.terms) / math.prod(window.phases.values())

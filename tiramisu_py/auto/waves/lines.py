@@ -108,7 +108,7 @@ class _Lines:
         return self._iterators(self.statements[0])[self.outer]
 
     def work(self) -> ValueWork:
-        """What a value of the first statement needs."""
+        """The work of a value of the first statement."""
         name, line = self.sources[0], str(self.line)
         size, local = self.problem.computation(name).dtype.bytes, self._is_local(name)
         stored = 1.0 if local else result_cost(self.problem.computation(name), line)

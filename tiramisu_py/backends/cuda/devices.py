@@ -202,7 +202,7 @@ class Devices:
 
 
 def device_addresses(function: LoopFunction, scope: Scope) -> Lines:
-    """What GPUs know those arrays of the caller by that they address where they are; refuses ordinary memory."""
+    """The addresses of those arrays of the caller that GPUs address where they are; refuses ordinary memory."""
     lines: Lines = []
     for argument in function.arguments:
         if isinstance(argument, ArrayArgument) and argument.mapped:

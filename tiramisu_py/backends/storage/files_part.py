@@ -184,7 +184,7 @@ class FileCalls:
         return event_array(self.statements, node, scope, "tm_file_event *", made)
 
     def record(self, node: Node, scope: Scope) -> Lines:
-        """What an event stands for from here on."""
+        """Let an event stand for what is under way here."""
         assert isinstance(node, Record)
         return [tried("tm_file_record", _QUEUES[node.stream], self._event(node.event, node.indices, scope))]
 

@@ -13,11 +13,20 @@ from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.program.command import Command
 from tiramisu_py.schedule.command_fields import Named, OnFunction
+from tiramisu_py.schedule.ranks.rank_numbers import RankNumber
+
+#: A command of more characters has a line for each argument.
+WIDTH = 120
 
 
 def as_script(commands: Sequence[Command]) -> str:
     """Commands as Python over the function `f`: parameters and iterators, and each handle before its first use."""
-    return str(_Script(commands))
+    return "\n".join(script_lines(commands))
+
+
+def script_lines(commands: Sequence[Command]) -> list[str]:
+    """The lines of such a text: declarations, handles and commands."""
+    return _Script(commands).lines()
 
 
 class _Script:
@@ -31,10 +40,11 @@ class _Script:
         self._variables: dict[tuple[str, str], str] = {}
         self._lines: list[str] = []
         for command in commands:
-            self._lines.append(self._respelled(command).text)
+            self._lines.append(self._respelled(command).text_in(WIDTH))
 
-    def __str__(self) -> str:
-        return "\n".join([*self._declared("params"), *self._declared("iters"), *self._lines])
+    def lines(self) -> list[str]:
+        """The declarations of parameters and iterators, and then the handles and commands in order."""
+        return [*self._declared("params"), *self._declared("iters"), *self._lines]
 
     def _declared(self, kind: str) -> list[str]:
         names = {name: variable for (of, name), variable in self._variables.items() if of == kind}
@@ -68,6 +78,8 @@ class _Script:
         return value
 
     def _renamed(self, e: Expr) -> Expr | None:
+        if isinstance(e, RankNumber):
+            return e
         if isinstance(e, Iter):
             return replace(e, name=self._variable("iters", e.name))
         if isinstance(e, Param):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tiramisu_py.algorithm.misuse import unknown_name
 from tiramisu_py.errors import CallError
-from tiramisu_py.function.applying.caller import warn_of_old_word
+from tiramisu_py.former_words import warn_of_old_word
 from tiramisu_py.public_calls import is_of_the_call, misfit
 
 #: Commands of other systems, and what to write for them.

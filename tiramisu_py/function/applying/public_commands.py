@@ -20,7 +20,7 @@ import numpy as np
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CallError, CommandError
-from tiramisu_py.function.applying.caller import warn_of_old_word
+from tiramisu_py.former_words import warn_of_old_word
 from tiramisu_py.function.applying.own_calls import in_words_of_now, method_misfit
 from tiramisu_py.program.command import Command, name_of
 from tiramisu_py.program.program import Program

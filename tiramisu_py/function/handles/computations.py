@@ -23,7 +23,7 @@ from tiramisu_py.function.applying.applied import Nameable
 from tiramisu_py.function.applying.own_calls import unknown_command
 from tiramisu_py.function.applying.public_commands import command
 from tiramisu_py.function.handles.bands import apply_skew_for
-from tiramisu_py.function.handles.old_words import OldWords
+from tiramisu_py.function.handles.old_words import OldArrays, OldWords
 from tiramisu_py.function.handles.operations import Awaitable, Distributed, Loops
 from tiramisu_py.function.handles.views import View, view
 from tiramisu_py.program.command import Command
@@ -48,6 +48,7 @@ from tiramisu_py.schedule.loops.bands import Band, permutable_band
 from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 from tiramisu_py.schedule.loops.wavefronts import Goal
 from tiramisu_py.schedule.ranks.distribute import Distribute
+from tiramisu_py.schedule.reductions.accumulate import Accumulate
 from tiramisu_py.schedule.reductions.gather import Gather
 from tiramisu_py.schedule.reductions.reassociate import Reassociate
 from tiramisu_py.schedule.reductions.rfactor import Rfactor
@@ -65,6 +66,11 @@ if TYPE_CHECKING:
 
 def _partial(handle: Selection, made: Rfactor, before: Program) -> Reduction:
     found: Reduction = handle._function[made.made()]
+    return found
+
+
+def _sums(handle: Selection, made: Accumulate, before: Program) -> Reduction:
+    found: Reduction = handle._function[made.name]
     return found
 
 
@@ -89,6 +95,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
     """Some statements of one computation; commands apply to those that have the named loop."""
 
     rfactor = command(Rfactor.called, gives=_partial)
+    accumulate = command(Accumulate, gives=_sums)
     gather = command(Gather.called)
     _compact = command(Compact.called)
     reassociate = command(Reassociate)
@@ -236,7 +243,7 @@ class Piece(Selection):
 Indices = Operand | tuple[Operand, ...]
 
 
-class Indexed(ManyValues, ABC):
+class Indexed(OldArrays, ManyValues, ABC):
     """A name that stands for many values: an expression names one of them by its indices."""
 
     name: str
@@ -274,7 +281,7 @@ class Indexed(ManyValues, ABC):
 class Input(Indexed, Nameable):
     """An array that the caller passes; ``image[r, c + 1]`` is a value of it."""
 
-    distribute = command(Distribute)
+    distribute_array = command(Distribute)
 
     def __init__(self, function: Scheduled, name: str) -> None:
         self._function = function
@@ -311,7 +318,7 @@ class Input(Indexed, Nameable):
     def store_in(self, *_: object, **__: object) -> NoReturn:
         """Always raises `CommandError`: an input is stored where the caller has it."""
         raise CommandError(
-            f"{self.name} is an input, and stored where the caller has it: give memory=tm.GPU or tm.HOST_MAPPED "
+            f"{self.name} is an input, and stored where the caller has it: give memory=tm.GPU_MEMORY or tm.HOST_MAPPED "
             "when it is declared, or let what reads it copy it, with copy"
         )
 
@@ -340,7 +347,7 @@ class Input(Indexed, Nameable):
 class Computation(Indexed, Selection):
     """A set of values; ``bx[r + 1, c]`` is one of them. Commands apply to all its statements that have the loop."""
 
-    distribute = command(Distribute)
+    distribute_array = command(Distribute)
 
     @property
     def dtype(self) -> DType:

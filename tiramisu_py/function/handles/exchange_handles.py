@@ -49,7 +49,7 @@ class Half(Distributed, Operation, Awaitable):
 
 
 class Exchange(Handle):
-    """Messages between ranks: the sends (`send`) and the receives (`recv`). See `Function.create_xfer`."""
+    """Messages between ranks: the sends (`send`) and the receives (`recv`). See `Function.create_exchange`."""
 
     def __init__(self, function: Scheduled, source: str, name: str) -> None:
         self._function = function

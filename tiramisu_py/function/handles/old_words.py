@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.former_words import warn_of_old_word
 from tiramisu_py.function.applying.applied import AppliedStatements
-from tiramisu_py.function.applying.caller import warn_of_old_word
 from tiramisu_py.function.applying.own_calls import formerly
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.schedule.command_fields import Handle, StatementsHandle
@@ -23,9 +23,24 @@ OLD_WORDS = {
     "pack": "copy(source, [k, x], layout=[x, k])",
     "cache_shared": "copy(source, [y, x], at=c0, into=tm.SHARED)",
     "cache_local": "copy(source, [x], at=k, into=tm.REGISTER)",
+    "distribute": "distribute_array([r, c], rank=r // B)",
     "then": "b.after(a, i) for a.then(b, i), or f.order(a, b, c, at=i) for a chain of them",
     "between": "s.after(p, i).before(q, j) for s.between(p, i, q, j)",
 }
+
+
+#: Calls of older versions, and what to write.
+FORMER_CALLS = {"create_xfer with send=": "create_exchange(bx[r, c], send=..., to=..., recv=..., source=...)"}
+
+
+class OldArrays(Handle):
+    """Commands on arrays by the names that they had in older versions."""
+
+    def distribute(self, *arguments: Any, **named: Any) -> Any:
+        """An old word for `distribute_array`."""
+        _warn("distribute")
+        handle: Any = self
+        return handle.distribute_array(*arguments, **named)
 
 
 class OldOrders(AppliedStatements):

@@ -31,7 +31,7 @@ from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.machine.pages import Policy
 from tiramisu_py.program.storage import Buffer, Memory
-from tiramisu_py.program.targets import Cores, Gpu, Shares
+from tiramisu_py.program.targets import Cores, GpuThreads, Shares
 from tiramisu_py.schedule import command_fields as named
 from tiramisu_py.schedule.devices.transfers import Direction, Mode
 from tiramisu_py.schedule.locality.copy_values import CopyValues
@@ -49,8 +49,8 @@ _NODES = (
 )  # fmt: skip
 _RECORDS = (
     *_NODES, named.NamedInput, named.Whole, named.NamedParts, named.Single, named.Both,
-    ex.ExternFunction, ExternStage, ArrayParameter, StrideParameter, Location, Buffer, Shares, Cores, Gpu, GpuTarget,
-    Cut,
+    ex.ExternFunction, ExternStage, ArrayParameter, StrideParameter, Location, Buffer, Shares, Cores, GpuThreads,
+    GpuTarget, Cut,
 )  # fmt: skip
 _CHOICES = (Combine, Memory, Policy, Direction, Mode, Property)
 #: Fields left out of a file: the owner follows from the file, and Python functions cannot be saved.

@@ -26,7 +26,7 @@ class BlockType:
 
 @dataclass(frozen=True, eq=False)
 class BlockValue:
-    """What an instruction, a loop or the caller defines, once."""
+    """A value that an instruction, a loop or the caller defines, once."""
 
     name: str
     type: BlockType
@@ -81,7 +81,7 @@ Node: TypeAlias = Instruction | BlockLoop
 
 @dataclass(frozen=True, eq=False)
 class Argument:
-    """What the caller passes: a pointer to an array, or a scalar. `qualifiers` are words such as ``readonly``."""
+    """An argument of the caller: a pointer to an array, or a scalar. `qualifiers` are words such as ``readonly``."""
 
     value: BlockValue
     qualifiers: tuple[str, ...] = ()
@@ -105,12 +105,12 @@ class BlockKernel:
 
 
 def operands_of(node: Node) -> tuple[Operand, ...]:
-    """What a node itself reads: of a loop its bounds and initial values; what its body reads is not among them."""
+    """The operands of a node itself: of a loop its bounds and initial values; what its body reads is not among them."""
     return node.operands if isinstance(node, Instruction) else (node.low, node.high, node.step, *node.initial)
 
 
 def results_of(node: Node) -> tuple[BlockValue, ...]:
-    """What a node defines for those after it."""
+    """The values that a node defines for those after it."""
     if isinstance(node, BlockLoop):
         return node.results
     return () if node.result is None else (node.result,)

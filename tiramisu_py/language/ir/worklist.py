@@ -14,7 +14,7 @@ def fixed_point(
     generated: Mapping[_Node, frozenset[object]],
     killed: Mapping[_Node, frozenset[object]] | None = None,
 ) -> dict[_Node, frozenset[object]]:
-    """What holds after each node: ``generated | (in - killed)``, where ``in`` is the union over those `before` it.
+    """The facts that hold after each node, ``generated | (in - killed)``: ``in`` is the union over those `before` it.
 
     The facts grow until none changes; a node is looked at again when one before it has changed. Of liveness, `before`
     are the successors.

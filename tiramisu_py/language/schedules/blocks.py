@@ -7,12 +7,12 @@ from tiramisu_py.function.applying.as_script import as_script
 from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.on_cores import on_cores
 from tiramisu_py.language.schedules.on_gpu import in_stages, on_gpu
-from tiramisu_py.program.targets import Cores, Gpu
+from tiramisu_py.program.targets import Cores, GpuThreads
 from tiramisu_py.public_calls import own_call_of
 
 
 @own_call_of("tm.recipes")
-def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: int = 1) -> str:
+def blocks(run: KernelRun, on: Cores | GpuThreads, *, num_warps: int = 4, num_stages: int = 1) -> str:
     """Schedule the programs of a kernel, as its source has them.
 
     ::
@@ -39,7 +39,7 @@ def blocks(run: KernelRun, on: Cores | Gpu, *, num_warps: int = 4, num_stages: i
     """
     if not isinstance(run, KernelRun):
         raise ArgumentError(f"tm.recipes.blocks takes the run of a kernel, kernel[grid](handles), not {run!r}")
-    if not isinstance(on, Cores | Gpu):
+    if not isinstance(on, Cores | GpuThreads):
         raise ArgumentError(f"tm.recipes.blocks: on={on!r}: give tm.cores() or tm.gpu()")
     for name, number in (("num_warps", num_warps), ("num_stages", num_stages)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:

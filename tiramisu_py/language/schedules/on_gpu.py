@@ -24,13 +24,13 @@ from tiramisu_py.language.schedules.thread_layouts import WARP, layouts
 from tiramisu_py.language.values.groups import sources_of
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.program.targets import Gpu
+from tiramisu_py.program.targets import GpuThreads
 
 #: The most axes of a grid of blocks.
 MOST_BLOCKS = 3
 
 
-def on_gpu(run: KernelRun, where: Gpu, num_warps: int) -> None:
+def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int) -> None:
     """Schedule the programs of a run on the blocks of a GPU, each with so many warps."""
     kept = {value.name: _memory(run, value) for value in run.values}
     chosen = {name: memory for name, memory in kept.items() if memory is not Memory.HOST}
@@ -94,7 +94,7 @@ def in_stages(run: KernelRun, stages: int) -> None:
 
 def _atomic(
     run: KernelRun, value: ProgramValue, handle: Reduction, part: Selection, blocks: Sequence[Iter],
-    threads: Sequence[Iter], where: Gpu,
+    threads: Sequence[Iter], where: GpuThreads,
 ) -> None:  # fmt: skip
     """Blocks that add to one element in any order; a kernel before it sets the elements to zero."""
     own = {each.name for each in value.over}

@@ -10,7 +10,7 @@ from tiramisu_py.language.schedules.placement import PlacedValues, cut_loops, in
 from tiramisu_py.language.schedules.thread_layouts import ThreadLayouts
 from tiramisu_py.language.values.parts import PartedSum
 from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.targets import Gpu
+from tiramisu_py.program.targets import GpuThreads
 
 #: The threads of a block that adds parts up.
 _THREADS = 128
@@ -32,7 +32,7 @@ def sum_on_cores(run: KernelRun, parted: PartedSum, lanes: int, in_threads: bool
             part.parallelize(rows[0] if rows else cut)
 
 
-def sum_in_a_second_kernel(run: KernelRun, parted: PartedSum, where: Gpu) -> None:
+def sum_in_a_second_kernel(run: KernelRun, parted: PartedSum, where: GpuThreads) -> None:
     """A thread for each element."""
     total = _of(run, parted)
     *rows, last = parted.total.domain

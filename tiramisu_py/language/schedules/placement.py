@@ -49,7 +49,12 @@ def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
         return whole
     for value in outputs:
         if value is not main_value and list(map(str, loops[value.name])) == list(map(str, programs)):
-            run.function[value.name].fuse(main, programs[-1])
+            statement(run, value).fuse(main_statement(whole), programs[-1])
+    for value in outputs:
+        free = [each for each in loops[value.name] if each.name not in {over.name for over in value.over}]
+        handle = run.function[value.name]
+        if isinstance(handle, Reduction) and free and not (apart and run.is_atomic(value.name)):
+            handle.init.compute_at(handle.update, free[-1])
     anchors: dict[tuple[str, ...], Selection] = {}
     for value in reversed(run.values):
         if value.name not in run.stored:
@@ -58,7 +63,7 @@ def placed(run: KernelRun, apart: bool = False) -> PlacedValues:
 
 
 def statement(run: KernelRun, value: ProgramValue) -> Selection:
-    """What reads for a value: the update of a reduction, or the computation."""
+    """The statement that reads for a value: the update of a reduction, or the computation."""
     handle = run.function[value.name]
     return handle.update if isinstance(handle, Reduction) else handle
 
@@ -121,8 +126,6 @@ def _programs_of(run: KernelRun, value: ProgramValue, apart: bool) -> tuple[Iter
         handle.update.reorder(*outer, *over, *inner)
         if outer:
             handle.init.reorder(*outer, *inner)
-            if not (apart and run.is_atomic(value.name)):
-                handle.init.compute_at(handle.update, outer[-1])
         return (*outer, *over)
     if apart and (once := in_one_iteration(run, value, outer, inner)) is not None:
         outer.insert(0, once)
@@ -260,7 +263,7 @@ def is_replaced(run: KernelRun, value: ProgramValue) -> bool:
 
 
 def main_statement(whole: PlacedValues) -> Selection:
-    """What stores the elements of the array whose loops are cut."""
+    """The statement that stores the elements of the array whose loops are cut."""
     return whole.main.update if isinstance(whole.main, Reduction) else whole.main
 
 

@@ -61,7 +61,7 @@ class Expressions(ABC):
         raise self.source.refusal(node, why)
 
     def read(self, node: ast.expr) -> Any:
-        """What an expression stands for; raises `SourceError` with the line for what has no meaning in a kernel."""
+        """The meaning of an expression; raises `SourceError` with the line for what has no meaning in a kernel."""
         reader = getattr(self, f"_read_{type(node).__name__}", None)
         if reader is None:
             self.refuse(node, f"{type(node).__name__} has no meaning in a kernel")

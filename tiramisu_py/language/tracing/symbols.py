@@ -1,4 +1,4 @@
-"""What names stand for while a kernel is read: constants, values, arrays, places in arrays."""
+"""Meanings of names while a kernel is read: constants, values, arrays, places in arrays."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class Tracer(WordCalls):
         return self.scope
 
     def _merged(self, node: ast.If, test: BlockValue, name: str, yes: Any, no: Any) -> Any:
-        """What a name stands for after both sides."""
+        """The meaning of a name after both sides."""
         if yes is no:
             return yes
         if is_operand(yes) and is_operand(no):

@@ -25,7 +25,7 @@ _SIGNS = {op: sign for sign, op in OPERATORS.items()}
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """What an argument of a kernel is bound to: an array, its extents and its type; or the expression of a scalar."""
+    """The binding of an argument of a kernel: an array, its extents and its type; or the expression of a scalar."""
 
     name: str
     extents: tuple[Expr, ...] = ()

@@ -23,6 +23,7 @@ from tiramisu_py.algorithm.expressions import (
     select,
     tuple_value,
 )
+from tiramisu_py.algorithm.names import is_reserved
 from tiramisu_py.algorithm.types import TupleType, weak_int
 from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.language.ir.nodes import BlockKernel, BlockLoop, BlockValue, Instruction, Node, Operand
@@ -273,7 +274,7 @@ class Programs(Meanings):
         return self.axes.loop(node)
 
     def _induction(self, node: BlockLoop, k: int, inner: BlockValue) -> Meaning | None:
-        """What an integer grows by in each iteration, if that is the same in all of them."""
+        """The step by which an integer grows in each iteration, if that is the same in all of them."""
         step = self.uses.instruction(node.yields[k])
         if step is None or step.op != "add" or dtype_of(inner).is_float:
             return None
@@ -459,8 +460,9 @@ class Programs(Meanings):
         return base if base and number.isdigit() and base in self._names else name
 
     def _free(self, wanted: str) -> str:
+        """An unused name; Python may call a variable do, or int, and C keeps these to itself."""
         name, count = wanted, 1
-        while name in self.taken or f"{name}_init" in self.taken or f"{name}_update" in self.taken:
+        while is_reserved(name) or not self.taken.isdisjoint((name, f"{name}_init", f"{name}_update")):
             count += 1
             name = f"{wanted}_{count}"
         self.taken |= {name, f"{name}_init", f"{name}_update"}

@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.declarations import Algorithm, Stored, StoreSite
 from tiramisu_py.algorithm.declare.soundness import box
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_typed, select
-from tiramisu_py.algorithm.traversal import substitute
+from tiramisu_py.algorithm.traversal import accesses, substitute
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.arrays import ProgramValue
@@ -144,6 +144,12 @@ def instances_of(array: Filled, site: Site, whole: Executions, algorithm: Algori
                     "constant: give it one, as in tl.range(tl.program_id(0), blocks, PROGRAMS) with PROGRAMS: "
                     "tl.constexpr, and launch so many programs"
                 ) from None
+        if not isinstance(error.part, Expr) or not accesses(error.part):
+            raise DeclarationError(
+                f"{site.origin}: a store to {array.name} at a place, or under a mask, that is no form of the numbers "
+                f"of programs, because of {error.part}: launch a grid of an axis for each index, as "
+                "kernel[tl.cdiv(M, TM), tl.cdiv(N, TN)], whose programs tl.swizzle2d(...) numbers in groups of rows"
+            ) from None
         raise DeclarationError(
             f"{site.origin}: a store to {array.name} at a place, or under a mask, that is no form of the numbers of "
             f"programs, because of {error.part}: let the programs that fill an element follow from its index, or store "

@@ -1,4 +1,4 @@
-"""What is known of a kernel before its values are made: users, what indexes, and what each value depends on."""
+"""Facts about a kernel before its values are made: users, what indexes, and what each value depends on."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class Uses:
         return found
 
     def _left(self) -> dict[BlockValue, frozenset[object]]:
-        """What a value does not depend on: after a loop, its iterations."""
+        """Axes that a value does not depend on: after a loop, its iterations."""
         return {each: frozenset([node]) for node in self.nodes if isinstance(node, BlockLoop) for each in node.results}
 
     def _own(self) -> dict[BlockValue, frozenset[object]]:
-        """What a value depends on by itself: an axis of the grid, or a loop."""
+        """Axes that a value depends on by itself: one of the grid, or a loop."""
         found: dict[BlockValue, frozenset[object]] = {}
         for node in self.nodes:
             if isinstance(node, BlockLoop):

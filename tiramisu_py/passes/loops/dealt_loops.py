@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
 from tiramisu_py.algorithm.types import DType, bool_, int64
-from tiramisu_py.ir import Block, Comment, For, If, Load, Node, Store
+from tiramisu_py.ir import Block, Comment, For, If, Node
 from tiramisu_py.ir.arithmetic.build import conjunction, conjuncts, number, subtracted
 from tiramisu_py.ir.arithmetic.polynomials import same
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.ir.rewriting import rewrite_expressions, variables, with_children
+from tiramisu_py.ir.rewriting import variables, with_children
 from tiramisu_py.passes.array_uses import Indices
 from tiramisu_py.records import dataclass
 
@@ -148,23 +147,6 @@ def _number(loops: Sequence[For]) -> Expr:
         own = binary("-", Iter(loop.variable, int64), loop.lower)
         total = binary("+", binary("*", total, binary("-", loop.upper, loop.lower)), own)
     return total
-
-
-# -- elements by number
-
-
-def with_one_index(node: Node, flat: Collection[str], at: Expr) -> Node:
-    """The statement with the elements of some arrays found by one number."""
-
-    def load(e: Expr) -> Expr | None:
-        return Load(e.buffer, (at,), e.dtype) if isinstance(e, Load) and e.buffer in flat else None
-
-    def store(inner: Node) -> Node:
-        if isinstance(inner, Store) and inner.buffer in flat:
-            inner = replace(inner, indices=(at,))
-        return with_children(inner, store)
-
-    return store(rewrite_expressions(node, load))
 
 
 def product(factors: Sequence[Expr]) -> Expr:

@@ -13,7 +13,7 @@ from tiramisu_py.ir import For
 from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, number
 from tiramisu_py.ir.arithmetic.linear import operands as operands_of
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.passes.loops.strip_versions import strip_tile
+from tiramisu_py.passes.loops.strip_tile import strip_tile
 from tiramisu_py.program.loops import MOST_STRIPS, TensorLoop, Unroll, Vector
 from tiramisu_py.records import dataclass
 

@@ -40,8 +40,15 @@ from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.full_tile import Conditions, full_tile, in_all_copies, largest_extent, narrowed
 from tiramisu_py.passes.loops.split_at_conditions import cut_at, operates
-from tiramisu_py.passes.loops.strip_versions import StripVersions, strip_tiles, with_plain_strips
-from tiramisu_py.passes.loops.tile_versions import is_too_long, no_version, special, versions, without_versions
+from tiramisu_py.passes.loops.strip_tile import strip_tiles, with_plain_strips
+from tiramisu_py.passes.loops.tile_versions import (
+    TileVersions,
+    by_iterations,
+    by_vectors,
+    is_too_long,
+    special,
+    without_versions,
+)
 from tiramisu_py.program.loops import Parallel, Unroll
 from tiramisu_py.records import dataclass
 
@@ -153,53 +160,46 @@ def _has_versions(node: Node, key: Key) -> bool:
 def _partial(node: Node, conditions: Conditions) -> Node:
     """The code for tiles that are not all full: the general version, or one for each extent."""
     key = special(node, iter(conditions))
-    if key is None:
-        return _in_strips(node, conditions)
-    others = {other: condition for other, condition in conditions.items() if other != key}
-    if any(_has_versions(node, other) for other in others):
-        full = simplify(_specialised(node, {key: conditions[key]}))
-        both = If(conditions[key], _partial(full, others), _in_one_dimension(node, {key: conditions[key]}, others))
-        return node if is_too_long(both) else both
-    node = _where_not(node, {key: conditions[key]})
-    made = list(versions(node, conditions[key]))
-    result: Node = no_version(node, conditions[key], len(made))
-    for version in reversed(made):
-        result = If(version.test, _guarded(version.node, others) if others else version.node, result)
-    if others:
-        full = simplify(_specialised(node, {key: conditions[key]}))
-        result = If(conditions[key], _partial(full, others), result)
-    return node if is_too_long(result) else result
-
-
-def _in_strips(node: Node, conditions: Conditions) -> Node:
-    """The code for tiles that are not all full: the general version, or one for each number of strips."""
-    found = StripVersions.of(node, conditions)
+    if key is not None:
+        own = {key: conditions[key]}
+        others = {other: condition for other, condition in conditions.items() if other != key}
+        if any(_has_versions(node, other) for other in others):
+            full = simplify(_specialised(node, own))
+            both = If(conditions[key], _partial(full, others), _in_one_dimension(node, own, others))
+            return node if is_too_long(both) else both
+        node = _where_not(node, own)
+        return _in_versions(node, by_iterations(node, conditions[key]), others)
+    found = by_vectors(node, conditions)
     if found is None:
         return _where_not(node, conditions)
     others = {other: condition for other, condition in conditions.items() if other not in found.conditions}
     if not others and isinstance(node, Block | Let) and _asks(node, conditions):
-        return _in_strips_by_parts(node, conditions)
-    result = found.of_strips(0)
-    for test, version in found.partial():
-        plain = without_versions(version)
-        result = If(test, _guarded(plain, others) if others else plain, result)
+        return _by_parts(node, conditions)
+    return _in_versions(node, found, others)
+
+
+def _in_versions(node: Node, versions: TileVersions, others: Conditions) -> Node:
+    """The version of the largest extent whose test holds; in all of them, the `others` are tested again."""
+    result = versions.empty
+    for test, version in versions.partial:
+        result = If(test, _guarded(version, others) if others else version, result)
     if others:
-        full = simplify(_specialised(node, found.conditions))
-        result = If(_all(found.conditions), _partial(full, others), result)
+        full = simplify(_specialised(node, versions.conditions))
+        result = If(_all(versions.conditions), _partial(full, others), result)
     return node if is_too_long(result) else result
 
 
-def _in_strips_by_parts(node: Block | Let, conditions: Conditions) -> Node:
+def _by_parts(node: Block | Let, conditions: Conditions) -> Node:
     """Versions for the parts of a sequence in turn, so that corners, which have no versions, are there once."""
     if isinstance(node, Let):
-        return replace(node, body=_in_strips(node.body, conditions))
+        return replace(node, body=_partial(node.body, conditions))
     parts: list[list[Node]] = [[]]
     for child in node.body:
         if _asks(child, conditions):
             parts += [[child], []]
         else:
             parts[-1].append(child)
-    return block(_in_strips(block(part), conditions) for part in parts if part)
+    return block(_partial(block(part), conditions) for part in parts if part)
 
 
 def _asks(node: Node, conditions: Conditions) -> bool:

@@ -1,12 +1,17 @@
-"""A version of a partial tile for each number of iterations, so that partial tiles are unrolled, too.
+"""Versions of a partial tile: one for each extent that it may have, by iterations or by whole vectors.
 
-Before: ``if (R - 8*r0 >= 8) ... else for r1 in 0 .. min(8, R - 8*r0): ...``. After: ``else if (R - 8*r0 >= 7) for r1 in
-0 .. 7: ... else if (R - 8*r0 >= 6) for r1 in 0 .. 6: ...`` and so on, down to one iteration.
+Before: ``if (R - 8*r0 >= 8) ... else for r1 in 0 .. min(8, R - 8*r0): ...``. After, by iterations: ``else if (R -
+8*r0 >= 7) for r1 in 0 .. 7: ... else if (R - 8*r0 >= 6) for r1 in 0 .. 6: ...`` and so on, down to one iteration, so
+that partial tiles are unrolled, too.
+
+By vectors, of a loop of 16 lanes: ``if (M - 64*j0 >= 49) for j in 0 .. min(64, M - 64*j0): S else if (M - 64*j0 >= 33)
+for j in 0 .. min(48, M - 64*j0): S`` and so on, down to one vector, so that no vector is computed that is not there. A
+loop padded to whole vectors has a constant trip count in each version: 64, 48, 32, 16.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, constant
@@ -17,16 +22,28 @@ from tiramisu_py.ir.arithmetic.linear import Key, difference, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import children, walk, with_children
 from tiramisu_py.passes.loops.full_tile import at_least, full_tile
+from tiramisu_py.passes.loops.strip_tile import StripTile, strip_tile, strip_tiles
 from tiramisu_py.program.loops import MOST_COPIES, Unroll, Vector
 from tiramisu_py.records import dataclass
 
+#: A test, and the statement where it holds and those of larger extents do not.
+Version = tuple[Expr, Node]
+Conditions = Mapping[Key, Expr]
+
 
 @dataclass(frozen=True, eq=False)
-class TileVersion:
-    """A statement in which a tile has a certain extent, and its test, if those of larger extents have failed."""
+class TileVersions:
+    """The versions of a statement where the `conditions` of its full tiles do not hold.
 
-    test: Expr
-    node: Node
+    `partial` are those of each extent, the smallest first; `empty` is the statement where none of their tests holds.
+    """
+
+    conditions: Conditions
+    partial: Sequence[Version]
+    empty: Node
+
+
+# -- by iterations
 
 
 def is_special(loop: Node) -> bool:
@@ -40,19 +57,25 @@ def special(node: Node, keys: Iterator[Key]) -> Key | None:
     return next((key for key in keys if any(key in conditions for conditions in known)), None)
 
 
-def versions(node: Node, condition: Expr) -> Iterator[TileVersion]:
+def by_iterations(node: Node, condition: Expr) -> TileVersions:
     """A version for each partial extent of the tiles that `condition`, which does not hold, would make full."""
+    made = list(_by_iterations(node, condition))
+    return TileVersions({condition.key(): condition}, made[::-1], _no_version(node, condition, len(made)))
+
+
+def _by_iterations(node: Node, condition: Expr) -> Iterator[Version]:
+    """The versions, the largest first, as many as are not too long together."""
     assert isinstance(condition, Binary)
     key, most = condition.key(), constant(condition.right)
     assert most is not None
     count = 0
     for short in range(1, min(_extents(node, condition))):
         test = simplified(Binary(">=", condition.left, number(most - short), bool_))
-        version = TileVersion(test, simplify(_shortened(node, key, short)))
-        count += _statements(version.node)
+        version = simplify(_shortened(node, key, short))
+        count += _statements(version)
         if count > MOST_COPIES:
             return
-        yield version
+        yield test, version
 
 
 def without_versions(node: Node) -> Node:
@@ -63,7 +86,7 @@ def without_versions(node: Node) -> Node:
     return replace(node, tag=None)
 
 
-def no_version(node: Node, condition: Expr, made: int) -> Node:
+def _no_version(node: Node, condition: Expr, made: int) -> Node:
     """The statement where none of the `made` versions is chosen: without its tiles, if those have no iterations there.
 
     Otherwise as it is: some extents may have no version, since there would be too many or the tiles differ.
@@ -120,3 +143,38 @@ def _statements(node: Node) -> int:
     if isinstance(node.tag, Vector):
         return inside * max(1, (trip or 0) // node.tag.width)
     return inside * (node.tag.factor or trip or 1)
+
+
+# -- by vectors
+
+
+def by_vectors(node: Node, conditions: Conditions) -> TileVersions | None:
+    """The versions by the number of strips of some loops, which is the same for all of them.
+
+    None if none of the conditions is that of such a loop. With all strips a padded loop is full: that is a version if a
+    loop beside it is masked.
+    """
+    tiles = [tile for tile in strip_tiles(node) if tile.full.key() in conditions]
+    if not tiles:
+        return None
+    first, beside = tiles[0], [tile for tile in tiles if tile.is_beside(tiles[0])]
+    own = {tile.full.key(): tile.full for tile in beside}
+    only_padded = set(own) == {first.full.key()} and first.padded
+    partial = [
+        (first.holds((strips - 1) * first.width + 1), without_versions(_of_strips(node, first, strips)))
+        for strips in range(1, first.extent // first.width + (0 if only_padded else 1))
+    ]
+    return TileVersions(own, partial, _of_strips(node, first, 0))
+
+
+def _of_strips(node: Node, tile: StripTile, strips: int) -> Node:
+    """The statement where the loops beside a tile have this many strips."""
+
+    def cut(inner: Node) -> Node:
+        own = strip_tile(inner)
+        inner = with_children(inner, cut)
+        if own is None or own.plain or not isinstance(inner, For) or not own.is_beside(tile):
+            return inner
+        return own.cut(inner, strips)
+
+    return simplify(cut(node))

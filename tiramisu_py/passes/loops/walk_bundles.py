@@ -9,18 +9,19 @@ array with the same extents that is indexed by these loops alone are found by th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Select
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.ir import Allocate, ArrayArgument, For, If, KernelFunction, Let, Load, LoopFunction, Node, Store
+from tiramisu_py.ir import Allocate, For, If, KernelFunction, Let, Load, LoopFunction, Node, Store
 from tiramisu_py.ir.arithmetic.build import added, conjunction, number, plus, smaller
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names, block, walk, with_children
 from tiramisu_py.ir.rewriting import names as names_in
-from tiramisu_py.passes.array_uses import Indices, host_shapes, kernel_shapes, places
+from tiramisu_py.passes.array_uses import host_shapes, kernel_shapes, places
 from tiramisu_py.passes.base import About, FunctionPass
+from tiramisu_py.passes.fewer_dimensions import Shapes, with_indices, with_shapes, with_temporaries
 from tiramisu_py.passes.loops.dealt_loops import (
     DealtLoops,
     all_dealt,
@@ -28,7 +29,6 @@ from tiramisu_py.passes.loops.dealt_loops import (
     dealt_loops,
     less,
     product,
-    with_one_index,
 )
 from tiramisu_py.records import dataclass
 
@@ -51,13 +51,8 @@ class WalkBundles(FunctionPass):
         if not found:
             return replace(what, kernels=kernels)
         flat = _in_a_row(what.body, found, host_shapes(what))
-        arguments = tuple(
-            replace(each, extents=(product(each.extents),), passed=each.passed_extents)
-            if isinstance(each, ArrayArgument) and each.name in flat
-            else each
-            for each in what.arguments
-        )
-        return replace(what, arguments=arguments, body=_walked(what.body, about.taken, flat), kernels=kernels)
+        body = _walked(with_temporaries(what.body, flat), about.taken, flat)
+        return replace(what, arguments=with_shapes(what.arguments, flat), body=body, kernels=kernels)
 
 
 def _in_kernel(function: LoopFunction, kernel: KernelFunction) -> KernelFunction:
@@ -66,12 +61,9 @@ def _in_kernel(function: LoopFunction, kernel: KernelFunction) -> KernelFunction
         return kernel
     flat = _in_a_row(kernel.body, found, kernel_shapes(function, kernel))
     declared = (*kernel.params, *(scalar.name for scalar in kernel.scalars), *(array.name for array in kernel.arrays))
-    arrays = tuple(
-        replace(each, extents=(product(each.extents),), passed=each.extents) if each.name in flat else each
-        for each in kernel.arrays
-    )
     taken = Names({*names_in(kernel.body), *declared})
-    return replace(kernel, arrays=arrays, body=_walked(kernel.body, taken, flat))
+    body = _walked(with_temporaries(kernel.body, flat), taken, flat)
+    return replace(kernel, arrays=with_shapes(kernel.arrays, flat), body=body)
 
 
 def _walked(node: Node, taken: Names, flat: Collection[str]) -> Node:
@@ -79,13 +71,11 @@ def _walked(node: Node, taken: Names, flat: Collection[str]) -> Node:
     found = dealt_loops(node)
     if found is not None:
         return Walk(found, taken, flat).node()
-    if isinstance(node, Allocate) and node.buffer in flat:
-        node = replace(node, extents=(product(node.extents),))
     return with_children(node, lambda child: _walked(child, taken, flat))
 
 
-def _in_a_row(body: Node, found: Sequence[DealtLoops], shapes: Mapping[str, Indices]) -> set[str]:
-    """The arrays that are indexed by the variables of loops whose iterations are dealt out, and by nothing else.
+def _in_a_row(body: Node, found: Sequence[DealtLoops], shapes: Shapes) -> Shapes:
+    """The one extent of arrays that are indexed by the variables of loops whose iterations are dealt out alone.
 
     The loops begin at 0 and have as many iterations as the array has indices, so that both are numbered alike.
     """
@@ -93,7 +83,8 @@ def _in_a_row(body: Node, found: Sequence[DealtLoops], shapes: Mapping[str, Indi
     for dealt in found:
         for name, indices in places(dealt.body).items():
             inside += [name] * sum(dealt.counts(each, shapes.get(name, ())) for each in indices)
-    return {name for name in shapes if used.get(name) and len(used[name]) == inside.count(name)}
+    flat = [name for name in shapes if used.get(name) and len(used[name]) == inside.count(name)]
+    return {name: (product(shapes[name]),) for name in flat}
 
 
 class Walk:
@@ -105,7 +96,7 @@ class Walk:
         self.number = taken.fresh(f"{self.all}_number")
         self.statement = next((each.statement for each in walk(dealt.body) if isinstance(each, Store)), "")
         body = dealt.body if dealt.left is None else If(dealt.left, dealt.body)
-        self.body = with_one_index(body, flat, Iter(self.number, int64))
+        self.body = with_indices(body, flat, lambda *_: (Iter(self.number, int64),))
         used = names_in(self.body)
         self.numbers_only = used.isdisjoint(loop.variable for loop in self.loops)
         self.counts = self.number in used

@@ -1,4 +1,4 @@
-"""What is cheap on a processor: cycles of vector instructions, from LLVM's models of processors.
+"""Costs of instructions on a processor: cycles of vector instructions, from LLVM's models of processors.
 
 The table, ``instruction_costs.json``, is written by ``scripts/bench instruction_costs --save``; it holds the version of
 LLVM. It is the only place that knows processors by their names: schedules, recipes and cost models ask for costs.
@@ -22,7 +22,7 @@ USUAL_ARM = "armv8-a"
 
 @dataclass(frozen=True)
 class InstructionCosts:
-    """What vector instructions cost on a processor: cycles from one to the next, for a vector of `vector_bytes` bytes.
+    """Costs of vector instructions on a processor: cycles from one to the next, for a vector of `vector_bytes` bytes.
 
     `load`, `store` and `stream` move a vector in the first-level cache (`stream`: past the caches); `masked_store`
     stores its first elements, of 32 bits, and is None without such an instruction. `multiply_add`, `divide` and

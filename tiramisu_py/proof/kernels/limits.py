@@ -48,7 +48,10 @@ def _registers(nest: KernelNest) -> Iterator[Finding]:
                 "not constant"
             )
             own = next(storage.source for storage in nest.program.storages_in(buffer.name))
-            repair = f"keep {own} in memory=tm.GPU, outside of the kernel, or compute it where its extents are constant"
+            repair = (
+                f"keep {own} in memory=tm.GPU_MEMORY, outside of the kernel, or compute it where its extents are "
+                "constant"
+            )
             yield fault("bounds", f"registers {buffer.name}", nest.statements[0], message, repair)
 
 

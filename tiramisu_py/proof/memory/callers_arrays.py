@@ -119,7 +119,7 @@ def _moved(write: MemoryAccess) -> Violation:
     )
     name = write.source
     repair = (
-        f"leave {name} on the GPU, {name}.store_in(tm.GPU), and copy what a call returns, .get(); or give it a value "
-        "at all its indices, tm.select(<its condition>, .., 0)"
+        f"leave {name} on the GPU, {name}.store_in(tm.GPU_MEMORY), and copy what a call returns, .get(); or give it a "
+        "value at all its indices, tm.select(<its condition>, .., 0)"
     )
     return Violation("overwritten", message, witness, repair=repair)

@@ -186,7 +186,7 @@ def _on_both(program: Program, buffer: Buffer) -> str:
     """How to keep a buffer that is only in GPU memory on the host as well."""
     derived = f"{program.algorithm.name}.derive_transfers()"
     if buffer.name in program.algorithm.inputs:
-        return f"declare {buffer.name} without memory=tm.GPU: {derived} then copies it to where it is read"
+        return f"declare {buffer.name} without memory=tm.GPU_MEMORY: {derived} then copies it to where it is read"
     source = next(storage.source for storage in program.storages_in(buffer.name))
     return f"keep it on both: {source}.store_in(tm.HOST) and {derived}"
 
@@ -218,7 +218,7 @@ def _shared(program: Program, nest: KernelNest, who: str, buffer: Buffer) -> tup
     if set(counted) & set(buffer.scope):
         return (
             f"{who}, which is in the shared memory of each block of loop {_names(program, counted)}, in the last one",
-            ("keep it in memory=tm.GPU, where all blocks reach it"),
+            ("keep it in memory=tm.GPU_MEMORY, where all blocks reach it"),
         )
     if expected[: len(buffer.scope)] == buffer.scope:
         return f"{who}, which is in shared memory, but not within the block loops {loops} of its kernel", (
@@ -226,7 +226,7 @@ def _shared(program: Program, nest: KernelNest, who: str, buffer: Buffer) -> tup
         )
     if buffer.scope[: len(expected)] != expected:
         where = f"in the shared memory of another kernel, with the block loops {_names(program, buffer.scope)}"
-        advice = f"compute_at a block loop of this kernel ({loops}), or keep it in memory=tm.GPU"
+        advice = f"compute_at a block loop of this kernel ({loops}), or keep it in memory=tm.GPU_MEMORY"
         return f"{who}, which is {where}", advice
     inside = _names(program, buffer.scope[len(expected) :])
     return f"{who}, which is in shared memory, but exists once for each iteration of ({inside}) inside a block", (

@@ -90,7 +90,7 @@ def _misdealt(program: Program, source: str) -> Iterator[Finding]:
     for spread in program.distributions[source].axes:
         if isinstance(spread, Dealt | Pieces | OwnBlock) and spread.dim >= count:
             message = f"{source} is dealt out along its dimension {spread.dim}, but its array has {count} dimensions"
-            repair = f"{source}.distribute after {source}.store_in"
+            repair = f"{source}.distribute_array after {source}.store_in"
             yield Finding.of(Key("dealt", (source,)), Violation("reach", message, _nowhere(source), repair=repair))
 
 
@@ -111,7 +111,7 @@ def _unheld(flow: Flow, source: str) -> Iterator[Finding]:
         value = (source, smallest.first(sets.fixed(bad, params)))
         witness = Witness(params, None, value)
         message = f"{words(value)} is in the array of no rank: {_grid(program)}, {witness}"
-        repair = f"choose rank= in {source}.distribute so that each element is on one of these ranks"
+        repair = f"choose rank= in {source}.distribute_array so that each element is on one of these ranks"
         yield Finding.of(Key("held", (source,)), Violation("bounds", message, witness, repair=repair))
 
 

@@ -60,9 +60,8 @@ def of_another_block(program: Program, spot: Spot, where: str) -> Violation | No
     )
     name, indices = spot.named
     dims = ", ".join(f"i{k}" for k in range(len(indices)))
-    repair = (
-        f"create_xfer({name}[{dims}], send=..., to=tm.rank + 1, recv=..., source=tm.rank - 1), or derive_transfers()"
-    )
+    by_hand = f"create_exchange({name}[{dims}], send=..., to=tm.rank + 1, recv=..., source=tm.rank - 1)"
+    repair = f"{by_hand}, or derive_transfers()"
     return Violation("communication", message, witness, repair=repair)
 
 

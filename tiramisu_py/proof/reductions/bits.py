@@ -8,7 +8,7 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation, argmax, argmin, max_, min_
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, argmin, max_, min_
 from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
@@ -29,9 +29,25 @@ def reordered(flow: Flow) -> Iterator[str]:
     """The reductions of floating-point numbers whose terms are combined in another order than the algorithm's."""
     algorithm = flow.accesses.program.algorithm
     for name, computation in algorithm.computations.items():
-        is_partial = name in algorithm.wholes
-        if computation.is_reduction and rounds(computation) and not is_partial and is_reordered(flow, name):
+        if name in algorithm.wholes or not algorithm.computations[with_terms(algorithm, name)].is_reduction:
+            continue
+        if rounds(whole_of(algorithm, computation)) and is_reordered(flow, name):
             yield name
+
+
+def whole_of(algorithm: Algorithm, computation: Computation) -> Computation:
+    """A reduction as it was before commands took it apart."""
+    return next((whole for whole in algorithm.wholes.values() if whole.name == computation.name), computation)
+
+
+def with_terms(algorithm: Algorithm, name: str) -> str:
+    """Who adds the terms of a reduction, or combines its partial results: what it copies, after `accumulate`."""
+    while not algorithm.computations[name].is_reduction:
+        own = next((part for part, whole in algorithm.wholes.items() if whole.name == name), None)
+        if own is None:
+            return name
+        name = own
+    return name
 
 
 def chooses(computation: Computation) -> bool:
@@ -50,14 +66,14 @@ def rounds(computation: Computation) -> bool:
 
 def is_reordered(flow: Flow, name: str) -> bool:
     """Whether two terms of one value of a reduction are combined in another order than the lexicographic one."""
-    return is_split(flow.accesses.program, name) or out_of_order(flow, name) is not None
+    program = flow.accesses.program
+    return is_split(program, name) or out_of_order(flow, with_terms(program.algorithm, name)) is not None
 
 
 def is_split(program: Program, name: str) -> bool:
     """Whether terms of a reduction are combined with others first (by `rfactor` or `reassociate`)."""
-    return name in program.algorithm.reassociated or any(
-        whole.name == name for whole in program.algorithm.wholes.values()
-    )
+    algorithm, own = program.algorithm, with_terms(program.algorithm, name)
+    return name in algorithm.reassociated or any(whole.name == own for whole in algorithm.wholes.values())
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
@@ -82,6 +98,7 @@ def out_of_order(flow: Flow, name: str, neighbours: bool = False) -> Pairs | Non
 
 def order_of_terms(program: Program, name: str) -> tuple[object, ...]:
     """A key for the order in which one statement adds terms: two states of a program with equal keys add them alike."""
+    name = with_terms(program.algorithm, name)
     found = program.statements_of(name)
     updates = [statement for statement in found if statement.role is Role.UPDATE]
     if len(updates) != 1:
@@ -94,6 +111,7 @@ def may_be_combined(program: Program, name: str) -> bool:
     """Whether the completion may add statements that combine terms of a reduction: those of ranks, or of threads of a
     GPU.
     """
+    name = with_terms(program.algorithm, name)
     whole = program.algorithm.computations[name]
     for statement in program.statements_of(name):
         if statement.role is not Role.UPDATE:

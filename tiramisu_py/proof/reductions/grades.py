@@ -44,6 +44,7 @@ from tiramisu_py.proof.reductions.bits import (
     is_reordered,
     is_split,
     out_of_order,
+    whole_of,
 )
 from tiramisu_py.proof.reductions.bits import rounds as may_round
 from tiramisu_py.proof.reductions.chains import Chains
@@ -93,12 +94,15 @@ def grades(flow: Flow) -> Mapping[str, Determinism]:
 def causes(flow: Flow, name: str) -> Iterator[Cause]:
     """Why the grade of a reduction is not `ordered`."""
     program = flow.accesses.program
-    computation = program.algorithm.computations[name]
+    algorithm = program.algorithm
+    computation = whole_of(algorithm, algorithm.computations[name])
     if not may_round(computation) or chooses(computation):
         return
-    if is_split(program, name):
-        yield from _split(program, computation)
-    for part in _parts(program.algorithm, name):
+    for part in _parts(algorithm, name):
+        if not algorithm.computations[part].is_reduction:  # a copy of what its next part adds
+            continue
+        if is_split(program, part):
+            yield from _split(program, algorithm.computations[part])
         if is_reordered(flow, part):
             yield from _reordered(flow, program.algorithm.computations[part])
 

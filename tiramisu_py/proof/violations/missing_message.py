@@ -62,10 +62,12 @@ def _repair(
     derived = f"{name}.derive_transfers()"
     if read.actor.statement is None and read.source not in flow.accesses.program.distributions:
         dims = ", ".join(dimension_names(flow.accesses.program.algorithm, read.source))
-        return f"{read.source}.distribute([{dims}], rank=...) if each rank is to return a part of it, or {derived}"
+        return (
+            f"{read.source}.distribute_array([{dims}], rank=...) if each rank is to return a part of it, or {derived}"
+        )
     command = "" if len(holder) != 1 else _exchange(flow, read, bad, writes, holder[0] - spot.rank[0])
     if any(entry.command.derives for entry in flow.accesses.program.log):
-        return command or f"{name}.create_xfer(...): it is not derived here"
+        return command or f"{name}.create_exchange(...): it is not derived here"
     return f"{derived}, or {command}" if command else derived
 
 
@@ -83,7 +85,7 @@ def _exchange(flow: Flow, read: MemoryAccess, bad: isl.Set, writes: Sequence[Mem
         return ""
     access = f"{read.source}[{', '.join(dims)}]"
     ends = f"send={{{send}}}, to={_moved(axis, -hop)}, recv={{{receive}}}, source={_moved(axis, hop)}"
-    return f"{program.algorithm.name}.create_xfer({access}, {ends})"
+    return f"{program.algorithm.name}.create_exchange({access}, {ends})"
 
 
 def _moved(axis: str, by: int) -> str:

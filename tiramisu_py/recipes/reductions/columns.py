@@ -12,13 +12,11 @@ from tiramisu_py import Combine, Computation, Iter, Memory, Reduction, Selection
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import accesses
-from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor, untouched
 from tiramisu_py.recipes.reductions.forms import ReductionForm, has_terms_of
 from tiramisu_py.records import dataclass
 
-#: The most lanes of a vector loop.
-MOST_LANES = 64
 #: The most rows that are combined before their result is added to the accumulators: more save little.
 MOST_ROWS = 8
 #: The most bytes of the accumulators of a strip: a page, and this share of the first-level cache (as a divisor).
@@ -186,7 +184,7 @@ class StripLoops:
 
     @property
     def update(self) -> Selection:
-        """What has the loops."""
+        """The handle that has the loops."""
         return self.form.update if self.part is None else self.part.update
 
     def serve(self, other: ReductionForm) -> bool:
@@ -197,7 +195,7 @@ class StripLoops:
 
 
 def _read(form: ReductionForm) -> set[str]:
-    """What a reduction reads, and what that is computed from."""
+    """The reads of a reduction, and what they are computed from."""
     computations, found, waiting = form.recipe.function.algorithm.computations, set[str](), [form.target.name]
     while waiting:
         for access in accesses(computations[waiting.pop()].expr):

@@ -49,7 +49,7 @@ class LoopNames:
 
 @dataclass(frozen=True)
 class Read:
-    """What a term reads of an array: for each index, the iterator that it is, None for other indices.
+    """The read of an array by a term: for each index, the iterator that it is, None for other indices.
 
     `mentions` are the iterators on which the indices depend.
     """
@@ -62,7 +62,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asks for: terms combined one by one, `in_order`; and whether loops are joined where they can be."""
+    """The wishes of the user: terms combined one by one, `in_order`; and whether loops are joined where they can be."""
 
     in_order: bool = False
     coalesce: bool = True
@@ -117,7 +117,7 @@ class ReductionForm:
 
     @property
     def update(self) -> Selection:
-        """What has the loops over terms."""
+        """The handle whose loops run over the terms."""
         return self.target.update if isinstance(self.target, Reduction) else self.target
 
     @property
@@ -221,12 +221,12 @@ class ReductionForm:
 
     @cached_property
     def reads(self) -> list[Read]:
-        """What a term reads once the elementwise chain before the reduction is inlined."""
+        """The reads of a term once the elementwise chain before the reduction is inlined."""
         names = {name: name for name in self.declared.point_iterators}
         return list(self._reads(self.declared.expr, names))
 
     def _reads(self, expression: Expr, names: Mapping[str, str]) -> Iterator[Read]:
-        """What an expression reads, whose iterators have other names in the reduction."""
+        """The reads of an expression, whose iterators have other names in the reduction."""
         for access in accesses(expression):
             found = [names.get(each.name) if isinstance(each, Iter) else None for each in access.indices]
             if access.source in self.chain:

@@ -14,7 +14,7 @@ from operator import mul
 from tiramisu_py import Combine, Computation, Iter, Reduction, Selection
 from tiramisu_py.errors import ArgumentError, CommandError
 from tiramisu_py.queries import Role
-from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
 from tiramisu_py.recipes.pointwise import BLOCK as ELEMENTS
 from tiramisu_py.recipes.recipe import Recipe, with_sizes
 from tiramisu_py.recipes.reductions.columns import (
@@ -39,7 +39,7 @@ from tiramisu_py.recipes.reductions.forms import (
     values_alone,
     with_producers,
 )
-from tiramisu_py.recipes.reductions.rows import MOST_LANES, Chain, accumulating, in_rows
+from tiramisu_py.recipes.reductions.rows import Chain, accumulating, in_rows
 from tiramisu_py.records import dataclass
 
 #: Terms of a block of a sum of everything: enough for a thread, and small beside the array of partial results.

@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from functools import partial
 from itertools import takewhile
 
-from tiramisu_py import Combine, Computation, Gpu, Iter, Memory, Reduction, Selection
+from tiramisu_py import Combine, Computation, GpuThreads, Iter, Memory, Reduction, Selection
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.queries import Const, Program, accesses, is_multiple, multiprocessors, occupancy
 from tiramisu_py.recipes.recipe import Recipe, with_sizes
@@ -181,7 +181,7 @@ class ReductionOnGpu:
     """
 
     form: ReductionForm
-    on: Gpu
+    on: GpuThreads
     sizes: GpuReductionSizes
     across: Combine
     alone: bool = True
@@ -360,7 +360,7 @@ class KernelOfFamily:
 
     recipe: Recipe
     family: Family
-    on: Gpu
+    on: GpuThreads
     sizes: GpuReductionSizes
     across: Combine
 
@@ -499,7 +499,7 @@ class ReductionsOnGpu:
     """The schedule of reductions and of what is computed from them."""
 
     recipe: Recipe
-    on: Gpu
+    on: GpuThreads
     gpu: str | int
     across: Combine
     options: Options

@@ -47,7 +47,7 @@ class ReductionOnRanks:
         rank, inner = fresh(f"{first.name}_rank"), fresh(f"{first.name}_part")
         block = self._block(first)
         self._distributed(first, block)
-        target.distribute(self.form.values, rank=first // block)
+        target.distribute_array(self.form.values, rank=first // block)
         target.split(first, block, rank, inner)
         target.tag_distribute(rank)
         values = [inner, *others]
@@ -94,4 +94,4 @@ class ReductionOnRanks:
             own = min(indices, key=str)
             if len(indices) == 1 and own.count(loop.name) == 1 and name not in function.program.distributions:
                 names = [self.form.recipe.fresh(f"{name}{k}") for k in range(len(own))]
-                function[name].distribute(names, rank=names[own.index(loop.name)] // block)
+                function[name].distribute_array(names, rank=names[own.index(loop.name)] // block)

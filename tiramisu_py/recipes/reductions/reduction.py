@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiramisu_py import Combine, Computation, Cores, Gpu, Reduction, Target, cores
+from tiramisu_py import Combine, Computation, Cores, GpuThreads, Reduction, Target, cores
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Role, not_combined, reductions_behind, rounds
@@ -23,7 +23,7 @@ GPU = "A100"
 @own_call_of("tm.recipes")
 def reduction(
     *reductions: Computation,
-    on: Cores | Gpu | None = None,
+    on: Cores | GpuThreads | None = None,
     determinism: str | None = None,
     cpu: Cpu | Target | str | None = None,
     gpu: str | int = GPU,
@@ -87,7 +87,7 @@ def reduction(
     ranks = target.ranks if isinstance(target, Cores) else None
     checked = [_checked(recipe, each) for each in (stages.reductions if ranks is None else recipe.stages)]
     with recipe.together():
-        if isinstance(target, Gpu):
+        if isinstance(target, GpuThreads):
             ReductionsOnGpu(recipe, target, gpu, _across(across, determinism), options, sizes or {}).apply(stages)
         elif isinstance(ranks, range):
             for each in checked:
@@ -102,7 +102,11 @@ def reduction(
 
 @own_call_of("tm.recipes")
 def reduction_space(
-    of: Computation, *, on: Cores | Gpu | None = None, cpu: Cpu | Target | str | None = None, gpu: str | int = GPU
+    of: Computation,
+    *,
+    on: Cores | GpuThreads | None = None,
+    cpu: Cpu | Target | str | None = None,
+    gpu: str | int = GPU,
 ) -> dict[str, list[int]]:
     """Values of the `sizes` of `reduction` around those that follow from sizes and machine, for `tune`.
 
@@ -122,18 +126,18 @@ def reduction_space(
     recipe = Recipe("reduction_space", [of])
     target = checked_target("reduction_space", on)
     form = ReductionForm(recipe, _checked(recipe, of))
-    if isinstance(target, Gpu):
+    if isinstance(target, GpuThreads):
         return sizes_on_gpu(form, gpu).space(form)
     return CoreReductionSizes.of(form, processor("reduction_space", cpu)).space(form)
 
 
-def checked_target(recipe: str, on: object) -> Cores | Gpu:
-    """What a recipe schedules for; raises `ArgumentError`."""
+def checked_target(recipe: str, on: object) -> Cores | GpuThreads:
+    """The target that a recipe schedules for; raises `ArgumentError`."""
     if on is None:
         return cores()
-    if isinstance(on, Gpu) and on == Gpu(on.device, stream=on.stream):
+    if isinstance(on, GpuThreads) and on == GpuThreads(on.device, stream=on.stream):
         return on
-    if isinstance(on, Gpu):
+    if isinstance(on, GpuThreads):
         repair = "tm.gpu(device, stream=...), and sizes="
         raise ArgumentError(f"{recipe}: on={on!r}: it chooses the threads itself: give {repair}")
     if isinstance(on, Cores) and on == Cores(ranks=on.ranks):

@@ -6,12 +6,10 @@ from tiramisu_py import Combine, Computation, Iter, Reduction, Target
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Declared, Role, accesses
-from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
 from tiramisu_py.recipes.recipe import AppliedCommands, Recipe, processor
 from tiramisu_py.records import dataclass
 
-#: The most lanes of a vector loop.
-MOST_LANES = 64
 #: Additions that a core has under way: a latency of four cycles, two of them begun in each.
 UNDER_WAY = 8
 

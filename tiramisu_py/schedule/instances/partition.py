@@ -15,7 +15,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares, Target, ranks_of
+from tiramisu_py.program.targets import Cores, GpuThreads, Partition, Shares, Target, ranks_of
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, find, listed, loop_name, loops_named, statements
 from tiramisu_py.schedule.command_fields import OnStatements
@@ -71,9 +71,9 @@ def _targets(program: Program, given: object) -> tuple[Target, ...]:
     if not targets:
         raise CommandError("there is no target: give one for each part, [tm.gpu(), tm.cores()]")
     for target in targets:
-        if not isinstance(target, Cores | Gpu):
+        if not isinstance(target, Cores | GpuThreads):
             raise CommandError(f"{_word(target)} is not a target: give tm.cores(...) or tm.gpu(...)")
-    found = tuple(checked(target) for target in targets if isinstance(target, Cores | Gpu))
+    found = tuple(checked(target) for target in targets if isinstance(target, Cores | GpuThreads))
     without = [target for target in found if target.ranks is None]
     if without and len(without) < len(found):
         raise CommandError(

@@ -14,7 +14,7 @@ from tiramisu_py.program.fresh_names import free_loop
 from tiramisu_py.program.loops import Launch, Loop, LoopId, Parallel, Rank, Vector
 from tiramisu_py.program.program import Program, adds_up
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.program.targets import Cores, Gpu, Target
+from tiramisu_py.program.targets import Cores, GpuThreads, Target
 from tiramisu_py.schedule.command_arguments import find
 from tiramisu_py.schedule.devices.tag_gpu import tag_gpu
 from tiramisu_py.schedule.devices.tagging import Tagging
@@ -144,7 +144,7 @@ def _on_cores(program: Program, names: Sequence[str], level: str, target: Cores,
 
 
 def _on_gpu(
-    program: Program, names: Sequence[str], level: str, target: Gpu, command: str
+    program: Program, names: Sequence[str], level: str, target: GpuThreads, command: str
 ) -> tuple[Program, str | None]:
     chunk = None
     if target.chunk is not None:
@@ -167,7 +167,7 @@ def _on_gpu(
     return tag_gpu(program, names, Tagging(tuple(blocks), tuple(threads), launch), command), chunk
 
 
-def _threads(target: Gpu, count: int) -> list[int]:
+def _threads(target: GpuThreads, count: int) -> list[int]:
     if isinstance(target.tile, tuple):
         return list(target.tile)
     if isinstance(target.tile, int):

@@ -8,7 +8,7 @@ from numbers import Integral, Rational
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.machine.gpu_target import CUDA
-from tiramisu_py.program.targets import Cores, Gpu, Ranks, Shares, Target, Tile
+from tiramisu_py.program.targets import Cores, GpuThreads, Ranks, Shares, Target, Tile
 from tiramisu_py.public_calls import own_call
 from tiramisu_py.schedule.command_arguments import size
 from tiramisu_py.schedule.loops.tags import WIDTHS
@@ -46,7 +46,7 @@ def gpu(
     chunk: int | None = None,
     stream: int = 0,
     ranks: int | range | None = None,
-) -> Gpu:
+) -> GpuThreads:
     """A GPU, as a target of `partition`.
 
     ::
@@ -63,7 +63,7 @@ def gpu(
     is the rank whose GPU it is, or a range of ranks with a GPU each, which get equal blocks of the part. Raises
     `CommandError`.
     """
-    return Gpu(
+    return GpuThreads(
         _size(device, "device", 0),
         _tile(tile),
         None if chunk is None else _size(chunk, "chunk", 1),

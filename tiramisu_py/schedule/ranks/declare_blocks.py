@@ -138,9 +138,9 @@ class DeclareBlocks(OnFunction):
         f = tm.Function("blur", params=[R, lo, hi])
         ...
         f.blocks(R, lo, hi)
-        image.distribute([r], rank=r, bounds=(lo, hi))      a rank holds, and is called with, image[lo..hi]
+        image.distribute_array([r], rank=r, bounds=(lo, hi))      a rank holds, and is called with, image[lo..hi]
         bx.tag_distribute(r, bounds=(lo, hi))               and computes bx[lo..hi]
-        down = f.create_xfer(bx[r], send=({r: (hi - 1, hi)}, hi < R), to=tm.rank + 1,
+        down = f.create_exchange(bx[r], send=({r: (hi - 1, hi)}, hi < R), to=tm.rank + 1,
                              recv=({r: (lo - 1, lo)}, lo > 0), source=tm.rank - 1)
 
     `lower` and `upper` are parameters of the function, whose values differ by rank. The blocks of ranks 0, 1, ...

@@ -135,8 +135,8 @@ def check_axes(program: Program) -> None:
         if len(distribution.axes) != count:
             raise CommandError(
                 f"{source} is distributed along {_axes(len(distribution.axes))}, but the process grid has "
-                f"{_axes(count)}: give {source}.distribute(..., rank=(...)) one entry for each (None: the same on all "
-                "ranks along it)"
+                f"{_axes(count)}: give {source}.distribute_array(..., rank=(...)) one entry for each (None: the same "
+                "on all ranks along it)"
             )
     for statement in program.acting:
         if statement.message is not None and sets.out_size(sets.graph(statement.message.peer)) != count:
@@ -144,7 +144,7 @@ def check_axes(program: Program) -> None:
             raise CommandError(
                 f"{statement.handle} names a rank by {named} coordinate{'' if named == 1 else 's'}, but the process "
                 f"grid has {_axes(count)}: declare it with {program.algorithm.name}.grid(...), or tag all loops with "
-                "tag_distribute, before create_xfer"
+                "tag_distribute, before create_exchange"
             )
 
 
@@ -219,7 +219,7 @@ def _check_callers(program: Program, source: str) -> None:
         return
     name = program.algorithm.name
     slices = [output for output in program.algorithm.outputs if output == f"{source}_out"]
-    hint = f'; what {name} returns is {slices[0]}: {name}["{slices[0]}"].distribute(...)' if slices else ""
+    hint = f'; what {name} returns is {slices[0]}: {name}["{slices[0]}"].distribute_array(...)' if slices else ""
     raise CommandError(
         f"{source} is a temporary, neither an input nor an output: its values are held by the ranks that compute them; "
         f"say which with {source}.tag_distribute{hint}"
@@ -357,14 +357,14 @@ class Distribute(OnStatements):
 
         on each rank: image[r, c]     -->     on rank q: image[r, c] where r // B == q
 
-        image.distribute([r, c], rank=r // B)           rows r with r // B == q on rank q (blocks)
-        image.distribute([r, c], rank=(r // B) % P)     blocks of B rows, dealt out to P ranks in turn
-        image.distribute([r, c], rank=tm.pieces(r, [H]))    rows below H on rank 0, others on rank 1
-        image.distribute([r, c], rank=0)                all of it on rank 0
-        image.distribute([r, c], rank=None)             all of it on every rank, as without the command
-        a.distribute([i, j], rank=(i // B, j // B))     tiles on a process grid
-        a.distribute([i, j], rank=(i // B, None))       rows; the same on all ranks along the second axis
-        image.distribute([r, c], rank=r, bounds=(lo, hi))   the rows of the rank's block (Function.blocks)
+        image.distribute_array([r, c], rank=r // B)           rows r with r // B == q on rank q (blocks)
+        image.distribute_array([r, c], rank=(r // B) % P)     blocks of B rows, dealt out to P ranks in turn
+        image.distribute_array([r, c], rank=tm.pieces(r, [H]))    rows below H on rank 0, others on rank 1
+        image.distribute_array([r, c], rank=0)                all of it on rank 0
+        image.distribute_array([r, c], rank=None)             all of it on every rank, as without the command
+        a.distribute_array([i, j], rank=(i // B, j // B))     tiles on a process grid
+        a.distribute_array([i, j], rank=(i // B, None))       rows; the same on all ranks along the second axis
+        image.distribute_array([r, c], rank=r, bounds=(lo, hi))   the rows of the rank's block (Function.blocks)
 
     The points at which pieces are cut may be parameters, chosen when the function is called (`tm.pieces`). On each
     rank the caller passes the part that the rank holds, without gaps, and receives its part of an output; the
@@ -372,6 +372,8 @@ class Distribute(OnStatements):
     the input. A temporary is held where it is computed. Raises `CommandError` for anything but an input or an
     output in host memory, and if the number of entries is not the number of axes of the process grid.
     """
+
+    verb = "distribute_array"
 
     spelled_out = ("rank", "bounds")
 

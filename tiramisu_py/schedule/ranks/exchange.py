@@ -175,7 +175,7 @@ def set_wait_access(program: Program, names: Sequence[str], indices: Sequence[ob
         message = statement.message
         if message is None or not message.asynchronous:
             raise CommandError(
-                f"{statement.handle} is blocking, and has no requests to keep: give it tm.NONBLOCK in create_xfer"
+                f"{statement.handle} is blocking, and has no requests to keep: give it tm.NONBLOCK in create_exchange"
             )
         reader = Affine(statement.frame)
         forms = [_form(reader, f"set_wait_access of {statement.handle}", as_expr(given)) for given in indices]
@@ -209,9 +209,31 @@ def check_slots(program: Program, name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class CreateExchange(OnFunction):
-    """Values are sent from rank to rank."""
+    """Send values from rank to rank.
 
-    verb = "create_xfer"
+    ::
+
+        f.create_exchange(bx[r, c], send={q: (0, P - 1), r: (q*B + B - 1, q*B + B), c: C}, to=q + 1,
+                          recv={q: (1, P), r: (q*B - 1, q*B), c: C}, source=q - 1, name="down")
+            -->   on rank q < P - 1: for r, c: send bx[r, c] to rank q + 1         (down.send)
+                  on rank q > 0:     for r, c: receive bx[r, c] from rank q - 1    (down.recv)
+
+    Both halves name the value by their own iterators. An iterator with the name of a rank loop runs on ranks too;
+    ``tm.rank`` (`tm.ranks` on a grid) is this rank's number, and need not be listed. A domain may have a condition:
+    ``send=({r: R, c: C}, tm.rank > 0)``. `to` and `source` are affine in the iterators (tuples on a grid). The k-th
+    message of an exchange from one rank to another matches the k-th receive there. As to the properties,
+    ``tm.SYNC`` sends are complete when they are being received, ``tm.ASYNC`` ones (the default) when the values may
+    be overwritten, and ``tm.BUFFERED`` ones at once; ``tm.NONBLOCK`` halves need a `Half.wait`, which ``tm.BLOCK``
+    ones (the default) do not; ``tm.PERSISTENT`` ones, in time loops, set up their requests once. Each point is a
+    message, until `Half.collapse_many` merges rows, or all points, into one. Returns the exchange, whose halves
+    ``down.send`` and ``down.recv`` are scheduled like computations. `check` refuses missing values, unmatched
+    messages and deadlocks.
+
+    With ``collective=True`` all ranks take part together, once in each iteration of the loops that both halves
+    share: MPI_Bcast if one rank sends the same values to all others, else MPI_Alltoallw. No statement may come
+    between the two halves, and no value may be received where another is sent from. A rank may send to itself.
+    Source: TIRAMISU, ``create_xfer``, two-sided.
+    """
 
     access: Any
     _: KW_ONLY
@@ -223,7 +245,6 @@ class CreateExchange(OnFunction):
     recv_props: Sequence[Mode | Property] = ()
     collective: bool = False
     name: str | None = None
-    direction: object = None
 
     def made(self, program: Program) -> str:
         """The name of the exchange."""
@@ -237,7 +258,7 @@ class CreateExchange(OnFunction):
     def applied(self, program: Program) -> Program:
         made, owner = self.made(program), program.algorithm.owner
         halves = {"send": self.send, "to": self.to, "recv": self.recv, "source": self.source}
-        check_given(halves, self.direction)
+        check_given(halves)
         source_of(self.access, program.algorithm)
         send = exchange_half.half(program, made, Role.SEND, self.send, self.access, self.to, self.send_props, owner)
         receive = exchange_half.half(

@@ -56,14 +56,9 @@ class ExchangeHalf:
     collective: bool = False
 
 
-def check_given(given: Mapping[str, object], direction: object) -> None:
-    """Refuse an exchange without one of its halves, or one that is mixed up with a transfer between devices."""
+def check_given(given: Mapping[str, object]) -> None:
+    """Refuse an exchange without one of its halves."""
     missing = [name for name in ("send", "to", "recv", "source") if given[name] is None]
-    if direction is not None:
-        raise CommandError(
-            "send= and recv= are for messages between ranks, and take no direction: "
-            "create_xfer(bx[r, c], send={...}, to=..., recv={...}, source=...)"
-        )
     if missing:
         raise CommandError(
             f"an exchange has two halves, and {', '.join(f'{name}=' for name in missing)} "

@@ -38,9 +38,9 @@ RANK = RankNumber("rank")
 def rank_numbers(count: int) -> tuple[RankNumber, ...]:
     """The coordinates of the rank itself on a process grid of `count` axes: ``p, q = tm.ranks(2)``.
 
-    Like `tm.rank` for a single axis, they can be used in both halves of `Function.create_xfer`: in domains, conditions,
-    indices and peers. A half that uses one without listing it is executed by all ranks along that axis. Raises
-    `CommandError` for less than one axis.
+    Like `tm.rank` for a single axis, they can be used in both halves of `Function.create_exchange`: in domains,
+    conditions, indices and peers. A half that uses one without listing it is executed by all ranks along that axis.
+    Raises `CommandError` for less than one axis.
     """
     if size(count, "the number of axes") == 1:
         return (RANK,)

@@ -42,13 +42,13 @@ def pieces(
     ranks: Sequence[int] | None = None,
     of: Expr | int | None = None,
 ) -> Cut:
-    """A dimension of an array in pieces, for ``distribute(..., rank=...)``: cut at points, each piece on a rank.
+    """A dimension of an array in pieces, for ``distribute_array(..., rank=...)``: cut at points, each piece on a rank.
 
     ::
 
-        image.distribute([r, c], rank=tm.pieces(r, [H]))                          rows below H on rank 0, others on 1
-        image.distribute([r, c], rank=tm.pieces(r, [G, H], ranks=[0, 0, 1]))      rows below G or H on rank 0
-        image.distribute([r, c], rank=tm.pieces(r, tm.shares(3, 1), of=R))        rows below floor(3*R / 4) on rank 0
+        image.distribute_array([r, c], rank=tm.pieces(r, [H]))                       rows below H on rank 0, others on 1
+        image.distribute_array([r, c], rank=tm.pieces(r, [G, H], ranks=[0, 0, 1]))   rows below G or H on rank 0
+        image.distribute_array([r, c], rank=tm.pieces(r, tm.shares(3, 1), of=R))     rows below floor(3*R / 4) on rank 0
 
     Points are integers or affine in the parameters, so that they can be chosen when the function is called. An element
     is in the first piece whose point it is below, or else in the last: points out of order, or beyond the array, make

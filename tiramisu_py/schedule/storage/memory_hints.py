@@ -77,7 +77,7 @@ def prefetch(program: Program, names: Sequence[str], read: str, wanted: str, dis
 
 
 def _accesses(program: Program, statement: Statement) -> list[Access]:
-    """What a statement reads; an update reads what it adds to."""
+    """The reads of a statement; an update reads what it adds to."""
     found = [part for root in (statement.body, *statement.guards) for part in walk(root) if isinstance(part, Access)]
     if statement.role is Role.UPDATE:
         own = program.algorithm.computations[statement.source]

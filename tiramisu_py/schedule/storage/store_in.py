@@ -30,9 +30,9 @@ class StoreIn(OnStatements):
     ``p.store_in(tm.Buffer("two", [2], tm.float32), [i % 2])`` folds p to two elements; ``c.store_in([j, i])``
     transposes its own array; ``c.store_in(a, [i])`` overwrites the input a (in place); ``p.store_in(tm.REGISTER)``
     keeps its current buffer in registers, ``p.store_in(tm.SHARED)`` in the shared memory of each block of a kernel,
-    ``p.store_in(tm.GPU)`` in the memory of GPUs alone; ``tm.PINNED`` is page-locked memory of the host, and
+    ``p.store_in(tm.GPU_MEMORY)`` in the memory of GPUs alone; ``tm.PINNED`` is page-locked memory of the host, and
     ``tm.HOST_MAPPED`` is page-locked memory that GPUs address too. Names are also accepted:
-    ``p.store_in("shared")``. An output in ``tm.GPU`` is an array of the caller on the GPU `device`. Indices are
+    ``p.store_in("shared")``. An output in ``tm.GPU_MEMORY`` is an array of the caller on the GPU `device`. Indices are
     affine in the iterators, with floor division and modulo, or count rows: ``i * M + j`` in a buffer of extent
     ``N * M``. It is proven that no value is overwritten before its
     last use. All statements of a computation (parts of `separate_at`, start and update of a reduction) store to one

@@ -35,9 +35,9 @@ def refuse_on_host(declared: ArrayArgument, given: object) -> None:
     """Raises `ArgumentError` for an array on a GPU that should be on the host."""
     if isinstance(given, DeviceArray) or (not isinstance(given, np.ndarray) and lives_on_gpu(given)):
         if declared.is_input:
-            remedy = "declare the input with memory=tm.GPU to use it in place"
+            remedy = "declare the input with memory=tm.GPU_MEMORY to use it in place"
         else:
-            remedy = "keep the output in a buffer with memory=tm.GPU to have it written in place"
+            remedy = "keep the output in a buffer with memory=tm.GPU_MEMORY to have it written in place"
         raise ArgumentError(
             f"{declared.name} is kept in the host's memory, and the array given lives on a GPU "
             f"({type(given).__name__}); {remedy}, or pass a copy on the host, such as {declared.name}.get()"

@@ -19,7 +19,7 @@ _MOST = 128
 
 @dataclass(frozen=True)
 class ArrayTraffic:
-    """What one call has moved of one array, in bytes.
+    """The bytes of one array that one call has moved.
 
     `copied`: between memories, in all directions; `stored`: to files; `loaded`: from files. `read` and `written`: by
     GPUs, in the host's memory, in place; `requests`: the lines of 128 bytes that warps asked for, one for each line
@@ -38,7 +38,7 @@ class ArrayTraffic:
 
 @dataclass(frozen=True)
 class CallTraffic:
-    """What the last call of a thread has moved: its copies by name, of `copy_count` names, and accesses in place.
+    """The traffic of the last call of a thread: its copies by name, of `copy_count` names, and accesses in place.
 
     `stored` and `loaded` are the bytes of copies to and from files, by array: None if there are too many copies.
     """

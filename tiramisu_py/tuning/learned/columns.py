@@ -81,7 +81,7 @@ class Columns:
         return found
 
     def amount(self, sizes: Sizes) -> float:
-        """What a rate counts: operations, or bytes where there are none."""
+        """The amount that a rate counts: operations, or bytes where there are none."""
         return float(self.work.operations(sizes) or self.work.bytes(sizes) or 1)
 
     def _joined(self, own: Array, around: Array) -> Array:

@@ -134,25 +134,7 @@ static const char *const points[] = {{{words}}};
 
 static _Thread_local int last = 0;
 
-// The version of the sizes that are nearest: whose ratios to the given ones have the least product, each at least 1.
-static int nearest({sizes}) {{
-    const int64_t given[] = {{{", ".join(params)}}};
-    double least = 0;
-    int found = 0;
-    for (unsigned row = 0; row < sizeof chosen / sizeof chosen[0]; row++) {{
-        double far = 1;
-        for (unsigned k = 0; k < {len(params)}; k++) {{
-            const double a = given[k] < 1 ? 1 : (double)given[k], b = (double)chosen[row].sizes[k];
-            far *= a > b ? a / b : b / a;
-        }}
-        if (row == 0 || far < least) {{
-            least = far;
-            found = chosen[row].version;
-        }}
-    }}
-    return found;
-}}
-
+{_nearest(params, sizes)}
 const char *{name}_version({sizes}) {{
     return points[nearest({", ".join(params)})];
 }}
@@ -170,6 +152,29 @@ const char *{name}_last_error(void) {{
 {errors}
     }}
     return "";
+}}
+"""
+
+
+def _nearest(params: Sequence[str], sizes: str) -> str:
+    return f"""\
+// The version of the sizes that are nearest: whose ratios to the given ones have the least product, each at least 1.
+static int nearest({sizes}) {{
+    const int64_t given[] = {{{", ".join(params)}}};
+    double least = 0;
+    int found = 0;
+    for (unsigned row = 0; row < sizeof chosen / sizeof chosen[0]; row++) {{
+        double far = 1;
+        for (unsigned k = 0; k < {len(params)}; k++) {{
+            const double a = given[k] < 1 ? 1 : (double)given[k], b = (double)chosen[row].sizes[k];
+            far *= a > b ? a / b : b / a;
+        }}
+        if (row == 0 || far < least) {{
+            least = far;
+            found = chosen[row].version;
+        }}
+    }}
+    return found;
 }}
 """
 

@@ -78,7 +78,7 @@ _OF_ARRAYS: dict[str, Callable[[Mapping[str, npt.NDArray[Any]]], TimeModel]] = {
 
 @dataclass(frozen=True)
 class FitReport:
-    """What a model has learned: from how many `samples`, of `points` and `shapes`, and its errors on shapes that were
+    """The report of a model: from how many `samples`, of `points` and `shapes`, and its errors on shapes that were
     kept apart.
 
     An error is the root of the mean square of ``log(predicted / measured)``: 0.1 is about 10 %. `errors` has that of
@@ -241,7 +241,7 @@ def _chosen(keys: Sequence[str], held: npt.NDArray[Any], found: Array, rates: Ar
 
 
 def _unknown(values: Mapping[str, Sequence[Any]], given: Observations) -> tuple[str, ...]:
-    """What the samples say little of."""
+    """The columns of which the samples say little."""
     found = []
     for name, some in values.items():
         for value in some:

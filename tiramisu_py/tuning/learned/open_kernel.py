@@ -120,15 +120,9 @@ class InputAware:
         require_seed(seed)
         study = self._study
         checked = checked_ranges({**(ranges or {}), **sizes}, study.params, "collect")
-        limits: list[tuple[str, Callable[[Sizes], float], float]] = []
-        if study.algorithm.assume:
-            limits.append(("what the function assumes", lambda sizes: not study.assumes(sizes), 0))
-        most = OPERATIONS if operations is None and study.timer is None else operations
-        if most is not None:
-            limits.append(("operations", study.work.operations, most))
         if study.timer is None:
             study.kernel_clock.ranges = checked
-            limits.append(("bytes of arguments", study.work.bytes, BYTES))
+        limits = self._limits(operations)
         sampler = Sampler(study.candidates, study.filters, checked, limits, points=points, shapes=shapes, seed=seed)
         seconds = None if minutes is None else 60 * minutes
         timing = nullcontext() if study.timer is not None else study.kernel_clock.limited(limit)
@@ -138,6 +132,19 @@ class InputAware:
                 self.name, sampler, study.clock, store, study.turn,
                 CollectLimits(samples, seconds, workers or len(allowed_cpus()), compile_only), Progress(progress),
             ).run()  # fmt: skip
+
+    def _limits(self, operations: float | None) -> list[tuple[str, Callable[[Sizes], float], float]]:
+        """The limits of sizes that are drawn: what is limited, how much of it some sizes have, and the most."""
+        study = self._study
+        limits: list[tuple[str, Callable[[Sizes], float], float]] = []
+        if study.algorithm.assume:
+            limits.append(("what the function assumes", lambda sizes: not study.assumes(sizes), 0))
+        most = OPERATIONS if operations is None and study.timer is None else operations
+        if most is not None:
+            limits.append(("operations", study.work.operations, most))
+        if study.timer is None:
+            limits.append(("bytes of arguments", study.work.bytes, BYTES))
+        return limits
 
     def fit(
         self,

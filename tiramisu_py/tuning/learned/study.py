@@ -1,4 +1,4 @@
-"""What all parts of input-aware tuning know of a kernel: its space, its algorithm, the clock, and the database."""
+"""Facts about a kernel for all parts of input-aware tuning: its space, its algorithm, the clock, and the database."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Study:
 
     @property
     def algorithm(self) -> Algorithm:
-        """What all points compute."""
+        """The algorithm that all points compute."""
         return self.candidates.algorithm
 
     def assumes(self, sizes: Sizes) -> bool:
@@ -74,12 +74,12 @@ class Study:
 
     @cached_property
     def kernel_clock(self) -> KernelClock:
-        """What compiles kernels, and measures them."""
+        """The clock that compiles kernels, and measures them."""
         return KernelClock(self.candidates.any(), open_cache(), self.options, REPEATS)
 
     @cached_property
     def clock(self) -> SampleClock:
-        """What says how long a point takes."""
+        """The clock that says how long a point takes."""
         return self.kernel_clock if self.timer is None else PretendedClock(self.timer)
 
     @contextmanager

@@ -1,1 +1,1 @@
-"""What is kept, computed again, or put in files: choices for the values that a program reads late."""
+"""Keeping, computing again, or putting in files: choices for the values that a program reads late."""

@@ -18,7 +18,7 @@ from tiramisu_py.tuning.storage_rates import Storage
 @own_class
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What `tm.plan` chose: the `commands` to apply, and what they are predicted to do at its sizes.
+    """The choice of `tm.plan`: the `commands` to apply, and what they are predicted to do at its sizes.
 
     `peak` are the bytes of temporaries at a time, as `Function.memory` counts them. `seconds` are those of a call,
     estimated; `added` are those that keeping everything would not take. `written` and `read` are the bytes of a call

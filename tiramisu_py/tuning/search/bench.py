@@ -19,7 +19,7 @@ from tiramisu_py.tuning.search.workload import Case, cases_for
 
 @dataclass(frozen=True)
 class MeasuringRequest:
-    """What the user says about measuring."""
+    """The wishes of the user about measuring."""
 
     arguments: object
     sizes: object

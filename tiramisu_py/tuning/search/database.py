@@ -112,7 +112,7 @@ CREATE TABLE choices (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is known about a point: "measured", "stopped" (early), "pruned" (by the proof) or "failed", with the reason
+    """The outcome of a point: "measured", "stopped" (early), "pruned" (by the proof) or "failed", with the reason
     of the last two, and the samples of the first two with the pace of the machine meanwhile.
     """
 

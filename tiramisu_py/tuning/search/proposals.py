@@ -1,4 +1,4 @@
-"""Which point is tried next: all in random order, random ones, or those that Optuna proposes.
+"""Proposals of the point to try next: all in random order, random ones, or those that Optuna proposes.
 
 Between these are points with values that were hardly tried, and neighbours of the best one, which a model of the costs
 would not propose.

@@ -1,4 +1,4 @@
-"""What a right kernel returns: computed once, and compared with the outputs of every kernel that is measured."""
+"""Results of a right kernel: computed once, and compared with the outputs of every kernel that is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the arguments of a search have to be. Each function raises `ArgumentError`, naming the argument."""
+"""Requirements on the arguments of a search. Each function raises `ArgumentError`, naming the argument."""
 
 from __future__ import annotations
 

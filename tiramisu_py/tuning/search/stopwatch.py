@@ -33,7 +33,7 @@ def geometric_mean(times: Sequence[float]) -> float:
 
 @dataclass
 class Rivals:
-    """What a point has to beat: the least time of all, and the least time that any point has in each case."""
+    """The times that a point has to beat: the least time of all, and the least time that any point has in each case."""
 
     best: float = math.inf
     floors: list[float] = field(default_factory=list)

@@ -255,7 +255,7 @@ class Tuner:
         return samples + ((),) * (len(self._bench.cases) - len(samples)) if samples and self._bench else samples
 
     def _cost(self, kind: str, samples: Samples) -> float | None:
-        """What the search makes small: the logarithm of the time, or of what the time is at least."""
+        """The number that the search makes small: the logarithm of the time, or of what the time is at least."""
         if kind not in ("measured", "stopped"):
             return None
         return math.log(self._rivals.bound(samples))
@@ -405,7 +405,7 @@ def _named(point: Point) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """What an error says; the first reason of a refusal, with its command."""
+    """The words of an error; the first reason of a refusal, with its command."""
     if isinstance(error, LegalityError) and error.violations:
         first = error.violations[0]
         return f"{first.kind}: {first.message}" + (f" (command: {first.command})" if first.command else "")

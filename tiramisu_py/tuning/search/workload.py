@@ -1,4 +1,4 @@
-"""What a point is measured on: the arguments of one or several sizes, and what is equal between two searches."""
+"""Workloads to measure a point on: the arguments of one or several sizes, and what is equal between two searches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Case:
 
     @cached_property
     def key(self) -> dict[str, Any]:
-        """What tells this case from others: shapes, types, and the contents of what the time may depend on."""
+        """A key that tells this case from others: shapes, types, and the contents of what the time may depend on."""
         return {"params": dict(self.params), "inputs": {name: self._key_of(name) for name in self.inputs}}
 
     def _key_of(self, name: str) -> Any:

@@ -33,7 +33,7 @@ COMMANDS = {
     "tag_gpu": ("kernel", "tree"), "gpu_tile": ("gpu_tile",), "coarsen": ("coarsen",), "barrier": ("barrier",),
     "wait": ("waits",), "create_xfer": ("transfer",),
     "derive_transfers": ("derive",), "gpu_target": ("gpu_target",), "tag_distribute": ("ranks",),
-    "distribute": ("distribute",), "grid": ("grid",), "collapse_many": ("collapse",),
+    "distribute_array": ("distribute",), "grid": ("grid",), "collapse_many": ("collapse",),
     "set_wait_access": ("requests",), "tensorize": ("tensorized",),
 }  # fmt: skip
 #: What the algorithms of this generator, or of the others, declare.
@@ -41,13 +41,13 @@ DECLARED = {
     "input": "every algorithm", "computation": "every algorithm", "reduction": "every algorithm",
     "scatter": "of values", "scan": "prefixes", "outputs": "every algorithm", "together": "the kind `groups`",
     "stage": "the kind `stages`", "scalar": "conditions of `special_case`", "reshape": "views of inputs",
-    "blocks": "the kind `ranked`",
+    "blocks": "the kind `ranked`", "create_exchange": "the kind `ranks`",
 }  # fmt: skip
 #: What no generator draws, with the tests that try it in its own cases.
 ELSEWHERE = {
     "segments": "tests/schedule/test_segments.py", "inverse": "tests/schedule/test_gather.py",
     "gather": "tests/schedule/test_gather.py", "array": "tests/language", "compact": "tests/schedule/test_compact.py",
-    "reassociate": "tests/schedule/test_reassociate.py",
+    "reassociate": "tests/schedule/test_reassociate.py", "accumulate": "tests/schedule/test_accumulate.py",
     "pipeline": "tests/schedule/devices/test_pipeline.py", "offload": "tests/schedule/storage/test_offload.py",
     "recompute": "tests/schedule/test_recompute.py", "align": "tests/schedule/devices/test_align_lines.py",
 }  # fmt: skip
@@ -403,7 +403,7 @@ class EveryCommand(CpuCommands):
         iterators = self._new_iterators(source)
         x, block = self.choice.choice(iterators), self.choice.choice((1, 2, 2, 3))
         rank = self.choice.choice((f"{x} // {block}", f"{x} // {block}", f"{x} % 2", "0"))
-        return f"{self._name(source)}.distribute([{', '.join(iterators)}], rank={rank})"
+        return f"{self._name(source)}.distribute_array([{', '.join(iterators)}], rank={rank})"
 
     def _grid(self, statement: Statement, handle: str) -> str:
         return f"f.grid({self.choice.choice(('2', '3', *self.script.program.algorithm.params))})"

@@ -70,4 +70,4 @@ def _on_ranks(choice: random.Random, commands: EveryCommand) -> None:
         iterators = commands._new_iterators(source)
         if iterators and choice.random() < 0.6:
             listed = ", ".join(iterators)
-            commands.attempt(f"{commands._name(source)}.distribute([{listed}], rank={iterators[0]} // {block})")
+            commands.attempt(f"{commands._name(source)}.distribute_array([{listed}], rank={iterators[0]} // {block})")

@@ -43,7 +43,7 @@ def narrowed(vectors: Vectors, e: Expr, dtype: DType) -> Code | None:
 
 
 def leaf_of(e: Expr, dtype: DType) -> Leaf:
-    """What tells an operand that is widened to a type from others."""
+    """A key that tells an operand that is widened to a type from others."""
     return e.key(), e.dtype.name, strong(dtype).name
 
 

@@ -54,7 +54,7 @@ class Candidates:
 
     @property
     def proven(self) -> list[JudgedPoint]:
-        """Those that were made so far and are legal."""
+        """The candidates that were made so far and are legal."""
         return [each for each in self._known.values() if each.function is not None]
 
     def at(self, point: Point) -> JudgedPoint:
@@ -89,7 +89,7 @@ class Candidates:
 
     @property
     def algorithm(self) -> Algorithm:
-        """What points compute, as the first legal one says it."""
+        """The algorithm that points compute, as the first legal one says it."""
         return self.any().algorithm
 
     @property

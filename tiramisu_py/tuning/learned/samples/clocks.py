@@ -331,7 +331,7 @@ def _values(kind: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def serve() -> None:
-    """What the process of `TimingProcess` does; whatever else writes to the standard output writes to the error."""
+    """Do the work of `TimingProcess` in its process; other writes to the standard output go to the error."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     repeats = int(sys.argv[1])

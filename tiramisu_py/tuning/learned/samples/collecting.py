@@ -25,7 +25,7 @@ Turn = Callable[[], AbstractContextManager[bool]]
 
 @dataclass(frozen=True)
 class Collected:
-    """What `collect` has found: `samples` with a time, `new` ones among them, of so many `points` and `shapes`.
+    """The findings of `collect`: `samples` with a time, `new` ones among them, of so many `points` and `shapes`.
 
     `rejected` counts by reason what was refused: points, or draws where a reason depends on sizes; `examples` has a
     message for each reason that has one. `failed` counts the samples without a time by reason. `accepted` are the

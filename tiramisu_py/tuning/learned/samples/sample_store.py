@@ -70,7 +70,7 @@ class SampleStore(TuningFile):
         return None if found is None else found.seconds
 
     def sampled(self, kernel: int, sizes: Sizes) -> Sampled | None:
-        """What is known of a kernel at some sizes; None if that is still to be found."""
+        """The outcome of a kernel at some sizes; None if that is still to be found."""
         with self._explained():
             row = self._connection.execute(
                 "SELECT seconds, spread, reason, attempts FROM timings WHERE kernel = ? AND sizes = ?",

@@ -1,4 +1,4 @@
-"""Which point at which sizes is sampled next: as a naive Bayes model of what is accepted says, after uniform draws.
+"""The choice of the next point and its sizes: as a naive Bayes model of what is accepted says, after uniform draws.
 
 Given that a sample is accepted, its parameters and sizes count as independent, so that each has a probability of its
 own: its number among accepted draws, all numbers begun at 100. What filters accept is found out by uniform draws
@@ -36,7 +36,7 @@ class DrawnSample:
 
 
 class Rejections:
-    """What was refused, counted by reason: points once each, and draws where a reason depends on sizes."""
+    """Refusals, counted by reason: points once each, and draws where a reason depends on sizes."""
 
     def __init__(self) -> None:
         self._points: dict[str, set[int]] = {}

@@ -1,13 +1,12 @@
-"""A version of a partial tile for each number of vectors, so that it computes no vector that is not there.
+"""Vector loops that are to have a version for each number of whole vectors in a tile that is not full.
 
-Before, in a tile that is not full: ``for j in 0 .. min(64, M - 64*j0): S``, a vector loop of 16 lanes. After: ``if (M -
-64*j0 >= 49) for j in 0 .. min(64, M - 64*j0): S else if (M - 64*j0 >= 33) for j in 0 .. min(48, M - 64*j0): S`` and so
-on, down to one vector. A loop padded to whole vectors has a constant trip count in each version: 64, 48, 32, 16.
+``for j in 0 .. min(64, M - 64*j0): S`` of 16 lanes is such a tile, of up to four strips; `tile_versions` makes its
+versions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -15,16 +14,14 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, constant
 from tiramisu_py.algorithm.traversal import kept_on_node
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, Node
-from tiramisu_py.ir.arithmetic.linear import Key, Linear, difference, linear, number, operands
-from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.arithmetic.linear import Linear, difference, linear, number, operands
+from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import EMPTY, walk, with_children
 from tiramisu_py.program.loops import MOST_STRIPS, Vector
 from tiramisu_py.records import dataclass
 
-#: Where a loop keeps its tile, which each version of the loops around it asks for again.
 #: What `partial` of a loop becomes where its tile has no versions.
 PLAIN = "plain"
-Conditions = Mapping[Key, Expr]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,42 +94,6 @@ def _before_padding(form: Linear, width: int) -> Linear | None:
         if isinstance(atom, Binary) and atom.op == "//" and factor == width and constant(atom.right) == width:
             return form.without(key).plus(linear(atom.left)).plus(Linear({}, 1 - width))
     return None
-
-
-@dataclass(frozen=True, eq=False)
-class StripVersions:
-    """The versions of a statement by the number of strips of some of its loops, which is the same for all of them."""
-
-    node: Node
-    tile: StripTile
-    conditions: Conditions
-
-    @classmethod
-    def of(cls, node: Node, conditions: Conditions) -> StripVersions | None:
-        """The versions for one of the conditions of full tiles; None if none of them is that of such a loop."""
-        tiles = [tile for tile in strip_tiles(node) if tile.full.key() in conditions]
-        beside = [tile for tile in tiles if tile.is_beside(tiles[0])]
-        return cls(node, tiles[0], {tile.full.key(): tile.full for tile in beside}) if beside else None
-
-    def partial(self) -> Iterator[tuple[Expr, Node]]:
-        """A test for each number of strips from one on, and the statement where no later test holds.
-
-        With all strips a padded loop is full: that is a version if a loop beside it is masked.
-        """
-        only_padded = set(self.conditions) == {self.tile.full.key()} and self.tile.padded
-        for strips in range(1, self.tile.extent // self.tile.width + (0 if only_padded else 1)):
-            yield self.tile.holds((strips - 1) * self.tile.width + 1), self.of_strips(strips)
-
-    def of_strips(self, strips: int) -> Node:
-        """The statement where the loops have this many strips."""
-        return simplify(self._cut(self.node, strips))
-
-    def _cut(self, node: Node, strips: int) -> Node:
-        tile = strip_tile(node)
-        node = with_children(node, lambda child: self._cut(child, strips))
-        if tile is None or tile.plain or not isinstance(node, For) or not tile.is_beside(self.tile):
-            return node
-        return tile.cut(node, strips)
 
 
 def strip_tiles(node: Node) -> Iterator[StripTile]:

@@ -1,0 +1,174 @@
+"""Layers of relational graph networks, forward and with gradients, beside the loops that a careful user writes.
+
+The peer sorts edges and nodes by type once, multiplies the rows of a type by its matrix, type by type, and adds by
+`index_add`; gradients are those of autograd.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.graphs.shapes import Shape, whole_graph
+from tiramisu_py import graphs
+
+WIDE = 64
+WEIGHTS: dict[str, dict[str, Any]] = {
+    "rgcn": {"W": ("etype", WIDE, WIDE), "W_self": (WIDE, WIDE)},
+    "rgat": {"W": ("etype", WIDE, WIDE), "w_s": ("etype", WIDE), "w_t": ("etype", WIDE)},
+    "hgt": {
+        **dict.fromkeys(("K", "Q", "V"), ("ntype", WIDE, WIDE)),
+        **dict.fromkeys(("W_att", "W_msg"), ("etype", WIDE, WIDE)),
+    },
+}
+
+
+def has_torch() -> bool:
+    """Whether PyTorch is there to compare with."""
+    return importlib.util.find_spec("torch") is not None
+
+
+@dataclass(frozen=True)
+class LayerTimes:
+    """The least seconds of a layer, forward and with gradients, by who computes it; and the compaction ratio."""
+
+    model: str
+    shape: Shape
+    ratio: float
+    forward: Mapping[str, float]
+    step: Mapping[str, float]
+
+
+def measured_layer(model: str, shape: Shape, threads: int, rounds: int, seconds: float = 4.0) -> LayerTimes:
+    """The least seconds of each contender for a layer on a graph, whose results agree."""
+    graph = whole_graph(shape)
+    given = arguments(model, graph)
+    run = graphs.layer(
+        _model(model), node={"feature": WIDE}, edge={"norm": ()} if model == "rgcn" else {}, weights=WEIGHTS[model]
+    ).on(graph, threads=threads)
+    out = run(**given)
+    weights = np.random.default_rng(1).standard_normal(out.shape, np.float32)
+    forward: dict[str, Callable[[], Any]] = {"tiramisu_py": lambda: run(**given)}
+    step: dict[str, Callable[[], Any]] = {"tiramisu_py": lambda: run.gradients(weights, **given)}
+    if has_torch():
+        torch: Any = importlib.import_module("torch")
+        torch.set_num_threads(threads)
+        peer = TorchLoops(torch, model, graph, given)
+        forward["PyTorch"] = peer.forward
+        step["PyTorch"] = lambda: peer.step(torch.from_numpy(weights))
+        np.testing.assert_allclose(peer.forward(), out, rtol=2e-3, atol=2e-3)
+        own, theirs = run.gradients(weights, **given), peer.step(torch.from_numpy(weights))
+        for name, gradient in theirs.items():
+            np.testing.assert_allclose(own[name], gradient, rtol=2e-2, atol=2e-2 * abs(gradient).max())
+    ratio = len(graph.distinct("src", "etype")) / graph.edges
+    return LayerTimes(model, shape, ratio, _least(forward, rounds, seconds), _least(step, rounds, seconds))
+
+
+def _least(runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: float) -> dict[str, float]:
+    """The least time of each, in turns, for so many rounds or so long."""
+    found, began = dict.fromkeys(runs, float("inf")), time.perf_counter()
+    for _ in range(rounds):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            found[name] = min(found[name], time.perf_counter() - start)
+        if time.perf_counter() - began > seconds:
+            break
+    return found
+
+
+def _model(name: str) -> Callable[..., str]:
+    """A model of examples/graphs."""
+    path = Path(__file__).resolve().parents[3] / "examples" / "graphs" / "models.py"
+    spec = importlib.util.spec_from_file_location("graph_models", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: Callable[..., str] = getattr(module, name)
+    return found
+
+
+def arguments(model: str, graph: graphs.Graph) -> dict[str, Any]:
+    """Features and weights of a layer, in float32; edges are in the order of the graph."""
+    draw = np.random.default_rng(0)
+    counts = {"etype": graph.etypes, "ntype": graph.ntypes}
+    given: dict[str, Any] = {"feature": draw.standard_normal((graph.nodes, WIDE), np.float32)}
+    if model == "rgcn":
+        given["norm"] = draw.random(graph.edges, np.float32)
+    for name, shape in WEIGHTS[model].items():
+        of = [counts.get(each, each) for each in shape]
+        given[name] = draw.standard_normal(of, np.float32) / np.float32(2 * WIDE**0.5)
+    return given
+
+
+class TorchLoops:
+    """The layers in PyTorch, as loops over sorted types."""
+
+    def __init__(self, torch: Any, model: str, graph: graphs.Graph, given: Mapping[str, Any]) -> None:
+        self.torch, self.layer, self.nodes = torch, getattr(self, f"_{model}"), graph.nodes
+        self.src, self.dst = (torch.from_numpy(graph.array(name).astype(np.int64)) for name in ("src", "dst"))
+        self.edges = _counts(graph.array("etype"), graph.etypes)
+        self.of_nodes = _counts(graph.array("ntype"), graph.ntypes)
+        self.kinds = torch.from_numpy(graph.array("etype").astype(np.int64))
+        sorted_edges = {"norm": given["norm"][graph.order]} if "norm" in given else {}
+        self.given = {name: torch.from_numpy(value) for name, value in {**given, **sorted_edges}.items()}
+
+    def forward(self) -> Any:
+        """The result, without gradients."""
+        with self.torch.no_grad():
+            return self.layer(**self.given).numpy()
+
+    def step(self, weights: Any) -> dict[str, Any]:
+        """The gradients of the result, weighed, by all that the layer is given."""
+        given = {name: each.detach().requires_grad_() for name, each in self.given.items()}
+        self.layer(**given).backward(weights)
+        return {name: each.grad.numpy() for name, each in given.items() if name != "norm"}
+
+    def _typed(self, x: Any, index: Any, weights: Any) -> Any:
+        """The rows of edges times the matrices of their types."""
+        return self._by_type(x.index_select(0, index), weights, self.edges)
+
+    def _by_type(self, rows: Any, weights: Any, counts: list[int]) -> Any:
+        parts = zip(rows.split(counts), weights.unbind(), strict=True)
+        return self.torch.cat([part @ matrix for part, matrix in parts])
+
+    def _of_nodes(self, x: Any, weights: Any) -> Any:
+        return self._by_type(x, weights, self.of_nodes)
+
+    def _per_edge(self, weights: Any) -> Any:
+        """The rows of a weight for each edge."""
+        return weights.index_select(0, self.kinds)
+
+    def _summed(self, values: Any) -> Any:
+        return values.new_zeros((self.nodes, *values.shape[1:])).index_add(0, self.dst, values)
+
+    def _attended(self, raw: Any, messages: Any) -> Any:
+        att = self.torch.exp(raw)
+        att = att / self._summed(att).index_select(0, self.dst)
+        return self._summed(att[:, None] * messages)
+
+    def _rgcn(self, feature: Any, norm: Any, W: Any, W_self: Any) -> Any:
+        return self._summed(norm[:, None] * self._typed(feature, self.src, W)) + feature @ W_self
+
+    def _rgat(self, feature: Any, W: Any, w_s: Any, w_t: Any) -> Any:
+        hs = self._typed(feature, self.src, W)
+        at_dst = self._per_edge(self.torch.einsum("rkd,rd->rk", W, w_t))
+        raw = (hs * self._per_edge(w_s)).sum(-1) + (feature.index_select(0, self.dst) * at_dst).sum(-1)
+        return self._attended(self.torch.nn.functional.leaky_relu(raw, 0.01), hs)
+
+    def _hgt(self, feature: Any, K: Any, Q: Any, V: Any, W_att: Any, W_msg: Any) -> Any:
+        k, q, v = (self._of_nodes(feature, each) for each in (K, Q, V))
+        raw = (self._typed(k, self.src, W_att) * q.index_select(0, self.dst)).sum(-1)
+        return self._attended(raw, self._typed(v, self.src, W_msg))
+
+
+def _counts(kinds: Any, count: int) -> list[int]:
+    """How many there are of each type; types are sorted."""
+    return [int(each) for each in np.bincount(kinds, minlength=count)]
