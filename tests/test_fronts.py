@@ -82,7 +82,9 @@ def given(tree: ast.Module) -> tuple[dict[str, str], set[str]]:
         for module, listed in table.items()
         for each in listed.split(", ")
     }
-    return names, {name for keyword in call.keywords for name in ast.literal_eval(keyword.value).split()}
+    keywords = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+    assert {*keywords.get("former", {}).values()} <= {*names}, "an old word leads to no name of now"
+    return names, {*keywords.get("modules", "").split()}
 
 
 @pytest.mark.parametrize("path", of_all_fronts(), ids=lambda path: path.parent.name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.machine_code import halide_loops, order
-from benchmarks.machine_code.assembly import all_loops, innermost_loops
+from benchmarks.machine_code.assembly import Instruction, all_loops, innermost_loops
+from benchmarks.machine_code.mca import across_lines
 
 #: Two stages in rows: a loop each, named by a comment at its label, inside of a loop over the rows.
 ROWS = """\
@@ -78,3 +79,14 @@ def test_pairs_within_noise_have_no_order() -> None:
     )
     assert [each.has_order for each in (near, right, wrong)] == [False, True, True]
     assert right.agrees and not wrong.agrees
+
+
+def test_loads_that_cross_a_line_are_two_accesses() -> None:
+    """Of vectors with 32 bytes every second one, of 64 bytes each; nothing of stores, of the stack, of one number."""
+    (loop, _) = innermost_loops(ROWS)
+    path = [loop.usual[0], loop.usual[0], loop.usual[2], Instruction("vbroadcastss", "(%rax), %ymm1")]
+    path += [Instruction("vpaddd", "8(%rax,%rcx), %zmm0, %zmm1"), Instruction("vmovups", "32(%rsp), %zmm3")]
+    found = across_lines(path, loop.is_of_stack)
+    extra = [str(each) for each in found if each.name == "prefetcht0"]
+    assert extra == ["prefetcht0 (%rsi,%rcx)", "prefetcht0 8(%rax,%rcx)"]
+    assert [each for each in found if each.name != "prefetcht0"] == path

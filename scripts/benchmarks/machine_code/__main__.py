@@ -19,7 +19,7 @@ from benchmarks.machine_code import halide_loops
 from benchmarks.machine_code.assembly import Loop
 from benchmarks.machine_code.compiled_loops import Processor, assembly, hot_loop, work
 from benchmarks.machine_code.machines import MACHINES, Machine
-from benchmarks.machine_code.mca import INSTALL, Estimate, Model, estimate, program
+from benchmarks.machine_code.mca import INSTALL, Estimate, Model, across_lines, estimate, program
 from benchmarks.machine_code.page import changes, page, saved
 from tiramisu_py.ir import LoopFunction
 
@@ -62,22 +62,26 @@ def lowered(workload: str, processor: Processor) -> LoopFunction:
     return loops
 
 
-def ours(workload: str, machine: Machine, processor: Processor) -> Timed:
+def estimated(loop: Loop, model: Model, lines: bool) -> Estimate:
+    """The estimate of a loop; with `lines`, loads of vectors that cross a line of the cache count twice."""
+    return estimate(across_lines(loop.usual, loop.is_of_stack) if lines else loop.usual, model)
+
+
+def ours(workload: str, machine: Machine, processor: Processor, lines: bool = False) -> Timed:
     """The hot loop of our schedule."""
     function = lowered(workload, processor)
     done = work(function)
     loop = hot_loop(assembly(function, processor, fast=WORKLOADS[workload].fast), done.stored)
     if loop is None:
         raise SystemExit(f"{workload} for {machine.title}: no loop stores the {done.stored} bytes of an iteration")
-    return Timed("tiramisu_py", loop, estimate(loop.usual, machine.model), done.points)
+    return Timed("tiramisu_py", loop, estimated(loop, machine.model, lines), done.points)
 
 
-def forms(workload: str, model: Model, target: str) -> Iterator[Timed]:
+def forms(workload: str, model: Model, target: str, lines: bool = False) -> Iterator[Timed]:
     """Halide's schedules with code for a target, on a model: the longest loop of each, and what the others take."""
     for name, text in halide_loops.assemblies(workload, target):
-        made = [
-            (share, loop, estimate(loop.usual, model)) for share, loop in halide_loops.hot_loops(workload, name, text)
-        ]
+        loops = halide_loops.hot_loops(workload, name, text)
+        made = [(share, loop, estimated(loop, model, lines)) for share, loop in loops]
         if made:
             share, loop, longest = max(made, key=lambda each: each[0] * each[2].cycles)
             every = sum(share * cost.cycles for share, _, cost in made)

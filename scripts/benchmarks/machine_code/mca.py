@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,10 @@ INSTALL = f"no llvm-mca of LLVM {OLDEST} or newer: apt-get install llvm-19"
 _VERSION = re.compile(r"LLVM version (\d+)[\d.]*")
 #: What the names of a model's ports begin with: ICXPort5, SPRPort05, Zn4FP1, N1UnitV0.
 _MODEL = re.compile(r"(ICX|SPR|Zn\d|N\d)(Port|Unit)?")
+_PLACE = re.compile(r"[-\w]*\([^)]*\)")
+#: How many times as long a vector is as what it is widened from, by the end of the instruction's name.
+_SHARE = {"bw": 2, "wd": 2, "dq": 2, "bd": 4, "wq": 4, "bq": 8}
+_LINE = 64
 #: An iteration that takes so much longer than its ports and its decoder are busy waits for values.
 _WAITS = 1.15
 
@@ -83,6 +87,26 @@ def version(name: str) -> tuple[int, str]:
         return 0, ""
     said = _VERSION.search(subprocess.run([name, "--version"], capture_output=True, text=True, check=True).stdout)
     return (int(said.group(1)), said.group()) if said else (0, "")
+
+
+def across_lines(path: Sequence[Instruction], is_of_stack: Callable[[Instruction], bool]) -> list[Instruction]:
+    """The path with another access for each line that a load of a vector touches beyond its first one, if vectors begin
+    anywhere in a line: no model knows that these are loaded twice. The accesses are prefetches, which have no result.
+    """
+    found, owed = list[Instruction](), 0.0
+    for each in path:
+        found.append(each)
+        place = _PLACE.search(each.operands)
+        if each.is_arm or place is None or each.stored_bytes or is_of_stack(each):
+            continue
+        if re.search("gather|broadcast", each.name):
+            continue
+        widened = re.fullmatch(r"vpmov[sz]x(\w\w)", each.name)
+        owed += each.vector_bytes / (_SHARE[widened[1]] if widened else 1) / _LINE
+        if owed >= 1:
+            owed -= 1
+            found.append(Instruction("prefetcht0", place[0]))
+    return found
 
 
 def estimate(path: Sequence[Instruction], model: Model) -> Estimate:

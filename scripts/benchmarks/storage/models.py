@@ -33,7 +33,7 @@ def model_and_batch(name: str, items: int) -> tuple[Any, Any]:
 
         def __init__(self) -> None:
             super().__init__()
-            self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+            self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3 if name == "T5" else 2))
             self.attend = nn.MultiheadAttention(width, 4, batch_first=True)
             self.cross = nn.MultiheadAttention(width, 4, batch_first=True) if name == "T5" else None
             act = nn.ReLU() if name == "T5" else nn.GELU()
@@ -44,9 +44,9 @@ def model_and_batch(name: str, items: int) -> tuple[Any, Any]:
             n = self.norms[0](x)
             x = x + self.attend(n, n, n, attn_mask=self.mask, need_weights=False)[0]
             if self.cross is not None:
-                n = self.norms[1](x)
+                n = self.norms[2](x)
                 x = x + self.cross(n, memory, memory, need_weights=False)[0]
-            return x + self.feed(self.norms[2](x))
+            return x + self.feed(self.norms[1](x))
 
     memory = torch.randn(items, tokens, width)
     return nn.Sequential(*(Block() for _ in range(layers))), torch.randn(items, tokens, width)
@@ -89,7 +89,7 @@ def measured(name: str, folder: str) -> dict[str, Any]:
     return {way: one_way(name, way, folder) for way in WAYS}
 
 
-def one_way(name: str, way: str, folder: str, steps: int = 3) -> dict[str, Any]:
+def one_way(name: str, way: str, folder: str, steps: int = 2) -> dict[str, Any]:
     """One model in one way: the most memory that a step adds, the time of a step, bytes of a step, and the bits."""
     torch.set_num_threads(1)
     items = SHAPES[name][3] * (2 if "twice" in way else 1)
@@ -103,8 +103,8 @@ def one_way(name: str, way: str, folder: str, steps: int = 3) -> dict[str, Any]:
         y.square().mean().backward()
 
     step()  # gradients exist from here on
-    found: dict[str, Any] = {"predicted": predicted(step, model)}
     files = "file" in way
+    found: dict[str, Any] = {"predicted": predicted(step, model)} if files else {}
     cache: Any = offload(model, folder, least=LEAST) if files else nullcontext()
     saved = torch.autograd.graph.save_on_cpu() if way == "save_on_cpu" else nullcontext()
     with slowly() if "slow" in way else nullcontext(), cache as held, saved:
