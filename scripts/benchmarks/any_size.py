@@ -186,10 +186,10 @@ def blocks(shape: tuple[int, ...], some: Sequence[tuple[Point, float]]) -> tuple
     """The blocks that are chosen among the first ten, their rate, and that of the library."""
     operations = 2e-9 * math.prod(shape)
     point, seconds = min(((p, t) for p, t in some[: FIRST[-1]] if p["way"] == "tiles"), key=lambda each: each[1])
-    library = min((t for p, t in some if p["way"] == "library"), default=math.nan)
+    library = [f"{operations / t:.0f}" for p, t in sorted(some, key=lambda each: each[1]) if p["way"] == "library"]
     return (
         " x ".join(map(str, shape)), f"{point['rows']} x {point['columns']}", str(point["terms"]), str(point["parts"]),
-        str(point["threads"]), f"{operations / seconds:.0f}", f"{operations / library:.0f}", THESIS.get(shape, ""),
+        str(point["threads"]), f"{operations / seconds:.0f}", *(library or ["-"])[:1], THESIS.get(shape, ""),
     )  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def measured(options: argparse.Namespace) -> str:
             for sizes in [*(each for family in listed.values() for each in family), *drawn]:
                 at_all_points(made, sizes)
         else:
-            parts += compared(made, {f"{options.held} drawn": drawn, **listed})
+            parts += compared(made, len(points), {"drawn": drawn, **listed})
     return "\n\n".join(parts)
 
 
@@ -235,12 +235,14 @@ def at_all_points(made: tm.InputAware, sizes: Mapping[str, int]) -> None:
     made.collect(**sizes, samples=10_000, operations=1e11)
 
 
-def compared(made: tm.InputAware, groups: Mapping[str, Sequence[dict[str, int]]]) -> list[str]:
+def compared(made: tm.InputAware, points: int, groups: Mapping[str, Sequence[dict[str, int]]]) -> list[str]:
     """The tables of what the model chooses at shapes that it has not seen, beside all points measured there."""
     rows, chosen = [], []
     for title, group in groups.items():
         found = {tuple(sizes.values()): times(made, sizes) for sizes in group}
-        rows.append(row(title, [ratios(some) for some in found.values() if some]))
+        whole = {shape: some for shape, some in found.items() if len(some) == points}
+        if whole:
+            rows.append(row(title, [ratios(some) for some in whole.values()]))
         if title in FAMILIES:
-            chosen += [blocks(shape, some) for shape, some in found.items() if some]
+            chosen += [blocks(shape, some) for shape, some in whole.items()]
     return [table(HEADER, rows), table(CHOSEN, chosen)]

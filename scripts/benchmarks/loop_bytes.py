@@ -81,16 +81,29 @@ def counted(point: tuple[int, ...]) -> dict[str, Any]:
             "barriers": loop.barriers, "spills": code.spills, "loops": len(code.loops)}  # fmt: skip
 
 
+def copies(point: tuple[int, ...]) -> int:
+    """The copies of four elements that a thread makes in an iteration."""
+    rows, columns, of_rows, of_columns, terms = point
+    threads = rows * columns // (of_rows * of_columns)
+    return sum(-(-extent * terms // (4 * threads)) for extent in (rows, columns))
+
+
 def told(known: dict[str, dict[str, Any]]) -> str:
     """How near both estimates are, and what the loops do."""
+    ways = {
+        "the thesis: a load of each element": lambda point: loop_bytes(*point[2:]),
+        "loads of four elements, copies, and the loop": lambda point: loop_bytes(
+            *point[2:], wide=4, copies=copies(point)
+        ),
+    }
     rows = []
-    for title, wide in (("the thesis: a load of each element", 1), ("loads of four elements", 4)):
+    for title, estimate in ways.items():
         ratios = []
         for name, found in known.items():
-            _, _, of_rows, of_columns, terms = json.loads(name)
+            point = tuple(json.loads(name))
             # the compiler may put several blocks of terms into one iteration
-            times = found["fused"] / (of_rows * of_columns * terms)
-            ratios.append(found["bytes"] / times / loop_bytes(of_rows, of_columns, terms, wide=wide))
+            times = found["fused"] / (point[2] * point[3] * point[4])
+            ratios.append(found["bytes"] / times / estimate(point))
         near = np.mean([abs(ratio - 1) <= NEAR for ratio in ratios])
         rows.append((title, f"{near:.0%}", f"{np.median(ratios):.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}"))
     largest = [found for name, found in known.items() if json.loads(name)[2:4] == [8, 8]]
@@ -98,11 +111,12 @@ def told(known: dict[str, dict[str, Any]]) -> str:
     first = table(
         ("estimate of the loop's bytes", f"within {NEAR:.0%}", "bytes over it, median", "least to most"), rows
     )
-    spills = sum(found["spills"] for found in known.values())
-    second = f"{len(known)} points of sm_{ARCHITECTURE}, float32; accesses of local memory in all of them: {spills}."
+    spilled = sum(found["spills"] > 0 for found in known.values())
+    second = f"{len(known)} points of sm_{ARCHITECTURE}, float32, {spilled} of them with accesses of local memory."
     if shares:
         second += (
-            f" Threads of 8 x 8 results ({len(shares)}): FFMA are {min(shares):.0%} to {max(shares):.0%} of the loop."
+            f" Threads of 8 x 8 results ({len(shares)}): FFMA are {min(shares):.0%} to {max(shares):.0%} of the "
+            "instructions of the loop over blocks of terms."
         )
     return f"{first}\n\n{second}"
 

@@ -65,3 +65,12 @@ def test_a_convolution_is_the_product_of_pixels_and_weights(
 def test_a_forgotten_mask_of_a_point_is_refused(example: Any) -> None:
     with pytest.raises(tm.TiramisuError):
         example.made(16, 16, 8, 2, "whole", 2, 1).compile(device="simulator")  # two programs store each block
+
+
+@pytest.mark.slow
+def test_few_results_are_shared_by_programs(example: Any, tmp_path: Path) -> None:
+    product = example.chooser(tmp_path)
+    assert product.collect(M=(16, 1024), N=(16, 1024), K=(64, 8192), samples=400).points == 4
+    product.fit(epochs=20)
+    assert product.best(M=16, N=16, K=8000)[0].parameters["way"] == "atomic"
+    assert product.best(M=1000, N=1000, K=64)[0].parameters["way"] == "whole"

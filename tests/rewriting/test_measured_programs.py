@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import numpy as np
 import pytest
 
@@ -36,3 +39,17 @@ def test_the_page_has_ratios_to_the_best_peer() -> None:
     assert found[0].best == 2.0 and "A note." in page
     row = next(line for line in page.splitlines() if line.startswith("| csr"))
     assert [cell.strip() for cell in row.strip("|").split("|")][-5:] == ["2.00", "4.00", "2.00", "2.00", "7"]
+
+
+def test_the_bytes_that_are_predicted_for_heat_are_those_that_its_code_allocates() -> None:
+    sizes = {"T": 50, "N": 24, "M": 40}
+    step = tm.vjp(PROGRAMS["heat"].make(), wrt=PROGRAMS["heat"].wrt).step
+    step.auto_schedule(target="x86-64-v3", threads=1)
+    text = "".join(step.source().values())
+    found = re.findall(r"\*const (\w+) = tm_\w+\((?:[^;]*?, )?TM_BYTES\(float, ([^;]*?)\)\)", text)
+    allocated = {
+        name: 4 * math.prod(eval(each, {}, dict(sizes)) for each in extents.split(", ")) for name, extents in found
+    }
+    predicted = {each.name: each.bytes for each in step.cost(**sizes).arrays}
+    assert allocated == {name: predicted[name] for name in ("u", "d_u")}
+    assert predicted["d_u"] == 2 * 24 * 40 * 4 and predicted["u"] == 51 * 24 * 40 * 4

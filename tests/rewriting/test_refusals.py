@@ -144,6 +144,26 @@ def test_what_is_passed_to_a_step_has_to_fit() -> None:
         back.evaluate(x=x, d_y=x)
 
 
+def test_a_recurrence_whose_length_is_a_value_is_refused_by_the_proof_of_its_step() -> None:
+    (n, t_end), (i, t) = tm.params("N T"), tm.iters("i t")
+    f = tm.Function("f", params=[n, t_end], assume="T >= 1")
+    x, length = f.input("x", tm.float64, [n]), f.input("length", tm.int32, [n], values=(1, t_end + 1))
+    f.outputs(f.computation("u", {i: n, t: (0, length[i])}, lambda u: tm.select(t == 0, x[i], u[i, t - 1] * x[i])))
+    report = tm.vjp(f).step.check()
+    assert not report.ok
+    said = str(report)
+    assert "u[0, 1] reads u[0, 0], which exists only where t - 1 < int64(length[i])" in said
+    assert "give u the same condition with where=, or give u a value everywhere" in said
+
+
+def test_a_name_that_is_taken_gets_a_number() -> None:
+    f = tm.Function("f", params=[N])
+    x, taken = f.input("x", tm.float64, [N]), f.input("d_x", tm.float64, [N])
+    f.outputs(f.computation("y", {i: N}, x[i] * taken[i]))
+    g = tm.vjp(f, wrt=["x"])
+    assert [*g.step.algorithm.outputs] == ["y", "d_x_2"]
+
+
 def test_an_output_that_depends_on_nothing_asked_for_is_no_error() -> None:
     f = function()
     f.outputs(f["y"], f.computation("w", {i: N}, f["n"][i] * 1.5), replace=True)

@@ -58,7 +58,9 @@ def test_products_of_bytes_and_of_rows_stay_in_registers(name: str, processor: s
 
 #: A number of lanes in the text of a schedule; a line of the cache has a name.
 LANES = re.compile(r"vectorize\(\w+, *\d+ *[,)]")
-FOLDERS = ("apps", "cpu", "linear", "reductions")
+#: A number of registers, or the name of an instruction set beside a number.
+NUMBERS = re.compile(r"registers *(==|>=?|<=?) *\d+|choose\(\{[^}]*: *\d")
+FOLDERS = ("apps", "cpu", "linear", "polybench", "reductions", "sparse")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -66,6 +68,7 @@ def test_no_schedule_has_a_number_of_lanes(folder: str) -> None:
     texts = {file.name: file.read_text() for file in (linear_stories.FOLDER.parent / folder).glob("*.py")}
     assert any("vectorize(" in text for text in texts.values())
     assert {name: LANES.findall(text) for name, text in texts.items() if LANES.search(text)} == {}
+    assert [name for name, text in texts.items() if NUMBERS.search(text)] == []
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,16 @@ def test_wide_loads_are_fewer_instructions() -> None:
     assert filters.instruction_cache("MS", "NS", "U", bytes=9_000, wide=4).allows({"MS": 8, "NS": 8, "U": 8}, {})
 
 
+def test_copies_and_the_loop_around_them_are_instructions_too() -> None:
+    counted = {(8, 8, 16, 10): 1543, (2, 4, 8, 2): 265, (4, 8, 8, 3): 543, (4, 8, 4, 2): 331}  # of sm_80, by nvdisasm
+    for (rows, columns, depth, copies), instructions in counted.items():
+        estimated = filters.loop_bytes(rows, columns, depth, wide=4, copies=copies)
+        assert 0.75 <= 16 * instructions / estimated <= 1.25
+    filter = filters.instruction_cache("MS", "NS", "U", wide=4, bytes=9_000, copies=lambda U, **_: U // 4)
+    assert filter.allows({"MS": 8, "NS": 8, "U": 4}, {})  # 406 instructions
+    assert not filter.allows({"MS": 8, "NS": 8, "U": 8}, {})  # 726
+
+
 def test_powers_of_two_and_the_elements_of_a_block() -> None:
     powers = filters.only_powers_of_two("rows", "lanes").allows
     assert [n for n in range(1, 20) if powers({"rows": n, "lanes": 4}, {})] == [1, 2, 4, 8, 16]

@@ -30,6 +30,8 @@ Values = Mapping[str, Any]
 
 #: The bytes of an instruction and of the instruction cache of a multiprocessor (Volta, Turing, Ampere).
 INSTRUCTION, INSTRUCTION_CACHE = 16, 12 * 1024
+#: The instructions of a copy of a thread from global to shared memory, and of a loop around, as nvcc makes them.
+COPY, LOOP = 36, 110
 #: The elements of a block at least: the threads of a warp.
 WARP = 32
 #: The share of the cores that must have a program.
@@ -49,11 +51,18 @@ class Filter:
     sizes: tuple[str, ...] = ()
 
 
-def loop_bytes(rows: int, columns: int, depth: int, *, wide: int = 1, instruction: int = INSTRUCTION) -> int:
+def loop_bytes(
+    rows: int, columns: int, depth: int, *, wide: int = 1, copies: int = 0, instruction: int = INSTRUCTION
+) -> int:
     """The bytes of an unrolled loop: `rows` x `depth` elements of one operand are loaded, `columns` x `depth` of the
     other, so many `wide` by each instruction, for `rows` x `columns` x `depth` multiply-adds.
+
+    With `copies`, those that a thread makes from global to shared memory in an iteration, there are also the
+    instructions of each, with its tests and addresses, and those of the loop itself.
     """
-    return instruction * (-(-rows * depth // wide) + -(-columns * depth // wide) + rows * columns * depth)
+    loads = -(-rows * depth // wide) + -(-columns * depth // wide)
+    around = LOOP + COPY * copies if copies else 0
+    return instruction * (loads + rows * columns * depth + around)
 
 
 def instruction_cache(
@@ -63,16 +72,20 @@ def instruction_cache(
     *,
     bytes: int = INSTRUCTION_CACHE,
     wide: int = 1,
+    copies: Callable[..., int] | None = None,
     instruction: int = INSTRUCTION,
 ) -> Filter:
     """The unrolled loop fits into the instruction cache, as `loop_bytes` estimates it of these parameters.
 
-    With ``wide=4`` a load is of four elements, as those of 128 bits are.
+    With ``wide=4`` a load is of four elements, as those of 128 bits are. `copies` is a function of all parameters,
+    the number of copies that a thread makes in an iteration.
     """
 
     def fits(point: Values, sizes: Values) -> bool:
-        estimated = loop_bytes(point[rows], point[columns], point[depth], wide=wide, instruction=instruction)
-        return estimated <= bytes
+        made = 0 if copies is None else copies(**point)
+        return bytes >= loop_bytes(
+            point[rows], point[columns], point[depth], wide=wide, copies=made, instruction=instruction
+        )
 
     return Filter("instruction cache", fits, (rows, columns, depth))
 

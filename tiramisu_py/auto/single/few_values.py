@@ -74,7 +74,7 @@ def _room(problem: Problem) -> int:
 
 
 def _work(problem: Problem, name: str, found: FewValues, lanes: int) -> ValueWork:
-    """What a term needs: reads that no few value changes are one for all of them, and no result is stored."""
+    """The work of a term: reads that no few value changes are one for all of them, and no result is stored."""
     extents = dict(zip(problem.computation(name).point_iterators, problem.point_extents(name), strict=True))
     count = math.prod(extents[each] or 1 for each in found.few)
     work = problem.work(name, found.lane, lanes, stores=0.0)
