@@ -152,8 +152,8 @@ def _gpu_part(
         return None
     if len(kernels) < len(function.kernels):
         raise ArgumentError(
-            f"{function.name} launches {len(function.kernels)} kernels, and kernels= has {len(kernels)}: give "
-            "kernels=tiramisu_py.backends.signatures(function)"
+            f"{function.name} launches {', '.join(each.name for each in function.kernels)}, and kernels= has "
+            f"{len(kernels)} of {len(function.kernels)}: give kernels=tiramisu_py.backends.signatures(function)"
         )
     products = [node for kernel in function.kernels for node in of_kind(kernel.body, Mma)]
     least, of = max(
