@@ -41,6 +41,17 @@ def test_the_page_has_ratios_to_the_best_peer() -> None:
     assert [cell.strip() for cell in row.strip("|").split("|")][-5:] == ["2.00", "4.00", "2.00", "2.00", "7"]
 
 
+def test_a_peer_that_was_not_measured_for_a_program_leaves_its_cells_empty() -> None:
+    both = {gradients.OURS: 0.001, gradients.ALONE: 0.001, gradients.JAX: 0.002, gradients.EAGER: 0.009}
+    one = {name: seconds for name, seconds in both.items() if name != gradients.EAGER}
+    found = [gradients.Measured("csr", 1, both, 7), gradients.Measured("heat", 1, one, 8)]
+    *_, without, means = (
+        [cell.strip() for cell in line] for line in gradients.rows(found, [gradients.JAX, gradients.EAGER])
+    )
+    assert without == ["heat", "1", "1", "2", "", "1.00", "2.00", "", "2.00", "8"]
+    assert means[-4:] == ["2.00", "9.00", "2.00", ""]
+
+
 def test_the_bytes_that_are_predicted_for_heat_are_those_that_its_code_allocates() -> None:
     sizes = {"T": 50, "N": 24, "M": 40}
     step = tm.vjp(PROGRAMS["heat"].make(), wrt=PROGRAMS["heat"].wrt).step
