@@ -37,7 +37,7 @@ def attention() -> tm.Function:
     for each in (total, power, top):
         each.compute_at(share, m)
     for each in (share, power):
-        each.vectorize(r, 16, remainder="mask")
+        each.vectorize(r, tm.target().lanes(tm.float32), remainder="mask")
     return f
 
 

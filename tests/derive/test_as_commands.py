@@ -8,6 +8,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.programs.ranks.derived import C, blur, c, exchanges, heat, heat_on_grid, moved, q, r, r1, t
+from tests.schedule.devices.test_files_of_gpus import levels
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.statement import Role
 
@@ -52,7 +53,12 @@ def of_one_value() -> tm.Function:
     return f
 
 
-MAKERS = [blur, lambda: blur(4, 3, 4), heat, heat_on_grid, gathered, q_outermost, on_gpu, of_one_value]
+def of_files() -> tm.Function:
+    """Levels that a GPU computes, stored in a file and loaded from it: queues of files wait for kernels."""
+    return levels().f
+
+
+MAKERS = [blur, lambda: blur(4, 3, 4), heat, heat_on_grid, gathered, q_outermost, on_gpu, of_files, of_one_value]
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -62,7 +68,7 @@ def test_the_commands_make_the_same_program(make: Callable[[], tm.Function]) -> 
     commands = derived.derived()
     assert commands
     exec("\n".join(commands), {"f": written, "tm": tm})
-    sizes = {name: size for name, size in {"C": 5, "T": 3}.items() if name in derived.algorithm.params}
+    sizes = {name: size for name, size in {"C": 5, "T": 3, "N": 40}.items() if name in derived.algorithm.params}
     for role in (Role.SEND, Role.COPY):
         assert moved(written, role, **sizes) == moved(derived, role, **sizes)
     tables = [sorted(str(f.communication(**sizes)).splitlines()) for f in (derived, written)]

@@ -120,6 +120,21 @@ def test_a_loaded_function_is_one_like_any_other(tmp_path: Path):
     np.testing.assert_array_equal(f.compile()(np.arange(5, dtype=np.int32)), 3 * np.arange(5))
 
 
+def test_a_part_on_a_gpu_comes_back_from_a_file_of_the_version_before(tmp_path: Path):
+    (N,), (i,) = tm.params("N"), tm.iters("i")
+    f = tm.Function("parted", params=[N])
+    a = f.input("a", tm.float32, [N])
+    b = f.computation("b", {i: N}, a[i] + 1)
+    f.outputs(b)
+    b.partition(i, tm.shares(1, 1), [tm.gpu(), tm.cores()])
+    f.derive_transfers()
+    path, _ = saved(f, tmp_path)
+    text = path.read_text()
+    assert '"gpu_threads"' in text
+    path.write_text(text.replace('"gpu_threads"', '"gpu"'))
+    assert tm.load(path).source() == f.source()
+
+
 def test_a_function_in_c_comes_back_without_its_equivalent_in_python(tmp_path: Path):
     twice = tm.extern(
         "twice", [tm.int32], tm.int32, lambda x: 2 * x, source="static int twice(int x) { return 2 * x; }"

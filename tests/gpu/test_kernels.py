@@ -170,7 +170,7 @@ def test_the_array_of_a_caller_is_where_the_caller_has_it(memory, words):
     s = doubled(tm.float32)
     with pytest.raises(tm.CommandError, match=f"the caller's array o, .*{words}"):
         s.o.store_in(memory)
-    with pytest.raises(tm.DeclarationError, match=r"an input is in tm\.HOST, tm\.GPU or tm\.HOST_MAPPED"):
+    with pytest.raises(tm.DeclarationError, match=r"an input is in tm\.HOST, tm\.GPU_MEMORY or tm\.HOST_MAPPED"):
         s.f.input("b", tm.float32, [N], memory=memory)
 
 

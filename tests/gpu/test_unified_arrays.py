@@ -266,7 +266,7 @@ def test_arrays_with_strides_and_other_memories_are_refused():
     with pytest.raises(tm.DeclarationError, match="strides= of a: unified arrays are contiguous"):
         f.input("a", tm.float32, [N], strides=[2], memory=tm.HOST_MAPPED)
     a = f.input("b", tm.float32, [N])
-    with pytest.raises(tm.CommandError, match=r"give memory=tm\.GPU or tm\.HOST_MAPPED when it is declared"):
+    with pytest.raises(tm.CommandError, match=r"give memory=tm\.GPU_MEMORY or tm\.HOST_MAPPED when it is declared"):
         a.store_in(tm.HOST_MAPPED)
 
 

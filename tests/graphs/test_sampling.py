@@ -19,7 +19,7 @@ def drawn_graph(nodes: int = 40, edges: int = 300, seed: int = 0) -> graphs.Grap
     return graphs.Graph(src, dst, etype=draw.integers(0, 3, edges), nodes=nodes, ntype=draw.integers(0, 2, nodes))
 
 
-def ends(graph: graphs.Graph, given_order: bool = True) -> tuple[Any, Any, Any]:
+def ends(graph: graphs.Graph) -> tuple[Any, Any, Any]:
     """Where edges begin and end, and their types, in the order of the caller."""
     found = []
     for name in ("src", "dst", "etype"):

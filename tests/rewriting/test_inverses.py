@@ -106,3 +106,15 @@ def test_rows_that_are_gathered_meet_their_weights_before_they_are_added_at_thei
         found = dict(zip(g.wrt, g.step.compile()(**given, d_y=weights)[1:], strict=True))
         np.testing.assert_allclose(found["x"], right, rtol=1e-12, atol=1e-12)
         assert g.step.check().ok
+
+
+def test_a_condition_under_which_weights_are_read_stays_with_them() -> None:
+    f = tm.Function("chosen", params=[N, E], assume="N >= 1 and E >= 1")
+    src, kinds = f.input("src", tm.int32, [E], values=(0, N)), f.input("kinds", tm.int32, [E], values=(0, E + 1))
+    x, w = f.input("x", tm.float64, [N, 3]), f.input("w", tm.float64, [E, 3])
+    f.outputs(f.reduction("y", {p: E}, {k: 3}, tm.sum, x[src[p], k] * w[kinds[p], k], where=kinds[p] < E))
+    g = tm.vjp(f, wrt=["x"])
+    assert g.step.check().ok
+    draw = np.random.default_rng(3)
+    given = {"src": np.array([0, 2, 2, 1], np.int32), "kinds": np.array([4, 0, 2, 4], np.int32)}
+    assert tm.check_gradient(g, x=draw.random((3, 3)), w=draw.random((4, 3)), **given).ok

@@ -129,3 +129,31 @@ def test_what_has_no_sums_of_its_own_is_refused() -> None:
         plain.accumulate("total")
     with pytest.raises(tm.CommandError, match="whole is one value, which compilers keep in a register"):
         whole.accumulate("total")
+
+
+@pytest.mark.parametrize("first", ["reassociate", "accumulate"])
+def test_products_in_another_order_are_said_of_the_sums(first: str) -> None:
+    f = tm.Function("weighed", params=[N])
+    x, w, v = f.input("x", tm.float32, [N, 8]), f.input("w", tm.float32, [8, 6]), f.input("v", tm.float32, [6])
+    h = f.reduction("h", {n: N, d: 6}, {k: 8}, tm.sum, x[n, k] * w[k, d])
+    y = f.reduction("y", {n: N}, {d: 6}, tm.sum, h[n, d] * v[d])
+    f.outputs(y)
+    sums = y.accumulate("total") if first == "accumulate" else y
+    sums.reassociate(h)
+    if first == "reassociate":
+        y.accumulate("total")
+    report = f.check()
+    assert report.ok and report.bits != "bits preserved" and str(report.determinism["y"]) == "everywhere", report
+
+
+@pytest.mark.parametrize("op", [tm.sum, tm.max])
+def test_a_condition_on_values_is_that_of_the_copy(op: Any) -> None:
+    f = tm.Function("chosen", params=[N])
+    x, c = f.input("x", tm.float32, [N, 12]), f.input("c", tm.int32, [N], values=(0, 13))
+    y = f.reduction("y", {n: N}, {k: 12}, op, x[n, k], where=(c[n] > 0) & (k < c[n]) if op is tm.sum else c[n] > 0)
+    f.outputs(y)
+    counts = np.arange(11, dtype=np.int32)
+    right = f.evaluate(X, counts)
+    y.accumulate("total").compute_at(y, n)
+    assert f.check().bits == "bits preserved", f.check()
+    np.testing.assert_array_equal(f.compile()(X, counts), right)

@@ -60,7 +60,7 @@ def test_products_of_bytes_and_of_rows_stay_in_registers(name: str, processor: s
 LANES = re.compile(r"vectorize\(\w+, *\d+ *[,)]")
 #: A number of registers, or the name of an instruction set beside a number.
 NUMBERS = re.compile(r"registers *(==|>=?|<=?) *\d+|choose\(\{[^}]*: *\d")
-FOLDERS = ("apps", "cpu", "linear", "polybench", "reductions", "sparse")
+FOLDERS = ("apps", "blocks", "cpu", "linear", "polybench", "reductions", "sparse")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -16,6 +16,7 @@ from tiramisu_py.program.loops import Bulk, Loop, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import FILES, Role, Statement, Transfer, Waiting
+from tiramisu_py.program.storage import Memory
 from tiramisu_py.schedule.command_fields import Named, NamedParts, Single
 from tiramisu_py.schedule.devices.place_waits import WaitFor
 from tiramisu_py.schedule.devices.transfers import CreateTransfer, Direction, Mode
@@ -170,7 +171,8 @@ def _wait(program: Program, statement: Statement) -> Iterator[Command]:
     assert waits is not None
     shifts = _shifts(program, statement, waits)
     domain = _domain(program, statement) if statement.loops else None
-    yield WaitFor(_handle(program, waits.of), domain, waits.on, device=waits.device, name=statement.name)
+    device = Memory.FILE if waits.device == FILES else waits.device
+    yield WaitFor(_handle(program, waits.of), domain, waits.on, device=device, name=statement.name)
     for dim, by in zip(statement.dims, shifts, strict=True):
         if by:
             yield Shift(_handle(program, statement.name), Iter(dim), by)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -103,15 +103,23 @@ class Layer:
         return "\n".join(f"{word}:\n{body}" for word, body in (*self._passes, *listed))
 
     def on(
-        self, graph: Graph, *, threads: int | None = None, device: str | None = None, sanitize: bool = False
+        self,
+        graph: Graph,
+        *,
+        threads: int | None = None,
+        device: str | None = None,
+        sanitize: bool = False,
+        fast: Collection[str] = (),
     ) -> GraphRun:
         """The layer on one graph: what it needs of the graph is made here, and its program is compiled.
 
         It runs on cores, or on a `device`, "gpu", "gpu:1" or "simulator": the same values, in kernels, with transfers
-        that are derived. ``sanitize=True`` looks for races and for accesses out of bounds in the simulator.
+        that are derived. ``sanitize=True`` looks for races and for accesses out of bounds in the simulator. `fast` is
+        that of `Function.compile`: with ``("contract",)`` products are added at once, in half of the instructions, and
+        the last bits are another rounding.
         """
         self.check(graph)
-        return GraphRun(self, graph, LayerMachine(threads, device, sanitize))
+        return GraphRun(self, graph, LayerMachine(threads, device, sanitize, tuple(fast)))
 
     def check(self, graph: Graph) -> None:
         """Raises `ArgumentError` for a graph that lacks what the layer needs."""

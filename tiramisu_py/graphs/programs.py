@@ -27,6 +27,7 @@ class LayerMachine:
     threads: int | None = None
     device: str | None = None
     sanitize: bool = False
+    fast: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.sanitize and self.device != "simulator":
@@ -50,8 +51,7 @@ class LayerProgram:
     def kernel(self) -> Any:
         """The compiled program."""
         on = self.machine
-        fast = ("contract",) if on.device is None else ()
-        return self.f.compile(threads=on.threads, device=on.device, sanitize=on.sanitize, fast=fast)
+        return self.f.compile(threads=on.threads, device=on.device, sanitize=on.sanitize, fast=on.fast)
 
     def on(self, graph: Graph) -> LayerProgram:
         """This program, compiled once, on another graph."""

@@ -89,7 +89,7 @@ def in_tiles(f: tm.Function, name: str, declared: Any, most_lanes: int) -> list[
     reader.parallelize(outer, **({"balance": f[plan.run]} if plan.run and outer.name == plan.first else {}))
     turned = _with_rows_of_weights(f, sums, declared, plan)
     words = [f"loops over {', '.join(map(str, _loops(f, sums.update)))}"]
-    words += [f"sums of {plan.count} {plan.rows} in registers" if inner[:-1] or not plan.last else "sums in registers"]
+    words += [f"sums of {plan.count} {plan.rows} in registers" if plan.rows and plan.count > 1 else "sums in registers"]
     return [*words, *([f"{plan.last} in vectors"] if plan.last else []), f"{outer} on threads", *turned]
 
 

@@ -156,18 +156,19 @@ class Product:
 
 def _product_of(recipe: Recipe, product: Computation) -> Product:
     """The parts of a matrix product; raises `ArgumentError` for other computations."""
+    who = recipe.name
     if not isinstance(product, Reduction):
-        raise ArgumentError(f"matmul: {product} is not a reduction: declare it with f.reduction(..., op=tm.sum)")
+        raise ArgumentError(f"{who}: {product} is not a reduction: declare it with f.reduction(..., op=tm.sum)")
     declared = recipe.function.algorithm.computations[product.name]
     if declared.op is not sum_ or declared.in_order:
-        raise ArgumentError(f"matmul: {product} is not a sum whose order is free: it takes op=tm.sum, not ordered")
+        raise ArgumentError(f"{who}: {product} is not a sum whose order is free: it takes op=tm.sum, not ordered")
     if len(declared.over) != 1:
-        raise ArgumentError(f"matmul: {product} sums over {', '.join(declared.over)}: it takes sums over one iterator")
+        raise ArgumentError(f"{who}: {product} sums over {', '.join(declared.over)}: it takes sums over one iterator")
     (term,) = declared.over
     first, second = _operands(product, declared.expr)
     if first.source == second.source and _indices(product, first).index(term) != _indices(product, second).index(term):
         raise ArgumentError(
-            f"matmul: {product} reads {first.source} as {first} and as {second}: it takes one array as both operands "
+            f"{who}: {product} reads {first.source} as {first} and as {second}: it takes one array as both operands "
             f"where {term} is the same index of both; copy it to another one first"
         )
     column = declared.iterators[-1]
@@ -179,7 +180,7 @@ def _product_of(recipe: Recipe, product: Computation) -> Product:
     fits = column in of_right and column not in of_left and term in of_left and term in of_right
     if not rows or not fits or not set(outer) <= {*of_left, *of_right}:
         raise ArgumentError(
-            f"matmul: {product} is no matrix product: one operand must have its last iterator, {column}, the other one "
+            f"{who}: {product} is no matrix product: one operand must have its last iterator, {column}, the other one "
             f"a further iterator of {product}, both {term}, and one of them each of the rest; they are {left} and "
             f"{right}"
         )
@@ -362,7 +363,7 @@ def matmul_space(product: Computation, *, cpu: Cpu | Target | str | None = None)
 
 def _numbers_of_threads(recipe: Recipe, sums: Reduction, cores: int) -> dict[str, list[int]]:
     """The numbers of partial results and of threads that are worth trying; none on one core."""
+    batch = _product_of(recipe, sums).batch
     if cores == 1:
         return {}
-    parts = {} if _product_of(recipe, sums).batch else {"parts": [1, cores]}
-    return {**parts, "threads": [1, cores]}
+    return {**({} if batch else {"parts": [1, cores]}), "threads": [1, cores]}

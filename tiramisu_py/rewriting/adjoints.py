@@ -322,7 +322,10 @@ class _Backward:
         inner = [each for each in over if not any(mentions(guard, [each]) for guard in guards)]
         outer = [each for each in over if each not in inner]
         dtype = _dtype(self.original, source)
-        if not inner or not outer or dtype.is_half or mentions(value, [dims[axis] for axis in places]):
+        chosen = [dims[axis] for axis in places]
+        if not all(mentions(guard, chosen) for guard in guards):  # a condition keeps the reads of its value in bounds
+            return points, over, value
+        if not inner or not outer or dtype.is_half or mentions(value, chosen):
             return points, over, value
         every = (*dims, *over)
         named = dict(zip(every, sets.variables(points.get_space()), strict=True))

@@ -52,7 +52,7 @@ def measured_layer(model: str, shape: Shape, threads: int, rounds: int, seconds:
     given = arguments(model, graph)
     run = graphs.layer(
         _model(model), node={"feature": WIDE}, edge={"norm": ()} if model == "rgcn" else {}, weights=WEIGHTS[model]
-    ).on(graph, threads=threads)
+    ).on(graph, threads=threads, fast=("contract",))
     out = run(**given)
     weights = np.random.default_rng(1).standard_normal(out.shape, np.float32)
     forward: dict[str, Callable[[], Any]] = {"tiramisu_py": lambda: run(**given)}

@@ -194,7 +194,7 @@ class GpuCommands(Commands):
 
     def _elsewhere(self) -> None:
         name = self.choice.choice(self._computations())
-        memory = self.choice.choice(("HOST_MAPPED", "PINNED", "GPU"))
+        memory = self.choice.choice(("HOST_MAPPED", "PINNED", "GPU_MEMORY"))
         self._attempt(f"{self._name(name)}.store_in(tm.{memory})")
 
     # -- communication

@@ -577,7 +577,7 @@ REFUSED: list[Case] = [
     (pl.pair, lambda s: s.f.barrier(s.p, s.q, at=i), "do not share loop i"),
     (neighbours, lambda s: s.f.barrier(s.p, s.q, at=i), "the two do not share loop i"),
     (pl.pair, lambda s: s.q.store_in(tm.SHARED), "caller's array q, which cannot be in shared memory"),
-    (pl.pair, lambda s: s.f.input("z", tm.int8, [4], memory=tm.SHARED), r"in tm\.HOST, tm\.GPU or tm\.HOST_MAPPED"),
+    (pl.pair, lambda s: s.f.input("z", tm.int8, [4], memory=tm.SHARED), r"in tm\.HOST, tm\.GPU_MEMORY or tm\.HOST_MAPPED"),
 ]  # fmt: skip
 
 

@@ -234,7 +234,7 @@ def test_an_array_on_the_gpu_is_refused_where_one_of_the_host_is_wanted(x, saxpy
     for program in (flip(), saxpy):
         options = {} if program is saxpy else {"device": SIMULATOR}
         passed = (2.0, there) if program is not saxpy else (2.0, there, x)
-        with pytest.raises(ArgumentError, match=r"x is kept in the host's memory.*memory=tm\.GPU.*x\.get\(\)"):
+        with pytest.raises(ArgumentError, match=r"x is kept in the host's memory.*memory=tm\.GPU_MEMORY.*x\.get\(\)"):
             program.compile(**options)(*passed)
 
 

@@ -262,8 +262,9 @@ def _local(of: Any, copied: Any, level: Any, iterators: Any, **options: Any) -> 
     return CopyValues(of, copied, iterators, at=level, into=Memory.REGISTER, **options)
 
 
-#: What makes the command of now, by the name that it has in older files.
-OLDER: Mapping[str, Callable[..., Command]] = {
+#: What makes the command, or the place of a part, of now, by the name that it has in older files.
+OLDER: Mapping[str, Callable[..., Command | GpuThreads]] = {
+    "gpu": GpuThreads,
     "cache_at": _cache,
     "pack": _pack,
     "cache_shared": _shared,

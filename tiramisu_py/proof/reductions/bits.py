@@ -73,7 +73,8 @@ def is_reordered(flow: Flow, name: str) -> bool:
 def is_split(program: Program, name: str) -> bool:
     """Whether terms of a reduction are combined with others first (by `rfactor` or `reassociate`)."""
     algorithm, own = program.algorithm, with_terms(program.algorithm, name)
-    return name in algorithm.reassociated or any(whole.name == own for whole in algorithm.wholes.values())
+    is_reassociated = not {name, own}.isdisjoint(algorithm.reassociated)
+    return is_reassociated or any(whole.name == own for whole in algorithm.wholes.values())
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:

@@ -100,6 +100,7 @@ def causes(flow: Flow, name: str) -> Iterator[Cause]:
         return
     for part in _parts(algorithm, name):
         if not algorithm.computations[part].is_reduction:  # a copy of what its next part adds
+            yield from _reassociated(algorithm, part)
             continue
         if is_split(program, part):
             yield from _split(program, algorithm.computations[part])
@@ -140,10 +141,7 @@ def _parts(algorithm: Algorithm, name: str) -> list[str]:
 
 def _split(program: Program, computation: Computation) -> Iterator[Cause]:
     """The order of the sums of partial results: constant, unless it depends on the number of ranks."""
-    if computation.name in program.algorithm.reassociated:
-        what = f"reassociate multiplies its weights first, in {program.algorithm.reassociated[computation.name]}"
-        repair = f"leave out reassociate, or declare {_asked(Determinism.EVERYWHERE)}"
-        yield Cause(Determinism.EVERYWHERE, what, repair)
+    yield from _reassociated(program.algorithm, computation.name)
     of = _parts(program.algorithm, computation.name)[1:]
     if not of:
         return
@@ -155,6 +153,14 @@ def _split(program: Program, computation: Computation) -> Iterator[Cause]:
             Determinism.RUN_TO_RUN, f"its partial results, {', '.join(of)}, depend on the number of ranks",
             "give rfactor a loop over blocks of a constant size",
         )  # fmt: skip
+
+
+def _reassociated(algorithm: Algorithm, name: str) -> Iterator[Cause]:
+    """The order of products, if `reassociate` has changed it."""
+    if name in algorithm.reassociated:
+        what = f"reassociate multiplies its weights first, in {algorithm.reassociated[name]}"
+        repair = f"leave out reassociate, or declare {_asked(Determinism.EVERYWHERE)}"
+        yield Cause(Determinism.EVERYWHERE, what, repair)
 
 
 def _reordered(flow: Flow, computation: Computation) -> Iterator[Cause]:

@@ -21,7 +21,8 @@ from tiramisu_py.program.kernels import KernelNest, all_threads, kernels
 from tiramisu_py.program.loops import GpuThread, Loop, LoopId, Tag
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import Role, Statement, Waiting
+from tiramisu_py.program.statement import FILES, Role, Statement, Waiting
+from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_arguments import check_new_name, find, scope_of, size, statements
 from tiramisu_py.schedule.command_fields import (
@@ -302,7 +303,8 @@ class WaitFor(OnStatements):
     all operations at once. ``wait({t: T}).shift(t, 1)`` waits an iteration later. The host waits; with ``on=2``
     operation sequence 2 of the GPU `device` waits instead, and the host continues. A wait comes after the
     operations that it waits for; `Function.order` places it. Each wait is proven needed, or reported as
-    superfluous. Source: TIRAMISU, ``wait``.
+    superfluous. Files have queues, too: ``device=tm.FILE`` with ``on=0``, that of stores, or ``on=1``, of loads.
+    Source: TIRAMISU, ``wait``.
     """
 
     verb = "wait"
@@ -311,7 +313,7 @@ class WaitFor(OnStatements):
     domain: Any = None
     on: int | None = None
     _: KW_ONLY
-    device: int = 0
+    device: int | Memory = 0
     name: str | None = None
 
     def made(self, program: Program) -> str:
@@ -328,4 +330,5 @@ class WaitFor(OnStatements):
                 raise CommandError(f"the domain of {made} has conditions that are not affine")
             points = (found.iterators, found.points)
         names = self.names(program)
-        return wait(program, made, self.of.name, names, points, stream, size(self.device, "device", 0))
+        device = FILES if self.device is Memory.FILE else size(self.device, "device", 0)
+        return wait(program, made, self.of.name, names, points, stream, device)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.domains.domain import conjuncts
 from tiramisu_py.algorithm.domains.scatters import placed
@@ -44,7 +43,7 @@ class Accumulate(OnStatements):
         _check(program, whole)
         check_new_name(program, self.name, "the values that terms are added in")
         check_unscheduled(program, whole, "accumulate")
-        own = [typed(part) for guard in whole.guards for part in conjuncts(guard)]
+        own = [part for guard in whole.guards for part in conjuncts(guard)]
         at = tuple(map(Iter, whole.iterators))
         copy = replace(
             whole,
