@@ -8,6 +8,7 @@ from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.applying.public_commands import command
 from tiramisu_py.function.handles.operations import Awaitable, Distributed, Operation, Wait
+from tiramisu_py.program.storage import Memory
 from tiramisu_py.schedule.command_fields import Both, Handle, Named
 from tiramisu_py.schedule.ranks import exchange as messages
 from tiramisu_py.schedule.ranks.exchange import CollapseMany, SetWaitAccess
@@ -26,7 +27,9 @@ class Half(Distributed, Operation, Awaitable):
         exchange, _, half = self._statement.rpartition("_")
         return f"{exchange}.{'send' if half == 'send' else 'recv'}"
 
-    def wait(self, domain: Any = None, on: int | None = None, *, device: int = 0, name: str | None = None) -> Wait:
+    def wait(
+        self, domain: Any = None, on: int | None = None, *, device: int | Memory = 0, name: str | None = None
+    ) -> Wait:
         """Wait for messages of this half, and return the wait, to be ordered like a computation.
 
         ::
