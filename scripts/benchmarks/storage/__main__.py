@@ -1,8 +1,8 @@
 """Values kept, in files, and computed again: the adjoint of a recurrence, and models of PyTorch.
 
-scripts/bench storage [--save] [--only levels,BERT,...] [--folder FOLDER] [--found FILE]
+scripts/bench storage [--save] [--only levels,BERT,...] [--ways "keep;file;..."] [--folder FOLDER] [--found FILE]
 
-Each model, and each way of the recurrence, is a process of its own; memory is counted from the second step on.
+Each way of a model, or of the recurrence, is a process of its own; memory is counted from the second step on.
 `folder` is on a disk. A page may be of several short runs of one commit: each takes from `found` what others have
 measured, and adds to it.
 """
@@ -115,12 +115,12 @@ def of_levels(measured: Found) -> str:
     return f"{text}\n{table(header, rows)}\n\nAll have the same bits. {moved}\n"
 
 
-def of_models(names: list[str], measured: Found) -> str:
-    """The table of models."""
+def of_models(names: list[str], ways: list[str], measured: Found) -> str:
+    """The table of models; the first way is that with which the others are compared."""
     rows = []
     for name in names:
-        found = measured.take(name)
-        kept = found["keep"]
+        found = {way: measured.take(name, way) for way in ways}
+        kept = found[ways[0]]
         for way, each in found.items():
             same = "" if "twice" in way else "same" if each["bits"] == kept["bits"] else "others"
             moved = [megabytes(each[key]) if key in each else "" for key in ("io", "stored", "cancelled", "predicted")]
@@ -137,15 +137,16 @@ def main() -> None:
     options.add_argument("--save", action="store_true", help="write docs/results/storage.md")
     options.add_argument("--only", default="", help="levels, and names of models, with commas between them")
     options.add_argument("--folder", default=".", help="where files are")
+    options.add_argument("--ways", default=";".join(shapes.WAYS), help="of models, with semicolons between them")
     options.add_argument("--found", help="a file of measurements, which are not made again")
-    options.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
+    options.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.one:
-        what, *way = given.one
+        what, way = given.one
         if what == "levels":
-            one = levels.measured(way[0], given.folder)
+            one = levels.measured(way, given.folder)
         else:  # with PyTorch
-            one = importlib.import_module("benchmarks.storage.models").measured(what, given.folder)
+            one = importlib.import_module("benchmarks.storage.models").measured(what, way, given.folder)
         print(json.dumps(one))
         return
     only = [word for word in given.only.split(",") if word] or ["levels", *shapes.SHAPES]
@@ -158,7 +159,7 @@ def main() -> None:
         if named and find_spec("torch") is None:
             parts.append("PyTorch is not installed: models are left out.\n")
         elif named:
-            parts.append(of_models(named, measured))
+            parts.append(of_models(named, [word.strip() for word in given.ways.split(";")], measured))
     report("storage", TITLE, "\n".join(parts), given.save)
 
 

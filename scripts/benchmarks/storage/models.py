@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.storage.processes import Peak, seconds_of, written
-from benchmarks.storage.shapes import LEAST, SHAPES, SLOW, WAYS
+from benchmarks.storage.shapes import LEAST, SHAPES, SLOW
 from tiramisu_py.torch import offload
 
 
@@ -84,12 +84,7 @@ def slowly() -> Iterator[None]:
         os.pwrite = real
 
 
-def measured(name: str, folder: str) -> dict[str, Any]:
-    """One model in all ways, one after another."""
-    return {way: one_way(name, way, folder) for way in WAYS}
-
-
-def one_way(name: str, way: str, folder: str, steps: int = 2) -> dict[str, Any]:
+def measured(name: str, way: str, folder: str, steps: int = 2) -> dict[str, Any]:
     """One model in one way: the most memory that a step adds, the time of a step, bytes of a step, and the bits."""
     torch.set_num_threads(1)
     items = SHAPES[name][3] * (2 if "twice" in way else 1)
