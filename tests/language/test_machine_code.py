@@ -46,7 +46,6 @@ CASES: dict[str, Callable[[], tm.Function]] = {
     "product in stages": lambda: scheduled(*module_of("gemm").product(), num_stages=2),
     "product, split sums": lambda: scheduled(*module_of("gemm").product(4)),
     "product, transposed": lambda: module_of("any_size").made(32, 32, 8, 2, "atomic", 2, 1, True, True),
-    "convolution": lambda: module_of("any_size").convolved(16, 16, 8, 2, (4, 4), 2),
     "attention": lambda: scheduled(*module_of("attention").attended()),
     "attention, forward": lambda: scheduled(*module_of("attention_backward").attended()),
     "attention, gradients": lambda: scheduled(*module_of("attention_backward").gradients()),
