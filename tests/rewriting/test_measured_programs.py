@@ -12,7 +12,7 @@ import tiramisu_py as tm
 from benchmarks.gradients import __main__ as gradients
 from benchmarks.gradients.compiling import Compiling
 from benchmarks.gradients.peers import jax_step
-from benchmarks.gradients.programs import PROGRAMS
+from benchmarks.gradients.programs import PROGRAMS, in_tiles
 from tests.rewriting.judging import listed
 
 
@@ -39,6 +39,26 @@ def test_the_page_has_ratios_to_the_best_peer() -> None:
     assert found[0].best == 2.0 and "A note." in page
     row = next(line for line in page.splitlines() if line.startswith("| csr"))
     assert [cell.strip() for cell in row.strip("|").split("|")][-5:] == ["2.00", "4.00", "2.00", "2.00", "7"]
+
+
+def test_a_peer_that_was_not_measured_for_a_program_leaves_its_cells_empty() -> None:
+    both = {gradients.OURS: 0.001, gradients.ALONE: 0.001, gradients.JAX: 0.002, gradients.EAGER: 0.009}
+    one = {name: seconds for name, seconds in both.items() if name != gradients.EAGER}
+    found = [gradients.Measured("csr", 1, both, 7), gradients.Measured("heat", 1, one, 8)]
+    *_, without, means = (
+        [cell.strip() for cell in line] for line in gradients.rows(found, [gradients.JAX, gradients.EAGER])
+    )
+    assert without == ["heat", "1", "1", "2", "", "1.00", "2.00", "", "2.00", "8"]
+    assert means[-4:] == ["2.00", "9.00", "2.00", ""]
+
+
+def test_what_is_scheduled_by_hand_takes_few_commands_and_changes_no_bit() -> None:
+    program = PROGRAMS["conv2d"]
+    step = tm.vjp(program.make(), wrt=program.wrt).step
+    for tile in program.tiles:
+        in_tiles(step, *tile)
+    report = step.check()
+    assert report.ok and report.bits == "bits preserved" and len(step.commands) == 22
 
 
 def test_the_bytes_that_are_predicted_for_heat_are_those_that_its_code_allocates() -> None:

@@ -121,8 +121,9 @@ class Showing(Results):
         that it is local to leave it; arrays that never live together take turns in one memory. `peak` equals
         `Kernel.temporary_bytes`; `peaks` has it by memory, `at` is the moment with what makes it, `moments` are all,
         and `picture()` draws them. Each of the `threads` of a parallel loop has its own arrays inside. A rank's number
-        is a parameter, ``rank0=0``. Raises `ArgumentError` for a parameter without a value, `LegalityError` for a
-        program that the proof refuses.
+        is a parameter, ``rank0=0``. Memory of runtimes is not counted: each queue of files takes a megabyte where
+        levels are no whole pages of 4096 bytes, and a process loads about one for its first call. Raises
+        `ArgumentError` for a parameter without a value, `LegalityError` for a program that the proof refuses.
         """
         loops = self.lowered()
         names = (*loops.params, *(loops.grid.coordinates if loops.grid else ()))

@@ -63,10 +63,10 @@ def compile_function(
     or cc). `fast` names the relaxations of strict floating point: contract, reassociate, reciprocal. `threads` is the
     number of OpenMP threads (default: OpenMP's own choice). `verify_values=False` trusts the declared facts of inputs.
 
-    If the sources use GPUs, `kernels` are in ``<name>.cu`` and run on `device` ("gpu", "gpu:1" or "simulator"),
-    compiled for `architectures` (default: those of the GPUs here, or else the usual ones). `seed`, `timing` and
-    ``sanitize=True`` (detect errors of kernels) are for the simulator. `storage` is the folder of a function that keeps
-    values in files, or a simulated disk, for which `seed` and `timing` are, too.
+    If the sources use GPUs, `kernels` are in ``<name>.cu`` (``backends.signatures(function)``) and run on `device`
+    ("gpu", "gpu:1" or "simulator"), compiled for `architectures` (default: those of the GPUs here, or else the usual
+    ones). `seed`, `timing` and ``sanitize=True`` (detect errors of kernels) are for the simulator. `storage` is the
+    folder of a function that keeps values in files, or a simulated disk, for which `seed` and `timing` are, too.
 
     Raises `ToolchainError` or `ArgumentError`.
     """
@@ -150,6 +150,11 @@ def _gpu_part(
     if not sources.uses_gpu:
         options.require_unused(function.name)
         return None
+    if len(kernels) < len(function.kernels):
+        raise ArgumentError(
+            f"{function.name} launches {', '.join(each.name for each in function.kernels)}, and kernels= has "
+            f"{len(kernels)} of {len(function.kernels)}: give kernels=tiramisu_py.backends.signatures(function)"
+        )
     products = [node for kernel in function.kernels for node in of_kind(kernel.body, Mma)]
     least, of = max(
         ((capability_of(node.instruction), node) for node in products), key=itemgetter(0), default=(0, None)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,14 +29,15 @@ WORKER = "gradients.worker"
 TITLE = "Gradients"
 PACKAGES = {JAX: "jax", EAGER: "torch", COMPILED: "torch"}
 RULES = """\
-A step is `tm.vjp(f).step` with `auto_schedule()`, compiled with contraction into fused multiply-adds
-(`fast=("contract",)`): the outputs of f, and the gradients of their weighted sum. f alone is f with `auto_schedule()`.
+A step is `tm.vjp(f).step` with `auto_schedule()`, after 22 commands by hand for conv2d (of its sums, out and d_image
+are in tiles of registers), compiled with contraction into fused multiply-adds (`fast=("contract",)`): the outputs of f,
+and the gradients of their weighted sum. f alone is f with `auto_schedule()`.
 JAX runs `jax.vjp` under `jax.jit`, PyTorch `torch.autograd.grad`, eager and with the program under `torch.compile`. All
-are in float32, with the same data, and results are compared. One process each, in turns; times are minima of all
-turns, in milliseconds. Ratios are how many times as fast the step is as the others."""
+are in float32, with the same data, and results are compared. One process each, in turns, on as many cores as threads;
+times are minima of all turns, in milliseconds. Ratios are how many times as fast the step is as the others."""
 COSTS = """\
 Seconds of processor time in a fresh process: `check()` of f and of its step, unscheduled; `source()` and gcc for the
-step as `auto_schedule()` leaves it, at `-O3`; and characters of C, those of the step and of f."""
+step as it is scheduled for times, at `-O3`; and characters of C, those of the step and of f."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Measured:
 def measured(program: Differentiated, peers: Sequence[str], threads: int, seconds: float, *, small: bool) -> Measured:
     """One program with one number of threads."""
     with folder() as place, ExitStack() as stack:
+        stack.enter_context(cores(threads))
         arguments = ["--program", program.name, "--folder", place, *(["--small"] if small else [])]
         processes, about = [], {}
         for name in (OURS, ALONE, *peers):
@@ -70,14 +73,28 @@ def measured(program: Differentiated, peers: Sequence[str], threads: int, second
     return Measured(program.name, threads, least(found), int(about[OURS]["commands"]))
 
 
+@contextmanager
+def cores(count: int) -> Iterator[None]:
+    """Let processes that are started meanwhile run on so many cores only: XLA asks for nothing but these."""
+    every = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(every)[:count])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, every)
+
+
 def rows(found: Sequence[Measured], peers: Sequence[str]) -> Iterator[list[str]]:
-    """A row for each program, and the geometric means."""
+    """A row for each program, and the geometric means over the programs that a peer has."""
     for each in found:
-        times = [milliseconds(each.times[name]) for name in (OURS, ALONE, *peers)]
-        ratios = [f"{each.times[name] / each.times[OURS]:.2f}" for name in peers]
+        times = [milliseconds(each.times[name]) if name in each.times else "" for name in (OURS, ALONE, *peers)]
+        ratios = [f"{each.times[name] / each.times[OURS]:.2f}" if name in each.times else "" for name in peers]
         step = f"{each.times[OURS] / each.times[ALONE]:.2f}"
         yield [each.name, *times, step, *ratios, f"{each.best:.2f}" if peers else "", str(each.commands)]
-    means = [statistics.geometric_mean(each.times[name] / each.times[OURS] for each in found) for name in peers]
+    means = [
+        statistics.geometric_mean(each.times[name] / each.times[OURS] for each in found if name in each.times)
+        for name in peers
+    ]
     best = f"{statistics.geometric_mean(each.best for each in found):.2f}" if peers else ""
     yield ["geometric mean", *[""] * (3 + len(peers)), *(f"{mean:.2f}" for mean in means), best, ""]
 

@@ -12,6 +12,7 @@ import tiramisu_py as tm
 
 N, M, K, T, B, C, F, E = tm.params("N M K T B C F E")
 i, j, k, t, b, c, o, y, x, e, n = tm.iters("i j k t b c o y x e n")
+c0, c1, j0, j1 = tm.iters("c0 c1 j0 j1")
 D = tm.float32
 Arrays = dict[str, Any]
 
@@ -25,6 +26,15 @@ class Differentiated:
     wrt: tuple[str, ...]
     small: Mapping[str, int]
     large: Mapping[str, int]
+    #: Sums that are made in tiles by hand, before `auto_schedule()` does the rest: their name, the channel they are
+    #: for, and the loops of their terms.
+    tiles: tuple[tuple[str, tm.Iter, tuple[tm.Iter, ...]], ...] = ()
+
+    def schedule(self, step: tm.Function, threads: int) -> None:
+        """Schedule a step of the function: sums that are tiles by hand, the rest automatically."""
+        for name, channel, terms in self.tiles:
+            in_tiles(step, name, channel, terms)
+        step.auto_schedule(threads=threads)
 
     def arguments(self, sizes: Mapping[str, int], seed: int = 0) -> Arrays:
         """Inputs of these sizes, without weights of outputs, and the sizes themselves."""
@@ -48,6 +58,18 @@ class Differentiated:
         numbers = np.random.default_rng(seed)
         made = {f"d_{name}": numbers.standard_normal(each.shape) for name, each in outputs.items()}
         return {name: each.astype(np.float32) for name, each in made.items()}
+
+
+def in_tiles(step: tm.Function, name: str, channel: tm.Iter, terms: tuple[tm.Iter, ...]) -> None:
+    """Eight channels by sixteen columns of a convolution's sums in registers: a picture is loaded once for eight."""
+    whole = step[name]
+    sums = whole.accumulate(f"{name}_sums")
+    whole.split(channel, 8, c0, c1).split(j, 16, j0, j1).reorder(b, c0, i, j0, c1, j1)
+    sums.compute_at(whole, j0)
+    sums.update.reorder(*terms, channel, j)
+    sums.unroll(channel).vectorize(j, 16)
+    whole.unroll(c1).vectorize(j1, 16)
+    whole.parallelize(b)
 
 
 def _value(extent: tm.Expr, sizes: Mapping[str, int]) -> int:
@@ -188,7 +210,8 @@ PROGRAMS = {
     each.name: each
     for each in (
         Differentiated("conv2d", conv2d, ("image", "weight"), {"B": 1, "C": 2, "F": 3, "N": 5, "M": 6},
-                       {"B": 4, "C": 16, "F": 16, "N": 64, "M": 64}),
+                       {"B": 4, "C": 16, "F": 16, "N": 64, "M": 64},
+                       (("out", o, (c, y, x)), ("d_image", c, (o, y, x)))),
         Differentiated("unsharp", unsharp, ("image",), {"N": 5, "M": 6}, {"N": 512, "M": 512}),
         Differentiated("harris", harris, ("a",), {"N": 5, "M": 6}, {"N": 512, "M": 512}),
         Differentiated("bilateral_grid", bilateral_grid, ("a",), {"N": 2, "M": 2}, {"N": 64, "M": 64}),

@@ -33,7 +33,7 @@ def listed(found: Any) -> list[Any]:
 def ours(program: Differentiated, arguments: dict[str, Any], weight: Any, threads: int) -> tuple[Any, ...]:
     """Our step, scheduled automatically: its calls, its results, and the number of commands."""
     step = tm.vjp(program.make(), wrt=program.wrt).step
-    step.auto_schedule(threads=threads)
+    program.schedule(step, threads)
     (name,) = [each for each in step.algorithm.inputs if each not in program.make().algorithm.inputs]
     return (*called(step, {**arguments, name: weight}, threads), len(step.commands))
 

@@ -20,6 +20,7 @@ from benchmarks.graphs.shapes import Shape, whole_graph
 from tiramisu_py import graphs
 
 WIDE = 64
+TORCH, GROUPED = "PyTorch", "grouped"
 WEIGHTS: dict[str, dict[str, Any]] = {
     "rgcn": {"W": ("etype", WIDE, WIDE), "W_self": (WIDE, WIDE)},
     "rgat": {"W": ("etype", WIDE, WIDE), "w_s": ("etype", WIDE), "w_t": ("etype", WIDE)},
@@ -33,6 +34,11 @@ WEIGHTS: dict[str, dict[str, Any]] = {
 def has_torch() -> bool:
     """Whether PyTorch is there to compare with."""
     return importlib.util.find_spec("torch") is not None
+
+
+def has_grouped(torch: Any) -> bool:
+    """Whether this PyTorch multiplies rows by the matrices of their groups in one call."""
+    return hasattr(torch.nn.functional, "grouped_mm")
 
 
 @dataclass(frozen=True)
@@ -61,9 +67,12 @@ def measured_layer(model: str, shape: Shape, threads: int, rounds: int, seconds:
         torch: Any = importlib.import_module("torch")
         torch.set_num_threads(threads)
         peer = TorchLoops(torch, model, graph, given)
-        forward["PyTorch"] = peer.forward
-        step["PyTorch"] = lambda: peer.step(torch.from_numpy(weights))
-        np.testing.assert_allclose(peer.forward(), out, rtol=2e-3, atol=2e-3)
+        forward[TORCH] = peer.forward
+        if has_grouped(torch):
+            forward[GROUPED] = TorchGrouped(torch, model, graph, given).forward
+        step[TORCH] = lambda: peer.step(torch.from_numpy(weights))
+        for name, other in forward.items():
+            np.testing.assert_allclose(other(), out, rtol=2e-3, atol=2e-3, err_msg=name)
         own, theirs = run.gradients(weights, **given), peer.step(torch.from_numpy(weights))
         for name, gradient in theirs.items():
             np.testing.assert_allclose(own[name], gradient, rtol=2e-2, atol=2e-2 * abs(gradient).max())
@@ -167,6 +176,14 @@ class TorchLoops:
         k, q, v = (self._of_nodes(feature, each) for each in (K, Q, V))
         raw = (self._typed(k, self.src, W_att) * q.index_select(0, self.dst)).sum(-1)
         return self._attended(raw, self._typed(v, self.src, W_msg))
+
+
+class TorchGrouped(TorchLoops):
+    """The same layers with one grouped product in place of a loop over types."""
+
+    def _by_type(self, rows: Any, weights: Any, counts: list[int]) -> Any:
+        ends = self.torch.tensor(counts, dtype=self.torch.int32).cumsum(0, dtype=self.torch.int32)
+        return self.torch.nn.functional.grouped_mm(rows, weights, offs=ends)
 
 
 def _counts(kinds: Any, count: int) -> list[int]:

@@ -1,9 +1,10 @@
 """Values kept, in files, and computed again: the adjoint of a recurrence, and models of PyTorch.
 
-scripts/bench storage [--save] [--only levels,BERT,...] [--folder FOLDER]
+scripts/bench storage [--save] [--only levels,BERT,...] [--folder FOLDER] [--found FILE]
 
 Each model, and each way of the recurrence, is a process of its own; memory is counted from the second step on.
-`folder` is on a disk.
+`folder` is on a disk. A page may be of several short runs of one commit: each takes from `found` what others have
+measured, and adds to it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.tables import report, table, versions
+from benchmarks.common.tables import commit, report, table, versions
 from benchmarks.storage import levels, shapes
 from benchmarks.storage.processes import ENVIRONMENT, rate
 
@@ -29,9 +31,9 @@ LEVELS = """\
 ## A recurrence
 
 The adjoint of {steps} steps of a rod with {points:,} points, {state:.0f} MB of levels, on one thread. In the second row
-the process may have a quarter of that (`RLIMIT_DATA`). Peak: what the call adds to the process's memory; said:
-`f.memory`. The levels need {needs:.2f} GB/s while they are computed, and the disk writes {rate:.2f} GB/s past the page
-cache.
+the process may have a quarter of that (`RLIMIT_DATA`). Peak: what a call adds to the process's memory, once all code is
+loaded; said: `f.memory`. The levels need {needs:.2f} GB/s while they are computed, and the disk writes {rate:.2f} GB/s
+past the page cache.
 """
 MODELS = """\
 ## Models of PyTorch
@@ -46,6 +48,32 @@ HEADER = (
     "model", "activations", "peak, MB", "less", "step, s", "of kept", "written", "counted", "not written", "predicted",
     "bits",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """Measurements of one commit, in a folder, which a file keeps from run to run."""
+
+    folder: str
+    file: Path | None
+    known: dict[str, Any]
+
+    @classmethod
+    def of(cls, folder: str, file: str | None) -> Found:
+        """Those that a file has."""
+        known = json.loads(Path(file).read_text()) if file and Path(file).exists() else {"commit": commit()}
+        if known["commit"] != commit():
+            raise SystemExit(f"{file} is{known['commit']}, and this is{commit()}: remove it")
+        return cls(folder, Path(file) if file else None, known)
+
+    def take(self, what: str, *way: str) -> Any:
+        """A measurement that is known, or is made now."""
+        name = " ".join((what, *way))
+        if name not in self.known:
+            self.known[name] = rate(self.folder) if what == "rate" else alone(what, self.folder, *way)
+            if self.file:
+                self.file.write_text(json.dumps(self.known))
+        return self.known[name]
 
 
 def alone(what: str, folder: str, *way: str) -> dict[str, Any]:
@@ -66,9 +94,9 @@ def megabytes(count: float) -> str:
     return f"{count / 1e6:.1f}"
 
 
-def of_levels(folder: str) -> str:
+def of_levels(measured: Found) -> str:
     """The table of the recurrence."""
-    found = {way: alone("levels", folder, way) for way in levels.WAYS}
+    found = {way: measured.take("levels", way) for way in levels.WAYS}
     kept, filed = found["keep"], found["file"]
     assert len({each["bits"] for each in found.values()}) == 1
     assert filed["stored"] + filed["loaded"] == filed["said"]
@@ -80,18 +108,18 @@ def of_levels(folder: str) -> str:
     ]  # fmt: skip
     header = ["levels", "peak, MB", "said, MB", "off", "time, s", "of kept"]
     sizes = {"steps": levels.SIZES["T"], "points": levels.SIZES["N"], "state": filed["state"] / 1e6}
-    text = LEVELS.format(**sizes, needs=needs / 1e9, rate=rate(folder) / 1e9)
+    text = LEVELS.format(**sizes, needs=needs / 1e9, rate=measured.take("rate") / 1e9)
     moved = (
         f"Stored {megabytes(filed['stored'])} MB, loaded {megabytes(filed['loaded'])} MB, as `f.communication` says."
     )
     return f"{text}\n{table(header, rows)}\n\nAll have the same bits. {moved}\n"
 
 
-def of_models(names: list[str], folder: str) -> str:
+def of_models(names: list[str], measured: Found) -> str:
     """The table of models."""
     rows = []
     for name in names:
-        found = alone(name, folder)
+        found = measured.take(name)
         kept = found["keep"]
         for way, each in found.items():
             same = "" if "twice" in way else "same" if each["bits"] == kept["bits"] else "others"
@@ -109,6 +137,7 @@ def main() -> None:
     options.add_argument("--save", action="store_true", help="write docs/results/storage.md")
     options.add_argument("--only", default="", help="levels, and names of models, with commas between them")
     options.add_argument("--folder", default=".", help="where files are")
+    options.add_argument("--found", help="a file of measurements, which are not made again")
     options.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.one:
@@ -122,13 +151,14 @@ def main() -> None:
     only = [word for word in given.only.split(",") if word] or ["levels", *shapes.SHAPES]
     parts = list[str]()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        measured = Found.of(folder, given.found)
         if "levels" in only:
-            parts.append(of_levels(folder))
+            parts.append(of_levels(measured))
         named = [word for word in only if word in shapes.SHAPES]
         if named and find_spec("torch") is None:
             parts.append("PyTorch is not installed: models are left out.\n")
         elif named:
-            parts.append(of_models(named, folder))
+            parts.append(of_models(named, measured))
     report("storage", TITLE, "\n".join(parts), given.save)
 
 

@@ -14,7 +14,7 @@ from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernel_scope import KernelScope
 from tiramisu_py.backends.cuda.kernel_text import emit_kernels, signatures
 from tiramisu_py.backends.cuda.kernel_vectors import vector
-from tiramisu_py.errors import CommandError, CompilerDefect, ToolchainError
+from tiramisu_py.errors import ArgumentError, CommandError, CompilerDefect, ToolchainError
 from tiramisu_py.interpret.devices import kernel_run as machine
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.ir import Block, KernelFunction, LoopFunction
@@ -165,3 +165,10 @@ def test_kernels_are_compiled_by_the_compiler_of_the_kind_of_gpu() -> None:
     function, f = lowered(on_toy(scaled(64), replace(TOY, header=CUDA.header))), scaled(64)
     with pytest.raises(ToolchainError, match="kernels for toy need the compiler 'toycc'"):
         compile_function(function, emit(function), f.algorithm, kernels=signatures(function), device="simulator")
+
+
+def test_a_program_without_its_kernels_is_refused_with_where_they_are() -> None:
+    f = scaled(64)
+    function = f.lowered()
+    with pytest.raises(ArgumentError, match=r"scale launches \w+, and kernels= has 0 of 1: .*signatures\(function\)"):
+        compile_function(function, emit(function), f.algorithm, device="simulator")

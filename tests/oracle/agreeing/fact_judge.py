@@ -39,7 +39,7 @@ class FactCall:
     def wanted(self) -> dict[Point, int] | None:
         """What each element of the result should hold; None if one should hold two values."""
         algorithm = self.script.function.algorithm
-        computation = algorithm.gathered.get("m", algorithm.computations["m"])
+        computation = algorithm.gathered.get("m", algorithm.as_declared.computations["m"])
         place = function(self.script.program.storages["m"].index, self.params)
         rank = len(computation.iterators)
         found: dict[Point, int] = {}
@@ -61,6 +61,8 @@ class FactCall:
         match e:
             case Access():
                 index = tuple(self._value(each, names) for each in e.indices)
+                if e.source not in self.arrays:
+                    return self._computed(e.source, index)
                 assert all(0 <= i < n for i, n in zip(index, self.arrays[e.source].shape, strict=True))
                 return int(self.arrays[e.source][index])
             case Cast() | Unary(op="+"):
@@ -74,6 +76,16 @@ class FactCall:
             case Binary():
                 return int(OPERATORS[e.op](self._value(e.left, names), self._value(e.right, names)))
         return integer(e, names)
+
+    def _computed(self, name: str, index: Point) -> int:
+        """The run that a position is in, or the value of another computation, which has it everywhere in its domain."""
+        if name == "o_of":
+            return int(np.searchsorted(self.arrays["o"], index[0], "right")) - 1
+        computation = self.script.function.algorithm.as_declared.computations[name]
+        assert not computation.is_reduction
+        names = {**self.params, **dict(zip(computation.iterators, index, strict=True))}
+        assert all(self._value(guard, names) for guard in computation.guards)
+        return self._value(computation.expr, names)
 
     def wrong_loops(self, loops: LoopFunction, timing: int) -> str:
         """What is wrong with loops, run by the adversarial machine; empty where nothing is."""
@@ -131,6 +143,14 @@ def calls(script: Script, seed: int) -> Iterator[FactCall]:
         if "q" in inputs:  # other keys
             (keys,), (_, end) = (integers(each, params) for each in (inputs["q"].shape, inputs["q"].values or ()))
             arrays["q"] = rng.integers(0, end, keys).astype(np.int32)
+        if "w" in inputs:
+            arrays["w"] = rng.integers(-3, 4, params["N"]).astype(np.int32)
+        if "keys_of" in inputs:  # combinations of q, and perhaps of runs
+            run = [np.repeat(np.arange(params["N"]), np.diff(o)).astype(np.int32)] if "keys_o" in inputs else []
+            keys_given = tm.distinct(arrays["q"], *run)
+            params["keys_count"] = len(keys_given)
+            arrays |= {"keys_of": keys_given.of, "keys_q": keys_given.columns[0]}
+            arrays |= {"keys_o": keys_given.starts(params["N"])} if run else {}
         if "into_order" in inputs:
             arrays["into_start"], arrays["into_order"] = tm.inverse(arrays["q"], params["N"])
         yield FactCall(script, params, arrays)

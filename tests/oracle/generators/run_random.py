@@ -1,4 +1,6 @@
-"""Random programs over runs that have each position once: values, sums and scatters of positions, and inverses."""
+"""Random programs over runs that have each position once: values, sums and scatters of positions, inverses, the run
+that a position is in, and values once for each combination of keys.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ class RunAlgorithms(FactAlgorithms):
     """Writes one computation, ``m``, over the runs `o` of the positions of an input ``a``, or of places ``q``."""
 
     def written(self) -> Script:
-        """Values of positions, sums over runs, values of both, scatters of runs, or gathers by an inverse."""
+        """Values of positions or by their runs, sums over runs, values of both, scatters, or gathers by an inverse."""
         for line in self._start():
             self.script.do(line)
         self.script.do("o = f.segments('o', N, of=M)")
         self.script.do("a = f.input('a', tm.int32, [M])")
-        kinds = ("values", "values", "sums", "products", "places", "gathered")
+        kinds = ("values", "values", "sums", "products", "places", "gathered", "numbers", "read", "compact")
         getattr(self, f"_{self.choice.choice(kinds)}")()
         self.script.do("f.outputs(m)")
         self.script.declared()
@@ -52,6 +54,41 @@ class RunAlgorithms(FactAlgorithms):
         self.script.do("m = f.scatter('m', {i: N}, over={p: M}, at=[q[p]], op=tm.sum, expr=a[p] + p)")
         self.script.do("into = f.inverse('into', q)")
         self.script.do("m.gather(into, p)")
+
+    def _numbers(self) -> None:
+        """The run that a position is in, as a value or as the place of a sum."""
+        if self.choice.random() < 0.5:
+            self.script.do(f"m = f.computation('m', {{p: M}}, a[p] + 10 * o.of(p){self._where_of_positions()})")
+            return
+        self.script.do("m = f.scatter('m', {i: N}, over={p: M}, at=[o.of(p)], op=tm.sum, expr=a[p] + p)")
+
+    def _read(self) -> None:
+        """What runs compute, read by position: by their own runs, most often."""
+        self.script.do(f"b = f.computation('b', {{i: N, p: o[i]}}, {self._term()})")
+        read = self.choice.choice(("b[o.of(p), p]",) * 5 + ("b[o.of(M - 1 - p), M - 1 - p]", "b[o.of(p), M - 1 - p]"))
+        if self.choice.random() < 0.5:
+            self.script.do(f"m = f.computation('m', {{p: M}}, {read} + p{self._where_of_positions()})")
+            return
+        self.script.do("q = f.input('q', tm.int32, [M], values=(0, N))")
+        self.script.do(f"m = f.scatter('m', {{i: N}}, over={{p: M}}, at=[q[p]], op=tm.sum, expr={read})")
+
+    def _compact(self) -> None:
+        """Values that depend on an index of a position, and perhaps on its run, or on more: once for each of these."""
+        self.script.do("q = f.input('q', tm.int32, [M], values=(0, N))")
+        self.script.do("w = f.input('w', tm.int32, [N])")
+        more = self.choice.choice(("",) * 4 + (" + a[p]", " + p"))
+        in_runs = self.choice.random() < 0.6
+        domain, term, key = ("{i: N, p: o[i]}", " - 7 * i", ", i") if in_runs else ("{p: M}", "", "")
+        self.script.do(f"b = f.computation('b', {domain}, 2 * w[q[p]] + q[p]{term}{more})")
+        read = "b[o.of(p), p]" if in_runs else "b[p]"
+        if self.choice.random() < 0.5:
+            self.script.do(f"m = f.computation('m', {{p: M}}, {read} + a[p]{self._where_of_positions()})")
+        else:
+            self.script.do(f"m = f.scatter('m', {{i: N}}, over={{p: M}}, at=[q[p]], op=tm.sum, expr={read} + a[p])")
+        self.script.attempt(f"b.compact(q[p]{self.choice.choice((key, key, key, ''))}, name='keys')")
+
+    def _where_of_positions(self) -> str:
+        return self.choice.choice(("",) * 4 + (", where=a[p] > 0", ", where=p % 2 == 0"))
 
 
 class RunCommands(FactCommands):
