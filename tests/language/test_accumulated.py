@@ -166,12 +166,47 @@ def added(X, Y, B: tl.constexpr, COMBINE: tl.constexpr):
     tl.accumulate(Y[i], tl.load(X[i], mask=i < X.shape[0], other=0), mask=i < X.shape[0], combine=COMBINE)
 
 
+@pytest.mark.parametrize("sharing", [1, 2])
 @pytest.mark.parametrize("combine", [tm.ORDERED, tm.TWO_PASS, tm.LAST_BLOCK, tm.ATOMIC], ids=lambda each: each.value)
-def test_an_element_to_which_no_program_adds_is_refused(combine: Any) -> None:
+def test_an_element_to_which_no_program_adds_is_refused(combine: Any, sharing: int) -> None:
     f = tm.Function("added", params=[N])
     x, y = f.input("x", tm.float32, [N]), f.array("y", tm.float32, [N])
-    added[N // 4, 1, 2](x, y, B=4, COMBINE=combine)
+    added[N // 4, 1, sharing](x, y, B=4, COMBINE=combine)
     f.outputs(y)
-    (violation,) = [each for each in f.check().violations if each.kind == "algorithm"]
+    (violation,) = f.check().violations
     assert violation.witness.params == {"N": 1} and "no program stores y[0]" in violation.message
     assert "launch programs for all of y" in violation.repair
+
+
+@tm.jit
+def two_sums(X, Y, Z, T: tl.constexpr):
+    i, s = tl.program_id(0) * T + tl.arange(0, T), tl.program_id(1)
+    inside = i < X.shape[0]
+    x = tl.load(X[i, s], mask=inside & (s < X.shape[1]), other=0)
+    tl.accumulate(Y[i], x, mask=inside, combine=tm.ORDERED)
+    tl.accumulate(Z[i], x * x, mask=inside, combine=tm.ORDERED)
+
+
+def test_two_sums_of_the_same_programs_begin_once_on_cores() -> None:
+    f = tm.Function("two", params=[M], assume="M >= 1")
+    x, y, z = f.input("x", tm.float32, [M, 3]), f.array("y", tm.float32, [M]), f.array("z", tm.float32, [M])
+    run = two_sums[tl.cdiv(M, 4), 3](x, y, z, T=4)
+    f.outputs(y, z)
+    text = tm.recipes.blocks(run, on=tm.cores())
+    # the loops of both are one before the start of either moves in: else the second begins anew for each program
+    assert text.index(".fuse(") < min(text.index("y.init.compute_at"), text.index("z.init.compute_at"))
+    report = f.check()
+    assert report.ok, report
+    given = numbers(5, 3)
+    for found in (f.evaluate(given), f.compile()(given)):
+        for each, wanted in zip(found, (given.sum(1), (given * given).sum(1)), strict=True):
+            np.testing.assert_array_equal(each, wanted)
+
+
+def test_programs_that_all_wait_for_the_one_before_are_no_blocks_of_a_gpu() -> None:
+    _, run = one_sum(tm.ORDERED)
+    with pytest.raises(tm.UnsupportedError, match="add to y in turn") as refused:
+        tm.recipes.blocks(run, on=tm.gpu(), num_warps=1)
+    words = str(refused.value)
+    assert "combine=tm.ORDERED, along p0" in words and "give combine=tm.TWO_PASS" in words
+    assert "test_accumulated.py" in words

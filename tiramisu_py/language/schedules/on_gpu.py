@@ -37,6 +37,8 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int) -> None:
     whole = placed(run, apart=True)
     in_turn = _programs_in_turn(run)
     blocks = [each for each in whole.programs if each.name not in in_turn]
+    if in_turn and not blocks:
+        _refuse_all_in_turn(run, in_turn)
     if not blocks or len(blocks) > MOST_BLOCKS:
         raise UnsupportedError(
             f"the programs of {run.ir.name} are no box of blocks of a GPU",
@@ -114,6 +116,18 @@ def _memory(run: KernelRun, value: ProgramValue) -> Memory:
     """Where the values of a computation are kept."""
     program = run.function.program
     return program.buffers[program.storages[value.name].buffer].memory
+
+
+def _refuse_all_in_turn(run: KernelRun, in_turn: set[str]) -> None:
+    """Refuse programs of which each waits for the one before it: nothing is left for blocks."""
+    sums = [value for value in run.values if value.name in run.stored and not run.is_atomic(value.name)]
+    added = [value for value in sums if any(each.name in in_turn for each in value.over)]
+    names, axes = (" and ".join(each) for each in ([value.name for value in added], sorted(in_turn)))
+    raise UnsupportedError(
+        f"{added[0].origin}: the programs of {run.ir.name} add to {names} in turn, combine=tm.ORDERED, along {axes}, "
+        "which leaves no axis of the grid to the blocks of a GPU",
+        "give combine=tm.TWO_PASS, which keeps the order, or tm.ATOMIC",
+    )
 
 
 def _programs_in_turn(run: KernelRun) -> set[str]:

@@ -208,17 +208,13 @@ def _accumulated(
     term = substitute(instances.value, {name: form for name, form in at.items() if form is not None})
     over = {each: _bound(instances.bounds[each], at) for each in summed}
     if not over:
-        where = condition_of(points, whole, names) if array.partial else None
+        where = condition_of(points, whole, names)
+        if not array.partial:  # what no program stores reads nothing
+            term, where = _either(where, term, as_typed(ZERO, array.dtype)), None
         return ProgramValue(
-            array.name,
-            domain,
-            term,
-            array.dtype,
-            instances.site.origin,
-            where=where,
-            stored=stored,
+            array.name, domain, term, array.dtype, instances.site.origin, where=where, stored=stored,
             shape=array.extents,
-        )
+        )  # fmt: skip
     dims = [*names, *(each.name for each in summed)]
     known = sets.universe(points.get_space()).intersect_params(whole.params())
     reader = Affine(points.get_space(), dict(zip(dims, sets.variables(points.get_space()), strict=True)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tiramisu_py.language.ir.nodes import BlockKernel, BlockLoop, BlockValue, Instruction, Node, Operand
 from tiramisu_py.language.ir.scalars import dtype_of
@@ -36,8 +36,8 @@ class Uses:
             self.defined[node.index] = node
             for k, (inner, result) in enumerate(zip(node.carried, node.results, strict=True)):
                 self.carriers[inner] = self.carriers[result] = (node, k)
-        self.needs = fixed_point(self._sources(), self._own(), self._left())
         self.indexing = self._indexing()
+        self.needs = self._needs()
 
     def instruction(self, operand: Operand) -> Instruction | None:
         """The instruction that defines an operand."""
@@ -48,6 +48,37 @@ class Uses:
         """The axis of the grid along which an operand is the number of the program."""
         made = self.instruction(operand)
         return made.static[0] if made is not None and made.op == "get_program_id" else None
+
+    def _needs(self) -> dict[BlockValue, frozenset[object]]:
+        """The axes of the grid and the loops that each value depends on.
+
+        What one loop carries has the same axes of the grid, so that its iterations can be run in one loop.
+        """
+        sources, own, left = self._sources(), self._own(), self._left()
+        while True:
+            found = fixed_point(sources, own, left)
+            more = {
+                value: axes
+                for loop in self.nodes
+                if isinstance(loop, BlockLoop)
+                for value, axes in self._beside(loop, found).items()
+                if not axes <= found.get(value, frozenset())
+            }
+            if not more:
+                return found
+            own |= {value: own.get(value, frozenset()) | axes for value, axes in more.items()}
+
+    def _beside(
+        self, loop: BlockLoop, needs: Mapping[BlockValue, frozenset[object]]
+    ) -> dict[BlockValue, frozenset[object]]:
+        """The axes of the grid that the blocks have between them which a loop carries, for each of these."""
+        blocks = [
+            (inner, after)
+            for inner, after in zip(loop.carried, loop.yields, strict=True)
+            if inner not in self.indexing and after is not inner and isinstance(after, BlockValue)
+        ]
+        axes = frozenset(axis for inner, _ in blocks for axis in needs[inner] if isinstance(axis, int))
+        return {each: axes for pair in blocks for each in pair}
 
     def _sources(self) -> dict[BlockValue, list[BlockValue]]:
         """The values of which each value is made; of a carried one, what it begins with and what it goes on with."""
