@@ -230,7 +230,7 @@ SOURCES: list[tuple[Any, str]] = [
         grouped_order,
         r"no form of the numbers of programs.*: launch a grid .* tl.swizzle2d\(\.\.\.\) numbers",
     ),
-    (through_a_table, r"because of int64\(x\[.*: let the programs that fill an element follow from its index"),
+    (through_a_table, r"because of int64\(loaded\[.*: let the programs that fill an element follow from its index"),
     (constants_that_do_not_hold, "tl.static_assert does not hold: three at a time"),
     (assumed, r"assumes N > 4: say so of refused, assume=\"N > 4\""),
 ]

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 #: Runs after which every case has had its turn, if each run has the next one.
-TURNS = 20
+TURNS = 40
 #: So often each turn is told apart, for what does not depend on the cases: the processor of a run.
-ROUNDS = 12
+ROUNDS = 6
 #: The turn of a run, for its workers; given by hand to have a run again.
 VARIABLE = "TIRAMISU_TURN"
 

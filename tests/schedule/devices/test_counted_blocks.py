@@ -38,6 +38,27 @@ def test_the_last_block_runs_what_follows_the_counted_loop() -> None:
         np.testing.assert_array_equal(kernel.seeded(seed)(given), given.sum(1))
 
 
+def test_rows_may_have_no_blocks_or_fewer_than_others() -> None:
+    f, part, _ = parts_of_rows()
+    part.update.tag_gpu(blocks=[i, b], counted=[b])
+    f.derive_transfers()
+    kernel = f.compile(device="simulator", sanitize=True)
+    np.testing.assert_array_equal(kernel(np.zeros((5, 0), np.float32)), np.zeros(5))
+    f = tm.Function("rows_below", params=[N])
+    a = f.input("a", tm.float32, [N, 4 * N])
+    part = f.reduction("part", {i: N, b: (0, i)}, {t: 4}, tm.sum, a[i, 4 * b + t])
+    s = f.reduction("s", {i: N}, {k: (0, i)}, tm.sum, part[i, k])
+    f.outputs(s)
+    part.init.compute_at(part.update, b)
+    s.init.compute_at(s.update, i)
+    s.update.fuse(part.update, i)
+    part.update.tag_gpu(blocks=[i, b], counted=[b])
+    f.derive_transfers()
+    given = np.random.default_rng(1).integers(-9, 9, (5, 20)).astype(np.float32)
+    right = [given[row, : 4 * row].sum() for row in range(5)]
+    np.testing.assert_array_equal(f.compile(device="simulator", sanitize=True)(given), right)
+
+
 def test_without_the_count_it_is_refused() -> None:
     _, part, _ = parts_of_rows()
     with pytest.raises(tm.CommandError, match="s_init and part_init share the block loop i, but not b"):
