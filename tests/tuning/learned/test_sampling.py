@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from random import Random
 from typing import Any, cast
 
@@ -128,3 +129,28 @@ def test_a_space_without_samples_ends() -> None:
     one = Space({"rows": (1,)})
     some = Sampler(cast(Candidates, Judge(one)), (), {"M": (1, 3)}, (), points=None, shapes=None, seed=0)
     assert sorted(each.sizes["M"] for each in drawn(some, 10)) == [1, 2, 3]
+
+
+def test_operations_are_those_of_a_point_that_calls_no_library(tmp_path: Path) -> None:
+    (m, k), (i, j) = tm.params("M K"), tm.iters("i j")
+    called = tm.extern_stage(
+        "rows_of_a_library",
+        {"m": tm.int64, "k": tm.int64, "a": tm.reads(tm.float32, 2), "s": tm.writes(tm.float32, 1)},
+        lambda m, k, a: a.sum(1),
+        source="static void rows_of_a_library(int64_t m, int64_t k, const float *a, float *s) {}",
+    )
+
+    def make(way: str) -> tm.Function:
+        f = tm.Function("rows", params=[m, k])
+        a = f.input("a", tm.float32, [m, k])
+        if way == "library":
+            f.outputs(f.stage("s", {i: m}, called(m, k, a[i, j]), over={j: k}))
+        else:
+            f.outputs(f.reduction("s", {i: m}, {j: k}, tm.sum, a[i, j]))
+        return f
+
+    found = []
+    for ways in (["library", "loops"], ["loops", "library"]):
+        rows = tm.input_aware(make, {"way": ways}, database=tmp_path / "samples.sqlite", timer=lambda point, sizes: 1.0)
+        found.append(rows._study.work.operations({"M": 8, "K": 100}))
+    assert found[0] == found[1] >= 8 * 99

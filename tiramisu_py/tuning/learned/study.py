@@ -70,7 +70,7 @@ class Study:
     @cached_property
     def work(self) -> AlgorithmWork:
         """Operations and bytes."""
-        return AlgorithmWork(self.algorithm)
+        return AlgorithmWork(self.candidates.counted)
 
     @cached_property
     def kernel_clock(self) -> KernelClock:

@@ -93,17 +93,37 @@ class Candidates:
         return self.any().algorithm
 
     @property
+    def counted(self) -> Algorithm:
+        """The algorithm whose operations are counted: of the first legal point that calls no library, if there is one.
+
+        Of a library's call nobody knows the operations.
+        """
+        for tried, point in enumerate(self._in_order()):
+            if tried >= MOST_REFUSED:
+                break
+            algorithm = self._algorithm(point)
+            if algorithm is not None and all(each.stage is None for each in algorithm.computations.values()):
+                legal = self.at(point).function
+                if legal is not None:
+                    return legal.algorithm
+        return self.algorithm
+
+    def _algorithm(self, point: Point) -> Algorithm | None:
+        """The algorithm of a point, which need not be legal; None if a command refuses it."""
+        try:
+            return self._function(point).algorithm
+        except (CommandError, LegalityError):
+            return None
+
+    @property
     def family(self) -> str:
         """The key of what callers know: samples are kept by it, and by the text of each kernel."""
         return digest(_known_to_callers(self.algorithm))
 
     def program(self, point: Point) -> str:
         """The key of the algorithm and commands of a point, which need not be legal; empty if a command refuses it."""
-        try:
-            f = self._function(point)
-        except (CommandError, LegalityError):
-            return ""
-        return program_key(f.algorithm, f.commands)
+        algorithm = self._algorithm(point)
+        return "" if algorithm is None else program_key(algorithm, self._function(point).commands)
 
     def _made(self, point: Point) -> JudgedPoint:
         try:
