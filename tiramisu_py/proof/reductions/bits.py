@@ -9,6 +9,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, argmax, argmin, max_, min_
+from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.algorithm.types import TupleType
 from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
@@ -42,12 +43,10 @@ def whole_of(algorithm: Algorithm, computation: Computation) -> Computation:
 
 def with_terms(algorithm: Algorithm, name: str) -> str:
     """Who adds the terms of a reduction, or combines its partial results: what it copies, after `accumulate`."""
-    while not algorithm.computations[name].is_reduction:
-        own = next((part for part, whole in algorithm.wholes.items() if whole.name == name), None)
-        if own is None:
-            return name
-        name = own
-    return name
+    own = algorithm.computations[name]
+    while not own.is_reduction and isinstance(own.expr, Access) and own.expr.source in algorithm.wholes:
+        own = algorithm.computations[own.expr.source]
+    return own.name
 
 
 def chooses(computation: Computation) -> bool:
