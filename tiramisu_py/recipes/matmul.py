@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 
 from tiramisu_py import Combine, Computation, Expr, Iter, Memory, Reduction, Target
 from tiramisu_py import sum as sum_
-from tiramisu_py.errors import ArgumentError, CommandError
+from tiramisu_py.errors import ArgumentError
 from tiramisu_py.public_calls import own_call_of
 from tiramisu_py.queries import Access, Binary, Cast, end_of
 from tiramisu_py.recipes.cpu import MOST_LANES, Cpu
@@ -262,7 +261,7 @@ def _apply(recipe: Recipe, found: Product, sizes: Sizes) -> TileLoops:
         product.parallelize(*(found.batch[:1] or (*found.stack, i2)), threads=sizes.threads)
     product.unroll(i1, remainder="specialize")
     product.vectorize(j1, sizes.lanes, remainder="mask", partial="specialize")
-    with suppress(CommandError):  # a block of one tile has no next one
+    if sizes.tiles > 1:  # a block of one tile has no next one
         update.prefetch(product, i0, 1)
     tile.compute_at(update, i0)
     tile.store_in(Memory.REGISTER)
