@@ -97,6 +97,34 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
     sites: dict[str, list[Any]] = {}
     for site in programs.sites:
         sites.setdefault(site.array, []).append(site)
+    outputs, stored, sums, stores = _stored_values(function, programs, bound, sites)
+    if not outputs:
+        raise DeclarationError(f"{source.name} stores nothing: tl.store(place, value)")
+    needed = _needed(programs.values, stored)
+    try:
+        function._with_program_values(in_order([*needed, *stored, *(each.total for each in sums)]))
+    except RecursionError:
+        raise DeclarationError(f"{source.name} is too deep") from None
+    names = {name: own for name, own in programs.named.items() if own}
+    return KernelRun(
+        function,
+        kernel,
+        names,
+        tuple(each.name for each in outputs),
+        programs,
+        (*needed, *stored),
+        stores,
+        tuple(grid),
+        tuple(each.name for each in stored),
+        tuple(sums),
+    )
+
+
+def _stored_values(
+    function: Function, programs: Programs, bound: Mapping[str, Bound], sites: Mapping[str, list[Any]]
+) -> tuple[list[ProgramValue], list[ProgramValue], list[PartedSum], dict[str, list[StoreInstances]]]:
+    """What programs fill: the outputs, the values that are stored for them, sums of parts, and the stores by array."""
+    algorithm = function.program.algorithm
     outputs: list[ProgramValue] = []
     stored: list[ProgramValue] = []
     sums: list[PartedSum] = []
@@ -120,26 +148,7 @@ def launched(function: Function, source: BlockSource, given: Mapping[str, Any], 
             stores[parted.parts.name] = [parted.stores]
         outputs.append(value if parted is None else parted.total)
         stored.append(value if parted is None else parted.parts)
-    if not outputs:
-        raise DeclarationError(f"{source.name} stores nothing: tl.store(place, value)")
-    needed = _needed(programs.values, stored)
-    try:
-        function._with_program_values(in_order([*needed, *stored, *(each.total for each in sums)]))
-    except RecursionError:
-        raise DeclarationError(f"{source.name} is too deep") from None
-    names = {name: own for name, own in programs.named.items() if own}
-    return KernelRun(
-        function,
-        kernel,
-        names,
-        tuple(each.name for each in outputs),
-        programs,
-        (*needed, *stored),
-        stores,
-        tuple(grid),
-        tuple(each.name for each in stored),
-        tuple(sums),
-    )
+    return outputs, stored, sums, stores
 
 
 def _bound(
