@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, constant
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Select, constant
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c.expressions.scalars import operand
@@ -20,8 +20,6 @@ from tiramisu_py.ir.arithmetic.linear import along_lanes
 Lines = list[cgen.Generable]
 #: The number of the lane inside a loop over lanes; no user's name looks like this.
 _LANE = "<lane>"
-#: The sizes that an asynchronous copy may have, in bytes.
-COPIED = (4, 8, 16)
 
 
 class LaneLoops:
@@ -31,7 +29,7 @@ class LaneLoops:
         """A store to `lanes` elements: at once if they are aligned and consecutive, else one by one."""
         array = scope.arrays[node.buffer]
         value = operand(node.value, array.dtype)
-        place = self._place(node.buffer, node.indices, lanes, scope)
+        place = self.place(node.buffer, node.indices, lanes, scope)
         whole = self._whole(value, lanes, scope)
         if place is not None and whole is not None:
             return [cgen.Statement(f"tm_store(&{place}, {whole})")]
@@ -39,15 +37,15 @@ class LaneLoops:
         hoisted, each = self._hoisted(value, lanes, inner)
         if place is None:
             target = Load(node.buffer, self._element(node.indices, array.lanes, len(array.extents)), array.dtype)
-            text = self._each(target, inner)
-            return [cgen.Block([*hoisted, *_loop(lanes, f"{text} = {self._each(each, inner)}")])]
+            text = self.each(target, inner)
+            return [cgen.Block([*hoisted, *lane_loop(lanes, f"{text} = {self.each(each, inner)}")])]
         kind = vector(array.dtype, lanes, scope)
         return [
             cgen.Block(
                 [
                     *hoisted,
                     cgen.Statement(f"{kind} tm_value"),
-                    *_loop(lanes, f"tm_value[tm_lane] = {self._each(each, inner)}"),
+                    *lane_loop(lanes, f"tm_value[tm_lane] = {self.each(each, inner)}"),
                     cgen.Statement(f"tm_store(&{place}, tm_value)"),
                 ]
             )
@@ -65,42 +63,12 @@ class LaneLoops:
         """An assignment of all lanes of a variable."""
         inner = scope.inner()
         hoisted, each = self._hoisted(value, lanes, inner)
-        lines = [*hoisted, *_loop(lanes, f"{name}[tm_lane] = {self._each(each, inner)}")]
+        lines = [*hoisted, *lane_loop(lanes, f"{name}[tm_lane] = {self.each(each, inner)}")]
         return [cgen.Block(lines)] if hoisted else lines
-
-    def copied(self, store: Store, scope: Scope) -> tuple[str, str, int] | None:
-        """The target, the source and the bytes of a plain copy to shared memory that can be asynchronous, else None."""
-        array = scope.arrays[store.buffer]
-        load = store.value
-        if not isinstance(load, Load) or strong(load.dtype) != array.dtype or scope.arrays[load.buffer].nested:
-            return None
-        lanes = max(map(scope.lanes.of, store.indices), default=1)
-        size = lanes * array.dtype.bytes
-        if size not in COPIED or scope.lanes.of(load) != lanes:
-            return None
-        if lanes == 1:
-            element = KernelScalars(scope).element
-            return element(store.buffer, store.indices), element(load.buffer, load.indices), size
-        target = self._place(store.buffer, store.indices, lanes, scope)
-        source = self._place(load.buffer, load.indices, lanes, scope)
-        return None if target is None or source is None else (target, source, size)
-
-    def copied_by_lanes(self, store: Store, scope: Scope) -> Lines | None:
-        """A plain copy of several elements to shared memory, as one asynchronous copy for each, if that is possible."""
-        array = scope.arrays[store.buffer]
-        load = store.value
-        if not isinstance(load, Load) or strong(load.dtype) != array.dtype or scope.arrays[load.buffer].nested:
-            return None
-        lanes = max(map(scope.lanes.of, store.indices), default=1)
-        if lanes == 1 or array.dtype.bytes not in COPIED or scope.lanes.of(load) != lanes:
-            return None
-        target = Load(store.buffer, store.indices, array.dtype)
-        places = f"&{self._each(target, scope)}, &{self._each(load, scope)}"
-        return _loop(lanes, f"TM_ASYNC_COPY({places}, {array.dtype.bytes})")
 
     # -- whole vectors
 
-    def _place(self, buffer: str, indices: tuple[Expr, ...], lanes: int, scope: Scope) -> str | None:
+    def place(self, buffer: str, indices: tuple[Expr, ...], lanes: int, scope: Scope) -> str | None:
         """The first of `lanes` aligned, consecutive elements in memory that threads share, else None."""
         assert isinstance(scope, KernelScope)
         array = scope.arrays[buffer]
@@ -124,7 +92,7 @@ class LaneLoops:
             return None
         if all(scope.lanes.of(index) == 1 for index in e.indices):
             return KernelScalars(scope).element(e.buffer, e.indices)
-        place = self._place(e.buffer, e.indices, lanes, scope)
+        place = self.place(e.buffer, e.indices, lanes, scope)
         apart = "_apart" if scope.arrays[e.buffer].apart else ""
         return None if place is None else f"tm_load{apart}<{lanes}>(&{place})"
 
@@ -134,6 +102,8 @@ class LaneLoops:
         seen: dict[object, Expr] = {}
 
         def load(e: Expr) -> Expr | None:
+            if isinstance(e, Select) and scope.lanes.of(e.condition) > 1:
+                return e  # which reads only what its condition allows
             if not isinstance(e, Load) or all(scope.lanes.of(index) == 1 for index in e.indices):
                 return None
             whole = self._whole(e, lanes, scope)
@@ -151,7 +121,7 @@ class LaneLoops:
 
     # -- one lane
 
-    def _each(self, e: Expr, scope: Scope) -> str:
+    def each(self, e: Expr, scope: Scope) -> str:
         """The value in the lane `tm_lane`."""
         lane = Iter(_LANE, int64)
 
@@ -180,6 +150,7 @@ def vector(dtype: DType, lanes: int, scope: Scope) -> str:
     return f"tm_vec<{strong(dtype).c_name}, {lanes}>"
 
 
-def _loop(lanes: int, statement: str) -> Lines:
+def lane_loop(lanes: int, statement: str) -> Lines:
+    """A loop over lanes, unrolled."""
     header = (cgen.Line("int tm_lane = 0"), cgen.Line(f"tm_lane < {lanes}"), cgen.Line("tm_lane++"))
     return [cgen.Pragma("unroll"), cgen.For(*header, cgen.Block([cgen.Statement(statement)]))]

@@ -68,6 +68,8 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int) -> None:
                 part.tag_gpu(threads=list(threads))
             for loop in loops.unrolled:
                 part.unroll(loop)
+            if loops.vector:
+                part.vectorize(*loops.vector)
             if loops.tile:
                 rows, columns, terms = loops.tile
                 part.tensorize(rows, columns, terms, dealt.products[value.name].instruction)

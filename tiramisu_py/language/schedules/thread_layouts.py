@@ -21,6 +21,7 @@ from tiramisu_py.function.arrays import ProgramValue
 from tiramisu_py.function.handles.computations import Reduction, Selection
 from tiramisu_py.language.launched import KernelRun
 from tiramisu_py.language.schedules.placement import block_axes, extent_of_axis, is_replaced, loop_names
+from tiramisu_py.language.schedules.wide_loads import neighbours
 from tiramisu_py.language.values.groups import sources_of
 from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.machine.tensor_instructions import WARP_SHAPE
@@ -46,11 +47,15 @@ class TensorProduct:
 
 @dataclass(frozen=True, eq=False)
 class ThreadLoops:
-    """The loops of a statement over threads, the last one along x, and those that a product's instruction runs."""
+    """The loops of a statement over threads, the last one along x, and those that a product's instruction runs.
+
+    A thread loads the elements of the loop `vector`, so many, at once.
+    """
 
     threads: tuple[Iter, ...]
     tile: tuple[Iter, ...] = ()
     unrolled: tuple[Iter, ...] = ()
+    vector: tuple[Iter, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,31 +136,45 @@ class ThreadLayouts:
     def _side_by_side(self, value: ProgramValue, part: Selection, axes: Sequence[Iter]) -> ThreadLoops:
         """Neighbouring elements on neighbouring threads."""
         found, outer = list[Iter](), list[Iter]()
+        extents = [extent_of_axis(self.run, value, axis) for axis in axes]
+        vector, lanes = list[Iter](), self._lanes(value, axes, extents)
+        if lanes > 1:
+            first, each = _named(axes[-1], "vector"), _named(axes[-1], "element")
+            part.split(axes[-1], lanes, first, each)
+            axes, extents, vector = [*axes[:-1], first], [*extents[:-1], extents[-1] // lanes], [each]
         if self.fragments:
-            found = self._in_warps(value, part, axes, outer)
+            found = self._in_warps(part, axes, extents, outer)
         else:
             most = (self.warps, WARP) if len(axes) > 1 else (self.warps * WARP,)
-            for axis, count in zip(axes[-2:], most, strict=True):
-                extent = extent_of_axis(self.run, value, axis)
+            if lanes > 1 and len(axes) > 1 and extents[-1] < WARP:
+                most = (self.warps * (WARP // extents[-1]), extents[-1])
+            for axis, extent, count in zip(axes[-2:], extents[-2:], most, strict=True):
                 found.append(self._cut(part, axis, extent, count, axis, "part", outer))
         outermost = list(axes[:-2])
         terms = self._terms(value, part)
-        part.reorder(*outer, *outermost, *found, *terms)
-        return ThreadLoops(tuple(found))
+        part.reorder(*outer, *outermost, *found, *terms, *vector)
+        return ThreadLoops(tuple(found), vector=(vector[0], lanes) if vector else None)
 
-    def _in_warps(self, value: ProgramValue, part: Selection, axes: Sequence[Iter], outer: list[Iter]) -> list[Iter]:
+    def _lanes(self, value: ProgramValue, axes: Sequence[Iter], extents: Sequence[int]) -> int:
+        """The neighbouring elements that a thread brings into shared memory at once."""
+        program = self.run.function.program
+        if program.buffers[program.storages[value.name].buffer].memory is not Memory.SHARED:
+            return 1
+        return neighbours(self.run, value, axes[-1], extents, self.warps * WARP)
+
+    def _in_warps(self, part: Selection, axes: Sequence[Iter], extents: Sequence[int], outer: list[Iter]) -> list[Iter]:
         """The loops over warps, and over threads of a warp along y and x."""
         x, y = WARP_SHAPE
-        last, extent = axes[-1], extent_of_axis(self.run, value, axes[-1])
+        last, extent = axes[-1], extents[-1]
         warps, lanes = list[Iter](), list[Iter]()
         if len(axes) > 1 and extent < WARP:  # rows along y, and warps
-            row, rows = axes[-2], extent_of_axis(self.run, value, axes[-2])
+            row, rows = axes[-2], extents[-2]
             rest = self._cut(part, row, rows, y * self.warps, row, "part", outer)
             lanes.append(self._cut(part, rest, min(rows, y * self.warps), y, row, "warp", warps))
             lanes.append(self._cut(part, last, extent, x, last, "part", outer))
             return [*warps, *lanes]
         if len(axes) > 1:
-            row, rows = axes[-2], extent_of_axis(self.run, value, axes[-2])
+            row, rows = axes[-2], extents[-2]
             warps.append(self._cut(part, row, rows, self.warps, row, "part", outer))
             rest = self._cut(part, last, extent, WARP, last, "part", outer)
         else:

@@ -62,7 +62,8 @@ typedef struct tm_simulator {
   /* All 32 lanes of the warp deposit a value; the result is 32 slots of 16 bytes. */
   const char *(*meet)(int line, const void *value, unsigned bytes, unsigned *present);
   void *(*shared)(const void *key, size_t bytes, const char *name);
-  void (*async_copy)(void *to, const void *from, unsigned bytes, void *place);
+  /* Of `bytes` the first `given` ones are loaded, the others are zeros. */
+  void (*async_copy)(void *to, const void *from, unsigned bytes, unsigned given, void *place);
   void (*async_commit)(void);
   void (*async_wait)(unsigned newest, void *place);
   void (*access)(const void *address, size_t bytes, int kind, void *place);
