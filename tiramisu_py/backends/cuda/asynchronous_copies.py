@@ -48,8 +48,8 @@ def asynchronous_copy(store: Store, loops: LaneLoops, scope: Scope) -> Lines | N
             return _filling(places, count, _Copy(size, element, scope.arrays[load.buffer].name), scope)
     if lanes == 1 or element not in COPIED:
         return None
-    target = loops.each(Load(store.buffer, store.indices, array.dtype), scope)
-    source = loops.each(load, scope)
+    target = loops.each_place(Load(store.buffer, store.indices, array.dtype), scope)
+    source = loops.each_place(load, scope)
     if condition is None:
         return lane_loop(lanes, f"TM_ASYNC_COPY(&{target}, &{source}, {element})")
     given, base = loops.each(condition, scope), scope.arrays[load.buffer].name

@@ -123,6 +123,17 @@ class LaneLoops:
 
     def each(self, e: Expr, scope: Scope) -> str:
         """The value in the lane `tm_lane`."""
+        changed, named = self._in_lane(e, scope)
+        return KernelScalars(named).text(changed)
+
+    def each_place(self, load: Load, scope: Scope) -> str:
+        """The element of which the value is loaded in the lane `tm_lane`."""
+        changed, named = self._in_lane(load, scope)
+        assert isinstance(changed, Load)
+        return KernelScalars(named).element(changed.buffer, changed.indices)
+
+    def _in_lane(self, e: Expr, scope: Scope) -> tuple[Expr, Scope]:
+        """A value in one lane, and the scope with the number of that."""
         lane = Iter(_LANE, int64)
 
         def in_lane(part: Expr) -> Expr | None:
@@ -134,8 +145,7 @@ class LaneLoops:
                 return Load(part.buffer, (*part.indices, lane), part.dtype)
             return None
 
-        named = replace(scope, names={**scope.names, _LANE: "tm_lane"})
-        return KernelScalars(named).text(rewrite(e, in_lane))
+        return rewrite(e, in_lane), replace(scope, names={**scope.names, _LANE: "tm_lane"})
 
     def _element(self, indices: tuple[Expr, ...], lanes: int, rank: int) -> tuple[Expr, ...]:
         return (*indices, Iter(_LANE, int64)) if lanes > 1 and len(indices) == rank else indices
