@@ -210,3 +210,12 @@ def test_what_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
         cache._process = -1
         with pytest.raises(tm.KernelError, match="a process was forked with an open offload"):
             gradients(model, batch())
+
+
+def test_tensors_that_an_earlier_cache_has_seen_are_themselves(tmp_path: Path) -> None:
+    model, x = layers(2), batch()
+    expected = gradients(model, x)
+    for _ in range(2):  # the input's storage is the same in both, and those of the model are not
+        with offload(model, tmp_path, least=LEAST):
+            for _ in range(2):
+                check_equal(gradients(model, x), expected)

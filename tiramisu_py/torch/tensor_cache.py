@@ -103,7 +103,7 @@ class TensorCache:
         self._orders: dict[str, tuple[int, ...]] = {}
         self._order: dict[str, list[int]] = {}
         self._count: dict[str, int] = {}
-        self._stage, self._stamps = "", 0
+        self._stage = ""
         self._parts, self._part, self._begun = list[_Part](), -1, 0.0
         self._kept_from: int | None = None
         self._error: BaseException | None = None
@@ -178,8 +178,7 @@ class TensorCache:
         """The content that a tensor is a part of, and where in it, in elements."""
         storage = plain.untyped_storage()
         if not hasattr(storage, "_tiramisu_stamp"):
-            self._stamps += 1
-            storage._tiramisu_stamp = self._stamps
+            storage._tiramisu_stamp = object()  # no number: that of an earlier cache would be given once more
         is_whole = storage.nbytes() <= 2 * plain.nbytes
         part = () if is_whole else (plain.storage_offset(), tuple(plain.shape), tuple(plain.stride()))
         key = (storage._tiramisu_stamp, plain._version, plain.element_size(), *part)

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.storage.processes import Peak, seconds_of, written
-from benchmarks.storage.shapes import LEAST, SHAPES, SLOW
+from benchmarks.storage.shapes import LEAST, SHAPES, SLOW, TURNS
 from tiramisu_py.torch import offload
 
 
@@ -84,37 +84,49 @@ def slowly() -> Iterator[None]:
         os.pwrite = real
 
 
-def measured(name: str, way: str, folder: str, steps: int = 2) -> dict[str, Any]:
-    """One model in one way: the most memory that a step adds, the time of a step, bytes of a step, and the bits."""
+def measured(name: str, way: str, folder: str) -> dict[str, Any]:
+    """One model in one way: the most memory that a step adds, times by turns with plain steps, bytes, and the bits."""
     torch.set_num_threads(1)
     items = SHAPES[name][3] * (2 if "twice" in way else 1)
     model, x = model_and_batch(name, items)
 
-    def step() -> None:
+    def step(how: str = way) -> None:
         model.zero_grad(set_to_none=False)
         y = x
         for block in model:
-            y = checkpoint(block, y, use_reentrant=False) if "checkpoint" in way else block(y)
+            y = checkpoint(block, y, use_reentrant=False) if "checkpoint" in how else block(y)
         y.square().mean().backward()
 
-    step()  # gradients exist from here on
+    def plainly() -> None:
+        with torch.autograd.graph.saved_tensors_hooks(lambda each: each.detach(), lambda each: each):
+            step("keep")
+
+    step("keep")  # gradients exist from here on
     files = "file" in way
     found: dict[str, Any] = {"predicted": predicted(step, model)} if files else {}
     cache: Any = offload(model, folder, least=LEAST) if files else nullcontext()
     saved = torch.autograd.graph.save_on_cpu() if way == "save_on_cpu" else nullcontext()
+    peaks, times, plain = list[int](), list[float](), list[float]()
+    moved = dict.fromkeys(("stored", "cancelled", "loaded", "io"), 0)
     with slowly() if "slow" in way else nullcontext(), cache as held, saved:
         step()
-        time.sleep(0.5)  # stores that are under way end
-        before = (held.stored, held.cancelled, held.loaded, written()) if files else (0, 0, 0, written())
-        times = []
-        with Peak() as peak:
-            for _ in range(1 if "slow" in way else steps):
+        for _ in range(TURNS):
+            plain.append(seconds_of(plainly))
+            time.sleep(0.5)  # stores that are under way end
+            before = _counts(held)
+            with Peak() as peak:
                 times.append(seconds_of(step))
-        if files:
             time.sleep(0.5)
-            after = (held.stored, held.cancelled, held.loaded, written())
-            stored, cancelled, loaded, on_disk = (b - a for a, b in zip(before, after, strict=True))
-            found |= {"stored": stored // len(times), "cancelled": cancelled // len(times)}
-            found |= {"loaded": loaded // len(times), "io": on_disk // len(times)}
+            peaks.append(peak.bytes)
+            after = _counts(held)
+            moved = {key: after[key] - before[key] for key in moved}
     bits = hashlib.sha256(b"".join(each.grad.numpy().tobytes() for each in model.parameters())).hexdigest()
-    return found | {"peak": peak.bytes, "seconds": min(times), "bits": bits}
+    found |= {"peak": max(peaks), "seconds": min(times), "plain": min(plain), "bits": bits}
+    return found | (moved if files else {})
+
+
+def _counts(cache: Any) -> dict[str, int]:
+    """The bytes that a cache has moved, and those that the process has handed to disks."""
+    if cache is None:
+        return dict.fromkeys(("stored", "cancelled", "loaded"), 0) | {"io": written()}
+    return {"stored": cache.stored, "cancelled": cache.cancelled, "loaded": cache.loaded, "io": written()}
