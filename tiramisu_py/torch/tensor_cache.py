@@ -364,6 +364,8 @@ class TensorCache:
         Parts are the model's children, below modules that have one child alone.
         """
         if record is not None:
+            if not isinstance(record, StepRecord):
+                raise ArgumentError(f"record= of offload is the record of a cache, not {record!r:.60}")
             own = structure_of(self.model)
             if record.structure != own:
                 raise ArgumentError(

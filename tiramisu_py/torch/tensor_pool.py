@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiramisu_py.toolchain import pinned_empty
+from tiramisu_py.toolchain import host_pool, pinned_empty
 from tiramisu_py.torch.tensor_stores import Bytes, Extents, Place, TensorBytes, TensorStore
 
 
@@ -40,6 +40,7 @@ class TensorPool(TensorStore):
             if self._extents.is_free and self.pieces > 1:
                 end = self._extents.end
                 self._pieces = []  # first given back, then taken: no more at a time than before
+                host_pool(self._device, trim=True)
                 self._extents = Extents()
                 self._reserve(end, end)
                 self._extents.give_back(self._extents.take(end), end)
