@@ -127,6 +127,29 @@ def test_the_last_parts_keep_their_tensors(tmp_path: Path) -> None:
         offload(model, tmp_path, keep=4).__enter__()
 
 
+def test_what_is_read_first_stays_where_the_backward_pass_follows_at_once(tmp_path: Path) -> None:
+    model, x = layers(3), batch()
+    expected = gradients(model, x)
+    with offload(model, tmp_path, least=LEAST, ahead=2) as cache:
+        check_equal(gradients(model, x), expected)
+        cache.wait()
+        first = cache.stored + cache.cancelled
+        check_equal(gradients(model, x), expected)
+        cache.wait()
+        hidden, out = 128 * 64 * 4, 128 * 32 * 4
+        assert cache.kept == out + hidden  # the loss reads the result, then the last layer its input
+        assert cache.stored + cache.cancelled == 2 * first - cache.kept
+        cache.stage("late")
+        for _ in range(2):
+            loss = model(x).square().mean()
+            cache.stage("between")
+            other = model(x).square().mean()  # in between another batch is computed
+            cache.stage("late")
+            loss.backward()
+            other.backward()
+        assert not cache.record.firsts["late"] and len(cache.record.firsts[""]) == 2
+
+
 def test_a_record_is_for_the_same_model_alone(tmp_path: Path) -> None:
     model, x = layers(2), batch()
     expected = gradients(model, x)
@@ -157,7 +180,7 @@ def test_a_pipeline_says_whose_backward_pass_comes_next(tmp_path: Path) -> None:
                 losses.append(model(x).square().mean())
             cache.wait()
             before = cache.loaded
-            cache.stage("idle", then="batch 1")
+            cache.stage("idle", then="batch 0")
             cache.wait()
             assert (cache.loaded > before) == (step == 1)  # in the first step nobody knows what that asks for
             for loss in reversed(losses):

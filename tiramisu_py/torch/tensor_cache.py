@@ -39,6 +39,8 @@ class Content:
         self.loading: tuple[Any, Future[bool]] | None = None
         self.loaded: Any = None
         self.readers = 0  # tensors that are parts of it, and have not been asked for
+        self.number = 0  # of the first tensor that is a part of it
+        self.stays = False  # it is asked for as soon as the forward pass has ended
         self.was_changed = False
 
     @property
@@ -77,6 +79,7 @@ class StepRecord:
 
     structure: tuple[tuple[str, tuple[int, ...]], ...]
     orders: Mapping[str, tuple[int, ...]]
+    firsts: Mapping[str, frozenset[int]]
     kept_from: int | None = None
 
 
@@ -115,6 +118,9 @@ class TensorCache:
         self._orders: dict[str, tuple[int, ...]] = {}
         self._order: dict[str, list[int]] = {}
         self._count: dict[str, int] = {}
+        self._firsts: dict[str, frozenset[int]] = {}  # contents that are asked for at once, by their numbers
+        self._asked: dict[str, dict[int, None]] = {}  # contents in the order in which they are asked for
+        self._packed = ""  # the stage of the last tensor that was packed
         self._stage = ""
         self._parts, self._part, self._begun = list[_Part](), -1, 0.0
         self._kept_from: int | None = None
@@ -142,7 +148,8 @@ class TensorCache:
     def record(self) -> StepRecord:
         """What the steps so far have shown, for ``offload(record=)``."""
         orders = {stage: tuple(order) for stage, order in self._order.items() if order}
-        return StepRecord(structure_of(self.model), {**self._orders, **orders}, self._kept_from)
+        firsts = {**self._firsts, **{stage: self._first(stage) for stage in orders}}
+        return StepRecord(structure_of(self.model), {**self._orders, **orders}, firsts, self._kept_from)
 
     def stage(self, name: str, then: str | None = None) -> None:
         """Say to which micro-batch the passes from here on belong: each has a record of its own, for what is next.
@@ -175,7 +182,8 @@ class TensorCache:
         if self._is_new_step(stage):
             self._begin_step(stage)
         number = self._count[stage] = self._count.get(stage, 0) + 1
-        content, offset = self._content(plain)
+        self._packed = stage
+        content, offset = self._content(plain, number)
         content.readers += 1
         saved = Saved(content, plain, offset, number, stage)
         self._saved.setdefault(stage, weakref.WeakValueDictionary())[number] = saved
@@ -188,7 +196,11 @@ class TensorCache:
         if not isinstance(kept, Saved):
             return kept
         self._settle()
-        self._order.setdefault(kept.stage, []).append(kept.number)
+        order = self._order.setdefault(kept.stage, [])
+        if not order:
+            self._asked[kept.stage] = {} if self._packed == kept.stage else {-1: None}
+        order.append(kept.number)
+        self._asked[kept.stage].setdefault(kept.content.number)
         self._fetch_next(kept)
         return self._tensor(kept)
 
@@ -209,7 +221,7 @@ class TensorCache:
             return False
         return True
 
-    def _content(self, plain: Any) -> tuple[Content, int]:
+    def _content(self, plain: Any, number: int) -> tuple[Content, int]:
         """The content that a tensor is a part of, and where in it, in elements."""
         storage = plain.untyped_storage()
         if not hasattr(storage, "_tiramisu_stamp"):
@@ -222,9 +234,13 @@ class TensorCache:
         if known is not None:
             return known, first
         content = Content(plain, self._bytes(plain, storage, is_whole))
-        content.place = self._store.place(content.size)
+        content.number, content.stays = number, number in self._firsts.get(self._stage, ())
         self._contents[key] = content
-        self._add(content)
+        if content.stays:
+            self.kept += content.size
+        else:
+            content.place = self._store.place(content.size)
+            self._add(content)
         if self._part >= 0 and self._parts:
             own = self._parts[self._part]
             self._parts[self._part] = _Part(own.bytes + content.size, own.seconds)
@@ -291,7 +307,7 @@ class TensorCache:
     def _tensor(self, saved: Saved) -> Any:
         torch, content = self._torch, saved.content
         if content.data is not None and content.source is not None:
-            self.forwarded += content.size
+            self.forwarded += 0 if content.stays else content.size
             content.was_changed |= content.source._version != content.version
         if content.was_changed:
             raise RuntimeError(
@@ -348,6 +364,7 @@ class TensorCache:
         return bool(self._order.get(stage)) and not len(self._saved.get(stage, ()))
 
     def _begin_step(self, stage: str) -> None:
+        self._firsts[stage] = self._first(stage)
         self._orders[stage] = tuple(self._order.pop(stage))
         self._count[stage] = 0
         self._store.fit()
@@ -371,7 +388,8 @@ class TensorCache:
                 raise ArgumentError(
                     f"record= is one of another model: {_difference(record.structure, own)}; leave it out"
                 )
-            self._orders, self._kept_from = dict(record.orders), record.kept_from
+            self._orders, self._firsts = dict(record.orders), dict(record.firsts)
+            self._kept_from = record.kept_from
             self._is_chosen = record.kept_from is not None
         parts = [*self.model.children()]
         while len(parts) == 1:
@@ -388,6 +406,14 @@ class TensorCache:
             handles.append(part.register_forward_pre_hook(lambda *_, n=number: self.enter_part(n)))
             handles.append(part.register_forward_hook(lambda *_, n=number: self.leave_part(n)))
         return handles
+
+    def _first(self, stage: str) -> frozenset[int]:
+        """The contents that the backward pass of this step has asked for first, if it came as soon as all was saved.
+
+        To store them would be to wait for them. While they are read, those after them are fetched.
+        """
+        asked = [*self._asked.get(stage, ())]
+        return frozenset(asked[: self.ahead] if asked[:1] != [-1] else ())
 
     def enter_part(self, number: int) -> None:
         """Part `number` of the model begins its forward pass."""

@@ -42,10 +42,10 @@ Gradients of blocks as those of BERT, GPT and T5 (of their width, 768), and of e
 (MLP), on one thread. Peak: what a step adds to the process's memory. Time: of the fastest of four steps (of two but in
 the first rows); *of kept* is beside as many that keep all, by turns in the same process. Written: bytes of a step that
 `/proc/self/io` counts for the disk; counted: what the cache says; predicted: the storages that a step saves, each once,
-of at least {least} kB. Not written: what was asked for, or no longer wanted, before it was. Needs: the rate at which
-the forward pass, a third of the time, saves; the disk writes {rate:.2f} GB/s past the page cache, and the slow disk
-{slow:.0f} MB/s. Bits: whether gradients are those of the first row. `save_on_cpu` moves what is on a GPU: on the CPU it
-moves nothing.
+of at least {least} kB, but for the four that are read first, which stay. Not written: what was asked for, or no longer
+wanted, before it was. Needs: the rate at which the forward pass, a third of the time, saves; the disk writes
+{rate:.2f} GB/s past the page cache, and the slow disk {slow:.0f} MB/s. Bits: whether gradients are those of the first
+row. `save_on_cpu` moves what is on a GPU: on the CPU it moves nothing.
 """
 HEADER = (
     "model", "activations", "peak, MB", "less", "step, s", "of kept", "written", "counted", "not written", "predicted",

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from benchmarks.storage.processes import Peak, seconds_of, written
 from benchmarks.storage.shapes import FEW_TURNS, LEAST, SHAPES, SLOW, TURNS
 from tiramisu_py.torch import offload
+from tiramisu_py.torch.offloading import AHEAD
 
 
 def model_and_batch(name: str, items: int) -> tuple[Any, Any]:
@@ -54,19 +55,29 @@ def model_and_batch(name: str, items: int) -> tuple[Any, Any]:
 
 
 def predicted(step: Callable[[], None], model: Any) -> int:
-    """The bytes of the storages that one step saves, each once, without parameters and small ones."""
+    """The bytes of the storages that one step saves, each once, without parameters, small ones and the first ones.
+
+    The backward pass asks for those at once, so that they are not worth storing.
+    """
     own = {each.untyped_storage().data_ptr() for each in (*model.parameters(), *model.buffers())}
     held: dict[tuple[int, int], tuple[Any, int]] = {}
+    asked: dict[tuple[int, int], None] = {}
 
     def pack(tensor: Any) -> Any:
-        storage = tensor.untyped_storage()
+        storage, name = tensor.untyped_storage(), None
         if storage.data_ptr() not in own and tensor.nbytes >= LEAST:
-            held[storage.data_ptr(), tensor._version] = tensor.detach(), storage.nbytes()
-        return tensor.detach()
+            name = storage.data_ptr(), tensor._version
+            held[name] = tensor.detach(), storage.nbytes()
+        return name, tensor.detach()
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda each: each):
+    def unpack(packed: Any) -> Any:
+        if packed[0] is not None:
+            asked.setdefault(packed[0])
+        return packed[1]
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         step()
-    return sum(size for _, size in held.values())
+    return sum(size for _, size in held.values()) - sum(held[name][1] for name in [*asked][:AHEAD])
 
 
 @contextmanager
