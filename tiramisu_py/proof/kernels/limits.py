@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.types import TupleType, component_types
 from tiramisu_py.program.kernels import KernelNest, axis_name, block_tree
+from tiramisu_py.program.machine.gpu_target import SHARED_UNASKED
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.violations.findings import Finding, fault
@@ -64,20 +65,26 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
             repair = "split the loops around what is copied by constants"
             yield fault("bounds", "extents", nest.statements[0], message, repair)
             return
-    sizes = {buffer.name: shared_bytes(buffer) for buffer in buffers} | _of_trees(nest)
+    sizes, own = {buffer.name: shared_bytes(buffer) for buffer in buffers}, _of_trees(nest)
     other = nest.other_part
     if nest.is_last:
         return  # what both parts need is looked at once
     if other is not None:
-        sizes |= {buffer.name: shared_bytes(buffer) for buffer in shared_buffers(other)} | _of_trees(other)
-        sizes["the ticket"] = 1
+        sizes |= {buffer.name: shared_bytes(buffer) for buffer in shared_buffers(other)}
+        own |= {**_of_trees(other), "the ticket": 1}
+    yield from _more_than(nest, sizes | own, nest.gpu.most_shared, nest.gpu.name)
+    if sum(own.values()) > SHARED_UNASKED:  # the launch asks for the arrays alone
+        yield from _more_than(nest, own, SHARED_UNASKED, "the compiler")
+
+
+def _more_than(nest: KernelNest, sizes: Mapping[str, int], most: int, who: str) -> Iterator[Finding]:
     total = sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes.values())
-    if total > nest.gpu.most_shared:
+    if total > most:
         parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
         parts += "" if total == sum(sizes.values()) else f", each at a multiple of {_ALIGNED} bytes"
         message = (
             f"the kernel of {nest.handle} needs {total:,} bytes of shared memory in each block ({parts}); "
-            f"{nest.gpu.name} allows {nest.gpu.most_shared:,}"
+            f"{who} allows {most:,}"
         )
         yield fault("bounds", "shared", nest.statements[0], message, "make the tiles smaller")
 
