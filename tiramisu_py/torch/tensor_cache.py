@@ -18,7 +18,7 @@ from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.records import dataclass
 from tiramisu_py.torch.functions import _torch
 from tiramisu_py.torch.offload_choice import last_offloaded
-from tiramisu_py.torch.tensor_stores import GpuBytes, HostBytes, Place, TensorBytes, TensorStore
+from tiramisu_py.torch.tensor_stores import GpuBytes, HostBytes, StorePlace, TensorBytes, TensorStore
 
 
 class Content:
@@ -34,7 +34,7 @@ class Content:
         self.device = source.device
         self.version: int = source._version
         self.size = int(data.numel())
-        self.place: Place | None = None
+        self.place: StorePlace | None = None
         self.stored: Future[bool] | None = None
         self.loading: tuple[Any, Future[bool]] | None = None
         self.loaded: Any = None

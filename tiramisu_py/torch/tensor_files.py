@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.torch.tensor_stores import Bytes, Place, TensorBytes, TensorStore, whole_pages
+from tiramisu_py.torch.tensor_stores import Bytes, StorePlace, TensorBytes, TensorStore, whole_pages
 
 #: Files are read and written in pieces of so many bytes, at multiples of a page.
 PIECE = 4 << 20
@@ -61,14 +61,14 @@ class TensorFiles(TensorStore):
                 "give another folder, or keep more in memory (a larger least=)"
             ) from None
 
-    def _write(self, place: Place, source: TensorBytes) -> None:
+    def _write(self, place: StorePlace, source: TensorBytes) -> None:
         buffer = _buffer()
         for first in range(0, place.size, PIECE):
             count = min(PIECE, place.size - first)
             source.get(first, buffer[:count])
             _all_of(os.pwrite, self._file, buffer.data[: whole_pages(count)], place.offset + first)
 
-    def _read(self, place: Place, target: TensorBytes) -> None:
+    def _read(self, place: StorePlace, target: TensorBytes) -> None:
         buffer = _buffer()
         for first in range(0, place.size, PIECE):
             count = min(PIECE, place.size - first)

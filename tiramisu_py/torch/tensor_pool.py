@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiramisu_py.toolchain import host_pool, pinned_empty
-from tiramisu_py.torch.tensor_stores import Bytes, Extents, Place, TensorBytes, TensorStore
+from tiramisu_py.torch.tensor_stores import Bytes, Extents, StorePlace, TensorBytes, TensorStore
 
 
 class TensorPool(TensorStore):
@@ -50,15 +50,15 @@ class TensorPool(TensorStore):
         if end > have:
             self._pieces.append((have, pinned_empty(end - have, "u1", self._device)))
 
-    def _write(self, place: Place, source: TensorBytes) -> None:
+    def _write(self, place: StorePlace, source: TensorBytes) -> None:
         for first, memory in self._parts(place):
             source.get(first, memory)
 
-    def _read(self, place: Place, target: TensorBytes) -> None:
+    def _read(self, place: StorePlace, target: TensorBytes) -> None:
         for first, memory in self._parts(place):
             target.put(first, memory)
 
-    def _parts(self, place: Place) -> Iterator[tuple[int, Bytes]]:
+    def _parts(self, place: StorePlace) -> Iterator[tuple[int, Bytes]]:
         """The memory of a place, which may reach over several pieces, with the number of its first byte."""
         with self._lock:
             pieces = [*self._pieces]

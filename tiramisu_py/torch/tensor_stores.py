@@ -117,7 +117,7 @@ def whole_pages(size: int) -> int:
     return -(-size // PAGE) * PAGE
 
 
-class Place:
+class StorePlace:
     """Where some bytes are in a store, as long as this object lives."""
 
     def __init__(self, store: TensorStore, offset: int, size: int) -> None:
@@ -154,7 +154,7 @@ class TensorStore:
         """The bytes that it has taken for all its places."""
         raise NotImplementedError
 
-    def place(self, size: int) -> Place:
+    def place(self, size: int) -> StorePlace:
         """A place for some bytes, which is reserved. Raises `ArgumentError` if there is no room."""
         with self._lock:
             self._collect()
@@ -164,20 +164,22 @@ class TensorStore:
             except BaseException:
                 self._extents.give_back(offset, size)
                 raise
-        return Place(self, offset, size)
+        return StorePlace(self, offset, size)
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: StorePlace) -> None:
         """Let others have a place. It may be called at any moment, by the collector too: so nothing waits here."""
         self._left.append((place.offset, place.size))
 
     def fit(self) -> None:
         """Take what the first step has needed as one piece, where nothing is stored now."""
 
-    def store(self, place: Place, source: TensorBytes, is_wanted: Callable[[], bool] = lambda: True) -> Future[bool]:
+    def store(
+        self, place: StorePlace, source: TensorBytes, is_wanted: Callable[[], bool] = lambda: True
+    ) -> Future[bool]:
         """Write bytes to a place, in turn; the result says whether they were still wanted when it was their turn."""
         return self._ask(0, lambda: is_wanted() and self._stored(place, source))
 
-    def load(self, place: Place, target: TensorBytes) -> Future[bool]:
+    def load(self, place: StorePlace, target: TensorBytes) -> Future[bool]:
         """Read the bytes of a place, in turn."""
         return self._ask(1, lambda: self._loaded(place, target))
 
@@ -208,10 +210,10 @@ class TensorStore:
     def _reserve(self, end: int, size: int) -> None:
         """Have room up to `end`, for a place of `size` bytes."""
 
-    def _write(self, place: Place, source: TensorBytes) -> None:
+    def _write(self, place: StorePlace, source: TensorBytes) -> None:
         raise NotImplementedError
 
-    def _read(self, place: Place, target: TensorBytes) -> None:
+    def _read(self, place: StorePlace, target: TensorBytes) -> None:
         raise NotImplementedError
 
     # -- queues
@@ -220,7 +222,7 @@ class TensorStore:
         while self._left:
             self._extents.give_back(*self._left.popleft())
 
-    def _stored(self, place: Place, source: TensorBytes) -> bool:
+    def _stored(self, place: StorePlace, source: TensorBytes) -> bool:
         begin = perf_counter()
         self._write(place, source)
         with self._lock:
@@ -228,7 +230,7 @@ class TensorStore:
             self.seconds += perf_counter() - begin
         return True
 
-    def _loaded(self, place: Place, target: TensorBytes) -> bool:
+    def _loaded(self, place: StorePlace, target: TensorBytes) -> bool:
         self._read(place, target)
         with self._lock:
             self.read += place.size
