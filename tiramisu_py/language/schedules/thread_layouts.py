@@ -80,6 +80,10 @@ class ThreadLayouts:
         same = {name in self.fragments} == {other in self.fragments for other in readers}
         return same and all((name, other) in self.alike for other in readers)
 
+    def has_its_own(self, source: str, reader: str) -> bool:
+        """Whether the thread that has an element of a value is the one that reads it for that of another value."""
+        return {source in self.fragments} == {reader in self.fragments} and (source, reader) in self.alike
+
     def _is_small(self, value: ProgramValue) -> bool:
         elements = 1
         for axis in _axes(self.run, value):
