@@ -60,7 +60,9 @@ def values() -> SimpleNamespace:
     return SimpleNamespace(f=f, A=A, B=B, a=a, C=C)
 
 
-def masked(dtype: tm.DType = tm.float32, lanes: int = 1, first: int = 0) -> SimpleNamespace:
+def masked(
+    dtype: tm.DType = tm.float32, lanes: int = 1, first: int = 0, swizzle: tuple[int, int] | None = None
+) -> SimpleNamespace:
     """A product whose factors are loaded under masks, with zeros elsewhere: several elements at once, or one.
 
     The rows of A hold 8 * Q elements, and the sums those before K that are not before `first`.
@@ -79,6 +81,8 @@ def masked(dtype: tm.DType = tm.float32, lanes: int = 1, first: int = 0) -> Simp
     for each in (a, b):
         each.compute_at(C.update, k0)
         each.store_in(tm.SHARED)
+    if swizzle:
+        a.store_in(tm.SHARED, swizzle=swizzle)
     if lanes == 1:
         a.tag_gpu(threads=[i, k])
     else:
@@ -165,11 +169,12 @@ MASKED: dict[str, tuple[Callable[[], SimpleNamespace], set[str]]] = {
     "an element": (masked, {"4"}),
     "four elements": (lambda: masked(lanes=4), {"4", "16"}),
     "eight halves": (lambda: masked(tm.float16, 8), {"4", "16"}),
+    "four elements, swizzled": (lambda: masked(lanes=4, swizzle=(2, 4)), {"4", "16"}),
     "lanes that are not the first": (lambda: masked(lanes=4, first=3), {"4"}),
 }
 
 
-@pytest.mark.parametrize("name", some(list(MASKED), lambda name: name == "eight halves"))
+@pytest.mark.parametrize("name", some(list(MASKED), lambda name: name in ("eight halves", "four elements, swizzled")))
 def test_loads_under_a_mask_are_filled_with_zeros(name: str) -> None:
     made, bytes_of_fills = MASKED[name]
     s = made()

@@ -15,6 +15,7 @@ from tiramisu_py.backends.cuda.kernel_scalars import KernelScalars
 from tiramisu_py.backends.cuda.kernel_scope import KernelScope
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Lane, Load, Ramp, Store
+from tiramisu_py.ir.arithmetic.filled import filled_load
 from tiramisu_py.ir.arithmetic.linear import along_lanes
 
 Lines = list[cgen.Generable]
@@ -88,6 +89,10 @@ class LaneLoops:
         """A value that already is a vector: a vector variable or element, or a load of aligned neighbours."""
         if isinstance(e, Iter) and scope.lanes.of(e) == lanes:
             return scope.names.get(e.name, e.name)
+        if isinstance(e, Select) and scope.lanes.of(e.condition) == 1 and (load := filled_load(e)) is not None:
+            whole = self._whole(load, lanes, scope)
+            condition = KernelScalars(scope).text(e.condition)
+            return None if whole is None else f"({condition}) ? {whole} : {vector(e.dtype, lanes, scope)}{{}}"
         if not isinstance(e, Load) or scope.lanes.of(e) != lanes:
             return None
         if all(scope.lanes.of(index) == 1 for index in e.indices):
@@ -102,7 +107,7 @@ class LaneLoops:
         seen: dict[object, Expr] = {}
 
         def load(e: Expr) -> Expr | None:
-            if isinstance(e, Select) and scope.lanes.of(e.condition) > 1:
+            if isinstance(e, Select):
                 return e  # which reads only what its condition allows
             if not isinstance(e, Load) or all(scope.lanes.of(index) == 1 for index in e.indices):
                 return None

@@ -50,8 +50,13 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int, num_stages: int = 
     dealt = layouts(run, num_warps, chosen)
     for value in run.values:
         if value.name not in run.stored and value.name not in chosen:
-            memory = Memory.REGISTER if dealt.stays_in_registers(value) else Memory.SHARED
-            run.function[value.name].store_in(memory)
+            handle = run.function[value.name]
+            if dealt.stays_in_registers(value):
+                handle.store_in(Memory.REGISTER)
+            elif (rows := dealt.swizzle(value)) is not None:
+                handle.store_in(Memory.SHARED, swizzle=rows)
+            else:
+                handle.store_in(Memory.SHARED)
     early = _early(run, num_stages)
     take_turns(run, dealt, {*chosen, *(each.name for each in early)})
     main = True

@@ -15,6 +15,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm import declarations
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Iter
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import bfloat16, float16, float32
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.function.arrays import ProgramValue
@@ -32,6 +33,8 @@ from tiramisu_py.records import dataclass
 WARP = 32
 #: The rows and columns of a product's tile.
 ROWS, COLUMNS = 16, 8
+#: The rows of a factor that a warp loads at once.
+SWIZZLED = 8
 #: The most elements of a value that a thread keeps in registers.
 MOST_REGISTERS = 64
 
@@ -80,6 +83,21 @@ class ThreadLayouts:
         same = {name in self.fragments} == {other in self.fragments for other in readers}
         return same and all((name, other) in self.alike for other in readers)
 
+    def swizzle(self, value: ProgramValue) -> tuple[int, int] | None:
+        """The rows that differ, and the elements that stay together, of a factor whose rows have the terms: or None.
+
+        A warp loads 8 rows of it at once, 16 bytes of each, which are in different banks then, if a row has 128 bytes.
+        """
+        axes, group = _axes(self.run, value), CUDA.widest // value.dtype.bytes
+        for name, product in self.products.items():
+            reader = next(each for each in self.run.values if each.name == name)
+            for access in accesses(reader.expr) if value.name in sources_of(reader) else ():
+                if access.source != value.name or len(axes) < 2 or not access.indices[-1].same_as(product.terms):
+                    continue
+                groups = extent_of_axis(self.run, value, axes[-1]) // group
+                return (min(groups, SWIZZLED), group) if groups > 1 and groups.bit_count() == 1 else None
+        return None
+
     def has_its_own(self, source: str, reader: str) -> bool:
         """Whether the thread that has an element of a value is the one that reads it for that of another value."""
         return {source in self.fragments} == {reader in self.fragments} and (source, reader) in self.alike
@@ -124,7 +142,7 @@ class ThreadLayouts:
             return ThreadLoops(threads)
         last = self._cut(part, product.terms, value.over[product.terms], product.together, product.terms, "step", terms)
         part.reorder(*terms, *threads, *parts, *own, last)
-        return ThreadLoops(threads, (*own, last), tuple(parts))
+        return ThreadLoops(threads, (*own, last), (*terms, *parts))
 
     def _cut(self, part: Selection, loop: Iter, extent: int, by: int, axis: Iter, word: str, outer: list[Iter]) -> Iter:
         """Cut a loop if it has more iterations than `by`; the inner loop, while the outer one joins a list."""
