@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -145,3 +149,31 @@ def test_the_device_of_a_file_is_that_of_its_kernel() -> None:
     report = f.check()
     assert not report.ok
     assert "u_stored" in str(report), report
+
+
+@pytest.mark.parametrize(
+    "refuses", ["", "move", *(pytest.param(each, marks=pytest.mark.slow) for each in ("start", "open"))]
+)
+def test_the_gpu_reads_and_writes_files_itself_where_cufile_loads(refuses: str, tmp_path: Path) -> None:
+    """By a stand-in of its library, that moves a part of the bytes at a time, or refuses; what it refuses is copied."""
+    if shutil.which("gcc") is None:
+        pytest.skip("there is no gcc")
+    tests = Path(__file__).resolve().parents[2]
+    source, notes = tests / "backends" / "storage" / "stand_in_cufile.c", tmp_path / "notes"
+    made = ["gcc", "-shared", "-fPIC", "-Wall", "-Werror", str(source), "-o", str(tmp_path / "libcufile.so.0")]
+    subprocess.run(made, check=True)
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    notes.touch()
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("LD_LIBRARY_PATH", "")])
+    around = {**os.environ, "LD_LIBRARY_PATH": paths, "TM_NOTES": str(notes), "TM_REFUSES": refuses}
+    program = Path(__file__).with_name("gpu_files_by_cufile.py")
+    subprocess.run([sys.executable, str(program), on_disk(folder)], check=True, env=around, cwd=tests.parent)
+    assert not os.listdir(folder)
+    found = Counter[str]()
+    for line in notes.read_text().splitlines():
+        found[line.split()[0]] += int(line.split()[1])
+    moved = 8 * (2 * 40 + 3 * 3000)
+    assert found["read"] == found["write"] == ({"": moved}.get(refuses, 0))
+    assert found["open"] == found["close"] == ({"": 2, "move": 2}.get(refuses, 0))  # a file a call
+    assert (found["lock"] > 0) == (refuses != "start") == (found["unlock"] > 0)
