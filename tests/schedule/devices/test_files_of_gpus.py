@@ -141,6 +141,20 @@ def test_offload_keeps_a_ring_on_the_gpu(tmp_path: Path) -> None:
     assert sum(kept.values()) - sum(rings.values()) + 800_000 >= 97 * 8000, (kept, rings)
 
 
+def test_files_go_along_with_a_pipeline_of_other_copies() -> None:
+    """Inputs come level by level ahead of their kernel, results go, and levels in between are in a file."""
+    f = recurrence()
+    f["u"].offload(t, ahead=2)
+    f.derive_transfers(pipeline=t)
+    assert f.check().ok, f.check()
+    a = NUMBERS.random((7, 50))
+    for seed in range(3):
+        kernel = f.compile(device="simulator", storage="simulator", seed=seed)
+        np.testing.assert_array_equal(kernel(a), f.evaluate(a))
+    moved = kernel.traffic
+    assert (moved["a"].copied, moved["v"].copied, moved["u"].stored, moved["u"].loaded) == (a.nbytes,) * 4
+
+
 def test_the_device_of_a_file_is_that_of_its_kernel() -> None:
     f = tm.Function("f", params=[N])
     u = f.computation("u", {i: N}, 1.0 * i)
