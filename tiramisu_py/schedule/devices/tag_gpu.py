@@ -41,7 +41,7 @@ def tagging(asked: TagGpu | GpuTile, blocks: Sequence[Iter], threads: Sequence[I
         raise CommandError(f"loop {repeated[0]} is named twice: a loop runs on blocks or on threads, along one axis")
     if asked.combine not in (None, Combine.ATOMIC, Combine.LOCK, Combine.TREE):
         raise CommandError(f"combine={asked.combine!r}: on a GPU, choose tm.ATOMIC, tm.LOCK or tm.TREE")
-    if asked.combine is Combine.LOCK and (asked.grid is not None or getattr(asked, "counted", ())):
+    if asked.combine is Combine.LOCK and (asked.grid is not None or listed(getattr(asked, "counted", ()), "counted")):
         raise CommandError(
             "combine=tm.LOCK lets blocks add one after another, and grid= and counted= say what a block goes on with: "
             "leave them out, or use combine=tm.ATOMIC"
