@@ -67,7 +67,7 @@ class _Forward:
         wraps(function)(self)
 
     def __set_name__(self, owner: type, name: str) -> None:
-        made, operators = owner.__init__, self._operators
+        made, operators = owner.__init__, self._operators  # type: ignore[misc]
 
         @wraps(made)
         def init(own: Any, *arguments: Any, **named: Any) -> None:
