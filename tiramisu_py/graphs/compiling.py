@@ -13,7 +13,7 @@ from tiramisu_py.errors import ArgumentError, UnsupportedError
 from tiramisu_py.graphs.layers import Layer, layer
 from tiramisu_py.graphs.message_models import MESSAGES
 from tiramisu_py.graphs.preparations import PREPARATIONS
-from tiramisu_py.graphs.pyg import OF_PYG, Convolution
+from tiramisu_py.graphs.pyg import OF_PYG, ReplacedConvolution
 from tiramisu_py.graphs.torch_calls import LayerCalls, PreparedGraphs
 from tiramisu_py.torch.functions import new_number, registered
 
@@ -160,7 +160,7 @@ class _Operators:
         self._run, self._is_compiling = run, torch.compiler.is_compiling
         self._classes: dict[type, type] = {}
 
-    def compiled(self, own: type, known: type[Convolution]) -> type:
+    def compiled(self, own: type, known: type[ReplacedConvolution]) -> type:
         """A class of convolutions like another one, whose `forward` is an operator.
 
         Copies are of that class, too; files are written as of the class that it replaces.

@@ -28,7 +28,7 @@ class MessageOperator(Protocol):
     ) -> Any: ...
 
 
-class Convolution(Protocol):
+class ReplacedConvolution(Protocol):
     """How one class of convolutions is replaced."""
 
     @staticmethod
@@ -310,7 +310,7 @@ class Transformer:
 
 
 #: What replaces the convolutions of PyG, by module and class.
-OF_PYG: dict[tuple[str, str], type[Convolution]] = {
+OF_PYG: dict[tuple[str, str], type[ReplacedConvolution]] = {
     (f"torch_geometric.nn.conv.{module}", name): each
     for module, name, each in (
         ("rgcn_conv", "RGCNConv", RelationalSum),
