@@ -310,6 +310,8 @@ def _place(node: Allocate) -> str:
         return PLACES[Memory.REGISTER]
     if node.pages is not None:
         return f"{PLACES[node.memory]}, pages {node.pages}"
+    if node.swizzle is not None:
+        return f"{PLACES[node.memory]}, swizzle {node.swizzle}"
     return f"{PLACES[node.memory]} {node.device}" if node.memory is Memory.GPU else PLACES[node.memory]
 
 

@@ -43,6 +43,7 @@ from tiramisu_py.ir import (
     TreeReduce,
 )
 from tiramisu_py.ir.rewriting import walk
+from tiramisu_py.ir.shared_memory import shared_memory
 from tiramisu_py.program.loops import AXES, Combine, Unroll
 from tiramisu_py.program.storage import Memory
 
@@ -65,6 +66,7 @@ class KernelStatements(Statements):
         self.lanes = LaneLoops()
         self.loops = 0
         self.common_parts = common_arrays(kernel)
+        self.shared = shared_memory(kernel)
 
     def emit(self, node: Node, scope: Scope) -> Lines:
         """The statements of a node, for a block whose names are in `scope`."""
@@ -247,7 +249,9 @@ class KernelStatements(Statements):
             raise CompilerDefect(f"buffer {node.buffer} of kernel {self.kernel.name} needs constant extents")
         dimensions = "".join(f"[{max(size or 0, 1)}]" for size in sizes)
         if node.memory is Memory.SHARED:
-            line = f"TM_SHARED({kind}, {name}, {dimensions or '[1]'})"
+            given = f"{kind}, {name}, {dimensions or '[1]'}"
+            first = self.shared.first.get(node.buffer)
+            line = f"TM_SHARED({given})" if first is None else f"TM_SHARED_AT({given}, {first})"
         elif node.memory in (Memory.HOST, Memory.REGISTER):
             line = f"{kind} {name}{dimensions}"
         else:

@@ -362,7 +362,7 @@ class TagGpu(OnStatements):
     that ends last runs what follows that loop inside of the other block loops. Barriers between threads are placed
     where dependences need them, unless ``barriers=False``. A statement without loops (the start of a sum of everything)
     is run by a single thread: ``total.init.tag_gpu()``, or together with the rest of its computation. A second call
-    replaces the first. A block has at most 1,024 threads (64 of them along z) and 48 KiB of shared memory, or what
+    replaces the first. A block has at most 1,024 threads (64 of them along z) and 227 KiB of shared memory, or what
     `Function.gpu_target` says; if it would need more, the command or the proof says how many.
 
     A bundle of loops over values (see `coalesce`) that is split runs on blocks and threads by both its names,

@@ -1345,9 +1345,24 @@ static int check_shape(const char *doing, const int64_t grid[3], const int64_t b
   return fail(TM_GPU_LAUNCH, "%s: a block has %lld threads; the limit is 1024", doing, (long long)(block[0] * block[1] * block[2]));
 }
 
+int tm_gpu_shared(tm_gpu_call *call, int device, int kernel, size_t bytes, const char *arrays) {
+  call_device *on;
+  CUdevice handle;
+  int most = 0;
+  const int code = in_call(call, device, &on);
+  if (code != 0) return code;
+  CUresult result = call->driver->DeviceGet(&handle, on->device->number);
+  if (result == 0) result = call->driver->DeviceGetAttribute(&most, TM_CU_MOST_SHARED, handle);
+  if (result != 0) return refused(call->driver, result, TM_GPU_LAUNCH, "the shared memory of a GPU is not known");
+  if (bytes <= (size_t)most) return 0;
+  return fail(TM_GPU_LAUNCH, "%s: kernel %s needs %zu bytes of shared memory in each block (%s), and GPU %d, %s, has %d: make the "
+              "tiles smaller, or use a GPU that has more", call->program->name, call->program->kernels[kernel], bytes, arrays,
+              on->device->number, on->device->name, most);
+}
+
 static CUresult launch(const driver *of, CUfunction function, const int64_t grid[3], const int64_t block[3], size_t shared,
                        CUstream stream, void **arguments) {
-  if (shared > 48u << 10) {
+  if (shared > 0) {
     const CUresult result = of->FunctionSet(function, TM_CU_DYNAMIC_SHARED, (int)shared);
     if (result != 0) return result;
   }

@@ -94,6 +94,9 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
 int tm_gpu_copies(int most, const char **names, int64_t *bytes);
 int tm_gpu_zero(tm_gpu_call *call, int device, void *address, size_t bytes, int stream);
 
+/* Whether a block of a kernel can have so much shared memory on a device, for the `arrays` in words; refuses it if not. */
+int tm_gpu_shared(tm_gpu_call *call, int device, int kernel, size_t bytes, const char *arrays);
+/* `dynamic_shared` are bytes of shared memory beside the kernel's own. */
 int tm_gpu_launch(tm_gpu_call *call, int device, int kernel, const int64_t grid[3], const int64_t block[3],
                   size_t dynamic_shared, int stream, void **arguments);
 

@@ -80,8 +80,11 @@ struct tm_bfloat16 {
 /* TM_KERNEL void TM_LAUNCH_BOUNDS(256) name(...); a second number asks for that many blocks on a multiprocessor. */
 #define TM_LAUNCH_BOUNDS(...) __launch_bounds__(__VA_ARGS__)
 
-/* TM_SHARED(float, tile, [16][17]); and a pointer to what the launch asks for. */
+/* TM_SHARED(float, tile, [16][17]); an array at a byte of what the launch asks for, and a pointer to all of that. */
 #define TM_SHARED(type, name, dimensions) __shared__ __align__(16) type name dimensions
+#define TM_SHARED_AT(type, name, dimensions, first)                                                       \
+  extern __shared__ __align__(16) unsigned char tm_dynamic_shared[];                                      \
+  type(&name) dimensions = *reinterpret_cast<type(*) dimensions>(tm_dynamic_shared + (first))
 #define TM_DYNAMIC_SHARED(type, name)                                \
   extern __shared__ __align__(16) unsigned char tm_dynamic_shared[]; \
   type *const name = reinterpret_cast<type *>(tm_dynamic_shared)

@@ -13,7 +13,7 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 enum { MAX_DEVICES = 8, MAX_BLOCK = 1024, MAX_WARPS = MAX_BLOCK / 32, MAX_ARRAYS = 32, MAX_FINDINGS = 8, MAX_WORKERS = 2048 };
-enum { PAGE = 4096, STACK_BYTES = 64 << 10, SHARED_BYTES = 256 << 10, SHARED_LIMIT = 227 << 10, RED_ZONE = 64 };
+enum { PAGE = 4096, STACK_BYTES = 64 << 10, SHARED_BYTES = 256 << 10, SHARED_LIMIT = 227 << 10, SHARED_UNASKED = 48 << 10, RED_ZONE = 64 };
 #define ARENA ((size_t)16 << 30) /* addresses of one device */
 
 /* As in cuda.h. */
@@ -34,6 +34,7 @@ typedef struct tm_options {
   tm_timing timing;   /* when the work of a stream is done */
   tm_order order;     /* of blocks, and of the threads of a block */
   int devices, workers, delay;
+  int shared;         /* bytes that a block may have */
   bool poison, staged, guard_left, pools, stages;
   uint64_t random, launches; /* what follows from the seed, as work goes on */
 } tm_options;
@@ -187,6 +188,8 @@ typedef struct tm_shared_array {
   const void *key;
   const char *name;
   size_t offset, bytes;
+  size_t first; /* in what the launch asks for, if it is placed there */
+  bool placed;
 } tm_shared_array;
 
 /* What runs blocks, one after another, on one thread of the host. */

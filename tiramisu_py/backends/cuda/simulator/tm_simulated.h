@@ -72,6 +72,11 @@ static const tm_simulator *tm_simulator_services; /* set when the library is loa
   static const char tm_key_##name = 0;                                                                  \
   type *const name = reinterpret_cast<type *>(tm_simulator_services->shared(&tm_key_##name, 0, #name))
 
+#define TM_SHARED_AT(type, name, dimensions, first)                                                     \
+  static const char tm_key_##name = 0;                                                                  \
+  type(&name) dimensions = *reinterpret_cast<type(*) dimensions>(                                       \
+      tm_simulator_services->shared_at(&tm_key_##name, sizeof(type dimensions), #name, (first)))
+
 #define TM_BARRIER() tm_simulator_services->barrier(__LINE__)
 #define TM_WARP_BARRIER() tm_meet(__LINE__)
 
