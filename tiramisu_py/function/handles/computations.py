@@ -113,7 +113,7 @@ class Selection(Loops, Distributed, Awaitable, OldWords):
 
     compact.__doc__ = Compact.__doc__
 
-    def sum_first(self, product: Selection, *keys: Expr, name: str) -> Self:
+    def sum_first(self, product: Named, *keys: Expr, name: str) -> Self:
         before = self._function.program
         try:
             self._function._declare_keys(self._source, keys, name, of_terms=True)
