@@ -52,8 +52,8 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int, num_stages: int = 
             handle = run.function[value.name]
             if dealt.stays_in_registers(value):
                 handle.store_in(Memory.REGISTER)
-            elif (rows := dealt.swizzle(value)) is not None:
-                handle.store_in(Memory.SHARED, swizzle=rows)
+            elif (turned := dealt.swizzle(value)) is not None:
+                handle.store_in(Memory.SHARED, swizzle=turned)
             else:
                 handle.store_in(Memory.SHARED)
     early = _early(run, num_stages)
