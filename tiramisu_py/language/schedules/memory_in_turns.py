@@ -24,7 +24,7 @@ from tiramisu_py.records import dataclass
 def take_turns(run: KernelRun, dealt: ThreadLayouts, fixed: set[str]) -> None:
     """Let values in shared memory take the places of others; `fixed` are those that stay where they are."""
     known = {value.name: value for value in run.values}
-    turns = _Turns(run, dealt, known, {name: _needed(name, known) for name in known})
+    turns = _Turns(run, dealt, known, {name: _needed(run, name, known) for name in known})
     last = list[ProgramValue]()  # in each buffer that may be taken
     for value in run.values:
         if value.name in fixed or not turns.is_free(value):
@@ -51,16 +51,11 @@ class _Turns:
         """Whether a value is in shared memory, and read only in the iteration that it belongs to."""
         if self._buffer(value).memory is not Memory.SHARED or value.over or value.name in self.run.stored:
             return False
-        own = list(value.domain)
-        for reader in self.readers(value):
-            if loop_names(self.run, reader) != loop_names(self.run, value):
-                return False
-            read = [each for each in accesses(reader.expr) if each.source == value.name]
-            for loop in loop_names(self.run, value):
-                at = [each.name for each in own].index(loop)
-                if not all(each.indices[at].same_as(own[at]) for each in read):
-                    return False
-        return bool(self.readers(value))
+        readers = self.readers(value)
+        return bool(readers) and all(
+            loop_names(self.run, reader) == loop_names(self.run, value) and _reads_now(self.run, reader, value)
+            for reader in readers
+        )
 
     def follows(self, value: ProgramValue, other: ProgramValue) -> bool:
         """Whether a value may be stored where another one was."""
@@ -75,19 +70,16 @@ class _Turns:
 
     def _can_wait(self, value: ProgramValue, reader: ProgramValue) -> bool:
         """Whether a value that is loaded may be so after a reader of another one."""
-        loaded = load_of(value) is not None and not self.needs[value.name]
-        return loaded and all(reader.name in self.needs[each.name] for each in self.readers(value))
+        if load_of(value) is None or self.needs[value.name] or not loop_names(self.run, value):
+            return False
+        return all(reader.name in self.needs[each.name] for each in self.readers(value))
 
     def wait(self, value: ProgramValue, other: ProgramValue) -> None:
         """Load a value after what reads another one, in the innermost loop of both."""
-        loops = loop_names(self.run, value)
         for reader in self.readers(other):
             if reader is not value and reader.name not in self.needs[value.name]:
                 handle = self.run.function[reader.name]
-                self.run.function[value.name].after(handle, Iter(loops[-1]) if loops else self._program_loop())
-
-    def _program_loop(self) -> Iter:
-        return Iter(list(self.run.programs.axes.programs)[-1])
+                self.run.function[value.name].after(handle, Iter(loop_names(self.run, value)[-1]))
 
     def readers(self, value: ProgramValue) -> list[ProgramValue]:
         """The values of the run that read a value."""
@@ -103,12 +95,22 @@ class _Turns:
         return same and len(one.extents) == len(two.extents) and all(map(Expr.same_as, one.extents, two.extents))
 
 
-def _needed(name: str, known: Mapping[str, ProgramValue]) -> frozenset[str]:
-    """The values that one is made of, without those of earlier iterations of itself."""
+def _needed(run: KernelRun, name: str, known: Mapping[str, ProgramValue]) -> frozenset[str]:
+    """The values of the same iteration that one is made of."""
     found, waiting = set[str](), [name]
     while waiting:
-        for source in sources_of(known[waiting.pop()]):
-            if source in known and source not in found:
+        reader = known[waiting.pop()]
+        for source in sources_of(reader):
+            if source in known and source not in found and _reads_now(run, reader, known[source]):
                 found.add(source)
                 waiting.append(source)
     return frozenset(found)
+
+
+def _reads_now(run: KernelRun, reader: ProgramValue, value: ProgramValue) -> bool:
+    """Whether a value is read in the iteration that it belongs to, wherever it is read."""
+    own = list(value.domain)
+    names = [each.name for each in own]
+    at = [names.index(loop) for loop in loop_names(run, value) if loop in names]
+    read = (each for each in accesses(reader.expr) if each.source == value.name)
+    return reader is not value and all(each.indices[k].same_as(own[k]) for each in read for k in at)
