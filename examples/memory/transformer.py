@@ -25,7 +25,7 @@ from tiramisu_py.torch import offload
 TOKENS, WIDTH, LAYERS, LENGTH, LINES, STEPS = 50, 128, 4, 64, 16, 8
 
 
-class Transformer(nn.Module):
+class Transformer(nn.Module):  # type: ignore[misc, unused-ignore]
     """Tokens, layers that look back, and the next token of each."""
 
     def __init__(self) -> None:
