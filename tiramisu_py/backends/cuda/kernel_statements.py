@@ -28,6 +28,7 @@ from tiramisu_py.ir import (
     Copy,
     Declare,
     Deferred,
+    DrawnNumbers,
     Events,
     For,
     GpuIndex,
@@ -137,8 +138,12 @@ class KernelStatements(Statements):
         """One thread takes the lock, and gives it back; the barriers order what the others do, as above."""
         place = f"&{self.scalars(scope).text(Load(node.locks, (node.index,), uint32))}"
         first = self._first_thread()
-        taken = [cgen.Statement(f"tm_take_lock({place})"), cgen.Statement("TM_FENCE()")]
-        given = [cgen.Statement("TM_FENCE()"), cgen.Statement(f"tm_give_lock({place})")]
+        take, give = f"tm_take_lock({place})", f"tm_give_lock({place})"
+        if node.number is not None and node.count is not None:
+            number, count = (self.scalars(scope).text(e) for e in (node.number, node.count))
+            take, give = f"tm_await_turn({place}, {number})", f"tm_pass_turn({place}, {number}, {count})"
+        taken = [cgen.Statement(take), cgen.Statement("TM_FENCE()")]
+        given = [cgen.Statement("TM_FENCE()"), cgen.Statement(give)]
         wait = [cgen.Statement("TM_ASYNC_WAIT()")] if self.deferred else []
         return [
             cgen.If(cgen.Line(first), cgen.Block(taken)),
@@ -148,6 +153,21 @@ class KernelStatements(Statements):
             cgen.Statement("TM_BARRIER()"),
             cgen.If(cgen.Line(first), cgen.Block(given)),
         ]
+
+    def drawn(self, numbers: DrawnNumbers, scope: Scope) -> Lines:
+        """The number that the block draws when it starts."""
+        place = f"&{self.scalars(scope).text(Load(numbers.numbers, (numbers.index,), uint32))}"
+        draws = f"tm_number[0] = tm_draw_number({place}, {builtin('grid', numbers.axis)})"
+        return [
+            cgen.Statement("TM_SHARED(uint32_t, tm_number, [1])"),
+            cgen.If(cgen.Line(self._first_thread()), cgen.Block([cgen.Statement(draws)])),
+            cgen.Statement("TM_BARRIER()"),
+        ]
+
+    def _is_drawn(self, number: GpuIndex) -> bool:
+        """Whether the block draws this number of it, which CUDA has no name for."""
+        drawn = self.kernel.drawn
+        return drawn is not None and (number.unit, number.axis) == ("block", drawn.axis)
 
     def _first_thread(self) -> str:
         """The test for the first thread of the block."""
@@ -176,7 +196,7 @@ class KernelStatements(Statements):
         assert isinstance(node, Let)
         lanes = scope.lanes.of(node.value)
         name = scope.names[node.variable]
-        if isinstance(node.value, GpuIndex):
+        if isinstance(node.value, GpuIndex) and not self._is_drawn(node.value):
             value: Lines = [cgen.Statement(f"const int64_t {name} = {builtin(node.value.unit, node.value.axis)}")]
         elif lanes > 1:
             value = self.lanes.defined(name, node.value, lanes, scope)
