@@ -22,7 +22,6 @@ from tiramisu_py.language.schedules.parts_of_sums import (
 from tiramisu_py.language.schedules.placement import loop_names, placed
 from tiramisu_py.language.schedules.thread_layouts import WARP, layouts
 from tiramisu_py.language.values.groups import sources_of
-from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.program.targets import GpuThreads
 
@@ -56,7 +55,7 @@ def on_gpu(run: KernelRun, where: GpuThreads, num_warps: int) -> None:
         for part in _parts(run, value):
             loops = dealt.loops(value, part)
             threads = loops.threads
-            if isinstance(handle := run.function[value.name], Reduction) and run.is_atomic(value.name):
+            if isinstance(handle := run.function[value.name], Reduction) and run.combine_of_blocks(value.name):
                 _atomic(run, value, handle, part, blocks, threads, where)
                 main = False
                 continue
@@ -98,10 +97,16 @@ def _atomic(
     run: KernelRun, value: ProgramValue, handle: Reduction, part: Selection, blocks: Sequence[Iter],
     threads: Sequence[Iter], where: GpuThreads,
 ) -> None:  # fmt: skip
-    """Blocks that add to one element in any order; a kernel before it sets the elements to zero."""
+    """Blocks that add to one element, in any order or in turn; a kernel before it sets the elements to zero."""
     own = {each.name for each in value.over}
     if part.statement_names() != handle.init.statement_names():
-        part.tag_gpu(blocks=blocks, threads=threads, combine=Combine.ATOMIC, device=where.device, stream=where.stream)
+        part.tag_gpu(
+            blocks=blocks,
+            threads=threads,
+            combine=run.combine_of_blocks(value.name),
+            device=where.device,
+            stream=where.stream,
+        )
         return
     free = [each for each in blocks if each.name not in own]
     if not free and threads:
@@ -120,7 +125,7 @@ def _memory(run: KernelRun, value: ProgramValue) -> Memory:
 
 def _refuse_all_in_turn(run: KernelRun, in_turn: set[str]) -> None:
     """Refuse programs of which each waits for the one before it: nothing is left for blocks."""
-    sums = [value for value in run.values if value.name in run.stored and not run.is_atomic(value.name)]
+    sums = [value for value in run.values if value.name in run.stored and not run.combine_of_blocks(value.name)]
     added = [value for value in sums if any(each.name in in_turn for each in value.over)]
     names, axes = (" and ".join(each) for each in ([value.name for value in added], sorted(in_turn)))
     raise UnsupportedError(
@@ -135,7 +140,7 @@ def _programs_in_turn(run: KernelRun) -> set[str]:
     return {
         each.name
         for value in run.values
-        if value.name in run.stored and not run.is_atomic(value.name)
+        if value.name in run.stored and not run.combine_of_blocks(value.name)
         for each in value.over
     }
 

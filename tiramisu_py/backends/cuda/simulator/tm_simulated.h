@@ -177,6 +177,41 @@ TM_CALL void tm_reset_tickets(uint32_t *tickets) {
   __atomic_store_n(tickets, 0u, __ATOMIC_SEQ_CST);
 }
 
+TM_CALL void tm_take_lock(uint32_t *lock) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(lock, sizeof *lock, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->take(lock);
+}
+TM_CALL void tm_give_lock(uint32_t *lock) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(lock, sizeof *lock, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->give(lock, 0u);
+}
+
+TM_CALL uint32_t tm_draw_number(uint32_t *numbers, uint32_t count) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(numbers, sizeof *numbers, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->draw(numbers);
+  const uint32_t own = __atomic_fetch_add(numbers, 1u, __ATOMIC_SEQ_CST);
+  if (own + 1u == count) __atomic_store_n(numbers, 0u, __ATOMIC_SEQ_CST);
+  return own;
+}
+TM_CALL void tm_await_turn(uint32_t *turn, int64_t number) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(turn, sizeof *turn, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->await(turn, (uint32_t)number);
+}
+TM_CALL void tm_pass_turn(uint32_t *turn, int64_t number, int64_t count) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(turn, sizeof *turn, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->give(turn, number + 1 == count ? 0u : (uint32_t)number + 1u);
+}
+
 TM_HEADER float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 TM_HEADER double rsqrt(double x) { return 1.0 / sqrt(x); }
 
