@@ -10,29 +10,39 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tiramisu_py.auto.model.offers import Offer, Problem
+from tiramisu_py.auto.model.strides import best_iterator
+from tiramisu_py.auto.single.contractions import roles_of
+from tiramisu_py.auto.single.one_pass import pair_of
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.recipes import Recipe, rows
 from tiramisu_py.recipes.reductions.chain_of_rows import Chain, axes
 
 
 def in_their_rows(problem: Problem, name: str) -> Iterator[Offer]:
-    """The offer of a result and the stages on which it depends, if a row of them is read again while it is cached."""
+    """The offer of a result and the stages on which it depends: a row is in the cache while they are computed."""
     found = _with_results_beside(problem, name)
-    if found is None or not any(problem.computation(each.name).is_reduction for each in found.stages):
+    if found is None:
         return
-    saved = _bytes_saved(problem, found)
-    if not saved:
+    sums = [each.name for each in found.stages if problem.computation(each.name).is_reduction]
+    paired = not found.columns and any(pair_of(problem, each) for each in sums)  # by sums that are one nest with these
+    if not sums or paired or not all(_is_of_rows(problem, each) for each in sums):
         return
     ends = [each.name for each in (*found.results, *found.columns)]
     covered = (*(each.name for each in found.stages), *ends)
-    declared, lanes = problem.computation(name), problem.lanes(name)
-    of_elements = len(axes(declared)) > found.count
-    own = problem.work(name, axes(declared)[-1] if of_elements else None, lanes if of_elements else 1)
-    work = replace(own, bytes=own.bytes - saved * (1 if of_elements else lanes))
+    own = problem.work(name, axes(problem.computation(name))[-1], problem.lanes(name), moved=1 / len(covered))
+    work = replace(own, bytes=own.bytes - _bytes_saved(problem, found))
     yield Offer(
-        name, f"{', '.join(covered)} row by row", f"the rows that {', '.join(ends)} depend on are in the cache then",
+        name, f"{', '.join(covered)} row by row", "a row is in the cache while all its stages are computed",
         lambda function: rows(*(function[each] for each in ends), cpu=problem.cpu), covered, work,
     )  # fmt: skip
+
+
+def _is_of_rows(problem: Problem, name: str) -> bool:
+    """Whether the terms of a sum are contiguous, and no operand of it is read again for many rows or columns."""
+    declared = problem.computation(name)
+    if roles_of(problem, name) is not None:
+        return False
+    return best_iterator(problem.touches(name), declared, declared.point_iterators) in declared.over
 
 
 def _with_results_beside(problem: Problem, name: str) -> Chain | None:
