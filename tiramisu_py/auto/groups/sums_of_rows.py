@@ -21,7 +21,7 @@ from tiramisu_py.recipes.reductions.chain_of_rows import Chain, axes
 def in_their_rows(problem: Problem, name: str) -> Iterator[Offer]:
     """The offer of a result and the stages on which it depends: a row is in the cache while they are computed."""
     found = _with_results_beside(problem, name)
-    if found is None:
+    if found is None or not found.results:  # `one_pass` is for sums of columns alone
         return
     sums = [each.name for each in found.stages if problem.computation(each.name).is_reduction]
     paired = not found.columns and any(pair_of(problem, each) for each in sums)  # by sums that are one nest with these
