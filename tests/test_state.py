@@ -30,7 +30,7 @@ REMEMBERED = {
 KEPT = {
     ("tiramisu_py/language/running.py", "_MACHINE"): "the words of a kernel belong to the interpretation around them",
     ("tiramisu_py/torch/functions.py", "_NUMBERS"): "torch registers operators by name for the whole process",
-    ("tiramisu_py/torch/tensor_cache.py", "_OPEN"): "torch's hooks are those of the process: a second cache is refused",
+    ("tiramisu_py/torch/offloading.py", "_OPEN"): "torch's hooks are those of the process: a second cache is refused",
     ("tiramisu_py/torch/tensor_files.py", "_OWN"): "a thread has one buffer for its files",
 }
 

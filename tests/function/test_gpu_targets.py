@@ -74,7 +74,7 @@ def test_a_target_is_written_as_it_was_given_and_the_rest_is_cudas() -> None:
         ({"header": "tm_kernel"}, r"header is 'tm_kernel': give the path of a file that ends in \.h or \.cuh"),
         ({"warp": 64}, r"warp is 64: the warps of CUDA have 32 threads; leave warp= out"),
         ({"most_threads": 2048}, r"most_threads is 2048: CUDA allows 1024; give at most that"),
-        ({"most_shared": 64 * 1024}, r"most_shared is 65536: CUDA allows 49152; give at most that"),
+        ({"most_shared": 256 * 1024}, r"most_shared is 262144: CUDA allows 232448; give at most that"),
         ({"most_along": (1, 1, 65)}, r"most_along is \(1, 1, 65\): CUDA allows \(1024, 1024, 64\)"),
     ],
 )

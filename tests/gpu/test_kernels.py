@@ -201,7 +201,7 @@ def test_shared_memory_is_limited_whichever_command_comes_last():
         r, c, r0, c0, r1, c1 = tm.iters("r c r0 c0 r1 c1")
         s.by.gpu_tile(r, c, 30, 32, r0, c0, r1, c1)
         s.by.coarsen(r1, 3, u)
-        s.by.coarsen(c0, 16, w)
+        s.by.coarsen(c0, 64, w)
         s.bx.compute_at(s.by, c0)
         s.bx.split(c, 32, *tm.iters("cs ct"))
         if tagged_last:
@@ -211,19 +211,19 @@ def test_shared_memory_is_limited_whichever_command_comes_last():
         s.f.derive_transfers()
         return s.f
 
-    with pytest.raises(tm.CommandError, match="needs 65536 bytes of shared memory"):
+    with pytest.raises(tm.CommandError, match="needs 262144 bytes of shared memory"):
         scheduled(tagged_last=True)
     (violation,) = [v for v in scheduled(tagged_last=False).check().violations if v.kind == "bounds"]
-    assert "65,536 bytes of shared memory" in violation.message and "CUDA allows 49,152" in violation.message
+    assert "262,144 bytes of shared memory" in violation.message and "CUDA allows 232,448" in violation.message
 
 
 def test_the_partial_results_of_a_tree_count_as_shared_memory():
-    """A tile of 48 KiB fits, and with a tree in the same kernel it does not."""
+    """A tile of 227 KiB fits, and with a tree in the same kernel it does not."""
 
     def scheduled(combine: object) -> tm.Function:
         f = tm.Function("dots", params=[N])
-        a = f.input("a", tm.float32, [N, 12288])
-        s = f.reduction("s", {i: N}, {k: 12288}, tm.sum, a[i, k])
+        a = f.input("a", tm.float32, [N, 58112])
+        s = f.reduction("s", {i: N}, {k: 58112}, tm.sum, a[i, k])
         f.outputs(s)
         s.init.split(i, 32, *tm.iters("b t")).tag_gpu(blocks=[tm.iters("b")[0]], threads=[tm.iters("t")[0]])
         s.update.split(k, 256, *tm.iters("k0 k1")).tag_gpu(blocks=[i], threads=[tm.iters("k1")[0]], combine=combine)
@@ -232,8 +232,8 @@ def test_the_partial_results_of_a_tree_count_as_shared_memory():
         return f
 
     (violation,) = scheduled(tm.TREE).check().violations
-    assert violation.kind == "bounds" and "49,184 bytes of shared memory" in violation.message
-    assert "a_shared 49,152, the tree of s.update 32" in violation.message
+    assert violation.kind == "bounds" and "232,480 bytes of shared memory" in violation.message
+    assert "a_shared 232,448, the tree of s.update 32" in violation.message
     assert scheduled(tm.ATOMIC).check().ok
 
 

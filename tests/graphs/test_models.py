@@ -79,6 +79,34 @@ def test_edges_keep_the_order_of_the_caller() -> None:
     np.testing.assert_array_equal(found["length"], [2.0, 20.0, 200.0])
 
 
+def test_a_stable_softmax_takes_off_the_largest() -> None:
+    def attention(g: Any) -> tuple[str, ...]:
+        for e in g.edges():
+            e["att"] = e.raw
+        graphs.edge_softmax(g, "att", stable=True)
+        for v in g.dst_nodes():
+            v["most"] = 1.5
+            for e in v.incoming_edges():
+                v["most"] = graphs.maximum(v["most"], e.raw)
+        return "att", "most"
+
+    edges = GRAPHS["a hub"]
+    raw = np.random.default_rng(4).standard_normal((24, 2)) * 1000
+    run = graphs.layer(attention, edge={"raw": 2}, dtype=tm.float64).on(graph_of(edges))
+    largest = np.full((9, 2), -np.inf)
+    np.maximum.at(largest, edges.dst, raw)
+    exps, total = np.exp(raw - largest[edges.dst]), np.zeros((9, 2))
+    np.add.at(total, edges.dst, exps)
+    att, most = run(raw=raw)
+    np.testing.assert_allclose(att, exps / total[edges.dst], rtol=1e-12)
+    np.testing.assert_array_equal(most, np.maximum(largest, 1.5))
+    weights = np.random.default_rng(5).standard_normal((24, 2))
+    of_nodes = np.zeros((9, 2))
+    np.add.at(of_nodes, edges.dst, weights * att)
+    found = run.gradients((weights, np.zeros((9, 2))), raw=raw)["raw"]
+    np.testing.assert_allclose(found, att * (weights - of_nodes[edges.dst]), rtol=1e-9, atol=1e-13)
+
+
 def test_words_of_models_are_those_of_numpy() -> None:
     def words(g: Any, M: Any) -> tuple[str, ...]:
         for v in g.nodes():

@@ -106,6 +106,7 @@ MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("kernel", "tensor_fragments", off_by_one, "gpu/warps"),
     ("kernel", "promote", off_by_one, "gpu/two GPUs"),
     ("kernel", "decide", off_by_one, "gpu/two GPUs"),
+    ("kernel", "swizzle_rows", off_by_one, "swizzled"),
     ("kernel", "write_remainders", off_by_one, "gpu/product"),
     ("kernel", "merge_guards", off_by_one, "gpu/two GPUs"),
     ("kernel", "name_values", off_by_one, "gpu/two GPUs"),

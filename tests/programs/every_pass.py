@@ -130,6 +130,20 @@ def bundles() -> tm.Function:
     return f
 
 
+def swizzled() -> tm.Function:
+    """A transposition through a swizzled tile of shared memory."""
+    f = tm.Function("swizzled", params=[N])
+    a = f.input("a", tm.int32, [N, N])
+    p = f.computation("p", {i: N, j: N}, 2 * a[i, j])
+    o = f.computation("o", {i: N, j: N}, p[j, i])
+    f.outputs(o)
+    o.gpu_tile(i, j, 4, 4, *tm.iters("i0 j0 i1 j1"))
+    p.compute_at(o, tm.iters("j0")[0]).store_in(tm.SHARED, swizzle=4)
+    p.tag_gpu(threads=[i, j])
+    f.derive_transfers()
+    return f
+
+
 SAMPLES = (
     Sample("bundles", bundles, ({"N": 3, "M": 5}, {"N": 1, "M": 2})),
     Sample("tiles", tiles, ({"N": 7, "M": 11}, {"N": 3, "M": 16}), 16),
@@ -148,6 +162,7 @@ SAMPLES = (
     Sample("gpu/product", example("gpu", "matrix_product", "register tiles"), ({"M": 3, "N": 4, "K": 4},)),
     Sample("gpu/two GPUs", example("gpu", "two_gpus", "halves"), ({"R": 5, "C": 3},)),
     Sample("gpu/warps", lambda: tensor_products.product(shared=False)[0], ({"M": 16, "N": 16, "K": 16},)),
+    Sample("swizzled", swizzled, ({"N": 5},)),
     Sample("tiles of cores", lambda: matrix_tiles.product(across=1)[0], ({"N": 16, "M": 16, "K": 64},)),
     Sample("lifetimes", partial(chains.chain, 4), ({"N": 2, "M": 8},)),
     Sample("lifetimes on streams", partial(chains.chain, 4, "gpu", (0, 1)), ({"N": 2, "M": 7},)),

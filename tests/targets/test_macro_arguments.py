@@ -67,6 +67,7 @@ CALLS: dict[str, tuple[str, list[int]]] = {
     "TM_SCATTER_FIRST": (f"TM_SCATTER_FIRST(int32x8, out, {B}, {A}, 3);", [9, 9, 9, 9, 9, 2, 1, 0]),
     "TM_STREAM_WHOLE": (f"int32x8 *const to = (int32x8 *)out; TM_STREAM_WHOLE(int32x8, to, {B})", [*range(7, -1, -1)]),
     "TM_STREAM": (f"TM_STREAM(int32x8, out[0] == 9, out, {B});", [*range(7, -1, -1)]),
+    "TM_STREAM_PARTS": (f"TM_STREAM_PARTS(int32x8, out[0] == 9, out, {B});", [*range(7, -1, -1)]),
     "TM_STREAM_ALIGNED": (f"TM_STREAM_ALIGNED(int32x8, out[0] == 9, out, {B});", [*range(7, -1, -1)]),
 }  # fmt: skip
 for _bits, _lanes in ((32, 4), (32, 8), (32, 16), (64, 4), (64, 8)):

@@ -15,7 +15,8 @@ import pytest
 import tiramisu_py as tm
 from tiramisu_py.torch import tensor_files
 from tiramisu_py.torch.offload_choice import bandwidth_needed, last_offloaded
-from tiramisu_py.torch.tensor_files import PAGE, PIECE, Extents, TensorFiles, whole_pages
+from tiramisu_py.torch.tensor_files import PIECE, TensorFiles
+from tiramisu_py.torch.tensor_stores import PAGE, Extents, HostBytes, whole_pages
 
 
 @pytest.mark.parametrize("size", [1, PAGE - 1, PAGE, PAGE + 1, PIECE, PIECE + 5])
@@ -24,15 +25,15 @@ def test_bytes_come_back(size: int, tmp_path: Path) -> None:
     data = np.random.default_rng(size).integers(0, 256, size).astype(np.uint8)
     places = [files.place(size) for _ in range(2)]
     for place in places:
-        assert files.store(place, data).result(20)
+        assert files.store(place, HostBytes(data)).result(20)
     found = [np.zeros(size, np.uint8) for _ in places]
     for place, own in zip(places, found, strict=True):
-        assert files.load(place, own).result(20)
+        assert files.load(place, HostBytes(own)).result(20)
         np.testing.assert_array_equal(own, data)
     assert (files.written, files.read) == (2 * size, 2 * size)
     assert not list(tmp_path.iterdir())
     files.close()
-    assert files.load(places[0], found[0]).result(0)  # without threads, at once
+    assert files.load(places[0], HostBytes(found[0])).result(0)  # without threads, at once
 
 
 def test_places_are_used_again(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_extents_never_overlap_and_join_again() -> None:
 def test_a_store_that_is_no_longer_wanted_is_dropped(tmp_path: Path) -> None:
     files = TensorFiles(tmp_path)
     place = files.place(PAGE)
-    assert files.store(place, np.ones(PAGE, np.uint8), lambda: False).result(20) is False
+    assert files.store(place, HostBytes(np.ones(PAGE, np.uint8)), lambda: False).result(20) is False
     assert files.written == 0
     files.close()
 
@@ -99,10 +100,10 @@ def test_errors_of_a_disk_are_the_result_of_the_store(tmp_path: Path, monkeypatc
     files = TensorFiles(tmp_path)
     place = files.place(PAGE)
     monkeypatch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
-    stored: Future[bool] = files.store(place, np.ones(PAGE, np.uint8))
+    stored: Future[bool] = files.store(place, HostBytes(np.ones(PAGE, np.uint8)))
     assert isinstance(stored.exception(20), OSError)
     monkeypatch.setattr(os, "preadv", lambda *_: 0)
-    assert "shorter" in str(files.load(place, np.zeros(PAGE, np.uint8)).exception(20))
+    assert "shorter" in str(files.load(place, HostBytes(np.zeros(PAGE, np.uint8))).exception(20))
     files.close()
 
 

@@ -18,11 +18,11 @@ from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.value_boxes import loops_outside
-from tiramisu_py.derive.completion import as_proven
+from tiramisu_py.derive.dependences import meet
 from tiramisu_py.derive.devices.asynchronous import completed, is_ordered, relaxed
 from tiramisu_py.derive.devices.batches import Batch, batches
 from tiramisu_py.derive.devices.derive_waits import with_waits
-from tiramisu_py.derive.devices.early_start import early, has_work_beside, meet
+from tiramisu_py.derive.devices.early_start import early, has_work_beside
 from tiramisu_py.derive.devices.needs import needs
 from tiramisu_py.derive.devices.pipelines import pipelines
 from tiramisu_py.derive.devices.streams import on_own_sequences
@@ -38,7 +38,6 @@ from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Device, Statement, Transfer
-from tiramisu_py.proof import check
 from tiramisu_py.records import dataclass
 from tiramisu_py.schedule.command_fields import OnFunction
 from tiramisu_py.schedule.devices.transfers import collapsed, with_transfer
@@ -72,7 +71,7 @@ def derived_transfers(
     apart = overlap or bool(along)
     if overlap and exchanged and kernels(program):
         tried = _moved(_cut(program, known, exchanged, command), along, apart, command)
-        if check(as_proven(tried)).ok:
+        if _is_supplied(tried):
             return tried
     changed = _moved(_marked(program, known), along, apart, command)
     return overlapped(changed, exchanged, command) if overlap and exchanged else changed
@@ -87,6 +86,12 @@ def _marked(program: Program, known: set[str]) -> Program:
 def _cut(program: Program, known: set[str], exchanged: Sequence[Exchanged], command: str) -> Program:
     """The program with messages between ranks overlapped with the GPUs' work, before transfers for it are added."""
     return overlapped(_marked(program, known), exchanged, command)
+
+
+def _is_supplied(program: Program) -> bool:
+    """Whether each device has the values that it reads when it reads them."""
+    on_ranks = foreseen(program)
+    return is_ordered(program) and not any(True for _ in needs(on_ranks, MemoryAccesses(on_ranks)))
 
 
 def _moved(program: Program, along: frozenset[LoopId], apart: bool, command: str) -> Program:

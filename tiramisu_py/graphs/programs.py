@@ -75,6 +75,12 @@ class LayerProgram:
         return {name: known[name] for name in self.f.algorithm.params}
 
     @property
+    def counts(self) -> tuple[str, ...]:
+        """The names of the numbers of distinct combinations, which are at most as many as there are edges."""
+        found = [each.distinct.name for each in self.f.algorithm.inputs.values() if each.distinct is not None]
+        return tuple(f"{name}_count" for name in found)
+
+    @property
     def arrays(self) -> dict[str, Any]:
         """The arrays that the program takes from the graph, one for each input."""
         found: dict[str, Any] = {}

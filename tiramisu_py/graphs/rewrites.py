@@ -131,7 +131,7 @@ def text(algorithm: Any) -> str:
     lines: list[str] = []
     for declared in algorithm.computations.values():
         head = f"{declared.name}[{', '.join(declared.iterators)}]"
-        over = f"sum over {', '.join(declared.over)} of " if declared.over else ""
+        over = f"{declared.op.name} over {', '.join(declared.over)} of " if declared.over else ""
         where = f" where {' and '.join(map(str, declared.guards))}" if declared.guards else ""
         lines.append(f"  {head} = {over}{declared.expr}{where}")
     return "\n".join(lines)

@@ -190,13 +190,14 @@ class Allocate:
     is host memory in pages of its own, under this policy. The elements of a `ring` move along before all of them have
     values, so it starts as zeros. In a `padded` buffer, vectors may load elements without a value: lanes past the end
     of a loop, whose results are dropped. GPU memory that is `zeroed` is set to zero, on that operation sequence.
+    With a `swizzle` of (rows, group), powers of two, element ``[r, c]`` is to be at ``[r, c ^ group * (r % rows)]``.
     """
 
     roles: ClassVar[Roles] = roles(
         names="buffer",
         operands="extents",
         inside="body",
-        data="dtype register lanes memory device pages ring padded zeroed",
+        data="dtype register lanes memory device pages ring padded zeroed swizzle",
     )
 
     buffer: str
@@ -211,6 +212,7 @@ class Allocate:
     ring: bool = False
     padded: bool = False
     zeroed: int | None = None
+    swizzle: tuple[int, int] | None = None
 
 
 # -- memory that arrays of the host's part have in turns. An `Allocate` is a scope; these lifetimes overlap in any way:

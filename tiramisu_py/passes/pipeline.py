@@ -22,6 +22,7 @@ from tiramisu_py.passes.join_dimensions import JoinDimensions
 from tiramisu_py.passes.kernels.full_blocks import FullBlocks
 from tiramisu_py.passes.kernels.launch_constants import LaunchConstants
 from tiramisu_py.passes.kernels.readability import NameValues, WriteRemainders
+from tiramisu_py.passes.kernels.swizzle_rows import SwizzleRows
 from tiramisu_py.passes.kernels.tensor_fragments import TensorFragments
 from tiramisu_py.passes.loops.collapse import CollapseLoops
 from tiramisu_py.passes.loops.count_steps import CountSteps
@@ -109,6 +110,7 @@ KERNEL: tuple[NestPass, ...] = (
     TensorFragments(),  # after the last folding of guards, and before registers become variables, whose names it takes
     Promote(),  # as on the host
     Decide(),  # as on the host
+    SwizzleRows(),  # after all that looks at indices: neighbours are no longer side by side
     WriteRemainders(),  # after all folding, which works on quotients, not remainders
     MergeGuards(),  # after the last folding, which makes guards equal
     NameValues(),  # last, since no pass looks through a name

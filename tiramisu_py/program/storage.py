@@ -68,7 +68,8 @@ class Buffer:
     register buffer that is `per_thread` exists once in each thread of a block, whatever threads run the loops of its
     scope. An array of the caller may have `strides`: the distances of neighbours in each dimension, in elements,
     ``tm.Buffer("part", [N, M], tm.float32, strides=[S, 1])``. One whose extents are products has them as `passed`; each
-    factor is one of `extents`.
+    factor is one of `extents`. In a buffer of shared memory with a `swizzle` of (rows, group), groups of so many
+    elements of a row change places with each other, in each of so many rows in another way.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Buffer:
     per_thread: bool = False
     strides: tuple[Expr, ...] | None = None
     passed: tuple[Expr, ...] | None = None
+    swizzle: tuple[int, int] | None = None
 
     @property
     def passed_extents(self) -> tuple[Expr, ...]:

@@ -1,52 +1,46 @@
-"""Activations of a model in files, between the forward pass that saves them and the backward pass that reads them.
+"""Activations of a model in a store, between the forward pass that saves them and the backward pass that reads them.
 
 PyTorch asks a pair of hooks for each tensor that a backward pass will read: `pack` gives what the graph keeps in its
 place, `unpack` the tensor again. Here the graph keeps a `Saved`, which lives as long as the graph, and with it the
-bytes in a file. A storage is written once, however many tensors are parts of it.
+bytes in a file, or in memory of the host. A storage is written once, however many tensors are parts of it.
 """
 
 from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
-from tiramisu_py.errors import ArgumentError, CallError, KernelError
+from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.records import dataclass
 from tiramisu_py.torch.functions import _torch
 from tiramisu_py.torch.offload_choice import last_offloaded
-from tiramisu_py.torch.tensor_files import Bytes, FilePlace, TensorFiles
-
-#: Bytes below which a tensor stays in memory, unless `least` says otherwise.
-LEAST = 1 << 20
-#: So many tensors are read before they are asked for.
-AHEAD = 4
-
-#: The cache that is open in this process.
-_OPEN: list[TensorCache] = []
+from tiramisu_py.torch.tensor_stores import PAGE, GpuBytes, HostBytes, StorePlace, TensorBytes, TensorStore, whole_pages
 
 
 class Content:
-    """The bytes of a storage (or of a part of it) at one moment, in memory, in a file, or on the way.
+    """The bytes of a storage (or of a part of it) at one moment, in memory, in a store, or on the way.
 
     They are released from memory when they are written, and the storage has not been changed meanwhile. `source` is the
-    tensor that holds them, of the storage's own count of changes.
+    tensor that holds them, of the storage's own count of changes; `data` is a tensor of the bytes.
     """
 
-    def __init__(self, source: Any, data: Bytes) -> None:
+    def __init__(self, source: Any, data: Any) -> None:
         self.source: Any = source
-        self.data: Bytes | None = data
+        self.data: Any = data
+        self.device = source.device
         self.version: int = source._version
-        self.size = data.size
-        self.place: FilePlace | None = None
+        self.size = int(data.numel())
+        self.place: StorePlace | None = None
         self.stored: Future[bool] | None = None
         self.loading: tuple[Any, Future[bool]] | None = None
         self.loaded: Any = None
         self.readers = 0  # tensors that are parts of it, and have not been asked for
+        self.number = 0  # of the first tensor that is a part of it
+        self.stays = False  # it is asked for as soon as the forward pass has ended
         self.was_changed = False
 
     @property
@@ -76,6 +70,25 @@ class Saved:
 
 
 @dataclass(frozen=True)
+class StepRecord:
+    """What steps with a model have shown: in which order the backward pass asks, of each micro-batch, and what is kept.
+
+    `TensorCache.record` has it, and ``offload(record=)`` takes it, so that the first step of another run is as the
+    later ones are. `structure` are the names and shapes of the model's parameters; a model with others is refused.
+    """
+
+    structure: tuple[tuple[str, tuple[int, ...]], ...]
+    orders: Mapping[str, tuple[int, ...]]
+    firsts: Mapping[str, frozenset[int]]
+    kept_from: int | None = None
+
+
+def structure_of(model: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The names and shapes of the parameters of a model."""
+    return tuple((name, tuple(each.shape)) for name, each in model.named_parameters())
+
+
+@dataclass(frozen=True)
 class _Part:
     """A part of a model: what it held, and how long it took forwards, in the step that was measured."""
 
@@ -86,26 +99,32 @@ class _Part:
 class TensorCache:
     """The activations of one model, while its `offload` is open.
 
-    `stored`, `loaded`, `forwarded`, `cancelled` and `kept` count bytes: written to the file, read from it, given back
+    `stored`, `loaded`, `forwarded`, `cancelled` and `kept` count bytes: written to the store, read from it, given back
     before they were written, no longer wanted before they were, and left in memory. `live` counts the tensors that a
     graph still keeps in the cache.
     """
 
-    def __init__(self, model: Any, folder: str | os.PathLike[str], least: int, ahead: int, adapt: bool) -> None:
+    def __init__(self, model: Any, store: TensorStore, least: int, ahead: int, adapt: bool = False) -> None:
         self._torch = _torch()
         self.model, self.least, self.ahead, self.adapt = model, least, ahead, adapt
-        self._files = TensorFiles(folder)
+        self._store = store
         self._process = os.getpid()
         self._parameters = {each.untyped_storage().data_ptr() for each in (*model.parameters(), *model.buffers())}
+        self._device = next((each.device.type for each in model.parameters()), "cpu")
+        self._sides: dict[Any, Any] = {}  # a stream for the copies of each GPU
         self._contents: weakref.WeakValueDictionary[Any, Content] = weakref.WeakValueDictionary()
         self._unsettled: list[weakref.ref[Content]] = []
         self._saved: dict[str, weakref.WeakValueDictionary[int, Saved]] = {}
         self._orders: dict[str, tuple[int, ...]] = {}
         self._order: dict[str, list[int]] = {}
         self._count: dict[str, int] = {}
-        self._stage, self._stamps = "", 0
+        self._firsts: dict[str, frozenset[int]] = {}  # contents that are asked for at once, by their numbers
+        self._asked: dict[str, dict[int, None]] = {}  # contents in the order in which they are asked for
+        self._packed = ""  # the stage of the last tensor that was packed
+        self._stage = ""
         self._parts, self._part, self._begun = list[_Part](), -1, 0.0
         self._kept_from: int | None = None
+        self._is_chosen = False
         self._error: BaseException | None = None
         self.live = 0
         self.forwarded = self.cancelled = self.kept = 0
@@ -113,16 +132,39 @@ class TensorCache:
     @property
     def stored(self) -> int:
         """Bytes written."""
-        return self._files.written
+        return self._store.written
 
     @property
     def loaded(self) -> int:
         """Bytes read."""
-        return self._files.read
+        return self._store.read
 
-    def stage(self, name: str) -> None:
-        """Say to which micro-batch the passes from here on belong: each has a record of its own, for what is next."""
+    @property
+    def reserved(self) -> int:
+        """Bytes that the file, or the pool of page-locked memory, has."""
+        return self._store.reserved
+
+    @property
+    def record(self) -> StepRecord:
+        """What the steps so far have shown, for ``offload(record=)``."""
+        orders = {stage: tuple(order) for stage, order in self._order.items() if order}
+        firsts = {**self._firsts, **{stage: self._first(stage) for stage in orders}}
+        return StepRecord(structure_of(self.model), {**self._orders, **orders}, firsts, self._kept_from)
+
+    def stage(self, name: str, then: str | None = None) -> None:
+        """Say to which micro-batch the passes from here on belong: each has a record of its own, for what is next.
+
+        `then` is the one whose backward pass comes next, where a schedule of a pipeline knows it: what that asks for
+        first is fetched from now on.
+        """
         self._stage = str(name)
+        if then is not None:
+            self._fetch(str(then), self._orders.get(str(then), ())[: self.ahead])
+
+    def wait(self) -> None:
+        """Wait until all that is being stored and fetched is complete."""
+        self._store.wait()
+        self._settle()
 
     # -- what PyTorch calls
 
@@ -132,7 +174,7 @@ class TensorCache:
         if self._process != os.getpid():
             raise KernelError("a process was forked with an open offload: open one in the process that trains")
         if self._error is not None:
-            raise KernelError(f"the folder {self._files.folder} cannot be written to: {self._error}") from self._error
+            raise KernelError(f"{self._store.name} cannot be written to: {self._error}") from self._error
         plain = tensor.detach()
         if not self._is_stored(plain):
             return plain
@@ -140,7 +182,8 @@ class TensorCache:
         if self._is_new_step(stage):
             self._begin_step(stage)
         number = self._count[stage] = self._count.get(stage, 0) + 1
-        content, offset = self._content(plain)
+        self._packed = stage
+        content, offset = self._content(plain, number)
         content.readers += 1
         saved = Saved(content, plain, offset, number, stage)
         self._saved.setdefault(stage, weakref.WeakValueDictionary())[number] = saved
@@ -153,16 +196,20 @@ class TensorCache:
         if not isinstance(kept, Saved):
             return kept
         self._settle()
-        self._order.setdefault(kept.stage, []).append(kept.number)
+        order = self._order.setdefault(kept.stage, [])
+        if not order:
+            self._asked[kept.stage] = {} if self._packed == kept.stage else {-1: None}
+        order.append(kept.number)
+        self._asked[kept.stage].setdefault(kept.content.number)
         self._fetch_next(kept)
         return self._tensor(kept)
 
     # -- storing
 
     def _is_stored(self, plain: Any) -> bool:
-        """Whether a tensor goes to a file: one of some size, in memory, that is no parameter, of a forward pass."""
+        """Whether a tensor is stored: one of some size, on the model's device, no parameter, of a forward pass."""
         torch = self._torch
-        if plain.layout != torch.strided or plain.device.type != "cpu" or plain.is_quantized:
+        if plain.layout != torch.strided or plain.device.type != self._device or plain.is_quantized:
             return False
         storage = plain.untyped_storage()
         if plain.nbytes < self.least or storage.data_ptr() in self._parameters:
@@ -174,12 +221,11 @@ class TensorCache:
             return False
         return True
 
-    def _content(self, plain: Any) -> tuple[Content, int]:
+    def _content(self, plain: Any, number: int) -> tuple[Content, int]:
         """The content that a tensor is a part of, and where in it, in elements."""
         storage = plain.untyped_storage()
         if not hasattr(storage, "_tiramisu_stamp"):
-            self._stamps += 1
-            storage._tiramisu_stamp = self._stamps
+            storage._tiramisu_stamp = object()  # no number: that of an earlier cache would be given once more
         is_whole = storage.nbytes() <= 2 * plain.nbytes
         part = () if is_whole else (plain.storage_offset(), tuple(plain.shape), tuple(plain.stride()))
         key = (storage._tiramisu_stamp, plain._version, plain.element_size(), *part)
@@ -188,18 +234,22 @@ class TensorCache:
         if known is not None:
             return known, first
         content = Content(plain, self._bytes(plain, storage, is_whole))
-        content.place = self._files.place(content.size)
+        content.number, content.stays = number, number in self._firsts.get(self._stage, ())
         self._contents[key] = content
-        self._add(content)
+        if content.stays:
+            self.kept += content.size
+        else:
+            content.place = self._store.place(content.size)
+            self._add(content)
         if self._part >= 0 and self._parts:
             own = self._parts[self._part]
             self._parts[self._part] = _Part(own.bytes + content.size, own.seconds)
         return content, first
 
-    def _bytes(self, plain: Any, storage: Any, is_whole: bool) -> Bytes:
+    def _bytes(self, plain: Any, storage: Any, is_whole: bool) -> Any:
         """The bytes of a storage where they are, or those of a small part of it as far as it reaches."""
         torch = self._torch
-        data: Bytes = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+        data = torch.empty(0, dtype=torch.uint8, device=plain.device).set_(storage)
         if is_whole:
             return data
         size = plain.element_size()
@@ -207,11 +257,22 @@ class TensorCache:
         first = plain.storage_offset() * size
         return data[first : first + reach * size]
 
+    def _reached(self, flat: Any) -> TensorBytes:
+        """Bytes as the threads of the store reach them."""
+        if flat.device.type == "cpu":
+            return HostBytes(flat.numpy())
+        cuda = self._torch.cuda
+        if flat.device not in self._sides:
+            self._sides[flat.device] = cuda.Stream(flat.device)
+        return GpuBytes(flat, cuda, self._sides[flat.device], self._torch.from_numpy)
+
     def _add(self, content: Content) -> None:
         mine = weakref.ref(content)
         assert content.place is not None and content.data is not None
         size = content.size
-        content.stored = self._files.store(content.place, content.data, lambda: self._is_wanted(mine, size))
+        content.stored = self._store.store(
+            content.place, self._reached(content.data), lambda: self._is_wanted(mine, size)
+        )
         content.stored.add_done_callback(self._note_error)
         self._unsettled.append(mine)
 
@@ -246,19 +307,19 @@ class TensorCache:
     def _tensor(self, saved: Saved) -> Any:
         torch, content = self._torch, saved.content
         if content.data is not None and content.source is not None:
-            self.forwarded += content.size
+            self.forwarded += 0 if content.stays else content.size
             content.was_changed |= content.source._version != content.version
         if content.was_changed:
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: "
                 f"a tensor of shape {saved.shape} was changed after it was saved; compute it into a new one"
             )
-        flat = torch.from_numpy(content.data) if content.data is not None else self._loaded(content)
+        flat = content.data if content.data is not None else self._loaded(content)
         whole = flat[: flat.numel() // saved.dtype.itemsize * saved.dtype.itemsize].view(saved.dtype)
-        return torch.as_strided(whole, saved.shape, saved.strides, saved.offset)
+        return torch.as_strided(whole, saved.shape, saved.strides, whole.storage_offset() + saved.offset)
 
     def _loaded(self, content: Content) -> Any:
-        """The bytes of a content, from the file: read now, or before."""
+        """The bytes of a content, from the store: read now, or before."""
         content.readers -= 1
         if content.loaded is None:
             self._begin_loading(content)
@@ -267,8 +328,7 @@ class TensorCache:
             try:
                 future.result()
             except OSError as error:
-                folder = self._files.folder
-                raise KernelError(f"{content.size} bytes cannot be read from the folder {folder}: {error}") from error
+                raise KernelError(f"{content.size} bytes cannot be read from {self._store.name}: {error}") from error
         found = content.loaded
         if content.readers <= 0:
             content.loaded = None
@@ -276,13 +336,27 @@ class TensorCache:
 
     def _begin_loading(self, content: Content) -> None:
         if content.loading is None and content.data is None and content.place is not None:
-            target = self._torch.empty(content.size, dtype=self._torch.uint8)
-            content.loading = target, self._files.load(content.place, target.numpy())
+            target, reached = self._target(content)
+            content.loading = target, self._store.load(content.place, reached)
+
+    def _target(self, content: Content) -> tuple[Any, TensorBytes]:
+        """A new tensor of bytes, which begins at a page on the host."""
+        size, torch = content.size, self._torch
+        if content.device.type != "cpu":
+            flat = torch.empty(size, dtype=torch.uint8, device=content.device)
+            return flat, self._reached(flat)
+        room = torch.empty(whole_pages(size) + PAGE, dtype=torch.uint8)
+        first = -room.data_ptr() % PAGE
+        pages = room[first : first + whole_pages(size)]
+        return pages[:size], HostBytes(pages[:size].numpy(), pages.numpy())
 
     def _fetch_next(self, saved: Saved) -> None:
         """Begin to read what comes next: in the order of the last step, or backwards from here."""
-        alive = self._saved.get(saved.stage)
-        for number in self._expected(saved):
+        self._fetch(saved.stage, self._expected(saved))
+
+    def _fetch(self, stage: str, numbers: Iterable[int]) -> None:
+        alive = self._saved.get(stage)
+        for number in numbers:
             found = None if alive is None else alive.get(number)
             if found is not None and not found.content.is_in_memory and found.content.loaded is None:
                 self._begin_loading(found.content)
@@ -301,93 +375,80 @@ class TensorCache:
         return bool(self._order.get(stage)) and not len(self._saved.get(stage, ()))
 
     def _begin_step(self, stage: str) -> None:
+        self._firsts[stage] = self._first(stage)
         self._orders[stage] = tuple(self._order.pop(stage))
         self._count[stage] = 0
-        if self.adapt and self._parts and self._kept_from is None and self._files.seconds > 0:
-            bandwidth = self._files.written / self._files.seconds
+        self._store.fit()
+        if self.adapt and self._parts and not self._is_chosen and self._store.seconds > 0:
+            bandwidth = self._store.written / self._store.seconds
             held, seconds = [p.bytes for p in self._parts], [p.seconds for p in self._parts]
-            self._kept_from = last_offloaded(held, seconds, bandwidth) + 1
+            chosen = last_offloaded(held, seconds, bandwidth) + 1
+            self._kept_from = chosen if self._kept_from is None else min(chosen, self._kept_from)
+            self._is_chosen = True
+
+    def watch(self, keep: int, record: StepRecord | None) -> list[Any]:
+        """Begin with what is known: hooks at the parts of the model, of which the last `keep` keep their tensors.
+
+        Parts are the model's children, below modules that have one child alone.
+        """
+        if record is not None:
+            if not isinstance(record, StepRecord):
+                raise ArgumentError(f"record= of offload is the record of a cache, not {record!r:.60}")
+            own = structure_of(self.model)
+            if record.structure != own:
+                raise ArgumentError(
+                    f"record= is one of another model: {_difference(record.structure, own)}; leave it out"
+                )
+            self._orders, self._firsts = dict(record.orders), dict(record.firsts)
+            self._kept_from = record.kept_from
+            self._is_chosen = record.kept_from is not None
+        parts = [*self.model.children()]
+        while len(parts) == 1:
+            parts = [*parts[0].children()]
+        if keep > len(parts):
+            raise ArgumentError(f"keep={keep} of offload: the model has {len(parts)} parts (its children)")
+        if keep:
+            self._kept_from = min(len(parts) - keep, len(parts) if self._kept_from is None else self._kept_from)
+        if not (keep or self.adapt or self._kept_from is not None):
+            return []
+        self._parts = [_Part() for _ in parts]
+        handles = []
+        for number, part in enumerate(parts):
+            handles.append(part.register_forward_pre_hook(lambda *_, n=number: self.enter_part(n)))
+            handles.append(part.register_forward_hook(lambda *_, n=number: self.leave_part(n)))
+        return handles
+
+    def _first(self, stage: str) -> frozenset[int]:
+        """The contents that the backward pass of this step has asked for first, if it came as soon as all was saved.
+
+        To store them would be to wait for them. While they are read, those after them are fetched.
+        """
+        asked = [*self._asked.get(stage, ())]
+        return frozenset(asked[: self.ahead] if asked[:1] != [-1] else ())
 
     def enter_part(self, number: int) -> None:
         """Part `number` of the model begins its forward pass."""
         self._part, self._begun = number, perf_counter()
 
     def leave_part(self, number: int) -> None:
-        """Part `number` has ended its forward pass."""
+        """Part `number` has ended its forward pass; what follows the last part belongs to it."""
         own = self._parts[number]
         if own.seconds == 0.0:
             self._parts[number] = _Part(own.bytes, perf_counter() - self._begun)
-        self._part = -1
+        self._part = number if number == len(self._parts) - 1 else -1
 
     def close(self) -> None:
-        """Let no store wait: what graphs still keep stays in the file until they are gone."""
-        self._files.close()
+        """Let no store wait: what graphs still keep stays where it is stored until they are gone."""
+        self._store.close()
         self._settle()
 
 
-@contextmanager
-def offload(
-    model: Any,
-    folder: str | os.PathLike[str],
-    *,
-    least: int = LEAST,
-    ahead: int = AHEAD,
-    adapt: bool = False,
-) -> Iterator[TensorCache]:
-    """Keep the activations of a model in a file of `folder` from the forward pass to the backward pass.
-
-    ::
-
-        with tiramisu_py.torch.offload(model, "/scratch"):
-            train(model)
-
-    Tensors of at least `least` bytes are stored while the forward pass goes on, and read before the backward pass asks
-    for them, `ahead` of it, in the order of the last step. Parameters, small tensors, and what a checkpoint computes
-    again stay in memory. A slow disk costs memory, no time: what is not yet written is not read either. With `adapt`
-    the first step is measured, and later parts of the model keep theirs, if the disk is too slow for all. Values are
-    the same bits. Raises `ArgumentError` for a folder that is missing, read-only, full or in memory, and for a model on
-    a GPU; `CallError` for a second cache.
-    """
-    cache = _checked(model, folder, least, ahead, adapt)
-    handles = _watched(cache) if adapt else []
-    _OPEN.append(cache)
-    try:
-        with cache._torch.autograd.graph.saved_tensors_hooks(cache.pack, cache.unpack):
-            yield cache
-    finally:
-        _OPEN.remove(cache)
-        for each in handles:
-            each.remove()
-        cache.close()
-
-
-def _checked(model: Any, folder: Any, least: int, ahead: int, adapt: bool) -> TensorCache:
-    torch = _torch()
-    if not isinstance(model, torch.nn.Module):
-        raise ArgumentError(f"offload takes a torch.nn.Module and a folder, not {type(model).__name__}")
-    if _OPEN:
-        raise CallError(f"this is a second cache: one is open for {type(_OPEN[0].model).__name__}: leave that first")
-    for name, value in (("least", least), ("ahead", ahead)):
-        if not isinstance(value, int) or value < 1:
-            raise ArgumentError(f"{name}={value!r} of offload is to be a whole number from 1")
-    elsewhere = next((name for name, each in model.named_parameters() if each.device.type != "cpu"), None)
-    if elsewhere is not None:
-        device = model.get_parameter(elsewhere).device
-        raise ArgumentError(
-            f"{elsewhere} is on {device}, and offload keeps activations that are in memory: train on the CPU, or use "
-            "torch.autograd.graph.save_on_cpu"
-        )
-    return TensorCache(model, folder, least, ahead, adapt)
-
-
-def _watched(cache: TensorCache) -> list[Any]:
-    """Hooks at the parts of a model, which measure them: its children, below modules that have one child alone."""
-    parts = [*cache.model.children()]
-    while len(parts) == 1:
-        parts = [*parts[0].children()]
-    cache._parts = [_Part() for _ in parts]
-    handles = []
-    for number, part in enumerate(parts):
-        handles.append(part.register_forward_pre_hook(lambda *_, n=number: cache.enter_part(n)))
-        handles.append(part.register_forward_hook(lambda *_, n=number: cache.leave_part(n)))
-    return handles
+def _difference(there: tuple[tuple[str, tuple[int, ...]], ...], here: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
+    """The first parameter in which two models differ, in words."""
+    known, own = dict(there), dict(here)
+    for name in (*own, *known):
+        if own.get(name) != known.get(name):
+            was = f"is of {known[name]} there" if name in known else "is not in that one"
+            now = f"of {own[name]} here" if name in own else "not in this one"
+            return f"its parameter {name} {was}, and {now}"
+    return "its parameters are in another order"

@@ -1,4 +1,4 @@
-"""Bytes in a file of a folder: queues of stores and loads, each with threads of its own.
+"""Bytes of tensors in a file of a folder.
 
 One unnamed file holds all: it is in no listing of the folder, and gone when the process is, however that ends. Space is
 reserved before a store begins, so that a full disk is known at once. Where the file system takes it, data goes past the
@@ -12,171 +12,71 @@ import mmap
 import os
 import tempfile
 import threading
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
-from time import perf_counter
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tiramisu_py.errors import ArgumentError
-
-Bytes = npt.NDArray[np.uint8]
+from tiramisu_py.torch.tensor_stores import Bytes, StorePlace, TensorBytes, TensorStore, whole_pages
 
 #: Files are read and written in pieces of so many bytes, at multiples of a page.
-PIECE, PAGE = 4 << 20, 4096
+PIECE = 4 << 20
 #: File systems that keep their files in memory.
 _IN_MEMORY = ("tmpfs", "ramfs")
 
 
-class Extents:
-    """Places in a file: taken first fit, given back, and joined with what is free beside them."""
-
-    def __init__(self) -> None:
-        self.end = 0
-        self._free: list[tuple[int, int]] = []  # (offset, size), by offset
-
-    def take(self, size: int) -> int:
-        """The offset of a free place, of whole pages."""
-        size = whole_pages(size)
-        for k, (offset, free) in enumerate(self._free):
-            if free >= size:
-                self._free[k : k + 1] = [(offset + size, free - size)] if free > size else []
-                return offset
-        offset, self.end = self.end, self.end + size
-        return offset
-
-    def give_back(self, offset: int, size: int) -> None:
-        """Make a place free."""
-        found = list[tuple[int, int]]()
-        for own, free in sorted([*self._free, (offset, whole_pages(size))]):
-            if found and sum(found[-1]) == own:
-                found[-1] = (found[-1][0], found[-1][1] + free)
-            else:
-                found.append((own, free))
-        self._free = found
-
-
-def whole_pages(size: int) -> int:
-    """A number of bytes, rounded up to pages."""
-    return -(-size // PAGE) * PAGE
-
-
-class FilePlace:
-    """Where some bytes are in a file, as long as this object lives."""
-
-    def __init__(self, files: TensorFiles, offset: int, size: int) -> None:
-        self.files = files
-        self.offset = offset
-        self.size = size
-
-    def __del__(self) -> None:
-        self.files.forget(self)
-
-
-class TensorFiles:
-    """The file of one cache. `written` and `read` are the bytes moved, `seconds` those in which stores were busy."""
+class TensorFiles(TensorStore):
+    """The file of one cache."""
 
     def __init__(self, folder: str | os.PathLike[str], threads: int = 2) -> None:
         self.folder = Path(folder)
         check_folder(self.folder)
         self._file, self.is_direct = _opened(self.folder)
-        self._extents, self._lock = Extents(), threading.Lock()
         self._reserved = 0
-        self._left: deque[tuple[int, int]] = deque()  # places that nobody has any more, of any thread
-        self.written = self.read = 0
-        self.seconds = 0.0
-        self._queues: list[SimpleQueue[Any]] = [SimpleQueue(), SimpleQueue()]
-        self._threads = [
-            threading.Thread(target=_serve, args=(queue,), name="tiramisu: tensors and files", daemon=True)
-            for queue in self._queues
-            for _ in range(threads)
-        ]
-        for each in self._threads:
-            each.start()
+        self.name = f"the folder {self.folder}"
+        super().__init__(threads)
 
-    def place(self, size: int) -> FilePlace:
-        """A place for some bytes, which is reserved. Raises `ArgumentError` if the disk is full."""
-        with self._lock:
-            while self._left:
-                self._extents.give_back(*self._left.popleft())
-            offset = self._extents.take(size)
-            end = self._extents.end
-            try:
-                if end > self._reserved:
-                    os.posix_fallocate(self._file, self._reserved, end - self._reserved)
-                    self._reserved = end
-            except OSError as error:
-                self._extents.give_back(offset, size)
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                    raise
-                raise ArgumentError(
-                    f"the folder {self.folder} has no room for {size} more bytes beside {self._reserved}: "
-                    "give another folder, or keep more in memory (a larger least=)"
-                ) from None
-        return FilePlace(self, offset, size)
-
-    def forget(self, place: FilePlace) -> None:
-        """Let others have a place. It may be called at any moment, by the collector too: so nothing waits here."""
-        self._left.append((place.offset, place.size))
-
-    def store(self, place: FilePlace, source: Bytes, is_wanted: Callable[[], bool] = lambda: True) -> Future[bool]:
-        """Write bytes to a place, in turn; the result says whether they were still wanted when it was their turn."""
-        return self._ask(0, lambda: is_wanted() and self._write(place, source))
-
-    def load(self, place: FilePlace, target: Bytes) -> Future[bool]:
-        """Read the bytes of a place, in turn."""
-        return self._ask(1, lambda: self._read(place, target))
-
-    def close(self) -> None:
-        """End the threads, when all stores and loads are done."""
-        for queue in self._queues:
-            for _ in range(len(self._threads) // len(self._queues)):
-                queue.put(None)
-        for each in self._threads:
-            each.join()
-        self._threads = []
+    @property
+    def reserved(self) -> int:
+        """The bytes of the file."""
+        return self._reserved
 
     def __del__(self) -> None:
-        for queue in getattr(self, "_queues", ()):
-            for _ in range(len(self._threads)):
-                queue.put(None)
+        super().__del__()
         with suppress(AttributeError, OSError):
             os.close(self._file)
 
-    def _ask(self, queue: int, work: Callable[[], bool]) -> Future[bool]:
-        future: Future[bool] = Future()
-        if self._threads:
-            self._queues[queue].put((future, work))
-        else:
-            _answer(future, work)
-        return future
+    def _reserve(self, end: int, size: int) -> None:
+        try:
+            if end > self._reserved:
+                os.posix_fallocate(self._file, self._reserved, end - self._reserved)
+                self._reserved = end
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise ArgumentError(
+                f"the folder {self.folder} has no room for {size} more bytes beside {self._reserved}: "
+                "give another folder, or keep more in memory (a larger least=)"
+            ) from None
 
-    def _write(self, place: FilePlace, source: Bytes) -> bool:
-        begin, buffer = perf_counter(), _buffer()
+    def _write(self, place: StorePlace, source: TensorBytes) -> None:
+        buffer = _buffer()
         for first in range(0, place.size, PIECE):
             count = min(PIECE, place.size - first)
-            buffer[:count] = source[first : first + count]
+            source.get(first, buffer[:count])
             _all_of(os.pwrite, self._file, buffer.data[: whole_pages(count)], place.offset + first)
-        with self._lock:
-            self.written += place.size
-            self.seconds += perf_counter() - begin
-        return True
 
-    def _read(self, place: FilePlace, target: Bytes) -> bool:
+    def _read(self, place: StorePlace, target: TensorBytes) -> None:
+        if target.pages is not None:
+            _all_of(_read_into, self._file, target.pages.data, place.offset)
+            return
         buffer = _buffer()
         for first in range(0, place.size, PIECE):
             count = min(PIECE, place.size - first)
             _all_of(_read_into, self._file, buffer.data[: whole_pages(count)], place.offset + first)
-            target[first : first + count] = buffer[:count]
-        with self._lock:
-            self.read += place.size
-        return True
+            target.put(first, buffer[:count])
 
 
 def check_folder(folder: Path) -> None:
@@ -236,16 +136,3 @@ def _buffer() -> Bytes:
         _OWN.buffer = np.frombuffer(mmap.mmap(-1, PIECE), np.uint8)
     found: Bytes = _OWN.buffer
     return found
-
-
-def _serve(queue: SimpleQueue[Any]) -> None:
-    while (asked := queue.get()) is not None:
-        _answer(*asked)
-        del asked
-
-
-def _answer(future: Future[bool], work: Callable[[], bool]) -> None:
-    try:
-        future.set_result(work())
-    except BaseException as error:
-        future.set_exception(error)

@@ -29,7 +29,6 @@ from tiramisu_py.ir import (
     GpuIndex,
     If,
     KernelFunction,
-    LastBlock,
     Let,
     Load,
     LoopFunction,
@@ -39,8 +38,7 @@ from tiramisu_py.ir import (
     TreeReduce,
 )
 from tiramisu_py.ir.rewriting import children, expressions
-from tiramisu_py.ir.rewriting import walk as nodes
-from tiramisu_py.program.combining.combination_trees import BlockTree
+from tiramisu_py.ir.shared_memory import shared_memory
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
@@ -167,9 +165,13 @@ def kernel_facts(
     if gathers and any(not found.known for found in worst.values()):
         requests = _requests(kernel, arrays)
         worst = {key: replace(found, requests=requests.get(key, 0.0)) for key, found in worst.items()}
-    shared = sum(_shared_bytes(kernel).values())
     return KernelFacts(
-        kernel.name, kernel.threads, shared, tuple(worst.values()), dict(registers or {}), dict(code or {})
+        kernel.name,
+        kernel.threads,
+        shared_memory(kernel).bytes,
+        tuple(worst.values()),
+        dict(registers or {}),
+        dict(code or {}),
     )
 
 
@@ -235,22 +237,6 @@ def _arbitrary(e: Expr, variables: Variables) -> Value | None:
 
 def _is_of_values(e: Expr, of_values: frozenset[str]) -> bool:
     return any(isinstance(part, Load) or (isinstance(part, Iter) and part.name in of_values) for part in walk(e))
-
-
-def _shared_bytes(kernel: KernelFunction) -> dict[tuple[str, str], int]:
-    """The bytes of each array in shared memory, of each tree, whose copies share one array, and of the ticket."""
-    found: dict[tuple[str, str], int] = {}
-    for node in nodes(kernel.body):
-        if isinstance(node, TreeReduce):
-            parts = BlockTree(kernel.threads, node.axes, kernel.gpu.warp).shared_parts
-            found["tree", node.statement] = parts * sum(value.dtype.numpy.itemsize for value in node.values)
-        if isinstance(node, LastBlock):
-            found["ticket", node.statement] = 1
-        if isinstance(node, Allocate) and node.memory is Memory.SHARED:
-            count = int(np.prod([int(_Lanes({})(e)) for e in node.extents]))
-            key = ("array", node.buffer)
-            found[key] = found.get(key, 0) + node.dtype.numpy.itemsize * count
-    return found
 
 
 def _examined_all(kernel: KernelFunction, sample: Variables, arrays: Arrays) -> Iterator[AccessFacts]:

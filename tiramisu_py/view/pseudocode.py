@@ -31,6 +31,7 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     LoadTile,
+    Locked,
     LoopFunction,
     Mask,
     MemoryBlock,
@@ -255,6 +256,10 @@ class Pseudocode(Visitor[list[str]]):
         head = f"{_PAD * depth}the last of {node.count} blocks, by {node.tickets}[{node.index}]:"
         return [head, *self(node.body, depth + 1)]
 
+    def visit_locked(self, node: Locked, depth: int) -> list[str]:
+        head = f"{_PAD * depth}with the lock {node.locks}[{node.index}]:"
+        return [head, *self(node.body, depth + 1)]
+
     # -- what a rank tells others
 
     def visit_piece(self, node: Piece, depth: int) -> list[str]:
@@ -310,6 +315,8 @@ def _place(node: Allocate) -> str:
         return PLACES[Memory.REGISTER]
     if node.pages is not None:
         return f"{PLACES[node.memory]}, pages {node.pages}"
+    if node.swizzle is not None:
+        return f"{PLACES[node.memory]}, swizzle {node.swizzle}"
     return f"{PLACES[node.memory]} {node.device}" if node.memory is Memory.GPU else PLACES[node.memory]
 
 

@@ -38,15 +38,18 @@ past the page cache.
 MODELS = """\
 ## Models of PyTorch
 
-Gradients of four blocks as those of BERT, GPT and T5 (of width 256), and of eight plain ones (MLP), on one thread.
-Peak: what steps add to the process's memory. Written: bytes of a step that `/proc/self/io` counts for the disk;
-counted: what the cache says; predicted: the storages that a step saves, each once, of at least {least} kB. Not written:
-what was asked for, or no longer wanted, before it was. The slow disk writes {slow:.0f} MB/s. Bits: whether gradients
-are those of the first row.
+Gradients of blocks as those of BERT, GPT and T5 (of their width, 768), and of eight plain ones of 512 to 1024 to 512
+(MLP), on one thread. Peak: what a step adds to the process's memory. Time: of the fastest of four steps (of two but in
+the first rows); *of kept* is beside as many that keep all, by turns in the same process. Written: bytes of a step that
+`/proc/self/io` counts for the disk; counted: what the cache says; predicted: the storages that a step saves, each once,
+of at least {least} kB, but for the four that are read first, which stay. Not written: what was asked for, or no longer
+wanted, before it was. Needs: the rate at which the forward pass, a third of the time, saves; the disk writes
+{rate:.2f} GB/s past the page cache, and the slow disk {slow:.0f} MB/s. Bits: whether gradients are those of the first
+row. `save_on_cpu` moves what is on a GPU: on the CPU it moves nothing.
 """
 HEADER = (
     "model", "activations", "peak, MB", "less", "step, s", "of kept", "written", "counted", "not written", "predicted",
-    "bits",
+    "needs, GB/s", "bits",
 )  # fmt: skip
 
 
@@ -124,10 +127,11 @@ def of_models(names: list[str], ways: list[str], measured: Found) -> str:
         for way, each in found.items():
             same = "" if "twice" in way else "same" if each["bits"] == kept["bits"] else "others"
             moved = [megabytes(each[key]) if key in each else "" for key in ("io", "stored", "cancelled", "predicted")]
-            less, times = 1 - each["peak"] / kept["peak"], each["seconds"] / kept["seconds"]
+            less, times = 1 - each["peak"] / kept["peak"], each["seconds"] / each["plain"]
             first = [name, way, megabytes(each["peak"]), f"{less:.0%}", f"{each['seconds']:.2f}", f"{times:.2f}"]
-            rows.append([*first, *moved, same])
-    text = MODELS.format(least=shapes.LEAST >> 10, slow=shapes.SLOW / 1e6)
+            needs = f"{each['predicted'] / (each['plain'] / 3) / 1e9:.2f}" if "predicted" in each else ""
+            rows.append([*first, *moved, needs, same])
+    text = MODELS.format(least=shapes.LEAST >> 10, slow=shapes.SLOW / 1e6, rate=measured.take("rate") / 1e9)
     return f"{text}\n{table(HEADER, rows)}\n\nWith {versions(['torch'])}.\n"
 
 

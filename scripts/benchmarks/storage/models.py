@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from threading import Lock
 from typing import Any
 
 import torch
@@ -14,8 +15,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.storage.processes import Peak, seconds_of, written
-from benchmarks.storage.shapes import LEAST, SHAPES, SLOW
+from benchmarks.storage.shapes import FEW_TURNS, LEAST, SHAPES, SLOW, TURNS
 from tiramisu_py.torch import offload
+from tiramisu_py.torch.offloading import AHEAD
 
 
 def model_and_batch(name: str, items: int) -> tuple[Any, Any]:
@@ -53,28 +55,39 @@ def model_and_batch(name: str, items: int) -> tuple[Any, Any]:
 
 
 def predicted(step: Callable[[], None], model: Any) -> int:
-    """The bytes of the storages that one step saves, each once, without parameters and small ones."""
+    """The bytes of the storages that one step saves, each once, without parameters, small ones and the first ones.
+
+    The backward pass asks for those at once, so that they are not worth storing.
+    """
     own = {each.untyped_storage().data_ptr() for each in (*model.parameters(), *model.buffers())}
     held: dict[tuple[int, int], tuple[Any, int]] = {}
+    asked: dict[tuple[int, int], None] = {}
 
     def pack(tensor: Any) -> Any:
-        storage = tensor.untyped_storage()
+        storage, name = tensor.untyped_storage(), None
         if storage.data_ptr() not in own and tensor.nbytes >= LEAST:
-            held[storage.data_ptr(), tensor._version] = tensor.detach(), storage.nbytes()
-        return tensor.detach()
+            name = storage.data_ptr(), tensor._version
+            held[name] = tensor.detach(), storage.nbytes()
+        return name, tensor.detach()
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda each: each):
+    def unpack(packed: Any) -> Any:
+        if packed[0] is not None:
+            asked.setdefault(packed[0])
+        return packed[1]
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         step()
-    return sum(size for _, size in held.values())
+    return sum(size for _, size in held.values()) - sum(held[name][1] for name in [*asked][:AHEAD])
 
 
 @contextmanager
 def slowly() -> Iterator[None]:
-    """Files are written at a low rate."""
-    real = os.pwrite
+    """Files are written at a low rate, by all threads together."""
+    real, turn = os.pwrite, Lock()
 
     def slow(to: int, data: Any, at: int) -> int:
-        time.sleep(len(memoryview(data).cast("B")) / SLOW)
+        with turn:
+            time.sleep(len(memoryview(data).cast("B")) / SLOW)
         return real(to, data, at)
 
     os.pwrite = slow
@@ -84,37 +97,47 @@ def slowly() -> Iterator[None]:
         os.pwrite = real
 
 
-def measured(name: str, way: str, folder: str, steps: int = 2) -> dict[str, Any]:
-    """One model in one way: the most memory that a step adds, the time of a step, bytes of a step, and the bits."""
+def measured(name: str, way: str, folder: str) -> dict[str, Any]:
+    """One model in one way: the most memory that a step adds, times by turns with plain steps, bytes, and the bits."""
     torch.set_num_threads(1)
     items = SHAPES[name][3] * (2 if "twice" in way else 1)
     model, x = model_and_batch(name, items)
 
-    def step() -> None:
+    def step(how: str = way) -> None:
         model.zero_grad(set_to_none=False)
         y = x
         for block in model:
-            y = checkpoint(block, y, use_reentrant=False) if "checkpoint" in way else block(y)
+            y = checkpoint(block, y, use_reentrant=False) if "checkpoint" in how else block(y)
         y.square().mean().backward()
 
-    step()  # gradients exist from here on
+    def plainly() -> None:
+        with torch.autograd.graph.saved_tensors_hooks(lambda each: each.detach(), lambda each: each):
+            step("keep")
+
+    step("keep")  # gradients exist from here on
     files = "file" in way
     found: dict[str, Any] = {"predicted": predicted(step, model)} if files else {}
     cache: Any = offload(model, folder, least=LEAST) if files else nullcontext()
     saved = torch.autograd.graph.save_on_cpu() if way == "save_on_cpu" else nullcontext()
+    times, plain = list[float](), list[float]()
     with slowly() if "slow" in way else nullcontext(), cache as held, saved:
         step()
         time.sleep(0.5)  # stores that are under way end
-        before = (held.stored, held.cancelled, held.loaded, written()) if files else (0, 0, 0, written())
-        times = []
+        before = _counts(held)
         with Peak() as peak:
-            for _ in range(1 if "slow" in way else steps):
-                times.append(seconds_of(step))
-        if files:
-            time.sleep(0.5)
-            after = (held.stored, held.cancelled, held.loaded, written())
-            stored, cancelled, loaded, on_disk = (b - a for a, b in zip(before, after, strict=True))
-            found |= {"stored": stored // len(times), "cancelled": cancelled // len(times)}
-            found |= {"loaded": loaded // len(times), "io": on_disk // len(times)}
+            step()
+        time.sleep(0.5)
+        after = _counts(held)
+        for _ in range(TURNS.get(way, FEW_TURNS)):
+            plain.append(seconds_of(plainly))
+            times.append(seconds_of(step))
     bits = hashlib.sha256(b"".join(each.grad.numpy().tobytes() for each in model.parameters())).hexdigest()
-    return found | {"peak": peak.bytes, "seconds": min(times), "bits": bits}
+    found |= {"peak": peak.bytes, "seconds": min(times), "plain": min(plain), "bits": bits}
+    return found | ({key: after[key] - before[key] for key in after} if files else {})
+
+
+def _counts(cache: Any) -> dict[str, int]:
+    """The bytes that a cache has moved, and those that the process has handed to disks."""
+    if cache is None:
+        return dict.fromkeys(("stored", "cancelled", "loaded"), 0) | {"io": written()}
+    return {"stored": cache.stored, "cancelled": cache.cancelled, "loaded": cache.loaded, "io": written()}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 #: Bytes below which a tensor stays in memory.
 LEAST = 1 << 18
-#: name: width, layers, tokens of an item, items.
-SHAPES = {"BERT": (256, 4, 128, 16), "GPT": (256, 4, 192, 10), "T5": (256, 4, 96, 14), "MLP": (512, 8, 1, 1024)}
-WAYS = ("keep", "file", "file, slow disk", "checkpoint", "checkpoint, file", "save_on_cpu", "file, twice the batch")
+#: name: width, layers, tokens of an item, items. Widths are those of BERT base, GPT-2 and T5 base.
+SHAPES = {"BERT": (768, 6, 128, 4), "GPT": (768, 6, 192, 3), "T5": (768, 5, 128, 4), "MLP": (512, 8, 1, 2048)}
+WAYS = ("keep", "file", "file, slow disk", "checkpoint", "checkpoint, file", "file, twice the batch", "save_on_cpu")
+#: Steps that are measured in a way, by turns with as many that keep all.
+TURNS = {"keep": 4, "file": 4}
+FEW_TURNS = 2
 #: Bytes a second that the slow disk writes.
 SLOW = 20e6

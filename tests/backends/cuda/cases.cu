@@ -165,6 +165,21 @@ TM_KERNEL void reverse_dynamic(float *x) {
   x[t] = s[blockDim.x - 1 - t];
 }
 
+/* Two arrays of what the launch asks for. */
+TM_KERNEL void reverse_placed(float *x) {
+  TM_SHARED_AT(float, s, [64], 0);
+#ifdef OVERLAPPING
+  TM_SHARED_AT(float, r, [64], 128);
+#else
+  TM_SHARED_AT(float, r, [64], 256);
+#endif
+  const int t = (int)threadIdx.x;
+  s[t] = x[t];
+  TM_BARRIER();
+  r[t] = s[blockDim.x - 1 - t];
+  x[t] = r[t];
+}
+
 TM_KERNEL void add_one(const tm_int64 n, float *x) {
   const tm_int64 i = 64 * (tm_int64)blockIdx.x + threadIdx.x;
   if (i < n) x[i] += 1.0f;

@@ -56,6 +56,7 @@ KERNELS = (
     _kernel("halves", (64, 1, 1), "*a *b *c *d *e"),
     _kernel("shuffles", (64, 1, 1), "*out", True),
     _kernel("reverse_dynamic", (64, 1, 1), "*x", True),
+    _kernel("reverse_placed", (64, 1, 1), "*x", True),
     _kernel("add_one", (64, 1, 1), "n *x"),
     _kernel("copy_tile", (64, 1, 1), "*x *y", True),
     _kernel("beyond", (64, 1, 1), "n shift *x"),

@@ -40,6 +40,22 @@ def line_of(text: str, nth: int = 0) -> int:
     return [number for number, line in enumerate(lines, 1) if text in line][nth]
 
 
+# -- shared memory that launches ask for
+
+
+def test_places_of_shared_arrays_are_checked() -> None:
+    def placed(gpu: Call, shared: int = 512) -> np.ndarray:
+        place = gpu.to(random(64))
+        gpu.launch("reverse_placed", (1,), place, shared=shared)
+        return gpu.back(place, random(64))
+
+    with Call(kernels_library(CHECKED)) as gpu:
+        assert np.array_equal(placed(gpu), random(64)[::-1])
+    short = message(kernels_library(CHECKED), lambda gpu: placed(gpu, 500))
+    assert "the shared array r ends at byte 512, and the launch asks for 500" in short
+    assert "the shared arrays s and r overlap" in message(kernels_library(CHECKED, "OVERLAPPING"), placed)
+
+
 # -- missing barriers
 
 

@@ -14,6 +14,8 @@ from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.lower import lower
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
+from tiramisu_py.proof import theorem
+from tiramisu_py.proof.report import Report
 
 
 def places(program: Program, names: list[str], depth: int) -> list[int]:
@@ -141,3 +143,51 @@ def test_deep_halos_overlap() -> None:
     f.derive_transfers(overlap=True, depth={t: 4})
     assert f.check().ok
     assert len(f.program.statements["u_interior"].instances.coalesce().get_basic_sets()) == 1
+
+
+def test_no_proof_is_asked_what_may_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is derived does not depend on how far a proof comes within its budget."""
+    f, limited = heat(4, 8), heat(4, 8)
+    f.derive_transfers(overlap=True)
+
+    def refuse(*_: object) -> Report:
+        raise AssertionError("derive_transfers asks for a proof")
+
+    monkeypatch.setattr(theorem._Check, "report", refuse)
+    limited.derive_transfers(overlap=True)
+    assert limited.pseudocode() == f.pseudocode()
+
+
+def test_work_that_needs_its_own_boundary_first_stays_whole() -> None:
+    f = tm.Function("chain_of_columns", params=[C], assume="C >= 1")
+    a = f.input("a", tm.float32, [4, C])
+    s = f.computation(
+        "s", {r: 3, c: C}, lambda s: tm.select(c < 1, a[r + 1, c], tm.select(c >= 1, s[r, c - 1] + a[r, c], 0.0))
+    )
+    f.outputs(s)
+    for array in (a, s):
+        array.distribute_array([r, c], rank=r)
+    s.tag_distribute(r)
+    f.derive_transfers(overlap=True)
+    assert [name for name in f.program.statements if name.startswith("s")] == ["s"]
+    assert of_kind(f.program, "_wait")
+    report = f.check()
+    assert report.ok, report
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_terms_that_need_no_message_come_first_unless_their_order_is_fixed(ordered: bool) -> None:
+    f = tm.Function("weighted")
+    k = tm.Iter("k")
+    x, w = f.input("x", tm.float32, [16]), f.input("w", tm.float32, [3])
+    y = f.reduction("y", {r: 16}, {k: 3}, tm.sum, tm.select(r - k < 14, w[k] * x[r + 2 - k], 0.0), ordered=ordered)
+    f.outputs(y)
+    for array in (x, y):
+        array.distribute_array([r], rank=r // 4)
+    y.split(r, 4, q, r1)
+    y.update.reorder(q, k, r1)
+    y.tag_distribute(q)
+    f.derive_transfers(overlap=True)
+    assert bool(of_kind(f.program, "_interior")) != ordered
+    report = f.check()
+    assert report.ok, report

@@ -101,7 +101,7 @@ def test_shared_memory_is_limited_and_the_sum_is_said() -> None:
     s.f.apply(ByHand("enlarged", lambda p: p.with_buffer(big["As"]).with_buffer(big["Bs"])))
     violation = refusal(s.f)
     assert violation.kind == "bounds"
-    assert "320,000 bytes of shared memory" in violation.message and "CUDA allows 49,152" in violation.message
+    assert "320,000 bytes of shared memory" in violation.message and "CUDA allows 232,448" in violation.message
     assert "As 160,000" in violation.message
 
 

@@ -35,6 +35,8 @@ struct CUevent_st {
 
 namespace ptx {
 
+constexpr unsigned STATIC_SHARED = 48 << 10, MOST_SHARED = 227 << 10; /* bytes; more than the first must be asked for */
+
 enum Code {
   OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, NO_CONTEXT = 201, NO_BINARY = 209,
   INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, LAUNCH_FAILED = 719

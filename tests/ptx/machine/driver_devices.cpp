@@ -20,8 +20,6 @@ void keep_module(const char *image) {
 thread_local std::vector<CUctx_st *> contexts;
 CUctx_st of_devices[MOST_DEVICES] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
 
-constexpr unsigned STATIC_SHARED = 48 << 10, MOST_SHARED = 227 << 10; /* bytes; more than the first must be asked for */
-
 }  // namespace
 
 /* Is never destroyed: other libraries may call it while the process ends. */
@@ -97,6 +95,7 @@ CUresult cuDeviceGetName(char *name, int size, CUdevice) {
 
 CUresult cuDeviceGetAttribute(int *value, int key, CUdevice) {
   const int architecture = driver().options.architecture;
+  if (key == TM_CU_MOST_SHARED) return *value = MOST_SHARED, OK;
   *value = key == TM_CU_CAPABILITY_MAJOR ? architecture / 10 : architecture % 10;
   return key == TM_CU_CAPABILITY_MAJOR || key == TM_CU_CAPABILITY_MINOR ? OK : INVALID_VALUE;
 }
@@ -149,7 +148,7 @@ CUresult cuModuleGetFunction(CUfunction *made, CUmodule module, const char *name
     const auto found = module->module.functions.find(name);
     if (found == module->module.functions.end() || !found->second->is_entry) throw Refusal(NOT_FOUND, text("no kernel %s", name));
     if (module->module.shared_bytes > STATIC_SHARED) throw Refusal(INVALID_PTX, text("%s has too much shared memory", name));
-    *made = new CUfunc_st{&module->module, found->second.get(), STATIC_SHARED};
+    *made = new CUfunc_st{&module->module, found->second.get(), STATIC_SHARED - unsigned(module->module.shared_bytes)};
   });
 }
 

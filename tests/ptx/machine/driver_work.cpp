@@ -58,7 +58,7 @@ void check_shape(const CUfunc_st &function, const Launch &launch) {
     throw Refusal(INVALID_VALUE, text("%s has blocks of at most %u threads, not %u", kernel.name.c_str(), kernel.most_threads, launch.threads));
   if (kernel.exact_threads != 0 && launch.threads != kernel.exact_threads)
     throw Refusal(INVALID_VALUE, text("%s has blocks of %u threads, not %u", kernel.name.c_str(), kernel.exact_threads, launch.threads));
-  if (launch.dynamic_shared + function.module->shared_bytes > function.most_shared)
+  if (launch.dynamic_shared > function.most_shared || launch.dynamic_shared + function.module->shared_bytes > MOST_SHARED)
     throw Refusal(INVALID_VALUE, text("%s asks for more shared memory than it was allowed", kernel.name.c_str()));
 }
 

@@ -87,6 +87,36 @@ def _built(source: dict[str, str], folder: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / "blur.so"))
 
 
+def doubled(lanes: int = 16, count: int = 1) -> tm.Function:
+    """Planes of a picture, doubled past the caches: each vector of one plane, or of all planes in turn."""
+    N, M, K = *tm.params("N M"), tm.iters("k")[0]
+    f = tm.Function("blur", params=[N, M])
+    a = f.input("a", tm.float32, [N, M])
+    by = f.computation("by", {K: count, i: N, j: M}, a[i, j] + a[i, j])
+    f.outputs(by)
+    by.split(j, lanes, j0, j1).reorder(i, j0, K, j1).unroll(K)
+    by.vectorize(j1, lanes, remainder="mask").store_nontemporal(above=0)
+    return f
+
+
+@pytest.mark.parametrize(
+    ("lanes", "count", "offset", "M", "streams"),
+    [(16, 1, 16, 32, True), (16, 1, 48, 36, True), (8, 1, 16, 32, True), (16, 1, 16, 34, False),
+     (16, 1, 8, 32, False), (16, 2, 16, 32, False), (16, 2, 0, 32, True)],
+)  # fmt: skip
+def test_lines_filled_one_after_another_may_begin_at_any_multiple_of_16(lanes, count, offset, M, streams, tmp_path):
+    f = doubled(lanes, count)
+    source = f.source()
+    assert ("TM_STREAM_PARTS(" in source["blur_body.h"]) is (count == 1)
+    said = source["blur.c"].replace("return blur_streaming(", "return 7 + blur_streaming(")
+    library = _built({**source, "blur.c": said}, tmp_path)
+    a = np.random.default_rng(M).random((9, M), dtype=np.float32)
+    by = at_offset((count, 9, M), np.dtype(np.float32), offset)
+    pointers = [ctypes.c_void_p(each.ctypes.data) for each in (a, by)]
+    assert library.blur(ctypes.c_int64(9), ctypes.c_int64(M), *pointers) == (7 if streams else 0)
+    np.testing.assert_array_equal(by, np.broadcast_to(a + a, (count, 9, M)))
+
+
 @pytest.mark.parametrize("linux", [True, False])
 def test_the_last_level_cache_is_found_with_and_without_the_files_of_linux(linux, tmp_path):
     (tmp_path / "tm_stores.h").write_text(jammed().f.source()["tm_stores.h"])
@@ -166,7 +196,7 @@ def test_vectors_of_every_type_go_past_the_caches(dtype):
     o = f.computation("o", {i: N, j: M}, a[i, j] + a[i, j])
     f.outputs(o)
     o.vectorize(j, 64 // dtype.bytes).store_nontemporal(above=0)
-    assert "TM_STREAM(" in f.source()["twice_body.h"]
+    assert "TM_STREAM_PARTS(" in f.source()["twice_body.h"]
     kernel = f.compile()
     for n, m in ((3, 64), (5, 128), (2, 77)):
         given = np.arange(n * m).reshape(n, m).astype(dtype.numpy)
@@ -205,10 +235,10 @@ def test_a_loop_that_begins_at_column_one_wants_the_array_one_element_earlier():
     o = f.computation("o", {i: N, j: (1, M)}, a[i, j] + 1, shape=[N, M])
     f.outputs(o)
     o.vectorize(j, 16).store_nontemporal(above=0)
-    assert "((uintptr_t)o + 4) % 64 == 0 && M % 16 == 0" in " ".join(f.source()["inner.c"].split())
+    assert "((uintptr_t)o + 4) % 16 == 0 && M % 4 == 0" in " ".join(f.source()["inner.c"].split())
     kernel = f.compile()
     given = np.random.default_rng(0).random((3, 64), dtype=np.float32)
-    for offset in (0, 60):
+    for offset in (0, 12, 60):
         out = at_offset((3, 64), np.dtype(np.float32), offset)
         kernel(given, o=out)
         np.testing.assert_array_equal(out[:, 1:], (given + np.float32(1))[:, 1:])
@@ -255,7 +285,7 @@ def test_registers_are_refused():
 def test_the_start_of_a_reduction_may_be():
     s = pl.matmul()
     s.C.init.vectorize(j, 16).store_nontemporal(above=0)
-    assert "TM_STREAM(" in s.f.source()["mm_body.h"]
+    assert "TM_STREAM_PARTS(" in s.f.source()["mm_body.h"]
     s.C.update.parallelize(i)
     a, b = np.ones((4, 5), np.float32), np.ones((5, 32), np.float32)
     np.testing.assert_array_equal(s.f.compile()(a, b), np.full((4, 32), 5, np.float32))

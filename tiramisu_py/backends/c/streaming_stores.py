@@ -31,6 +31,7 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     LoopFunction,
+    Mask,
     Node,
     Post,
     Prefetch,
@@ -39,6 +40,7 @@ from tiramisu_py.ir import (
 )
 from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, number
 from tiramisu_py.ir.rewriting import NONTEMPORAL, children, contents, names, of_kind, walk
+from tiramisu_py.passes import side_by_side
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.machine.instruction_costs import LINE
 from tiramisu_py.records import dataclass
@@ -46,7 +48,7 @@ from tiramisu_py.records import dataclass
 RUNTIME = "tm_stores.h"
 #: The constant, or variable, that says whether stores bypass the caches.
 STREAMS = "tm_streams"
-#: Vectors are aligned to their size, up to MOST bytes; vectors smaller than `LEAST` bytes are stored as usual.
+#: Vectors are aligned to their size, up to MOST bytes, or to `LEAST`; smaller ones than `LEAST` are stored as usual.
 MOST, LEAST = 64, 16
 #: The nodes that let GPUs, other ranks and C functions read values that this thread has stored.
 _READERS = (AllReduce, ArrayCall, Collective, Complete, Copy, Launch, Post)
@@ -95,7 +97,8 @@ def past_caches(node: Store, alignment: Alignment) -> WholeStore | None:
     """How a whole vector is stored past the caches; None for other stores."""
     if not is_stream(node):
         return None
-    name = "TM_STREAM" if alignment.is_known(node) else "TM_STREAM_ALIGNED"
+    known = "TM_STREAM_PARTS" if node in alignment.parts else "TM_STREAM"
+    name = known if alignment.is_known(node) else "TM_STREAM_ALIGNED"
     return lambda kind, pointer, value: Stream(call(name, kind, STREAMS, pointer, value).text)
 
 
@@ -184,13 +187,17 @@ class Aligned:
 
 
 class Alignment:
-    """The known alignment of a function's non-temporal stores, and the conditions for it."""
+    """The known alignment of a function's non-temporal stores, and the conditions for it.
+
+    Stores that fill cache lines one after another, `parts`, are made at any multiple of 16 bytes.
+    """
 
     def __init__(self, function: LoopFunction) -> None:
         own = (a for a in function.arguments if isinstance(a, ArrayArgument) and a.device is None)
         self.arrays = {argument.name: argument for argument in own}
         self.conditions: dict[Aligned, None] = {}
         self.checked: set[Store] = set()
+        self.parts: set[Store] = set()
         self._visit(function.body, {})
 
     def is_known(self, node: Store) -> bool:
@@ -201,18 +208,20 @@ class Alignment:
     def _visit(self, node: Node, known: Mapping[str, Residue]) -> None:
         if isinstance(node, Store) and is_stream(node):
             self._store(node, known)
+        if isinstance(node, For):
+            self.parts.update(side_by_side(node))
         if isinstance(node, For | Let):
             kept = {name: residue for name, residue in known.items() if name != node.variable}
             found = _of_loop(node, known) if isinstance(node, For) else _of_value(node.value, known)
             known = kept if found is None else {**kept, node.variable: found}
-        for child in children(node):
+        for child in () if isinstance(node, Mask) else children(node):  # first lanes are stored as usual
             self._visit(child, known)
 
     def _store(self, node: Store, known: Mapping[str, Residue]) -> None:
         argument, vector = self.arrays.get(node.buffer), _vector(node)
         if argument is None or vector is None:
             return
-        size = min(vector[1] * argument.dtype.bytes, MOST)
+        size = LEAST if node in self.parts else min(vector[1] * argument.dtype.bytes, MOST)
         offset = _residue(vector[0], size // argument.dtype.bytes, known)
         if offset is not None:
             self.conditions[Aligned(node.buffer, offset, size, len(node.indices) > 1)] = None

@@ -1,8 +1,9 @@
 /* Stores past the caches: whole vectors, at multiples of their size, that are not read again soon.
  *
  * TM_STREAM(float32x16, streams, place, value) is TM_STORE(float32x16, place, value), past the caches where `streams`,
- * a constant in each version of a function, is true; TM_STREAM_ALIGNED looks at the address as well. Other threads see
- * such stores after a TM_STREAMED(streams) of the thread that made them. And prefetches.
+ * a constant in each version of a function, is true; TM_STREAM_ALIGNED looks at the address as well, and TM_STREAM_PARTS
+ * wants no more of it than a multiple of 16. Other threads see such stores after a TM_STREAMED(streams) of the thread
+ * that made them. And prefetches.
  */
 #ifndef TM_STORES_H
 #define TM_STORES_H
@@ -73,6 +74,28 @@ static inline __attribute__((always_inline, unused)) void tm_stream(char *place,
     void *const tm_at = (place);                                                                   \
     TM_STREAM(V, (streams) && (uintptr_t)tm_at % (sizeof(V) < 64 ? sizeof(V) : 64) == 0, tm_at, (value)); \
   })
+
+/* For stores that fill cache lines one after another: where only 16 divides the address, in parts of 16 bytes. */
+#if defined(__SSE2__)
+#define TM_STREAM_PARTS(V, streams, place, value)                                                  \
+  __extension__({                                                                                  \
+    void *const tm_at = (place);                                                                   \
+    const V tm_parts = (value);                                                                    \
+    if ((streams) && (uintptr_t)tm_at % (sizeof(V) < 64 ? sizeof(V) : 64) != 0)                    \
+      tm_stream_parts((char *)tm_at, (const char *)&tm_parts, sizeof(V));                          \
+    else TM_STREAM(V, (streams), tm_at, tm_parts);                                                 \
+  })
+static inline __attribute__((always_inline, unused)) void tm_stream_parts(char *place, const char *value, size_t bytes) {
+#pragma GCC unroll 32
+  for (size_t at = 0; at < bytes; at += 16) {
+    __m128i part;
+    memcpy(&part, value + at, sizeof part);
+    _mm_stream_si128((__m128i *)(place + at), part);
+  }
+}
+#else
+#define TM_STREAM_PARTS(V, streams, place, value) TM_STREAM_ALIGNED(V, (streams), (place), (value))
+#endif
 
 #if defined(__x86_64__) || defined(__SSE2__)
 #define TM_STREAMED(streams) if (streams) __builtin_ia32_sfence()

@@ -33,6 +33,7 @@ from tiramisu_py.ir import (
     Scalar,
 )
 from tiramisu_py.ir.rewriting import walk
+from tiramisu_py.ir.shared_memory import shared_memory
 from tiramisu_py.program.storage import Memory
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Devices:
         return [
             tried(
                 "tm_gpu_launch", str(node.device), name, _numbers(map(text, node.grid)),
-                _numbers(map(str, kernel.threads)), "0", str(node.stream),
+                _numbers(map(str, kernel.threads)), str(shared_memory(kernel).asked), str(node.stream),
                 f"(void *[]){{{passed}}}" if passed else "NULL",
             )
         ]  # fmt: skip
@@ -225,6 +226,17 @@ def page_locks(function: LoopFunction, scope: Scope) -> Lines:
             sizes = ", ".join(map(text, argument.extents)) or "1"
             lines.append(tried("tm_gpu_lock_pages", name, f"(size_t)TM_BYTES({argument.dtype.c_name}, {sizes})"))
     return lines
+
+
+def shared_memories(function: LoopFunction, kernels: Mapping[str, str]) -> Lines:
+    """Calls that ask whether devices have the shared memory that launches will ask for; `kernels` are names in C."""
+    found = {kernel.name: shared_memory(kernel) for kernel in function.kernels}
+    launched = {(n.kernel, n.device): None for n in walk(function.body) if isinstance(n, Launch)}
+    return [
+        tried("tm_gpu_shared", str(device), kernels[name], str(found[name].bytes), f'"{found[name].words}"')
+        for name, device in launched
+        if found[name].asked
+    ]
 
 
 def _host_ends(node: Copy) -> Iterator[str]:

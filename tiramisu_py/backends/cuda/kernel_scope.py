@@ -51,7 +51,7 @@ class KernelScope(Scope):
                 return self.divisor(e.children()[0]) if e.dtype.is_integer else 1
             case Binary(op="*"):
                 return min(self.divisor(e.left) * self.divisor(e.right), self.widest)
-            case Binary(op="+" | "-" | "min" | "max"):
+            case Binary(op="+" | "-" | "min" | "max" | "^"):
                 return math.gcd(self.divisor(e.left), self.divisor(e.right))
         return 1
 

@@ -16,12 +16,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
-from tiramisu_py.dependence.access import MemoryAccess
-from tiramisu_py.dependence.accesses import MemoryAccesses
+from tiramisu_py.derive.dependences import Dependences
 from tiramisu_py.program.loops import LoopId, Parallel, Vector
-from tiramisu_py.program.ordering import Order, shared
+from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.records import dataclass
 
@@ -120,11 +118,7 @@ class Edges:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._accesses: dict[str, list[MemoryAccess]] = {}
-        accesses = MemoryAccesses(foreseen(program))
-        for home in accesses.homes():
-            for access in (*accesses.writers(home), *accesses.readers(home)):
-                self._accesses.setdefault(access.actor.name, []).append(access)
+        self._dependences = Dependences(program)
 
     def among(self, level: Level, children: Sequence[Child]) -> set[tuple[int, int]]:
         """The pairs of children, by number, whose current order must be kept."""
@@ -146,32 +140,9 @@ class Edges:
         """Whether the second of two children depends on the first, in one iteration of the loops around."""
         if any(map(self._is_fence, (*first.statements, *second.statements))):
             return True
-        mine, others = (self._of(child) for child in (first, second))
-        return any(meet(x, y, depth) for x in mine for y in others)
+        return any(self._dependences.meet(x, y, depth) for x in first.statements for y in second.statements)
 
     def _is_fence(self, statement: Statement) -> bool:
         """Whether it is a wait for GPU operations: its order relative to other statements is kept."""
         waits = statement.waits
         return waits is not None and any(s.message is None for s in self.program.awaited(statement))
-
-    def _of(self, child: Child) -> list[MemoryAccess]:
-        """The accesses of a child; for a wait for messages, the accesses of these."""
-        found = []
-        for statement in child.statements:
-            waiting = statement.waits is not None
-            for one in self.program.awaited(statement) if waiting else (statement,):
-                found += self._accesses.get(one.name, [])
-        return found
-
-
-def meet(x: MemoryAccess, y: MemoryAccess, depth: int) -> bool:
-    """Whether two accesses conflict (same place, at least one write) in one iteration of the outermost loops."""
-    if x.home != y.home or not (x.is_write or y.is_write):
-        return False
-    pairs = x.places.apply_range(y.places.reverse())
-    if depth and not pairs.is_empty():
-        first, second = x.actor.statement, y.actor.statement
-        assert first is not None and second is not None
-        if shared(first, second) >= depth:
-            pairs = pairs.intersect(x.prefix(depth).apply_range(y.prefix(depth).reverse()))
-    return not pairs.is_empty()

@@ -7,7 +7,8 @@
 
 The boundary contains the iterations that read received values on any rank, so that it is at the same place in the
 blocks of all ranks, in every iteration of the outer loops. If the interior would not be convex, the boundary is
-extended to whole rows and columns.
+extended to whole rows and columns. Work stays whole where a cut, or the new place of a part, would change the order of
+two executions that depend on each other. That is asked of their accesses alone, without a limit on isl's operations.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.derive.completion import as_proven
+from tiramisu_py.derive.dependences import Dependences
 from tiramisu_py.derive.ranks.derive_exchanges import Exchanged
 from tiramisu_py.derive.ranks.missing_values import keys
 from tiramisu_py.errors import CommandError
@@ -29,7 +30,6 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof import check
 
 #: A boundary of more pieces than this is kept as one statement.
 PIECES = 8
@@ -37,20 +37,9 @@ PIECES = 8
 
 def overlapped(program: Program, exchanged: Sequence[Exchanged], command: str) -> Program:
     """The program with as many as possible of its exchanges overlapped with the work that does not need them."""
-    changed = program
     for each in exchanged:
-        changed = _overlapped(changed, each, command)
-    if changed is program or _is_proven(changed) or not _is_proven(program):
-        return changed
-    changed = program
-    for each in exchanged:
-        tried = _overlapped(changed, each, command)
-        changed = tried if tried is changed or _is_proven(tried) else changed
-    return changed
-
-
-def _is_proven(program: Program) -> bool:
-    return check(as_proven(program)).ok
+        program = _overlapped(program, each, command)
+    return program
 
 
 def _overlapped(program: Program, exchanged: Exchanged, command: str) -> Program:
@@ -60,14 +49,12 @@ def _overlapped(program: Program, exchanged: Exchanged, command: str) -> Program
         boundary = _boundary(program, exchanged, reader)
         interior = _interior(reader, boundary)
         if interior.is_empty():
-            apart = _siblings(exchanged, reader)
+            for name in _siblings(exchanged, reader):
+                program = _between(program, exchanged, name, command) or program
         elif _is_alone(program, reader, len(loops)):
-            program, name = _cut(program, reader, interior, boundary, loops)
-            apart = [name]
-        else:
-            apart = []
-        for name in apart:
-            program = _between(program, exchanged, name, command)
+            cut, parts = _cut(program, reader, interior, boundary, loops)
+            if Dependences(cut).allow_parts(parts, len(loops)):
+                program = _between(cut, exchanged, parts[0], command) or program
     return program
 
 
@@ -148,8 +135,8 @@ def _is_alone(program: Program, reader: Statement, depth: int) -> bool:
 
 def _cut(
     program: Program, reader: Statement, interior: isl.Set, boundary: list[isl.Set], loops: tuple[LoopId, ...]
-) -> tuple[Program, str]:
-    """The program with a statement cut into its interior, whose name comes with it, and the pieces of its boundary."""
+) -> tuple[Program, list[str]]:
+    """The program with a statement cut into its interior and the pieces of its boundary, with their names."""
     outer = boundary if len(boundary) <= PIECES else [sets.union_of(boundary).coalesce()]
     parts: list[Statement] = []
     for word, piece in [("interior", interior), *(("boundary", piece) for piece in outer)]:
@@ -160,7 +147,7 @@ def _cut(
             program = program.with_loop(fresh)
             own.append(fresh.id)
         parts.append(on_instances(reader, name, sets.named(piece, name), (*loops, *own)))
-    return in_place_of(program, reader, parts), parts[0].name
+    return in_place_of(program, reader, parts), [part.name for part in parts]
 
 
 def _siblings(exchanged: Exchanged, reader: Statement) -> list[str]:
@@ -174,8 +161,8 @@ def _siblings(exchanged: Exchanged, reader: Statement) -> list[str]:
     ]
 
 
-def _between(program: Program, exchanged: Exchanged, name: str, command: str) -> Program:
-    """The program with a statement moved between the sends and the waits of a place, if that is legal."""
+def _between(program: Program, exchanged: Exchanged, name: str, command: str) -> Program | None:
+    """The program with a statement moved between the sends and the waits of a place; None if it has to stay."""
     loops, waits = exchanged.meeting.loops, exchanged.waits
     level = loops[-1] if loops else None
     kept = [order for order in program.orders if not (order.before in waits and order.after == name)]
@@ -185,7 +172,6 @@ def _between(program: Program, exchanged: Exchanged, name: str, command: str) ->
     ]
     changed = program.with_(orders=(*kept, *orders))
     try:
-        changed.positions  # noqa: B018  (orders that contradict each other are refused now)
-    except CommandError:
-        return program
-    return changed
+        return changed if Dependences(program).allow_order(changed) else None
+    except CommandError:  # orders that contradict each other
+        return None

@@ -48,7 +48,15 @@ def allocating(array: Instance, body: Node) -> Allocate:
     memory = Memory.HOST if register else Memory.GPU if on_gpu else buffer.memory
     pages = buffer.pages if memory is Memory.HOST else None
     return Allocate(
-        array.name, extents, buffer.dtype, body, register=register, memory=memory, device=array.device, pages=pages
+        array.name,
+        extents,
+        buffer.dtype,
+        body,
+        register=register,
+        memory=memory,
+        device=array.device,
+        pages=pages,
+        swizzle=buffer.swizzle,
     )
 
 

@@ -67,6 +67,20 @@ class StoredRun:
         return places > 1 or (across and loop.variable not in iterators(first[-1]))
 
 
+def side_by_side(loop: For) -> tuple[Store, ...]:
+    """The stores past the caches of each iteration, if they are one run and the next iteration stores behind it."""
+    places = _places(list(_own_stores(loop.body)))
+    if len(places) != 1:
+        return ()
+    first = places[0].stores[0]
+    *rows, last = first.indices
+    assert isinstance(last, Ramp)
+    steps = [factor for atom, factor in linear(last.base).terms.values() if loop.variable in iterators(atom)]
+    along = steps == [places[0].bytes // first.value.dtype.bytes // loop.step]
+    whole = places[0].bytes % (first.value.dtype.bytes * loop.step) == 0
+    return places[0].stores if along and whole and not any(loop.variable in iterators(row) for row in rows) else ()
+
+
 def _own_stores(node: Node) -> Iterator[Store]:
     """The stores of whole vectors past the caches in each iteration of a loop.
 

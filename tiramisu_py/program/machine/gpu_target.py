@@ -11,6 +11,8 @@ from tiramisu_py.records import dataclass
 
 #: The folder that the paths of headers are relative to.
 _BACKENDS = Path(__file__).parents[2] / "backends"
+#: Bytes of shared memory that a block has on every GPU, without asking for more at its launch.
+SHARED_UNASKED = 48 * 1024
 #: Limits that a target of the CUDA compiler may lower, and never raise.
 _LIMITS = ("most_threads", "most_along", "most_shared", "most_blocks", "widest")
 
@@ -24,10 +26,11 @@ class GpuTarget:
 
         f.gpu_target(tm.GpuTarget("small", most_threads=256, most_shared=16 * 1024))
 
-    What is left out is as on every GPU that CUDA supports. `warp` threads execute together. A block has at most
-    `most_threads` threads, `most_along` each axis (x, y, z), and `most_shared` bytes of shared memory; a grid has at
-    most `most_blocks` along each axis. A thread loads at most `widest` bytes at once. Global memory moves in sectors of
-    `sector` bytes; shared memory has `banks` banks of words of `word` bytes.
+    What is left out is as on the GPUs that CUDA supports. `warp` threads execute together. A block has at most
+    `most_threads` threads, `most_along` each axis (x, y, z), and `most_shared` bytes of shared memory: what is more
+    than 48 KiB is asked for at a launch, and refused by a GPU that has less. A grid has at most `most_blocks` along
+    each axis. A thread loads at most `widest` bytes at once. Global memory moves in sectors of `sector` bytes; shared
+    memory has `banks` banks of words of `word` bytes.
 
     Kernel files include `header`, an absolute path (or one relative to the folder ``backends/``) of a file that defines
     the macros and functions of ``tm_kernel.h``. `compiler` is one of the compilers of kernels that ``toolchain/``
@@ -39,7 +42,7 @@ class GpuTarget:
     warp: int = 32
     most_threads: int = 1024
     most_along: tuple[int, int, int] = (1024, 1024, 64)
-    most_shared: int = 48 * 1024
+    most_shared: int = 227 * 1024
     most_blocks: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     widest: int = 16
     sector: int = 32

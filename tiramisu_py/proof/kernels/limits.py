@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.types import TupleType, component_types
 from tiramisu_py.program.kernels import KernelNest, axis_name, block_tree
+from tiramisu_py.program.machine.gpu_target import SHARED_UNASKED
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.violations.findings import Finding, fault
@@ -64,20 +65,57 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
             repair = "split the loops around what is copied by constants"
             yield fault("bounds", "extents", nest.statements[0], message, repair)
             return
-    sizes = {buffer.name: shared_bytes(buffer) for buffer in buffers} | _of_trees(nest)
+    yield from filter(None, (_swizzle(nest, buffer) for buffer in buffers))
+    sizes, own = {buffer.name: shared_bytes(buffer) for buffer in buffers}, _of_trees(nest)
     other = nest.other_part
     if nest.is_last:
         return  # what both parts need is looked at once
     if other is not None:
-        sizes |= {buffer.name: shared_bytes(buffer) for buffer in shared_buffers(other)} | _of_trees(other)
-        sizes["the ticket"] = 1
+        sizes |= {buffer.name: shared_bytes(buffer) for buffer in shared_buffers(other)}
+        own |= {**_of_trees(other), "the ticket": 1}
+    yield from _more_than(nest, sizes | own, nest.gpu.most_shared, nest.gpu.name)
+    if sum(own.values()) > SHARED_UNASKED:  # the launch asks for the arrays alone
+        yield from _more_than(nest, own, SHARED_UNASKED, "the compiler")
+
+
+def _swizzle(nest: KernelNest, buffer: Buffer) -> Finding | None:
+    """Rows whose groups would change places with some that they do not have.
+
+    r, c -> r, c ^ group * (r % rows), powers of two, is one to one on 0 <= c < extent if group * turned divides extent,
+    where `turned` is the least power of two above all r % rows.
+    """
+    if buffer.swizzle is None:
+        return None
+    rows, group = buffer.swizzle
+    own = next(storage.source for storage in nest.program.storages_in(buffer.name))
+    shape = ", ".join(map(str, buffer.extents))
+    swizzle = f"{buffer.name} has the shape [{shape}] in shared memory, and swizzle={buffer.swizzle}"
+    if len(buffer.extents) < 2:
+        message = f"{swizzle} needs rows and columns"
+        return fault("bounds", f"swizzle {buffer.name}", nest.statements[0], message, "leave swizzle= out")
+    height, extent = (int(each.value) if isinstance(each, Const) else 0 for each in buffer.extents[-2:])
+    turned = min(rows, 1 << max(height - 1, 0).bit_length())
+    if extent % (turned * group) == 0:
+        return None
+    message = (
+        f"{swizzle} turns groups of {group} among {turned * group} elements of a row: a row of {extent} is no multiple "
+        "of that, so that elements would lie outside of it"
+    )
+    fitting = turned
+    while extent % (fitting * group):
+        fitting //= 2
+    repair = f"{own}.store_in(tm.SHARED, swizzle=({fitting}, {group}))" if fitting > 1 else "leave swizzle= out"
+    return fault("bounds", f"swizzle {buffer.name}", nest.statements[0], message, repair)
+
+
+def _more_than(nest: KernelNest, sizes: Mapping[str, int], most: int, who: str) -> Iterator[Finding]:
     total = sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes.values())
-    if total > nest.gpu.most_shared:
+    if total > most:
         parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
         parts += "" if total == sum(sizes.values()) else f", each at a multiple of {_ALIGNED} bytes"
         message = (
             f"the kernel of {nest.handle} needs {total:,} bytes of shared memory in each block ({parts}); "
-            f"{nest.gpu.name} allows {nest.gpu.most_shared:,}"
+            f"{who} allows {most:,}"
         )
         yield fault("bounds", "shared", nest.statements[0], message, "make the tiles smaller")
 

@@ -224,6 +224,9 @@ def _of_loop(loop: Loop, handle: str) -> Cause | None:
         what = f"loop {name} combines terms by tm.ATOMIC, in the order in which they arrive"
         everywhere = parts if isinstance(tag, Parallel) else ""
         return Cause(Determinism.NOT_GUARANTEED, what, _instead_of_atomic(tag, handle, name), everywhere=everywhere)
+    if combine is Combine.LOCK:
+        what = f"the blocks of loop {name} add what they collect one after another, in the order in which they come"
+        return Cause(Determinism.NOT_GUARANTEED, what, _instead_of_atomic(tag, handle, name))
     if isinstance(tag, GpuBlock) and combine is Combine.TREE:
         what = f"the blocks of loop {name} add what they collect to one element, in the order in which they end"
         return Cause(Determinism.NOT_GUARANTEED, what, f"give the command that runs {handle} across=tm.TWO_PASS")

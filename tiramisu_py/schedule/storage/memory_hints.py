@@ -160,9 +160,10 @@ class StoreNontemporal(OnStatements):
     the lanes, store lines on any processor.
 
     Only whole vectors (of `vectorize`, 16 bytes and more) that begin at multiples of their size can be stored past
-    the caches. Each call checks this: rows must be multiples of a vector long, and the array must begin at an
-    address that makes the vectors aligned; otherwise all stores are ordinary. Results that a compiled function
-    allocates begin at such addresses, and so do arrays of `Kernel.empty`; ``np.empty`` does not promise it. Code
+    the caches, and on x86, where one row is stored at a time, at multiples of 16 bytes, in parts. Each call checks
+    this: rows must be multiples of a vector (of 16 bytes) long, and the array must begin at an address that makes
+    the vectors aligned; otherwise all stores are ordinary. Results that a compiled function allocates begin at such
+    addresses, and so do arrays of `Kernel.empty`; ``np.empty`` promises multiples of 16 alone. Code
     that is not vectorized, and the remaining iterations of vectors, use ordinary stores, and so does all code where
     neither GCC's x86 instructions nor Clang's non-temporal stores are available.
 

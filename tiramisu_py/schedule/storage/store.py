@@ -55,13 +55,13 @@ def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: 
     return program.with_storage(replace(storage, index=index))
 
 
-def _copies_in(program: Program, copies: Sequence[Statement], into: object) -> Program:
+def _copies_in(program: Program, copies: Sequence[Statement], into: object, swizzle: tuple[int, int] | None) -> Program:
     if not isinstance(into, Memory):
         raise CommandError(f"{copies[0].name} is a copy: its layout is given by layout= when it is made")
     check_past_caches(program, [copy.name for copy in copies], into)
     for copy in copies:
         buffer = program.buffers[program.storages[copy.target].buffer]
-        program = program.with_buffer(_with_memory(copy.name, buffer, into))
+        program = program.with_buffer(_with_memory(copy.name, buffer, into, swizzle))
     return program
 
 
@@ -72,20 +72,21 @@ def store_in(
     into: Buffer | Input | str | Memory | None,
     indices: Sequence[object] | None,
     device: int = 0,
+    swizzle: tuple[int, int] | None = None,
 ) -> Program:
     """Keep a computation's values in a buffer of the user's, an input's array, or its own with another layout.
 
-    `device` is the GPU whose memory a caller's array is in, where `into` is `Memory.GPU`.
+    `device` is the GPU whose memory a caller's array is in, where `into` is `Memory.GPU`; `swizzle` is (rows, group).
     """
     check_all_parts(program, names, "store_in")
     copies = _copies(program, names)
     if copies:
-        return _copies_in(program, copies, into)
+        return _copies_in(program, copies, into, swizzle)
     storage = program.storages[source]
     own = program.buffers[storage.buffer]
     if isinstance(into, Memory):
         check_past_caches(program, names, into)
-        return program.with_buffer(_in_memory(source, own, into, device))
+        return program.with_buffer(_in_memory(source, own, into, device, swizzle))
     if into is None:
         return _laid_out_anew(program, source, _index(program, source, indices))
     buffer = _target(program, source, into)
@@ -104,17 +105,17 @@ def store_in(
     return _unused_dropped(program, own)
 
 
-def _in_memory(source: str, own: Buffer, into: Memory, device: int) -> Buffer:
+def _in_memory(source: str, own: Buffer, into: Memory, device: int, swizzle: tuple[int, int] | None) -> Buffer:
     """The buffer in another memory; an array of the caller is in the memory of the host, a GPU, or both."""
     if not own.argument:
-        return _with_memory(source, own, into)
+        return _with_memory(source, own, into, swizzle)
     if into not in (Memory.HOST, Memory.GPU, Memory.HOST_MAPPED):
         raise CommandError(f"{source} is in the caller's array {own.name}, {CALLERS[into]}")
     return replace(own, memory=into, device=device if into is Memory.GPU else None)
 
 
-def _with_memory(source: str, own: Buffer, into: Memory) -> Buffer:
-    changed = replace(own, memory=into, pages=None)
+def _with_memory(source: str, own: Buffer, into: Memory, swizzle: tuple[int, int] | None) -> Buffer:
+    changed = replace(own, memory=into, pages=None, swizzle=swizzle)
     return changed if own.pages is None else placed(source, changed, own.pages)
 
 

@@ -39,6 +39,11 @@ class StoreIn(OnStatements):
     buffer: give the command to the computation; it is refused for one of several parts. For an output, this buffer
     is then the caller's array, with its layout (`evaluate` uses the plain one), and may be a part of another array:
     ``o.store_in(tm.Buffer("part", [N, M], tm.float32, strides=[S, 1]), [i, j])``.
+
+    With ``p.store_in(tm.SHARED, swizzle=32)`` the elements of a row change places, in each of 32 rows in another way
+    (element [r, c] is at [r, c ^ r % 32]), so that threads along a column find different banks without padding;
+    ``swizzle=(8, 4)`` turns groups of 4 elements, which vectors load at once, in each of 8 rows.
+    It is proven that this is one to one: rows have a multiple of these elements.
     """
 
     lists = ("indices",)
@@ -47,12 +52,29 @@ class StoreIn(OnStatements):
     indices: Sequence[Expr | int] | None = None
     _: KW_ONLY
     device: int = 0
+    swizzle: int | tuple[int, int] | None = None
 
     def applied(self, program: Program) -> Program:
         into, indices = self._target(program)
         device = size(self.device, "device", 0)
-        stored = store_in(program, self.computation, self.names(program), into, indices, device)
+        stored = store_in(program, self.computation, self.names(program), into, indices, device, self._swizzle(into))
         return held_alike(check_still_sent(settled(stored)))
+
+    def _swizzle(self, into: object) -> tuple[int, int] | None:
+        """The rows and the group of a swizzle; raises `CommandError`."""
+        given = self.swizzle
+        if given is None:
+            return None
+        found = (given, 1) if isinstance(given, int) else given
+        if not isinstance(found, tuple) or len(found) != 2 or not all(map(_is_power, found)) or found[0] == 1:
+            raise CommandError(
+                f"swizzle={given!r}: give how many rows differ, a power of two from 2 on, as swizzle=32; or these and "
+                "the elements that stay together, as swizzle=(8, 4)"
+            )
+        if into is not Memory.SHARED:
+            words = f"swizzle={given!r} spreads rows over the banks of shared memory"
+            raise CommandError(f"{words}: write store_in(tm.SHARED, swizzle=..)")
+        return found
 
     def _target(self, program: Program) -> tuple[Buffer | str | Memory | None, Sequence[object] | None]:
         """The buffer, and the indices; raises `CommandError`."""
@@ -71,6 +93,10 @@ class StoreIn(OnStatements):
                 f"{given!r} is not a buffer: use tm.Buffer(name, extents, type), an input or a computation"
             )
         return name, self.indices
+
+
+def _is_power(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0 and value.bit_count() == 1
 
 
 def _memory(name: str) -> Memory:

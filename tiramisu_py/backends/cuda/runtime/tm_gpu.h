@@ -9,6 +9,7 @@
 #ifndef TM_GPU_H
 #define TM_GPU_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -94,6 +95,9 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
 int tm_gpu_copies(int most, const char **names, int64_t *bytes);
 int tm_gpu_zero(tm_gpu_call *call, int device, void *address, size_t bytes, int stream);
 
+/* Whether a block of a kernel can have so much shared memory on a device, for the `arrays` in words; refuses it if not. */
+int tm_gpu_shared(tm_gpu_call *call, int device, int kernel, size_t bytes, const char *arrays);
+/* `dynamic_shared` are bytes of shared memory beside the kernel's own. */
 int tm_gpu_launch(tm_gpu_call *call, int device, int kernel, const int64_t grid[3], const int64_t block[3],
                   size_t dynamic_shared, int stream, void **arguments);
 
@@ -110,6 +114,11 @@ int tm_gpu_stage_of(tm_gpu_call *call, int device, int number, size_t bytes, tm_
 /* Copies between memory of the device and of the host (`to_device`: there), and waits: for any one thread. `stage` is a
    tm_gpu_stage. */
 int tm_gpu_stage_copy(void *stage, void *target, const void *source, size_t bytes, int to_device);
+/* The same without the host, by cuFile: `held` is what it has of a file that passes the page cache; NULL: it is not possible.
+   Whether all bytes were moved between the device and `place` of the file. */
+void tm_gpu_stage_file(void *stage, int file, void **held);
+bool tm_gpu_stage_move(void *stage, void *held, void *memory, size_t bytes, size_t place, int stores);
+void tm_gpu_stage_release(void *held);
 
 /* -- outside of calls: for arrays that live on a device, and for their owners -- */
 

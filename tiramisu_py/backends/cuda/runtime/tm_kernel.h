@@ -80,8 +80,11 @@ struct tm_bfloat16 {
 /* TM_KERNEL void TM_LAUNCH_BOUNDS(256) name(...); a second number asks for that many blocks on a multiprocessor. */
 #define TM_LAUNCH_BOUNDS(...) __launch_bounds__(__VA_ARGS__)
 
-/* TM_SHARED(float, tile, [16][17]); and a pointer to what the launch asks for. */
+/* TM_SHARED(float, tile, [16][17]); an array at a byte of what the launch asks for, and a pointer to all of that. */
 #define TM_SHARED(type, name, dimensions) __shared__ __align__(16) type name dimensions
+#define TM_SHARED_AT(type, name, dimensions, first)                                                       \
+  extern __shared__ __align__(16) unsigned char tm_dynamic_shared[];                                      \
+  type(&name) dimensions = *reinterpret_cast<type(*) dimensions>(tm_dynamic_shared + (first))
 #define TM_DYNAMIC_SHARED(type, name)                                \
   extern __shared__ __align__(16) unsigned char tm_dynamic_shared[]; \
   type *const name = reinterpret_cast<type *>(tm_dynamic_shared)
@@ -435,6 +438,13 @@ TM_HEADER T tm_atomic_update(T *place, F change) {
 /* The tickets of blocks: how many have been taken before this one; and none, for the next launch. */
 TM_HEADER tm_uint32 tm_take_ticket(tm_uint32 *tickets) { return atomicAdd(tickets, 1u); }
 TM_HEADER void tm_reset_tickets(tm_uint32 *tickets) { atomicExch(tickets, 0u); }
+
+/* The lock of some blocks, for one thread of each: 1 while one of them has it. */
+TM_HEADER void tm_take_lock(tm_uint32 *lock) {
+  while (atomicCAS(lock, 0u, 1u) != 0u) {
+  }
+}
+TM_HEADER void tm_give_lock(tm_uint32 *lock) { atomicExch(lock, 0u); }
 
 /* What CUDA has of its own: 32 and 64-bit integers (a signed 64-bit sum is an unsigned one), sums of floats. */
 #define TM_ATOMIC_NATIVE(name, cuda, T, As)                                     \

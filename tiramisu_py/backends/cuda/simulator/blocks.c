@@ -216,11 +216,34 @@ static void *shared(const void *key, size_t bytes, const char *name) {
     tm_block_error(worker, LAUNCH_FAILED, "no shared memory is left for %s, of %zu bytes", name, bytes);
     tm_leave_block(worker);
   }
-  worker->arrays[worker->array_count++] = (tm_shared_array){key, name, offset, bytes};
+  worker->arrays[worker->array_count++] = (tm_shared_array){.key = key, .name = name, .offset = offset, .bytes = bytes};
   worker->shared_used = offset + bytes;
   if (worker->launch->options.poison) memset(worker->shared + offset - RED_ZONE, 0xff, bytes + 2 * RED_ZONE);
   tm_set_bits(worker->shared_written, offset, bytes, false);
   return worker->shared + offset;
+}
+
+/* Arrays that the launch brings lie apart here, so that an access beside one is found; their places are checked. */
+static void *shared_at(const void *key, size_t bytes, const char *name, size_t first) {
+  tm_worker *worker = tm_me;
+  const char *const file = worker->launch->module->program->file;
+  for (int i = 0; i < worker->array_count; i++) {
+    const tm_shared_array *other = &worker->arrays[i];
+    if (other->key == key) return worker->shared + other->offset;
+    if (other->placed && first < other->first + other->bytes && other->first < first + bytes) {
+      tm_block_error(worker, LAUNCH_FAILED, "%s: the shared arrays %s and %s overlap", file, other->name, name);
+      tm_leave_block(worker);
+    }
+  }
+  if (first + bytes > worker->launch->dynamic_shared) {
+    tm_block_error(worker, LAUNCH_FAILED, "%s: the shared array %s ends at byte %zu, and the launch asks for %zu", file, name,
+                   first + bytes, worker->launch->dynamic_shared);
+    tm_leave_block(worker);
+  }
+  void *const made = shared(key, bytes, name);
+  worker->arrays[worker->array_count - 1].first = first;
+  worker->arrays[worker->array_count - 1].placed = true;
+  return made;
 }
 
 static void async_copy(void *to, const void *from, unsigned bytes, void *place) {
@@ -275,8 +298,8 @@ static void async_wait(unsigned newest, void *place) {
   self->copies = kept;
 }
 
-tm_simulator tm_services = {NULL, 0, NULL, NULL, barrier, meet, shared, async_copy, async_commit, async_wait, tm_access, tm_misaligned,
-                            tm_fence, tm_ticket};
+tm_simulator tm_services = {NULL, 0, NULL, NULL, barrier, meet, shared, shared_at, async_copy, async_commit, async_wait, tm_access, tm_misaligned,
+                            tm_fence, tm_ticket, tm_take_lock, tm_give_lock};
 
 /* -- a block */
 

@@ -102,9 +102,8 @@ EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device) {
 
 /* Compute capability 0.0: takes no cubin. */
 EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
-  (void)attribute;
   (void)device;
-  *value = 0;
+  *value = attribute == TM_CU_MOST_SHARED ? tm_own_options()->shared : 0;
   return SUCCESS;
 }
 
@@ -166,6 +165,7 @@ EXPORT CUresult cuModuleUnload(CUmodule module) {
 typedef struct function {
   const tm_module *module;
   const tm_simulated_kernel *kernel;
+  int shared; /* the bytes that a launch may ask for */
 } function;
 
 EXPORT CUresult cuModuleGetFunction(CUfunction *result, CUmodule given, const char *name) {
@@ -175,18 +175,19 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *result, CUmodule given, const ch
     if (strcmp(module->program->kernels[i].name, name) != 0) continue;
     function *found = malloc(sizeof *found);
     if (found == NULL) return tm_fail(OUT_OF_MEMORY, "the host is out of memory");
-    *found = (function){module, &module->program->kernels[i]};
+    *found = (function){module, &module->program->kernels[i], SHARED_UNASKED};
     *result = (CUfunction)(void *)found;
     return SUCCESS;
   }
   return tm_fail(NOT_FOUND, "no kernel %s in %s", name, module->path);
 }
 
-EXPORT CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
+EXPORT CUresult cuFuncSetAttribute(CUfunction given, int attribute, int value) {
   NEED_CONTEXT();
-  (void)function;
-  if (attribute == TM_CU_DYNAMIC_SHARED && value > SHARED_LIMIT)
-    return tm_fail(INVALID_VALUE, "%d bytes of shared memory; there are %d", value, SHARED_LIMIT);
+  const int most = tm_own_options()->shared;
+  if (attribute != TM_CU_DYNAMIC_SHARED) return SUCCESS;
+  if (value > most) return tm_fail(INVALID_VALUE, "%d bytes of shared memory; there are %d", value, most);
+  ((function *)(void *)given)->shared = value;
   return SUCCESS;
 }
 
@@ -198,6 +199,9 @@ EXPORT CUresult cuLaunchKernel(CUfunction given, unsigned grid_x, unsigned grid_
   const function *called = (const function *)(const void *)given;
   const unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
   tm_launch *launch;
+  if (shared > (unsigned)called->shared)
+    return tm_fail(INVALID_VALUE, "kernel %s: %u bytes of shared memory, and it has not been allowed more than %d",
+                   called->kernel->name, shared, called->shared);
   const int code = tm_launch_make(&launch, called->module, called->kernel, grid, block, shared, arguments);
   return code != SUCCESS ? code : tm_stream_launch((tm_stream *)(void *)stream, launch);
 }

@@ -68,6 +68,7 @@ static bool set(tm_options *options, int *timing, int *order, const char *name, 
   if (strcmp(name, "devices") == 0) return set_number(value, 0, MAX_DEVICES, &options->devices);
   if (strcmp(name, "workers") == 0) return set_number(value, 1, 256, &options->workers);
   if (strcmp(name, "delay") == 0) return set_number(value, 0, 1000000, &options->delay);
+  if (strcmp(name, "shared") == 0) return set_number(value, 0, SHARED_LIMIT, &options->shared);
   if (strcmp(name, "poison") == 0) return set_switch(value, &options->poison);
   if (strcmp(name, "pools") == 0) return set_switch(value, &options->pools);
   if (strcmp(name, "stages") == 0) return set_switch(value, &options->stages);
@@ -94,7 +95,7 @@ static void conclude(tm_options *options, int timing, int order, bool own_worker
 
 static int parse(const char *text, tm_options *result) {
   const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  tm_options options = {.seed = 1, .devices = 2, .workers = processors > 0 ? (int)processors : 1, .poison = true};
+  tm_options options = {.seed = 1, .devices = 2, .workers = processors > 0 ? (int)processors : 1, .shared = SHARED_LIMIT, .poison = true};
   int timing = -1, order = -1;
   bool own_workers = false;
   char copy[512], *rest;
@@ -123,8 +124,8 @@ tm_options *tm_own_options(void) {
 
 /* For the calling thread, from now on: "seed=7 timing=lazy devices=2"; NULL or "" as at the start. Words:
    seed=N; timing=eager|lazy|shuffled|threads; order=forward|reverse|random; devices=0..8; workers=1..256 (threads of the
-   host that run blocks); delay=microseconds (at most, before an operation, with timing=threads); poison=0|1;
-   pageable=async|staged (host memory that is not pinned); guard=right|left (of allocations); pools=0|1 (let the runtime
+   host that run blocks); delay=microseconds (at most, before an operation, with timing=threads); shared=bytes (that a block
+   may have); poison=0|1; pageable=async|staged (host memory that is not pinned); guard=right|left (of allocations); pools=0|1 (let the runtime
    keep freed memory); stages=0|1 (let it stage downloads into memory that is not pinned, as it does on real devices). */
 __attribute__((visibility("default"))) int tm_simulator_configure(const char *text) {
   tm_options options;

@@ -13,7 +13,7 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 enum { MAX_DEVICES = 8, MAX_BLOCK = 1024, MAX_WARPS = MAX_BLOCK / 32, MAX_ARRAYS = 32, MAX_FINDINGS = 8, MAX_WORKERS = 2048 };
-enum { PAGE = 4096, STACK_BYTES = 64 << 10, SHARED_BYTES = 256 << 10, SHARED_LIMIT = 227 << 10, RED_ZONE = 64 };
+enum { PAGE = 4096, STACK_BYTES = 64 << 10, SHARED_BYTES = 256 << 10, SHARED_LIMIT = 227 << 10, SHARED_UNASKED = 48 << 10, RED_ZONE = 64 };
 #define ARENA ((size_t)16 << 30) /* addresses of one device */
 
 /* As in cuda.h. */
@@ -34,6 +34,7 @@ typedef struct tm_options {
   tm_timing timing;   /* when the work of a stream is done */
   tm_order order;     /* of blocks, and of the threads of a block */
   int devices, workers, delay;
+  int shared;         /* bytes that a block may have */
   bool poison, staged, guard_left, pools, stages;
   uint64_t random, launches; /* what follows from the seed, as work goes on */
 } tm_options;
@@ -99,6 +100,9 @@ void tm_note_written(const void *place, size_t bytes);
 
 /* -- launches.c and blocks.c */
 
+void tm_take_lock(uint32_t *lock);
+void tm_give_lock(uint32_t *lock);
+
 typedef struct tm_module {
   void *library;
   const tm_simulated_program *program;
@@ -108,7 +112,8 @@ typedef struct tm_module {
 
 /* What a block hands over by the ticket that it takes, and takes over. Epochs count its barriers. */
 typedef struct tm_handover {
-  const uint32_t *tickets;
+  const uint32_t *tickets; /* or a lock */
+  bool is_lock;
   uint64_t order;     /* among all tickets of the launch; from 1 on */
   uint32_t released;  /* what it accessed in epochs before this one is seen by whoever takes a later ticket */
   uint32_t acquired;  /* in epochs after this one it sees what others have released; from 1 on, 0: never */
@@ -187,6 +192,8 @@ typedef struct tm_shared_array {
   const void *key;
   const char *name;
   size_t offset, bytes;
+  size_t first; /* in what the launch asks for, if it is placed there */
+  bool placed;
 } tm_shared_array;
 
 /* What runs blocks, one after another, on one thread of the host. */

@@ -72,6 +72,11 @@ static const tm_simulator *tm_simulator_services; /* set when the library is loa
   static const char tm_key_##name = 0;                                                                  \
   type *const name = reinterpret_cast<type *>(tm_simulator_services->shared(&tm_key_##name, 0, #name))
 
+#define TM_SHARED_AT(type, name, dimensions, first)                                                     \
+  static const char tm_key_##name = 0;                                                                  \
+  type(&name) dimensions = *reinterpret_cast<type(*) dimensions>(                                       \
+      tm_simulator_services->shared_at(&tm_key_##name, sizeof(type dimensions), #name, (first)))
+
 #define TM_BARRIER() tm_simulator_services->barrier(__LINE__)
 #define TM_WARP_BARRIER() tm_meet(__LINE__)
 
@@ -170,6 +175,19 @@ TM_CALL void tm_reset_tickets(uint32_t *tickets) {
   tm_simulator_services->access(tickets, sizeof *tickets, TM_ATOMIC_ACCESS, TM_PLACE);
 #endif
   __atomic_store_n(tickets, 0u, __ATOMIC_SEQ_CST);
+}
+
+TM_CALL void tm_take_lock(uint32_t *lock) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(lock, sizeof *lock, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->take(lock);
+}
+TM_CALL void tm_give_lock(uint32_t *lock) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(lock, sizeof *lock, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->give(lock);
 }
 
 TM_HEADER float rsqrtf(float x) { return 1.0f / sqrtf(x); }

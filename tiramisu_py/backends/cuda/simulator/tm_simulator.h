@@ -62,6 +62,8 @@ typedef struct tm_simulator {
   /* All 32 lanes of the warp deposit a value; the result is 32 slots of 16 bytes. */
   const char *(*meet)(int line, const void *value, unsigned bytes, unsigned *present);
   void *(*shared)(const void *key, size_t bytes, const char *name);
+  /* An array of so many bytes from byte `first` on of the shared memory that the launch asks for. */
+  void *(*shared_at)(const void *key, size_t bytes, const char *name, size_t first);
   void (*async_copy)(void *to, const void *from, unsigned bytes, void *place);
   void (*async_commit)(void);
   void (*async_wait)(unsigned newest, void *place);
@@ -69,6 +71,8 @@ typedef struct tm_simulator {
   void (*misaligned)(const void *address, unsigned bytes, void *place);
   void (*fence)(void);
   void (*ticket)(const uint32_t *tickets);
+  void (*take)(uint32_t *lock);
+  void (*give)(uint32_t *lock);
 } tm_simulator;
 
 /* What a library of kernels exports, under the name tm_simulated. */
