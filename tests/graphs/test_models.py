@@ -66,6 +66,31 @@ def test_gradients_are_those_of_differences(name: str, options: str) -> None:
         np.testing.assert_allclose((found[each] * way).sum(), wanted, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["gcn", "rgcn", "rgat", "hgt"])
+def test_rows_may_be_summed_before_they_are_multiplied(name: str) -> None:
+    edges = GRAPHS["a hub"]
+    given, graph = arguments(name, edges), graph_of(edges)
+    run = layer(name, sum_first=True).on(graph)
+    assert any(".sum_first(" in line and "left out" not in line for line in run.layer.explain().splitlines())
+    found = run(**given)
+    np.testing.assert_allclose(found, MODELS[name].reference(edges, **given), rtol=1e-10, atol=1e-12)
+    weights = np.random.default_rng(4).standard_normal(found.shape)
+    wanted = layer(name, sum_first=False).on(graph).gradients(weights, **given)
+    for each, gradient in run.gradients(weights, **given).items():
+        np.testing.assert_allclose(gradient, wanted[each], rtol=1e-9, atol=1e-11)
+
+
+def test_counted_work_decides_whether_rows_are_summed_first() -> None:
+    many, made = np.arange(1, 30), layer("rgcn")
+    one, types = np.zeros_like(many), np.arange(29) % 2
+    into, out_of = (graphs.Graph(*ends, nodes=30, etype=types) for ends in ((many, one), (one, many)))
+    assert made.chosen_for(into).rewrites.sum_first is True
+    assert made.chosen_for(out_of).rewrites.sum_first is False
+    assert "the work on a graph decides" in made.explain()
+    with pytest.raises(tm.DeclarationError, match="sum_first='always': give True, False, or 'count'"):
+        layer("rgcn", sum_first="always")
+
+
 def test_edges_keep_the_order_of_the_caller() -> None:
     def doubled(g: Any) -> str:
         for e in g.edges():

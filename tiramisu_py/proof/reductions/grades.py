@@ -156,10 +156,10 @@ def _split(program: Program, computation: Computation) -> Iterator[Cause]:
 
 
 def _reassociated(algorithm: Algorithm, name: str) -> Iterator[Cause]:
-    """The order of products, if `reassociate` has changed it."""
+    """The order of products and sums, if `reassociate` or `sum_first` has changed it."""
     if name in algorithm.reassociated:
-        what = f"reassociate multiplies its weights first, in {algorithm.reassociated[name]}"
-        repair = f"leave out reassociate, or declare {_asked(Determinism.EVERYWHERE)}"
+        what = f"products and sums are in another order, in {algorithm.reassociated[name]}"
+        repair = f"leave out reassociate or sum_first, or declare {_asked(Determinism.EVERYWHERE)}"
         yield Cause(Determinism.EVERYWHERE, what, repair)
 
 
