@@ -73,6 +73,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "sum at the end, atomic updates, or a tree; and the blocks of a GPU, `across=tm.TWO_PASS`: by a second kernel, "
         "or `tm.LAST_BLOCK`: by the last of them",
     ),
+    ("LOCK", "how the blocks of a GPU add to one place: one after another, with a lock"),
     ("ORDERED", "how programs of a kernel add to one place, `tl.accumulate`: in the order of their numbers"),
     (
         "HOST REGISTER GPU_MEMORY SHARED PINNED HOST_MAPPED FILE",

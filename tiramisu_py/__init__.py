@@ -197,6 +197,7 @@ if TYPE_CHECKING:
     TREE = Combine.TREE
     TWO_PASS = Combine.TWO_PASS
     LAST_BLOCK = Combine.LAST_BLOCK
+    LOCK = Combine.LOCK
     ORDERED = InTurn.ORDERED
     HOST = Memory.HOST
     REGISTER = Memory.REGISTER
@@ -267,7 +268,7 @@ front(
         "tiramisu_py.language.kernel": "Jit, jit",
         "tiramisu_py.program.loops": (
             "Combine, Combine.PRIVATE as PRIVATE, Combine.ATOMIC as ATOMIC, Combine.TREE as TREE, "
-            "Combine.TWO_PASS as TWO_PASS, Combine.LAST_BLOCK as LAST_BLOCK"
+            "Combine.TWO_PASS as TWO_PASS, Combine.LAST_BLOCK as LAST_BLOCK, Combine.LOCK as LOCK"
         ),
         "tiramisu_py.program.machine.gpu_target": "GpuTarget",
         "tiramisu_py.program.machine.instruction_costs": "InstructionCosts",
@@ -383,6 +384,7 @@ __all__ = [
     "Kernel",
     "KernelError",
     "LAST_BLOCK",
+    "LOCK",
     "LOCAL",
     "LegalityError",
     "Machine",

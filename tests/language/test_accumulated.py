@@ -90,6 +90,30 @@ def tiles(combine: Any, dtype: tm.DType = tm.float32) -> tuple[tm.Function, Any]
     return tensor_product(dtype, TM=16, TN=16, SPLIT=3, COMBINE=combine)
 
 
+@pytest.mark.parametrize("make", [one_sum, row_sums, tiles], ids=["one", "rows", "tiles"])
+def test_programs_add_with_a_lock(make: Callable[..., Any]) -> None:
+    f, run = make(tm.LOCK)
+    text = tm.recipes.blocks(run, on=tm.gpu(), num_warps=1)
+    assert text.count("combine=tm.LOCK") == 1
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok and "the order may be another one in each run" in str(report.bits), report
+    source = f.source()[f"{f.name}.cu"]
+    assert source.count("tm_take_lock(") == source.count("tm_give_lock(") == 1 and "tm_atomic" not in source
+    given, wanted = _given(make)
+    np.testing.assert_array_equal(f.evaluate(*given), wanted)
+    kernel = f.compile(device="simulator", sanitize=True)
+    for each in (kernel, *(kernel.seeded(seed, "lazy") for seed in range(3))):
+        np.testing.assert_array_equal(each(*given), wanted)
+
+
+def test_programs_with_a_lock_run_on_cores() -> None:
+    f, run = one_sum(tm.LOCK)
+    assert "y.update.parallelize(p0, combine=tm.ATOMIC)" in tm.recipes.blocks(run, on=tm.cores())
+    x = numbers(43)
+    np.testing.assert_array_equal(f.compile()(x), [x.sum()])
+
+
 @pytest.mark.parametrize("combine", [tm.TWO_PASS, tm.LAST_BLOCK], ids=["two", "last"])
 @pytest.mark.parametrize("make", [one_sum, row_sums, tiles])
 def test_parts_are_stored_and_added_up_in_the_order_of_programs(make: Callable[..., Any], combine: Any) -> None:

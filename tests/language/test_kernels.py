@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +154,28 @@ def test_a_function_with_programs_is_saved_with_its_commands(tmp_path: Path) -> 
     add[1](a, a, b, BLOCK=16)
     with pytest.raises(tm.SavedError, match=r"b cannot be saved: algorithm: no program stores b\[16\]"):
         wrong.save(tmp_path / "wrong.json")
+
+
+@tm.jit
+def row_sums_and_blocks(X, Y, TN: tl.constexpr):
+    rm, rn = tl.program_id(0) + tl.arange(0, 1), tl.program_id(1) * TN + tl.arange(0, TN)
+    inside = (rm[:, None] < X.shape[0]) & (rn < X.shape[1])
+    x = tl.load(X[rm[:, None], rn], mask=inside, other=0)
+    half = tl.abs(x)
+    total = half + tl.sum(tl.abs(x), axis=1)[:, None]
+    tl.store(Y[rm[:, None], rn], total + x, mask=inside)
+
+
+def test_c_names_nothing_that_it_does_not_use() -> None:
+    """Counts of lanes are not there where a block in variables is computed in all of them."""
+    m, n = tm.params("m n")
+    f = tm.Function("named", params=[m, n])
+    x, y = f.input("x", tm.float32, [m, n]), f.array("y", tm.float32, [m, n])
+    run = row_sums_and_blocks[m, tl.cdiv(n, 4)](x, y, TN=4)
+    f.outputs(y)
+    tm.recipes.blocks(run, on=tm.cores())
+    text = f.source("x86-64-v3")["named.c"]
+    counts = re.findall(r"const int64_t (\w+_left\w*) =", text)
+    assert counts
+    for _, scope in ((name, part) for name in set(counts) for part in text.split(f"const int64_t {name} =")[1:]):
+        assert _ in scope.split("\n", 1)[1].split("const int64_t " + _, 1)[0]

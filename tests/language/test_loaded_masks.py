@@ -162,3 +162,68 @@ def test_elements_of_runs_are_read_by_computations_alone() -> None:
     f.outputs(y)
     found = f.evaluate(np.array([0, 2, 2, 9], np.int32), np.array([3, 4, 5, 0, 0], np.float32), Z=9)
     np.testing.assert_array_equal(found, [3, 3, 5, 5, 5, 5, 5, 5, 5])
+
+
+@tm.jit
+def blocks_of_rows(row, X, Y, B: tl.constexpr):
+    """A block of rows that a table names; the last one may be cut."""
+    e, i = tl.program_id(0), tl.arange(0, B)
+    at = tl.load(row[e]).to(tl.int64) * B + i
+    tl.store(Y[e, i], tl.load(X[at], mask=at < X.shape[0], other=-1))
+
+
+def test_a_mask_of_a_multiple_of_what_is_loaded_restricts_the_read() -> None:
+    L, R, E = tm.params("L R E")
+    f = tm.Function("blocks_of_rows", params=[L, R, E])
+    row, x = f.input("row", tm.int32, [E], values=(0, R)), f.input("x", tm.float32, [L])
+    y = f.array("y", tm.float32, [E, 4])
+    run = blocks_of_rows[E](row, x, y, B=4)
+    f.outputs(y)
+    assert f.check().ok, f.check()
+    a, rows_of = numbers(10), np.array([2, 0, 2, 1], np.int32)
+    expected = np.pad(a, (0, 2), constant_values=-1).reshape(3, 4)[rows_of]
+    out = np.zeros((4, 4), np.float32)
+    blocks_of_rows.interpret[4](rows_of, a, out, B=4)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(f.evaluate(rows_of, a, R=3), expected)
+    tm.recipes.blocks(run, on=tm.cores())
+    np.testing.assert_array_equal(f.compile()(rows_of, a, R=3), expected)
+
+
+@tm.jit
+def through_tables(start, name, X, Y, B: tl.constexpr):
+    """A run of a table, each element of which names what is loaded: scalars under masks, as indices."""
+    r, lane = tl.program_id(0), tl.arange(0, B)
+    at = tl.load(start[r]) + lane
+    inside = at < tl.load(start[r + 1])
+    n = tl.load(name[at], mask=inside, other=0)
+    tl.store(Y[r], tl.sum(tl.load(X[n], mask=inside, other=0), axis=0))
+
+
+@tm.jit
+def loops_over_runs(start, name, X, Y):
+    r, total = tl.program_id(0), 0.0
+    for e in tl.range(tl.load(start[r]), tl.load(start[r + 1])):
+        total = total + tl.load(X[tl.load(name[e])])
+    tl.store(Y[r], total)
+
+
+@pytest.mark.parametrize("kernel", [through_tables, loops_over_runs], ids=lambda kernel: kernel.__name__)
+def test_elements_of_a_run_are_indices(kernel: Any) -> None:
+    f = tm.Function("through_tables", params=[W, Z, N], assume="N >= 1")
+    start = f.input("start", tm.int32, [W + 1], values=(0, Z + 1), monotone=True)
+    name, x = f.input("name", tm.int32, [Z], values=(0, N)), f.input("x", tm.float32, [N])
+    y = f.array("y", tm.float32, [W])
+    constants = {"B": 4} if kernel is through_tables else {}
+    run = kernel[W](start, name, x, y, **constants)
+    f.outputs(y)
+    assert f.check().ok, f.check()
+    starts, names, a = np.array([0, 3, 3, 7], np.int32), np.array([4, 0, 1, 1, 4, 2, 3], np.int32), numbers(5)
+    expected = np.array([a[names[begin:end]].sum() for begin, end in pairwise(starts)], np.float32)
+    out = np.zeros(3, np.float32)
+    kernel.interpret[3](starts, names, a, out, **constants)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(f.evaluate(starts, names, a), expected)
+    tm.recipes.blocks(run, on=tm.cores())
+    assert f.check().ok, f.check()
+    np.testing.assert_array_equal(f.compile()(starts, names, a), expected)

@@ -176,6 +176,22 @@ class Mma:
 
 
 @dataclass(frozen=True, eq=False)
+class Locked:
+    """One block after another runs `body`, of those with the same lock: all threads of the block come here.
+
+    ``locks[index]`` is 1 while a block has the lock, and 0 before the first and after the last. What a block has stored
+    before it gives the lock back is seen by the next ones.
+    """
+
+    roles: ClassVar[Roles] = roles(names="locks", operands="index", inside="body", data="statement")
+
+    locks: str
+    index: Expr
+    body: Node
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
 class LastBlock:
     """The last of some blocks runs `body`: the one that takes the last of `count` tickets.
 

@@ -62,7 +62,12 @@ class KernelRun:
 
     def is_atomic(self, name: str) -> bool:
         """Whether programs add to the elements of an array in any order."""
-        return any(each.site.combine == Combine.ATOMIC.value for each in self.stores.get(name, ()))
+        return self.combine_of(name) is not None
+
+    def combine_of(self, name: str) -> Combine | None:
+        """How programs add to the elements of an array in any order: ATOMIC or LOCK; None where they do not."""
+        given = {each.site.combine for each in self.stores.get(name, ())}
+        return next((each for each in (Combine.ATOMIC, Combine.LOCK) if each.value in given), None)
 
     def __repr__(self) -> str:
         return f"<run of {self.ir.name} in {self.function.name}>"

@@ -9,6 +9,7 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.stacks import deep_nest
+from tiramisu_py.algorithm.traversal import iterators
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.expressions.c_calls import call_text
@@ -44,6 +45,7 @@ from tiramisu_py.ir import (
     Store,
     Traced,
 )
+from tiramisu_py.ir.rewriting import expressions, loads_in, walk
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
 
@@ -209,6 +211,8 @@ class Statements:
 
     def _let(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Let)
+        if _counts_variables_alone(node):
+            return self.emit(node.body, scope)
         lanes = scope.lanes.of(node.value)
         kind, name = self.c_type(node.value.dtype, lanes), scope.names[node.variable]
         near = gathers.prepared(node.value, scope, self.types) if lanes > 1 else None
@@ -283,6 +287,22 @@ class Statements:
                 f"buffer {node.buffer} is in {node.memory.value} memory, which the function does not have"
             )
         return self.printers[node.memory](node, scope)
+
+
+def _counts_variables_alone(node: Let) -> bool:
+    """Whether a value is the count of masks alone that neither load nor store: what is computed between variables is
+    computed in all lanes, and no text has the count.
+    """
+    if not any(isinstance(inner, Mask) for inner in walk(node.body)):
+        return False
+    users = [each for each in walk(node.body) if any(node.variable in iterators(e) for e in expressions(each))]
+    return all(isinstance(user, Mask) and _is_of_variables(user.body) for user in users)
+
+
+def _is_of_variables(node: Node) -> bool:
+    inside = list(walk(node))
+    plain = all(isinstance(each, Assign | Block | Comment | Declare) for each in inside)
+    return plain and not any(loads_in(e) for each in inside for e in expressions(each))
 
 
 def _is_update(value: Expr, target: Expr) -> bool:

@@ -36,6 +36,7 @@ from tiramisu_py.ir import (
     Launch,
     Let,
     Load,
+    Locked,
     Mma,
     Node,
     Record,
@@ -81,6 +82,8 @@ class KernelStatements(Statements):
                 return self._product(node, scope)
             case LastBlock():
                 return self._last_block(node, scope)
+            case Locked():
+                return self._locked(node, scope)
             case Launch() | Copy() | Events() | Record() | Await():
                 raise CompilerDefect(
                     f"kernel {self.kernel.name} has a {type(node).__name__}, which only the host executes"
@@ -114,7 +117,6 @@ class KernelStatements(Statements):
         """
         scalars = self.scalars(scope)
         place, last = f"&{scalars.text(Load(node.tickets, (node.index,), uint32))}", scalars(node.count - 1).at(SUM)
-        first = " && ".join(f"threadIdx.{AXES[a]} == 0" for a, n in enumerate(self.kernel.threads) if n > 1)
         inside: Lines = [
             cgen.Statement("TM_FENCE()"),
             cgen.Assign("tm_last[0]", f"tm_take_ticket({place}) == {last}"),
@@ -126,10 +128,31 @@ class KernelStatements(Statements):
             cgen.Statement("TM_SHARED(bool, tm_last, [1])"),
             *wait,
             cgen.Statement("TM_BARRIER()"),
-            cgen.If(cgen.Line(first or "true"), cgen.Block(inside)),
+            cgen.If(cgen.Line(self._first_thread()), cgen.Block(inside)),
             cgen.Statement("TM_BARRIER()"),
             cgen.If(cgen.Line("tm_last[0]"), cgen.Block(self.emit(node.body, scope.inner()))),
         ]
+
+    def _locked(self, node: Locked, scope: Scope) -> Lines:
+        """One thread takes the lock, and gives it back; the barriers order what the others do, as above."""
+        place = f"&{self.scalars(scope).text(Load(node.locks, (node.index,), uint32))}"
+        first = self._first_thread()
+        taken = [cgen.Statement(f"tm_take_lock({place})"), cgen.Statement("TM_FENCE()")]
+        given = [cgen.Statement("TM_FENCE()"), cgen.Statement(f"tm_give_lock({place})")]
+        wait = [cgen.Statement("TM_ASYNC_WAIT()")] if self.deferred else []
+        return [
+            cgen.If(cgen.Line(first), cgen.Block(taken)),
+            cgen.Statement("TM_BARRIER()"),
+            cgen.Block(self.emit(node.body, scope.inner())),
+            *wait,
+            cgen.Statement("TM_BARRIER()"),
+            cgen.If(cgen.Line(first), cgen.Block(given)),
+        ]
+
+    def _first_thread(self) -> str:
+        """The test for the first thread of the block."""
+        axes = (AXES[axis] for axis, count in enumerate(self.kernel.threads) if count > 1)
+        return " && ".join(f"threadIdx.{axis} == 0" for axis in axes) or "true"
 
     def _product(self, node: Mma, scope: Scope) -> Lines:
         """A product of a warp: what this thread loads of the factors, and its four sums."""

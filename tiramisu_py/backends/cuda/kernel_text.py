@@ -29,6 +29,7 @@ from tiramisu_py.ir import (
     LastBlock,
     Launch,
     Let,
+    Locked,
     LoopFunction,
     Node,
     TreeReduce,
@@ -139,7 +140,7 @@ def _cooperates(body: Node) -> bool:
 
     def together(node: Node) -> bool:
         shared = isinstance(node, Allocate) and node.memory is Memory.SHARED
-        return shared or isinstance(node, Barrier | Deferred | TreeReduce | LastBlock)
+        return shared or isinstance(node, Barrier | Deferred | TreeReduce | LastBlock | Locked)
 
     return any(map(together, walk(body)))
 

@@ -29,6 +29,7 @@ from tiramisu_py.ir import (
     KernelArray,
     KernelFunction,
     LastBlock,
+    Locked,
     Mma,
     Node,
     Store,
@@ -41,8 +42,9 @@ from tiramisu_py.program.storage import Memory
 from tiramisu_py.records import dataclass
 
 Shape = tuple[int, int, int]
-#: The blocks that have taken a ticket of a number, by its array and index.
-Ended = dict[tuple[str, int], list[Clock]]
+#: The blocks that have taken a ticket of a number, or have had a lock, by its array and index, and what they did before
+#: that: up to so many barriers.
+Ended = dict[tuple[str, int], dict[Clock, int]]
 #: How many blocks run at a time, and how many steps a thread takes before another one may come in between.
 RESIDENT = (1, 2, 5)
 BURSTS = (1, 3, 1000)
@@ -168,6 +170,7 @@ class ThreadBlock:
             else:
                 self._meet()
             yield None
+        self.clock.over = True
 
     def _advance(self, strand: Strand, burst: int) -> None:
         for _ in range(burst):
@@ -196,6 +199,9 @@ class ThreadBlock:
             self._combine(node, meetings)
         elif isinstance(node, LastBlock):
             self._take_ticket(node, meetings)
+        elif isinstance(node, Locked):
+            if not self._lock(node, meetings):
+                return
         else:
             self.clock.epoch += 1
         for strand in self.strands:
@@ -209,12 +215,34 @@ class ThreadBlock:
         taken = int(tickets.read(index, node.statement)) + 1
         is_last = taken == count
         tickets.write(index, 0 if is_last else taken, node.statement)
-        before = self.ended.setdefault((node.tickets, *index), [])
-        self.clock.ended = tuple(before) if is_last else ()
-        before.append(self.clock)
+        before = self.ended.setdefault((node.tickets, *index), {})
+        self.clock.ended |= before if is_last else {}
         self.clock.epoch += 1
+        before[self.clock] = self.clock.epoch
         for meeting in meetings:
             meeting.value = is_last
+
+    def _lock(self, node: Locked, meetings: Sequence[Meeting]) -> bool:
+        """Take a lock, or give it back; whether the block goes on. A lock that nobody can give back is a fault."""
+        index = (Evaluator(meetings[0].frame).integer(node.index),)
+        locks = self.strands[0].thread.seen(meetings[0].frame, node.locks).whole
+        before = self.ended.setdefault((node.locks, *index), {})
+        if meetings[0].value:
+            self.clock.epoch += 1
+            before[self.clock] = self.clock.epoch
+            locks.write(index, 0, node.statement)
+            return True
+        if int(locks.read(index, node.statement)):
+            if all(clock.over for clock, until in before.items() if not until):
+                raise InterpretError(
+                    f"{node.statement}: block {self.clock.block} waits for a lock that no block gives back"
+                )
+            return False
+        locks.write(index, 1, node.statement)
+        self.clock.ended |= before
+        before[self.clock] = 0  # until it gives the lock back
+        self.clock.epoch += 1
+        return True
 
     def _multiply_in_warps(self) -> bool:
         """Let the warps continue of which all threads wait for one product of matrices; whether there are any."""
@@ -330,6 +358,13 @@ class Thread(Interpreter):
         yield meeting
         if meeting.value:
             yield Nested(node.body, frame)
+
+    def visit_locked(self, node: Locked, frame: Frame) -> OwnSteps:
+        self._settle()
+        yield Meeting(node, frame, False)
+        yield Nested(node.body, frame)
+        self._settle()
+        yield Meeting(node, frame, True)
 
     def visit_deferred(self, node: Deferred, frame: Frame) -> Steps:
         store, frame = node.store, frame.branch()

@@ -22,7 +22,6 @@ from tiramisu_py.language.schedules.parts_of_sums import (
 from tiramisu_py.language.schedules.placement import loop_names, placed
 from tiramisu_py.language.schedules.thread_layouts import WARP, layouts
 from tiramisu_py.language.values.groups import sources_of
-from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.program.targets import GpuThreads
 
@@ -101,7 +100,9 @@ def _atomic(
     """Blocks that add to one element in any order; a kernel before it sets the elements to zero."""
     own = {each.name for each in value.over}
     if part.statement_names() != handle.init.statement_names():
-        part.tag_gpu(blocks=blocks, threads=threads, combine=Combine.ATOMIC, device=where.device, stream=where.stream)
+        part.tag_gpu(
+            blocks=blocks, threads=threads, combine=run.combine_of(value.name), device=where.device, stream=where.stream
+        )
         return
     free = [each for each in blocks if each.name not in own]
     if not free and threads:

@@ -37,7 +37,7 @@ _COMBINED = {
 }  # fmt: skip
 _VOID = BlockType("void")
 #: How programs add to one place.
-HONOURED = (InTurn.ORDERED, Combine.TWO_PASS, Combine.LAST_BLOCK, Combine.ATOMIC)
+HONOURED = (InTurn.ORDERED, Combine.TWO_PASS, Combine.LAST_BLOCK, Combine.LOCK, Combine.ATOMIC)
 
 
 class WordCalls(Expressions):

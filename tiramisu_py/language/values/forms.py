@@ -134,8 +134,10 @@ def mentioning(condition: Expr, it: Iter) -> Expr:
 
 def steps(low: Expr, high: Expr, step: Expr) -> Expr:
     """The number of iterations from `low` up to `high`: ``(high - low + step - 1) // step``; below 1 for none."""
-    above = combined("-", combined("+", combined("-", high, low), step), Const(1, weak_int))
-    return combined("//", above, step)
+    length = combined("-", high, low)
+    if isinstance(step, Const) and step.value == 1:
+        return length
+    return combined("//", combined("-", combined("+", length, step), Const(1, weak_int)), step)
 
 
 def reshaped(index: Sequence[Expr], given: tuple[int, ...], shape: tuple[int, ...]) -> list[Expr]:

@@ -128,7 +128,7 @@ class Programs(Meanings):
         is_index = value in self.uses.indexing or node.op in ("getelementptr", "extent")
         if node.op in KEPT:
             is_inline = node.op in ("load", "masked_load") and (is_index or not value.type.shape)
-            return not is_inline
+            return not is_inline or (node.op == "masked_load" and self._is_loaded(node.operands[1]))
         if value in self._wanted and _is_rounded(node):
             return True
         if is_index or node.op in VIEWS or dtype_of(value).is_bool or node.op in ("make_range", "get_program_id"):
@@ -322,9 +322,10 @@ class Programs(Meanings):
         """A load under a mask of loaded values: a reduction of one term, which is there where the mask holds."""
         element, mask, other = self._of_load(node), self.meaning(node.operands[1]), self.meaning(node.operands[2])
         dtype = dtype_of(value)
+        op = declarations.sum_ if dtype.is_integer else declarations.max_  # of an index: 0 is nearer than the least one
 
         def term(index: Sequence[Expr]) -> tuple[Expr, dict[Iter, Any], Operator]:
-            return element(index), {self.axes.fresh("only", index): 1}, declarations.max_
+            return element(index), {self.axes.fresh("only", index): 1}, op
 
         def where(index: Sequence[Expr]) -> Expr:
             return mentioning(mask(index), self.axes.fresh("only", index))

@@ -53,15 +53,15 @@ def holding(parts: IndexParts, conditions: Iterable[Expr], possible: isl.Set) ->
         if isinstance(condition, Binary) and condition.op == "&":
             found = both(found, holding(parts, (condition.left, condition.right), possible))
             continue
-        wrapping = [node for node in walk(condition) if may_wrap(node, exact=True)]
-        if all(_fits(parts, rewrite(node, named), possible) for node in wrapping):
-            found = both(found, implied(parts.reader, rewrite(condition, named), True))
+        of_parts = rewrite(condition, named)  # what is inside of a part is the same wherever it is written
+        if all(_fits(parts, node, possible) for node in walk(of_parts) if may_wrap(node, exact=True)):
+            found = both(found, implied(parts.reader, of_parts, True))
     return found
 
 
 def _fits(parts: IndexParts, e: Expr, possible: isl.Set) -> bool:
-    """Whether the sum or difference of 32 or 64 bits fits its type for all possible values of the parts."""
-    if not isinstance(e, Binary) or e.op not in ("+", "-") or e.dtype not in (int32, int64):
+    """Whether a sum, difference or multiple of 32 or 64 bits fits its type for all possible values of the parts."""
+    if not isinstance(e, Binary) or e.op not in ("+", "-", "*") or e.dtype not in (int32, int64):
         return False
     try:
         value = parts.reader.value(e)

@@ -161,7 +161,10 @@ class PartBounds:
         at = sets.function(self.space, None, [*own, self.reader.dims[value.name]])
         found = sets.preimage(pairs, at)
         elsewhere = sets.as_set(read_at.subtract_range(sets.as_set(known.values.domain())).domain())
-        found = found.union(sets.extended(sets.named(elsewhere, None), self.space))
+        elsewhere = sets.named(elsewhere, None)
+        if self.points is not None:  # nothing is asked of others
+            elsewhere = elsewhere.intersect(sets.named(self.points, None))
+        found = found.union(sets.extended(elsewhere, self.space))
         return found if value.name in self.always else found.union(self._without_value(found, value))
 
     def _floats(self) -> FloatRanges:

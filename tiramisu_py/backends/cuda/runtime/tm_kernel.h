@@ -439,6 +439,13 @@ TM_HEADER T tm_atomic_update(T *place, F change) {
 TM_HEADER tm_uint32 tm_take_ticket(tm_uint32 *tickets) { return atomicAdd(tickets, 1u); }
 TM_HEADER void tm_reset_tickets(tm_uint32 *tickets) { atomicExch(tickets, 0u); }
 
+/* The lock of some blocks, for one thread of each: 1 while one of them has it. */
+TM_HEADER void tm_take_lock(tm_uint32 *lock) {
+  while (atomicCAS(lock, 0u, 1u) != 0u) {
+  }
+}
+TM_HEADER void tm_give_lock(tm_uint32 *lock) { atomicExch(lock, 0u); }
+
 /* What CUDA has of its own: 32 and 64-bit integers (a signed 64-bit sum is an unsigned one), sums of floats. */
 #define TM_ATOMIC_NATIVE(name, cuda, T, As)                                     \
   TM_HEADER T tm_native_##name(T *place, T value) {                             \

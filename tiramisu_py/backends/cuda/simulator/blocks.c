@@ -299,7 +299,7 @@ static void async_wait(unsigned newest, void *place) {
 }
 
 tm_simulator tm_services = {NULL, 0, NULL, NULL, barrier, meet, shared, shared_at, async_copy, async_commit, async_wait, tm_access, tm_misaligned,
-                            tm_fence, tm_ticket};
+                            tm_fence, tm_ticket, tm_take_lock, tm_give_lock};
 
 /* -- a block */
 

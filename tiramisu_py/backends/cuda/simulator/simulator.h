@@ -100,6 +100,9 @@ void tm_note_written(const void *place, size_t bytes);
 
 /* -- launches.c and blocks.c */
 
+void tm_take_lock(uint32_t *lock);
+void tm_give_lock(uint32_t *lock);
+
 typedef struct tm_module {
   void *library;
   const tm_simulated_program *program;
@@ -109,7 +112,8 @@ typedef struct tm_module {
 
 /* What a block hands over by the ticket that it takes, and takes over. Epochs count its barriers. */
 typedef struct tm_handover {
-  const uint32_t *tickets;
+  const uint32_t *tickets; /* or a lock */
+  bool is_lock;
   uint64_t order;     /* among all tickets of the launch; from 1 on */
   uint32_t released;  /* what it accessed in epochs before this one is seen by whoever takes a later ticket */
   uint32_t acquired;  /* in epochs after this one it sees what others have released; from 1 on, 0: never */

@@ -177,6 +177,19 @@ TM_CALL void tm_reset_tickets(uint32_t *tickets) {
   __atomic_store_n(tickets, 0u, __ATOMIC_SEQ_CST);
 }
 
+TM_CALL void tm_take_lock(uint32_t *lock) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(lock, sizeof *lock, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->take(lock);
+}
+TM_CALL void tm_give_lock(uint32_t *lock) {
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(lock, sizeof *lock, TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  tm_simulator_services->give(lock);
+}
+
 TM_HEADER float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 TM_HEADER double rsqrt(double x) { return 1.0 / sqrt(x); }
 

@@ -71,6 +71,8 @@ typedef struct tm_simulator {
   void (*misaligned)(const void *address, unsigned bytes, void *place);
   void (*fence)(void);
   void (*ticket)(const uint32_t *tickets);
+  void (*take)(uint32_t *lock);
+  void (*give)(uint32_t *lock);
 } tm_simulator;
 
 /* What a library of kernels exports, under the name tm_simulated. */
