@@ -40,7 +40,7 @@ CLASSES = (
     "Barrier", "Direction", "Mode", "Property", "Cores", "GpuThreads", "GpuTarget", "Shares", "Partition",
     "Kernel", "Timing", "Report", "Explanation", "Violation", "Witness", "Buffer", "DeviceArray",
     "HostPool", "ArrayTraffic", "SimulatedDisk", "Memory",
-    "Combine", "InTurn", "Jit", "Autotuned", "Config", "Operator",
+    "Combine", "Jit", "Autotuned", "Config", "Operator",
     "ExternFunction", "ExternStage", "DType",
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "MemoryLevel",
     "Storage", "MemoryPlan", "RokCurve", "RokPoint", "Policy", "MemoryNode",
@@ -74,7 +74,10 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "or `tm.LAST_BLOCK`: by the last of them",
     ),
     ("LOCK", "how the blocks of a GPU add to one place: one after another, with a lock"),
-    ("ORDERED", "how programs of a kernel add to one place, `tl.accumulate`: in the order of their numbers"),
+    (
+        "ORDERED",
+        "how blocks, or programs of a kernel (`tl.accumulate`), add to one place: in the order of their numbers",
+    ),
     (
         "HOST REGISTER GPU_MEMORY SHARED PINNED HOST_MAPPED FILE",
         "kinds of memory, for `store_in`, `copy` and `tm.Buffer`: see [Memory](#memory)",

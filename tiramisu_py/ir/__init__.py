@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tiramisu_py.ir.loop_functions import (
         ArrayArgument,
         BlockBounds,
+        DrawnNumbers,
         KernelArray,
         KernelFunction,
         LoopFunction,
@@ -70,8 +71,8 @@ front(
         ),
         "tiramisu_py.ir.log": "Traced",
         "tiramisu_py.ir.loop_functions": (
-            "ArrayArgument, BlockBounds, KernelArray, KernelFunction, LoopFunction, ProcessGrid, ScalarArgument, "
-            "Version"
+            "ArrayArgument, BlockBounds, DrawnNumbers, KernelArray, KernelFunction, LoopFunction, ProcessGrid, "
+            "ScalarArgument, Version"
         ),
         "tiramisu_py.ir.messages": "AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side",
         "tiramisu_py.ir.nodes": "Node",
@@ -102,6 +103,7 @@ __all__ = [
     "Copy",
     "Declare",
     "Deferred",
+    "DrawnNumbers",
     "EndArray",
     "Events",
     "For",

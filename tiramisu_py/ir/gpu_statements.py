@@ -179,16 +179,19 @@ class Mma:
 class Locked:
     """One block after another runs `body`, of those with the same lock: all threads of the block come here.
 
-    ``locks[index]`` is 1 while a block has the lock, and 0 before the first and after the last. What a block has stored
-    before it gives the lock back is seen by the next ones.
+    ``locks[index]`` is 1 while a block has the lock, and 0 before the first and after the last. With a `number` of the
+    block, of `count`, blocks go in the order of these numbers: ``locks[index]`` is that of the block whose turn it is,
+    and 0 again after the last. What a block has stored in its turn is seen by the next ones.
     """
 
-    roles: ClassVar[Roles] = roles(names="locks", operands="index", inside="body", data="statement")
+    roles: ClassVar[Roles] = roles(names="locks", operands="index number count", inside="body", data="statement")
 
     locks: str
     index: Expr
     body: Node
     statement: str
+    number: Expr | None = None
+    count: Expr | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -225,6 +225,7 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
             yield from expected(node.count, scope, int64)
         case Locked():
             yield from element(node.locks, (node.index,), scope)
+            yield from (said for e in (node.number, node.count) if e is not None for said in expected(e, scope, int64))
         case Prefetch():
             yield from element(node.buffer, node.indices, scope)
         case ArrayCall():

@@ -238,13 +238,19 @@ def is_counted(program: Program, loop: LoopId) -> bool:
 
 
 def is_locked(program: Program, loop: LoopId) -> bool:
-    """Whether the blocks of a loop add to elements one after another, with a lock."""
+    """Whether the blocks of a loop add to elements one after another, with a lock or in their order."""
     tag = program.loops[loop].tag
-    return isinstance(tag, GpuBlock) and tag.combine is Combine.LOCK
+    return isinstance(tag, GpuBlock) and tag.combine in (Combine.LOCK, Combine.ORDERED)
+
+
+def is_in_order(program: Program, loop: LoopId) -> bool:
+    """Whether the blocks of a loop add to elements in the order of their numbers."""
+    tag = program.loops[loop].tag
+    return isinstance(tag, GpuBlock) and tag.combine is Combine.ORDERED
 
 
 def locking(program: Program, statement: Statement) -> bool:
-    """Whether blocks run a statement one after another, with a lock."""
+    """Whether blocks run a statement one after another."""
     return any(is_locked(program, loop) for loop in statement.loops)
 
 

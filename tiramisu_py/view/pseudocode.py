@@ -257,7 +257,8 @@ class Pseudocode(Visitor[list[str]]):
         return [head, *self(node.body, depth + 1)]
 
     def visit_locked(self, node: Locked, depth: int) -> list[str]:
-        head = f"{_PAD * depth}with the lock {node.locks}[{node.index}]:"
+        turn = "with the lock" if node.number is None else f"in turn, as number {node.number}, by"
+        head = f"{_PAD * depth}{turn} {node.locks}[{node.index}]:"
         return [head, *self(node.body, depth + 1)]
 
     # -- what a rank tells others

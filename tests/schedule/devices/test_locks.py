@@ -131,7 +131,7 @@ def test_threads_of_one_block_have_no_lock_of_their_own() -> None:
     [
         ({"grid": 4}, r"combine=tm.LOCK lets blocks add one after another, and grid= and counted= say"),
         ({"counted": [k0]}, r"combine=tm.LOCK lets blocks add one after another"),
-        ({"combine": tm.PRIVATE}, r"on a GPU, choose tm.ATOMIC, tm.LOCK or tm.TREE"),
+        ({"combine": tm.PRIVATE}, r"on a GPU, choose tm.ATOMIC, tm.LOCK, tm.ORDERED or tm.TREE"),
     ],
 )
 def test_what_does_not_go_with_a_lock_is_refused(tagged: dict[str, object], words: str) -> None:

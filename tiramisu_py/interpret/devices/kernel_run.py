@@ -111,18 +111,33 @@ def _launch(kernel: KernelFunction, grid: Shape, frame: Frame, choice: random.Ra
     frame.variables.update(_indices("gridDim", grid))
     traces = {name: AccessHistory() for name in frame.arrays}
     ended: Ended = {}
+    started: dict[Shape, int] = {}
     blocks = [(x, y, z) for x in range(grid[0]) for y in range(grid[1]) for z in range(grid[2])]
     choice.shuffle(blocks)
     many, burst = choice.choice(RESIDENT), choice.choice(BURSTS)
-    resident: list[Steps] = []
+    resident: list[tuple[ThreadBlock, Steps]] = []
     while blocks or resident:
         while blocks and len(resident) < many:
-            resident.append(ThreadBlock(kernel, blocks.pop(), frame, traces, ended, choice).steps(burst))
-        block = choice.choice(resident)
+            at = blocks.pop()
+            at = at if kernel.drawn is None else _numbered(at, kernel.drawn.axis, started)
+            started_now = ThreadBlock(kernel, at, frame, traces, ended, choice)
+            resident.append((started_now, started_now.steps(burst)))
+        if all(block.waits_for for block, _ in resident):
+            block, _ = resident[0]
+            words = f"{block.waits_for}: block {block.clock.block} of kernel {kernel.name}"
+            raise InterpretError(f"{words} waits for a lock that no block gives back")
+        chosen = choice.choice(resident)
         try:
-            yield next(block)
+            yield next(chosen[1])
         except StopIteration:
-            resident.remove(block)
+            resident.remove(chosen)
+
+
+def _numbered(at: Shape, axis: int, started: dict[Shape, int]) -> Shape:
+    """A block with the number along an axis that it draws when it starts: how many of its group have `started`."""
+    x, y, z = (0 if own == axis else number for own, number in enumerate(at))
+    number = started[x, y, z] = started.get((x, y, z), -1) + 1
+    return (number, y, z) if axis == 0 else (x, number, z) if axis == 1 else (x, y, number)
 
 
 @dataclass
@@ -149,6 +164,7 @@ class ThreadBlock:
     ) -> None:
         self.kernel = kernel
         self.ended = ended
+        self.waits_for = ""
         self.choice = choice
         self.clock = Clock(at)
         local = Local(self.clock, {})
@@ -170,7 +186,6 @@ class ThreadBlock:
             else:
                 self._meet()
             yield None
-        self.clock.over = True
 
     def _advance(self, strand: Strand, burst: int) -> None:
         for _ in range(burst):
@@ -200,6 +215,7 @@ class ThreadBlock:
         elif isinstance(node, LastBlock):
             self._take_ticket(node, meetings)
         elif isinstance(node, Locked):
+            self.waits_for = ""
             if not self._lock(node, meetings):
                 return
         else:
@@ -223,22 +239,23 @@ class ThreadBlock:
             meeting.value = is_last
 
     def _lock(self, node: Locked, meetings: Sequence[Meeting]) -> bool:
-        """Take a lock, or give it back; whether the block goes on. A lock that nobody can give back is a fault."""
-        index = (Evaluator(meetings[0].frame).integer(node.index),)
+        """Take a lock, or give it back; whether the block goes on."""
+        evaluate = Evaluator(meetings[0].frame)
+        index = (evaluate.integer(node.index),)
         locks = self.strands[0].thread.seen(meetings[0].frame, node.locks).whole
         before = self.ended.setdefault((node.locks, *index), {})
+        number = None if node.number is None else evaluate.integer(node.number)
         if meetings[0].value:
             self.clock.epoch += 1
             before[self.clock] = self.clock.epoch
-            locks.write(index, 0, node.statement)
+            following = 0 if number is None or node.count is None else (number + 1) % evaluate.integer(node.count)
+            locks.write(index, following, node.statement)
             return True
-        if int(locks.read(index, node.statement)):
-            if all(clock.over for clock, until in before.items() if not until):
-                raise InterpretError(
-                    f"{node.statement}: block {self.clock.block} waits for a lock that no block gives back"
-                )
+        if int(locks.read(index, node.statement)) != (number or 0):
+            self.waits_for = node.statement
             return False
-        locks.write(index, 1, node.statement)
+        if number is None:
+            locks.write(index, 1, node.statement)
         self.clock.ended |= before
         before[self.clock] = 0  # until it gives the lock back
         self.clock.epoch += 1

@@ -36,13 +36,12 @@ class Kind(Enum):
 class Clock:
     """A block of a launch: its number, the number of barriers that it has passed, and the blocks before it.
 
-    Of these it comes after what they did before a number of barriers of theirs. Whether it is `over`.
+    Of these it comes after what they did before a number of barriers of theirs.
     """
 
     block: tuple[int, int, int]
     epoch: int = 0
     ended: dict[Clock, int] = field(default_factory=dict)
-    over: bool = False
 
 
 #: For each kind and block, the last accesses: their epoch, the thread (or `MANY`), and its statement.

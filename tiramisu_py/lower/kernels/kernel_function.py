@@ -18,6 +18,7 @@ from tiramisu_py.ir import (
     Allocate,
     Barrier,
     Block,
+    DrawnNumbers,
     For,
     GpuIndex,
     KernelArray,
@@ -49,6 +50,7 @@ from tiramisu_py.program.kernels import (
     KernelNest,
     axis_name,
     is_counted,
+    is_in_order,
     is_locked,
     locking,
     meeting_threads,
@@ -256,6 +258,7 @@ class Maker:
             arrays=arrays,
             threads=self._shape,
             gpu=program.gpu,
+            drawn=None if tickets is None else tickets.drawn,
             body=body,
             minimum_blocks=nest.launch.minimum_blocks,
             device=nest.launch.device,
@@ -318,8 +321,8 @@ class Tickets:
     """The array `name` of a kernel's tickets or locks, on `device` and `stream`.
 
     `groups` are the axes along which blocks have numbers of their own, with the most blocks along each, and `counted`
-    those along which blocks are counted, or wait for each other. The kernel is not launched where `launched` does not
-    hold (None: it always is).
+    those along which blocks are counted, or wait for each other; along the `ordered` one, in the order of their
+    numbers. The kernel is not launched where `launched` does not hold (None: it always is).
     """
 
     name: str
@@ -328,10 +331,12 @@ class Tickets:
     device: int
     stream: int
     launched: Expr | None
+    ordered: int | None = None
 
     @property
     def _extent(self) -> Expr:
-        return _product(list(self.groups.values()))
+        groups = _product(list(self.groups.values()))
+        return groups if self.ordered is None else _product([arithmetic.number(2), groups])
 
     @property
     def array(self) -> KernelArray:
@@ -353,7 +358,19 @@ class Tickets:
 
     def locked(self, body: Node) -> Locked:
         """The code that the blocks of each group run one after another."""
-        return Locked(self.name, self._group(), body, self.name)
+        if self.ordered is None:
+            return Locked(self.name, self._group(), body, self.name)
+        number, count = GpuIndex("block", self.ordered), GpuIndex("grid", self.ordered)
+        return Locked(self.name, arithmetic.plus(self._in_pairs(), 1), body, self.name, number, count)
+
+    @property
+    def drawn(self) -> DrawnNumbers | None:
+        """The numbers that blocks draw when they start, if they run a part in their order."""
+        return None if self.ordered is None else DrawnNumbers(self.ordered, self.name, self._in_pairs())
+
+    def _in_pairs(self) -> Expr:
+        """The first of the two elements of a group: how many have started, and whose turn it is."""
+        return arithmetic.times(self._group(), 2)
 
     def _group(self) -> Expr:
         if not self.groups:
@@ -379,7 +396,8 @@ def tickets_of(grid: LaunchGrid, host: isl.Set, taken: frozenset[str]) -> Ticket
     )
     where, context = host.params(), grid.program.context
     launched = None if context.is_subset(where) else condition_of_params(where.gist(context), context)
-    return Tickets(name, groups, counted, launch.device, launch.stream, launched)
+    ordered = next((axis for axis, loop in grid.loops.items() if is_in_order(grid.program, loop)), None)
+    return Tickets(name, groups, counted, launch.device, launch.stream, launched, ordered)
 
 
 def _product(factors: list[Expr]) -> Expr:
