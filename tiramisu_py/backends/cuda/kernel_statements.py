@@ -15,6 +15,7 @@ from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.statements import Lines, Statements
 from tiramisu_py.backends.c.vectors.in_turn import Pair
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
+from tiramisu_py.backends.cuda.asynchronous_copies import asynchronous_copy
 from tiramisu_py.backends.cuda.kernel_scalars import KernelScalars, builtin
 from tiramisu_py.backends.cuda.kernel_vectors import LaneLoops
 from tiramisu_py.backends.cuda.tree_calls import TreeCalls, common_arrays
@@ -76,7 +77,8 @@ class KernelStatements(Statements):
             case Barrier():
                 return [*self._wait(), cgen.Statement("TM_BARRIER()")]
             case Deferred():
-                return self._deferred(node.store, scope)
+                copied = asynchronous_copy(node.store, self.lanes, scope)
+                return self._store(node.store, scope) if copied is None else copied
             case TreeReduce():
                 return TreeCalls(self, [node], scope).lines()
             case Mma():
@@ -274,14 +276,6 @@ class KernelStatements(Statements):
         if self.deferred < 2:
             return [cgen.Statement("TM_ASYNC_WAIT()")] if self.deferred else []
         return [cgen.Statement("TM_ASYNC_COMMIT()"), cgen.Statement(f"TM_ASYNC_WAIT_GROUPS({self.deferred - 1})")]
-
-    def _deferred(self, store: Store, scope: Scope) -> Lines:
-        copied = self.lanes.copied(store, scope)
-        if copied is None:
-            by_lanes = self.lanes.copied_by_lanes(store, scope)
-            return self._store(store, scope) if by_lanes is None else by_lanes
-        target, source, size = copied
-        return [cgen.Statement(f"TM_ASYNC_COPY(&{target}, &{source}, {size})")]
 
     def _allocate(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Allocate)

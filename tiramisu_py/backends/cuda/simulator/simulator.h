@@ -150,7 +150,7 @@ typedef enum tm_state { READY, AT_BARRIER, IN_WARP, RETURNED } tm_state;
 typedef struct tm_pending_copy {
   void *to;
   const void *from;
-  unsigned bytes, group;
+  unsigned bytes, given, group;
   void *place;
 } tm_pending_copy;
 

@@ -89,6 +89,7 @@ static const tm_simulator *tm_simulator_services; /* set when the library is loa
 #define tm_shuffle_xor(value, lane) TM_SHUFFLE_CALL(__LINE__, (me ^ other) > 31 ? me : me ^ other, (value), (lane))
 
 #define TM_ASYNC_COPY(to, from, bytes) tm_async_copy<bytes>(to, from)
+#define TM_ASYNC_FILL(to, from, bytes, given) tm_async_fill<bytes>(to, from, given)
 #define TM_ASYNC_COMMIT() tm_simulator_services->async_commit()
 #define TM_ASYNC_WAIT() tm_async_wait(0)
 #define TM_ASYNC_WAIT_GROUPS(count) tm_async_wait(count)
@@ -96,14 +97,19 @@ static const tm_simulator *tm_simulator_services; /* set when the library is loa
 /* Calls whose return address is a place in the kernel: never inlined, and no accesses of their own. */
 #define TM_CALL static __attribute__((noinline, unused, no_sanitize("thread")))
 
-TM_CALL void tm_async_piece(void *to, const void *from, unsigned bytes) {
-  tm_simulator_services->async_copy(to, from, bytes, TM_PLACE);
+TM_CALL void tm_async_piece(void *to, const void *from, unsigned bytes, unsigned given) {
+  tm_simulator_services->async_copy(to, from, bytes, given, TM_PLACE);
 }
 TM_CALL void tm_async_wait(unsigned newest) { tm_simulator_services->async_wait(newest, TM_PLACE); }
 template <int bytes>
 TM_HEADER void tm_async_copy(void *to, const void *from) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16, "an asynchronous copy has 4, 8 or 16 bytes");
-  tm_async_piece(to, from, bytes);
+  tm_async_piece(to, from, bytes, bytes);
+}
+template <int bytes>
+TM_HEADER void tm_async_fill(void *to, const void *from, int given) {
+  static_assert(bytes == 4 || bytes == 8 || bytes == 16, "an asynchronous copy has 4, 8 or 16 bytes");
+  tm_async_piece(to, from, bytes, (unsigned)given);
 }
 
 #if defined(TM_CHECKED)
