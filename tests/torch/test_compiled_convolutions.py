@@ -159,6 +159,16 @@ def test_what_is_not_known_stays_with_its_reason(reason: str) -> None:
     assert graphs.replaced(ours) == {"": f"PyG's own, {reason}"}
 
 
+def test_types_that_autocast_chooses_stay_pygs() -> None:
+    conv, (x, index) = pyg.GCNConv(F, G).float(), given("gcn", GRAPHS["a hub"])
+    ours = graphs.compile(copy.deepcopy(conv))
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(ours(x.float(), index), conv(x.float(), index))
+    assert graphs.replaced(ours) == {"": "PyG's own, torch.autocast chooses its types"}
+    torch.testing.assert_close(ours(x.float(), index), conv(x.float(), index))
+    assert graphs.replaced(ours) == {"": "one operator"}
+
+
 def test_a_forward_and_a_function_are_compiled() -> None:
     class Net(torch.nn.Module):
         def __init__(self) -> None:

@@ -54,6 +54,8 @@ def plain_edges(conv: Any, x: Any, edge_index: Any) -> str:
         return "its tensors are on a device"
     if any(each.dtype != x.dtype for each in conv.parameters()):
         return "its weights are of another type than its features"
+    if torch.is_autocast_enabled("cpu"):
+        return "torch.autocast chooses its types"
     if getattr(conv, "_explain", None) or getattr(conv, "_decomposed_layers", 1) > 1:
         return "it is explained, or decomposed"
     if any(getattr(conv, f"_{what}_forward_{when}hooks", None) for what in _HOOKED for when in ("", "pre_")):
@@ -177,8 +179,8 @@ class Attention:
             return "scores are dropped while it is trained"
         if size is not None or return_attention_weights is not None:
             return "size= or return_attention_weights= is given"
-        if conv.aggr not in ("add", "sum") or conv.lin is None:
-            return "it is of two sets of nodes" if conv.lin is None else f"aggr={conv.aggr!r}"
+        if conv.aggr not in ("add", "sum") or getattr(conv, "lin", None) is None:
+            return f"aggr={conv.aggr!r}, or it is of two sets of nodes"
         return plain_edges(conv, x, edge_index)
 
     @staticmethod
@@ -197,7 +199,7 @@ class Attention:
         preparation = "loops" if conv.add_self_loops else "as given"
         out = run("attention", preparation, ends_of(conv, edge_index), node=node, slope=float(conv.negative_slope))
         out = out.reshape(-1, conv.heads * conv.out_channels) if conv.concat else out.mean(dim=1)
-        if conv.res is not None:
+        if getattr(conv, "res", None) is not None:
             out = out + conv.res(x)
         return out if conv.bias is None else out + conv.bias
 
